@@ -1,0 +1,1 @@
+"""Distributed locks for Python over Redis and Valkey."""

@@ -1,0 +1,102 @@
+"""Every error fencelock raises, in one tree.
+
+FencelockError
+├── NotAcquired ── AcquireTimeout (also TimeoutError)
+├── LeaseLost              we held it; we no longer do, or can no longer prove it
+├── NotHeld                (also RuntimeError) release or renew without holding
+├── OutcomeUnknown         may or may not have run; undo is scheduled
+├── QuorumNotReached       one cause per node
+└── ServerError            the server is the trouble, not the lock
+    ├── ServerUnreachable  (also ConnectionError) no answer: refused, reset, frozen, loading
+    ├── ServerDenied       (also PermissionError) wrong password, missing permission
+    ├── ServerReadOnly     a replica, or a master that may not write now
+    └── ServerUnsuitable   too old, wrong kind of key, misconfigured, out of memory
+
+Bad arguments are ``TypeError`` and ``ValueError``, raised before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class FencelockError(Exception):
+    """Base of every error that fencelock raises by itself."""
+
+
+class NotAcquired(FencelockError):
+    """Others hold the lock and we stopped asking."""
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class AcquireTimeout(NotAcquired, TimeoutError):
+    """The time given to acquire ended before the lock was granted; nothing is left behind."""
+
+
+class LeaseLost(FencelockError):
+    """The lease was held and can no longer be proved.
+
+    ``reason`` is one of ``expired``, ``taken``, ``revoked``, ``max_hold``, ``forked``, ``closed``;
+    ``detail`` carries an operator's text, when there is one; ``since`` is the instant of the loss
+    on this process's monotonic clock, in seconds.
+    """
+
+    def __init__(self, name: str, *, fence: int, reason: str, since: float, detail: str = "") -> None:
+        extra = f": {detail}" if detail else ""
+        super().__init__(f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}")
+        self.name = name
+        self.fence = fence
+        self.reason = reason
+        self.since = since
+        self.detail = detail
+
+
+class NotHeld(FencelockError, RuntimeError):
+    """A release or renewal was asked for by somebody who does not hold the lock."""
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class OutcomeUnknown(FencelockError):
+    """The server may or may not have run the request; its undo is scheduled."""
+
+
+class QuorumNotReached(FencelockError):
+    """Fewer than a majority of nodes agreed; ``causes`` maps each failed node to its error."""
+
+    def __init__(self, message: str, causes: Mapping[str, BaseException]) -> None:
+        super().__init__(message)
+        self.causes = dict(causes)
+
+
+class ServerError(FencelockError):
+    """The server is the trouble; never raised for a lock that is merely held.
+
+    ``code`` is the first word of the server's error reply (``NOAUTH``, ``OOM``, …), or empty.
+    The client's or the system's own exception is the ``__cause__``.
+    """
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class ServerUnreachable(ServerError, ConnectionError):
+    """No usable answer came in time: refused, reset, silent, or still loading its data."""
+
+
+class ServerDenied(ServerError, PermissionError):
+    """The server refuses us: wrong password, or a command, key or channel we may not use."""
+
+
+class ServerReadOnly(ServerError):
+    """The server does not take writes now: a replica, or a master short of replicas."""
+
+
+class ServerUnsuitable(ServerError):
+    """The server answers but cannot serve: too old, out of memory, or the key has another type."""
