@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Every task of this repository, one command each; the set-up is done by itself.
+
+python3 dev.py demo [ARG ...]     two processes take turns under a lock, on a real server
+python3 dev.py test [ARG ...]     everything: lint, types and all tests; ARGs go to pytest
+python3 dev.py fast [ARG ...]     the tests that take seconds; ARGs go to pytest
+python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
+python3 dev.py lint               ruff and mypy only
+
+Needs Python 3.11 or newer on Linux or macOS, and a package index that pip can reach; no root, and
+nothing installed beforehand. All it installs goes into .venv beside this file: remove that folder
+to start afresh, for example with another Python.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+VERSION = ".".join(map(str, sys.version_info[:3]))
+if sys.version_info < (3, 11):
+    sys.exit(f"dev.py needs Python 3.11 or newer; this is Python {VERSION}")
+
+ROOT = Path(__file__).resolve().parent
+PYPROJECT = ROOT / "pyproject.toml"
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+STAMP = VENV / "installed"
+
+LINTS = (
+    ("ruff", "check"),
+    ("ruff", "format", "--check"),
+    ("mypy", "--strict", "src"),
+)
+FAST = ("tests/pure", "tests/flows", "tests/conformance", "tests/test_tidy.py")
+FAST_SERVERS = "one"  # what FENCELOCK_TEST_SERVERS tells tests/conformance in the fast run
+
+# A user's settings that would lead our own environment, tests and demo elsewhere.
+FOREIGN = frozenset(
+    {
+        "FENCELOCK_DIR",
+        "FENCELOCK_URL",
+        "PIP_PREFIX",
+        "PIP_TARGET",
+        "PIP_USER",
+        "PYTHONHOME",
+        "PYTHONPATH",
+        "PYTHONSAFEPATH",
+        "__PYVENV_LAUNCHER__",
+    }
+)
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+def demo(*args: str) -> int:
+    """Run the example on a server of its own, and stop that server at the end."""
+    with tempfile.TemporaryDirectory(prefix="fl-", ignore_cleanup_errors=True) as folder:
+        try:
+            return run("examples/take_turns.py", *args, FENCELOCK_DIR=folder)
+        finally:
+            stop_servers(Path(folder))
+
+
+def test(*args: str) -> int:
+    """Run everything, whatever fails; pytest comes last, so that its summary is the last line."""
+    statuses = (lint(), run("-m", "pytest", *args))
+    return first_failure(statuses)
+
+
+def fast(*args: str) -> int:
+    """Run the tests that take seconds."""
+    folders = [folder for folder in FAST if (ROOT / folder).exists()]
+    pytest = ("-m", "pytest", "-m", "not slow", *folders)
+    return run(*pytest, *args, FENCELOCK_TEST_SERVERS=FAST_SERVERS)
+
+
+def explore(*args: str) -> int:
+    """Search schedules for as long as it takes, deeper than the tests do."""
+    return run("-m", "tests.flows.deep", *args)
+
+
+def lint() -> int:
+    """Run every linter, also after one has failed."""
+    return first_failure([run("-m", *command) for command in LINTS])
+
+
+COMMANDS = {command.__name__: command for command in (demo, test, fast, explore, lint)}
+
+
+# --- set-up ---------------------------------------------------------------------------------------
+
+
+def set_up() -> None:
+    """Bring .venv up to date with pyproject.toml; two calls at once take turns."""
+    with alone():
+        if PYTHON.exists() and STAMP.exists() and STAMP.read_text() == wanted():
+            return
+        if not usable():
+            create()
+        install()
+        STAMP.write_text(wanted())
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Hold this checkout's set-up lock: the file that says what to install stands for it."""
+    with PYPROJECT.open("rb+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another set-up of this checkout")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def wanted() -> str:
+    """Name what should be installed: it depends on what is asked for, and where the code is."""
+    return hashlib.sha256(PYPROJECT.read_bytes() + os.fsencode(ROOT)).hexdigest()
+
+
+def usable() -> bool:
+    """Tell whether .venv is whole: not missing, half made, too old, or without its Python."""
+    probe = "import pip, sys; sys.exit(sys.version_info < (3, 11))"
+    return PYTHON.exists() and quiet(PYTHON, "-c", probe).returncode == 0
+
+
+def create() -> None:
+    """Make .venv anew."""
+    if importlib.util.find_spec("ensurepip") is None:
+        fail(
+            f"Python {VERSION} at {sys.executable} lacks ensurepip, which .venv is made with;\n"
+            "on Debian and Ubuntu it comes with the package python3-venv"
+        )
+    say(f"making .venv with Python {VERSION}")
+    done = quiet(sys.executable, "-m", "venv", "--clear", VENV)
+    if done.returncode:
+        fail(f"{done.stdout}could not make {VENV}")
+
+
+def install() -> None:
+    """Install the package, in place, and what its tests need."""
+    say("installing fencelock and its test tools into .venv (a minute, the first time)")
+    done = quiet(PYTHON, "-m", "pip", "install", "--no-input", "--editable", f"{ROOT}[test]")
+    if done.returncode:
+        fail(f"{done.stdout}pip could not install fencelock and its test tools")
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def run(*args: str, **settings: str) -> int:
+    """Run our Python in the checkout and give its status; Ctrl-C and SIGTERM are the child's."""
+    with subprocess.Popen([PYTHON, *args], cwd=ROOT, env=environment(**settings)) as child:
+        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            return exit_status(wait(child))
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+
+def wait(child: subprocess.Popen[bytes]) -> int:
+    """Wait for a child that the terminal tells of Ctrl-C by itself, so that it may clean up."""
+    while True:
+        with contextlib.suppress(KeyboardInterrupt):
+            return child.wait()
+
+
+def quiet(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a step of the set-up, keeping what it prints."""
+    return subprocess.run(
+        command,
+        check=False,
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def environment(**settings: str) -> dict[str, str]:
+    """Give the user's environment without what leads elsewhere, ready for a container."""
+    own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+    return {**own, "VIRTUAL_ENV": str(VENV), "FENCELOCK_EMBEDDED": "1", **settings}
+
+
+def exit_status(code: int) -> int:
+    """Give a status as a shell does: 128 and the signal for a process that a signal ended."""
+    return code if code >= 0 else 128 - code
+
+
+def first_failure(statuses: Iterable[int]) -> int:
+    """Give the first status that is not success."""
+    return next((status for status in statuses if status), 0)
+
+
+def stop_servers(folder: Path) -> None:
+    """Stop every server that listens on a socket in the folder."""
+    for path in folder.rglob("*.sock"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as server:
+            server.settimeout(5)
+            server.connect(str(path))
+            server.sendall(b"SHUTDOWN NOSAVE\r\n")
+            server.recv(1)
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+def say(line: str) -> None:
+    """Print one line about the set-up, apart from what the command itself prints."""
+    print(f"dev.py: {line}", file=sys.stderr, flush=True)
+
+
+def fail(message: str) -> None:
+    """End with a message."""
+    sys.exit(f"dev.py: {message}")
+
+
+def main() -> int:
+    """Run the command that the first argument names."""
+    name, *args = sys.argv[1:] or ["--help"]
+    if name not in COMMANDS or (args and name == "lint"):
+        print(__doc__)
+        return 0 if name in ("-h", "--help") else 2
+    try:
+        set_up()
+        return COMMANDS[name](*args)
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
