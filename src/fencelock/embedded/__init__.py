@@ -1,0 +1,39 @@
+"""The server that starts by itself when none is configured.
+
+A real Valkey or Redis server on a Unix socket, one for all processes of a user on a machine. It is
+started by whoever needs it first, outlives them all, and is never started twice.
+
+    permit.py     may one be started here at all
+    place.py      the directory: the same one for every process of the user
+    alive.py      the kernel's proof that a server lives
+    wire.py       a few lines of RESP
+    binaries.py   which server program is there
+    launch.py     starting it, detached
+    start.py      ensure(): attach, or start exactly one
+    control.py    status() and stop()
+"""
+
+from __future__ import annotations
+
+from .place import url
+from .start import ensure
+
+# What only operators need is imported when asked for: the way to a lock stays light.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .binaries import Binary, find_binary
+    from .control import Status, status, stop
+
+__all__ = ["Binary", "Status", "ensure", "find_binary", "status", "stop", "url"]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("Binary", "find_binary"):
+        from . import binaries
+
+        return getattr(binaries, name)
+    if name in ("Status", "status", "stop"):
+        from . import control
+
+        return getattr(control, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

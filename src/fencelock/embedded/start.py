@@ -1,0 +1,138 @@
+"""ensure(): attach to the server that lives, or start exactly one.
+
+Rules:
+
+- A server is started only by who holds the claim (see alive.py) and after nobody answered on the
+  socket while he held it. The second condition guards against an ``alive`` file that was removed
+  under a living server.
+- Silence never proves death: a stopped, loading or busy server is waited for, until the deadline.
+- Whoever waits also watches the lock. When the server dies meanwhile, one of those who wait starts
+  the next, within his own deadline.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from fencelock.errors import ServerDenied, ServerUnreachable
+
+from . import alive, wire
+from .permit import permit
+from .place import Place, find
+
+_PONG = b"+PONG"
+_PAUSE_MIN = 0.0005
+_PAUSE_MAX = 0.02
+
+# The first end of a server that we started may be somebody's kill; the second is its own fault.
+_STARTS_MAX = 2
+
+
+def ensure(*, timeout: float = 10.0) -> str:
+    """Return the URL of a live embedded server, starting one if none lives.
+
+    Attaching to a running server takes some tens of microseconds, starting one some tens of
+    milliseconds. However many processes call this at once, one server runs afterwards. It is left
+    running when they end.
+
+    Args:
+        timeout: seconds to wait for the server to answer. The default covers reading back a large
+            log on a slow disk; the usual start takes a hundredth of it.
+
+    Raises:
+        ServerUnreachable: no server may be started here (container, FENCELOCK_EMBEDDED=0, Windows),
+            none is installed, it ended while starting, or it lives but did not answer in time.
+        ServerDenied: the directory is not ours alone, or another user's server answers.
+        ValueError: a negative timeout, a relative FENCELOCK_DIR, or a bad FENCELOCK_EMBEDDED.
+    """
+    if not timeout >= 0:
+        raise ValueError(f"timeout must not be negative, got {timeout!r}")
+    deadline = time.monotonic() + timeout
+    permit()
+    place = find(create=True)
+    _reach(place, deadline)
+    return place.url
+
+
+def _reach(place: Place, deadline: float) -> None:
+    """Return once the server answers; start it when that is for us to do."""
+    starts: list[int] = []
+    pause = _PAUSE_MIN
+    while True:
+        reply = wire.ask(place.socket, b"PING", deadline=deadline)
+        if _answers(reply, place):
+            if starts:
+                _report(place, reply)
+            return
+        if not reply.listening:
+            _start(place, starts, deadline)
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise ServerUnreachable(_silence(place, reply))
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, _PAUSE_MAX)
+
+
+def _answers(reply: wire.Reply, place: Place) -> bool:
+    if reply.uid is not None and reply.uid != os.geteuid():
+        raise ServerDenied(
+            f"{place.socket} is answered by a process of user {reply.uid}, not by ours"
+        )
+    if reply.text.startswith((b"-NOAUTH", b"-NOPERM")):
+        raise ServerDenied(
+            f"the embedded server in {place.directory} asks for a password", code="NOAUTH"
+        )
+    return reply.text == _PONG
+
+
+def _start(place: Place, starts: list[int], deadline: float) -> None:
+    """Start a server if none lives; ``starts`` remembers where the log of each of ours begins."""
+    claim = alive.take(place.alive)
+    if claim is None:
+        return
+    with claim:
+        if len(starts) >= _STARTS_MAX:
+            raise ServerUnreachable(_failure(place, starts[-1]))
+        if wire.ask(place.socket, b"PING", deadline=deadline).listening:
+            return
+        # Imported here: who only attaches needs neither subprocess nor the search.
+        from . import binaries, launch
+
+        multipart = os.path.isdir(os.path.join(place.directory, "appendonlydir"))
+        binary = binaries.choose(deadline, multipart=multipart)
+        starts.append(launch.spawn(place, binary, claim.fd, deadline))
+
+
+def _report(place: Place, reply: wire.Reply) -> None:
+    import logging
+
+    logging.getLogger("fencelock").info(
+        "started an embedded server (pid %s) in %s: no server is configured",
+        reply.pid,
+        place.directory,
+    )
+
+
+def _silence(place: Place, reply: wire.Reply) -> str:
+    who = f"the embedded server in {place.directory}"
+    if reply.listening:
+        said = reply.text.decode(errors="replace").lstrip("-")
+        return (
+            f"{who} is alive (pid {reply.pid or 'unknown'}) but not answering: "
+            f"{said or 'no reply; it is stopped or busy'}. "
+            "No second one is started, for it would grant the same locks again."
+        )
+    if alive.held(place.alive):
+        return (
+            f"{who} is alive (pid unknown) but not answering: nobody listens on {place.socket}. "
+            f"It is starting or ending, or its /tmp is not ours; see {place.log}"
+        )
+    return f"{who} was not up in time; see {place.log}"
+
+
+def _failure(place: Place, begin: int) -> str:
+    from .launch import tail
+
+    printed = tail(place, begin)
+    return f"the embedded server in {place.directory} ended while starting; it printed:\n{printed}"
