@@ -18,7 +18,6 @@ import hashlib
 import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -43,6 +42,8 @@ LINTS = (
 FAST = ("tests/pure", "tests/flows", "tests/conformance", "tests/test_tidy.py")
 FAST_SERVERS = "one"  # what FENCELOCK_TEST_SERVERS tells tests/conformance in the fast run
 
+STOP = "from fencelock import embedded; embedded.stop()"
+
 # A user's settings that would lead our own environment, tests and demo elsewhere.
 FOREIGN = frozenset(
     {
@@ -65,16 +66,13 @@ FOREIGN = frozenset(
 def demo(*args: str) -> int:
     """Run the example on a server of its own, and stop that server at the end."""
     with tempfile.TemporaryDirectory(prefix="fl-", ignore_cleanup_errors=True) as folder:
-        try:
-            return run("examples/take_turns.py", *args, FENCELOCK_DIR=folder)
-        finally:
-            stop_servers(Path(folder))
+        example = run("examples/take_turns.py", *args, FENCELOCK_DIR=folder)
+        return first_failure((example, run("-c", STOP, FENCELOCK_DIR=folder)))
 
 
 def test(*args: str) -> int:
     """Run everything, whatever fails; pytest comes last, so that its summary is the last line."""
-    statuses = (lint(), run("-m", "pytest", *args))
-    return first_failure(statuses)
+    return first_failure((lint(), run("-m", "pytest", *args)))
 
 
 def fast(*args: str) -> int:
@@ -202,16 +200,6 @@ def exit_status(code: int) -> int:
 def first_failure(statuses: Iterable[int]) -> int:
     """Give the first status that is not success."""
     return next((status for status in statuses if status), 0)
-
-
-def stop_servers(folder: Path) -> None:
-    """Stop every server that listens on a socket in the folder."""
-    for path in folder.rglob("*.sock"):
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as server:
-            server.settimeout(5)
-            server.connect(str(path))
-            server.sendall(b"SHUTDOWN NOSAVE\r\n")
-            server.recv(1)
 
 
 # --- the command line -----------------------------------------------------------------------------
