@@ -1,0 +1,440 @@
+"""Style as a test: the rules of this repository that no linter knows.
+
+Each rule is a function from one file to its complaints, so that every rule can be shown a bad
+example at the end of this file. ``python -m tests.test_tidy`` prints the longest of the package.
+"""
+
+import ast
+import functools
+import io
+import re
+import subprocess
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "fencelock"
+
+FILE_LINES_MAX = 300
+FUNCTION_LINES_MAX = 40  # code in the body; comments, blank lines and the docstring are free
+
+BANNED_WORDS = frozenset({"util", "utils", "helper", "helpers", "manager", "managers"})
+
+# Tests wait for a state by asking for it, never by sleeping long enough. Sleeping stands for work
+# that takes time, or lets real time pass where that is the subject: file → why.
+SLEEPS: dict[str, str] = {
+    "tests/test_tidy.py": "bad examples, never run",
+}
+
+# Imports point one way. A room of the package → the rooms that it may not look into.
+FACES = frozenset({"blocking", "aio", "cli"})
+OUTWARD = FACES | {"_ports", "_transport"}
+ROOMS = {
+    "_core": OUTWARD,
+    "_ports": FACES,
+    "_transport": FACES,
+    "lease": OUTWARD | {"_core"},
+    "errors": OUTWARD | {"_core"},
+    "options": OUTWARD | {"_core"},
+}
+# The rooms that import nothing of the world → but for this.
+PURE = {
+    "_core": frozenset(),
+    "lease": frozenset({"time"}),  # expires_at() tells people the wall clock; no decision uses it
+    "errors": frozenset(),
+    "options": frozenset(),
+}
+
+
+# --- which files ----------------------------------------------------------------------------------
+
+
+@functools.cache
+def tracked() -> tuple[Path, ...]:
+    """Return the repository's files; without git (an unpacked sdist), all that are not hidden."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z"]
+    try:
+        listing = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        names = (path.relative_to(ROOT) for path in ROOT.rglob("*"))
+        listing = "\0".join(str(name) for name in names if is_ours(name))
+    return tuple(path for name in listing.split("\0") if name and (path := ROOT / name).is_file())
+
+
+def is_ours(name: Path) -> bool:
+    return name.parts[0] == ".ci" or not any(
+        part.startswith(".") or part in {"__pycache__", "build", "dist"} for part in name.parts
+    )
+
+
+def python_files(*folders: str) -> list[Path]:
+    """Return Python files of these folders or names, those not yet committed included."""
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    return sorted({*found, *(ROOT / name for name in folders if name.endswith(".py"))})
+
+
+def inside(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def complaints(rule, paths) -> list[str]:
+    return [f"{inside(path)}: {text}" for path in paths for text in rule(path, path.read_text())]
+
+
+SOURCE = python_files("src")
+TESTS = python_files("tests")
+PYTHON = python_files("src", "tests", "examples", "benchmarks", "verification", "dev.py")
+MARKDOWN = [path for path in tracked() if path.suffix == ".md"]
+
+
+# --- size -----------------------------------------------------------------------------------------
+
+
+def long_file(_path: Path, text: str) -> Iterator[str]:
+    lines = text.count("\n")
+    if lines > FILE_LINES_MAX:
+        yield f"{lines} lines, at most {FILE_LINES_MAX}: it has more than one subject"
+
+
+def long_functions(_path: Path, text: str) -> Iterator[str]:
+    for name, line, length in function_lengths(text):
+        if length > FUNCTION_LINES_MAX:
+            yield f"{line}: {name} has {length} lines of code, at most {FUNCTION_LINES_MAX}"
+
+
+def function_lengths(text: str) -> Iterator[tuple[str, int, int]]:
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            first = body[0].lineno if body else node.end_lineno + 1
+            yield node.name, node.lineno, sum(map(is_code, lines[first - 1 : node.end_lineno]))
+
+
+def is_code(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+# --- imports --------------------------------------------------------------------------------------
+
+
+@functools.cache
+def the_world() -> frozenset[str]:
+    """Return the modules that the logic may not import: the list in pyproject.toml, as for ruff."""
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["ruff"]["lint"]
+    return frozenset(lint["flake8-tidy-imports"]["banned-api"])
+
+
+def wrong_imports(path: Path, text: str) -> Iterator[str]:
+    room = room_of(path)
+    banned = the_world() - PURE[room] if room in PURE else frozenset()
+    banned |= {f"{PACKAGE}.{other}" for other in ROOMS.get(room, ())}
+    for line, name in imports(path, text):
+        if any(f"{name}.".startswith(f"{ban}.") for ban in banned):
+            yield f"{line}: {room} may not import {name}"
+
+
+def room_of(path: Path) -> str:
+    """Return the first name under the package: a folder, or a module without its ending."""
+    return path.relative_to(ROOT / "src" / PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """Yield every import, wherever it stands, with its full name; relative ones are resolved."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute(path, node)
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def absolute(path: Path, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    folders = path.relative_to(ROOT / "src").parts[:-1]
+    above = folders[: len(folders) - node.level + 1]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def banned_words(path: Path, text: str) -> Iterator[str]:
+    folder_and_file = path.relative_to(ROOT).with_suffix("").parts
+    classes = (node.name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef))
+    for name in (*folder_and_file, *classes):
+        words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)
+        for word in BANNED_WORDS.intersection(map(str.lower, words)):
+            yield f"{name}: {word!r} says nothing about what it does"
+
+
+def undocumented(path: Path, text: str) -> Iterator[str]:
+    """Complain of a public name without docstring; in private modules methods are free."""
+    private_module = any(re.match(r"_[^_]", part) for part in path.relative_to(ROOT).parts)
+    tree = ast.parse(text)
+    if ast.get_docstring(tree) is None:
+        yield "1: the module has no docstring"
+    for node in public(tree):
+        if ast.get_docstring(node) is None:
+            yield f"{node.lineno}: {node.name} has no docstring"
+        if isinstance(node, ast.ClassDef) and not private_module:
+            bare = (method for method in public(node) if ast.get_docstring(method) is None)
+            yield from (f"{method.lineno}: {node.name}.{method.name}" for method in bare)
+
+
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public(parent: ast.AST) -> Iterator[Definition]:
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, Definition) and not node.name.startswith("_") and needs_words(node):
+            yield node
+
+
+def needs_words(node: Definition) -> bool:
+    """Tell whether it speaks for itself: not an overload, override or setter of another."""
+    marks = {ast.unparse(mark).split(".")[-1] for mark in node.decorator_list}
+    return not marks & {"overload", "override", "setter", "deleter"}
+
+
+def unreasoned(_path: Path, text: str) -> Iterator[str]:
+    """Complain of a silenced check without codes, or without two words that say why."""
+    form = r"#\s*(noqa|type:\s*ignore|pragma: no cover)(:\s*[\w, ]+?|\[[\w, -]+\])?(?=\s+[#(-]|$)"
+    for line, comment in comments(text):
+        if re.search(r"#\s*(noqa|type:\s*ignore|pragma: no cover)\b", comment, re.IGNORECASE):
+            match = re.search(form, comment, re.IGNORECASE)
+            reason = comment[match.end() :] if match else ""
+            if len(re.findall(r"[A-Za-z]{2,}", reason)) < 2:
+                yield f"{line}: {comment!r} gives no reason: # noqa: CODE  # why it is right here"
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+# --- tests ----------------------------------------------------------------------------------------
+
+
+def sleeps(path: Path, text: str) -> Iterator[str]:
+    """Complain of sleeping, in text as well: tests write programs and run them."""
+    if inside(path) in SLEEPS:
+        return
+    form = r"\b(time|asyncio)\.sleep\((?!0\))|from (time|asyncio) import .*\bsleep\b"
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.search(form, line):
+            yield f"{number}: sleeps; wait for the state itself, or give a reason in SLEEPS"
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+def machine_paths(_path: Path, text: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in re.finditer(r"(?<![\w.~*/-])/(root|work|(home|Users)/\w+)(?![\w-])", line):
+            yield f"{number}: {match.group()} exists on one machine only"
+
+
+def dead_links(path: Path, text: str) -> Iterator[str]:
+    """Complain of a Markdown link to a file, or to a heading, that is not there."""
+    for target in links(text):
+        name, _, heading = target.partition("#")
+        place = (path.parent / name).resolve() if name else path
+        if not place.exists():
+            yield f"link to {target}: no such file"
+        elif heading and place.suffix == ".md":
+            page = place.read_text() if name else text
+            if heading not in headings(page):
+                yield f"link to {target}: no such heading"
+
+
+def links(text: str) -> Iterator[str]:
+    prose = re.sub(r"`[^`\n]*`", "", without_code(text))
+    found = re.findall(r"\]\(<?([^)\s>]+)|^\[[^\]]+\]:\s+<?([^\s>]+)", prose, re.MULTILINE)
+    for inline, reference in found:
+        target = inline or reference
+        if not re.match(r"[a-z]+:", target):
+            yield target
+
+
+def headings(text: str) -> set[str]:
+    """Return the anchors that GitHub gives to a page's headings."""
+    titles = re.findall(r"^#+ +(.+?)\s*#*$", without_code(text), re.MULTILINE)
+    anchors: dict[str, int] = {}
+    for title in titles:
+        anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        anchors[anchor] = anchors.get(anchor, -1) + 1
+    return {
+        f"{name}-{n}" if n else name for name, count in anchors.items() for n in range(count + 1)
+    }
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^( *)(```+|~~~+).*?^\1\2", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def not_two_commands(_path: Path, text: str) -> Iterator[str]:
+    """Complain unless the first code block of the README is two commands, each on a line."""
+    block = re.search(r"^```[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    if block is None:
+        yield "has no code block to start with"
+        return
+    lines = block.group(1).splitlines()
+    if len(lines) != 2 or not all(map(is_code, lines)):
+        yield f"the first code block has {len(lines)} lines; two commands lead to a running demo"
+    if any(re.search(r"&&|\|\||;|\\$", line) for line in lines):
+        yield "the first code block joins commands; one command a line"
+
+
+# --- the checks -----------------------------------------------------------------------------------
+
+RULES = {
+    long_file: SOURCE,
+    long_functions: PYTHON,
+    wrong_imports: [path for path in SOURCE if path.is_relative_to(ROOT / "src" / PACKAGE)],
+    banned_words: PYTHON,
+    undocumented: SOURCE,
+    unreasoned: PYTHON,
+    sleeps: TESTS,
+    dead_links: MARKDOWN,
+}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_files_keep_the_rule(rule):
+    assert complaints(rule, RULES[rule]) == []
+
+
+def test_no_file_knows_the_machine_it_was_written_on():
+    assert complaints(machine_paths, filter(is_text, tracked())) == []
+
+
+def is_text(path: Path) -> bool:
+    return b"\0" not in path.read_bytes()[:1024]
+
+
+def test_the_readme_starts_with_two_commands():
+    readme = ROOT / "README.md"
+    if readme.read_text().count("\n") <= 1:
+        pytest.skip("the README is not written yet")
+    assert complaints(not_two_commands, [readme]) == []
+
+
+def test_every_allowed_sleep_has_a_file_and_a_reason():
+    allowed = {name: why for name, why in SLEEPS.items() if (ROOT / name).is_file() and why}
+    assert allowed == SLEEPS
+
+
+# --- every rule against what it is there for ------------------------------------------------------
+
+CORE = "src/fencelock/_core/acquire.py"
+LEASE = "src/fencelock/lease.py"
+TEST = "tests/pure/test_x.py"
+BODY = "    x = 1\n"
+
+BAD = [
+    (long_file, CORE, "x = 1\n" * (FILE_LINES_MAX + 1)),
+    (long_functions, CORE, "def f():\n" + BODY * (FUNCTION_LINES_MAX + 1)),
+    (long_functions, CORE, "class A:\n async def f():\n" + BODY * (FUNCTION_LINES_MAX + 1)),
+    (wrong_imports, CORE, "import time"),
+    (wrong_imports, CORE, "def f():\n    from os.path import join"),
+    (wrong_imports, CORE, "from logging import handlers"),
+    (wrong_imports, CORE, "import redis.asyncio as r"),
+    (wrong_imports, CORE, "from .. import _ports"),
+    (wrong_imports, CORE, "from .._transport.url import parse"),
+    (wrong_imports, CORE, "import fencelock.aio"),
+    (wrong_imports, "src/fencelock/_core/__init__.py", "from ..cli import main"),
+    (wrong_imports, "src/fencelock/_ports/aio.py", "from fencelock import aio"),
+    (wrong_imports, LEASE, "from ._core import acquire"),
+    (wrong_imports, LEASE, "import threading"),
+    (banned_words, "src/fencelock/utils.py", ""),
+    (banned_words, "src/fencelock/_helpers/x.py", ""),
+    (banned_words, CORE, "class LockManager: pass"),
+    (banned_words, CORE, "class HTTPUtil: pass"),
+    (undocumented, CORE, ""),
+    (undocumented, CORE, '"""M."""\ndef f(): pass'),
+    (undocumented, LEASE, '"""M."""\nclass A:\n    "A."\n    async def f(self): pass'),
+    (unreasoned, CORE, "import x  # noqa"),
+    (unreasoned, CORE, "import x  # noqa: F401"),
+    (unreasoned, CORE, "import x  # noqa: F401, E501  # ok"),
+    (unreasoned, CORE, "x = y  # type: ignore[attr-defined]"),
+    (unreasoned, CORE, "x = y  # type: ignore"),
+    (sleeps, TEST, "time.sleep(1)"),
+    (sleeps, TEST, "await asyncio.sleep(0.1)"),
+    (sleeps, TEST, "PROGRAM = 'import time; time.sleep(9)'"),
+    (sleeps, TEST, "from time import monotonic, sleep"),
+    (machine_paths, "README.md", "see /" + "root/x"),
+    (machine_paths, "README.md", "cd /" + "work"),
+    (machine_paths, "README.md", '"/' + 'home/ann/x"'),
+    (dead_links, "README.md", "[x](docs/nowhere.md)"),
+    (dead_links, "README.md", "[x](#nowhere)\n# Here"),
+    (dead_links, "README.md", "[x]: nowhere.md"),
+    (not_two_commands, "README.md", "# no block"),
+    (not_two_commands, "README.md", "```\na\nb\nc\n```"),
+    (not_two_commands, "README.md", "```sh\na\n# b\n```"),
+    (not_two_commands, "README.md", "```sh\na && b\nc\n```"),
+]
+
+GOOD = [
+    (long_functions, CORE, "def f():\n" + '    """D."""\n' + "    # why\n\n" * 50 + BODY),
+    (
+        wrong_imports,
+        CORE,
+        "from ..lease import Lease\nfrom . import backoff, timing\nimport logging",
+    ),
+    (wrong_imports, LEASE, "from .errors import LeaseLost"),
+    (wrong_imports, "src/fencelock/_ports/aio.py", "import asyncio\nfrom .._core import acquire"),
+    (banned_words, CORE, "class Managed: pass"),
+    (undocumented, CORE, '"""M."""\ndef _f(): pass\nclass _A: pass'),
+    (undocumented, LEASE, '"""M."""\nclass A:\n    "A."\n    @override\n    def f(self): pass'),
+    (unreasoned, CORE, "x = y  # type: ignore[arg-type]  # the stubs lack this overload"),
+    (unreasoned, CORE, "import x  # noqa: F401, E501  # kept for users of 0.1"),
+    (unreasoned, CORE, "import x  # noqa: F401 - kept for users of 0.1"),
+    (unreasoned, CORE, "x = '# noqa'"),
+    (sleeps, TEST, "await asyncio.sleep(0)\nlease.asleep(3)"),
+    (machine_paths, "README.md", "https://x.org/work/x.html, ~/work, roots/root, /workers"),
+    (dead_links, "README.md", "[x](#here-and-there)\n# Here, and there\n[y](https://nowhere/)"),
+    (dead_links, "README.md", "`[x](no.md)`\n```\n[x](no.md)\n```\n[l](LICENSE)"),
+    (not_two_commands, "README.md", "# Name\n```sh\na\nb\n```\n```\nc\n```"),
+]
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), BAD)
+def test_the_rule_sees_what_is_wrong(rule, name, text):
+    assert list(rule(ROOT / name, text))
+
+
+@pytest.mark.parametrize(("rule", "name", "text"), GOOD)
+def test_the_rule_lets_pass_what_is_right(rule, name, text):
+    assert list(rule(ROOT / name, text)) == []
+
+
+def test_every_rule_has_a_bad_and_a_good_example():
+    rules = {*RULES, machine_paths, not_two_commands}
+    assert rules == {rule for rule, *_ in BAD}
+    assert rules - {long_file} == {rule for rule, *_ in GOOD}
+
+
+def main() -> None:
+    """Print the longest files and functions of the package."""
+    files = sorted(((path.read_text().count("\n"), inside(path)) for path in SOURCE), reverse=True)
+    functions = sorted(
+        (
+            (length, f"{inside(path)}:{line} {name}")
+            for path in SOURCE
+            for name, line, length in function_lengths(path.read_text())
+        ),
+        reverse=True,
+    )
+    for length, name in (*files[:10], *functions[:10]):
+        print(f"{length:4} {name}")  # noqa: T201  # run by hand, to be read
+
+
+if __name__ == "__main__":
+    main()
