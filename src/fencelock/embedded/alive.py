@@ -10,10 +10,14 @@ Rules:
 - Nobody removes the file: a lock on a removed file excludes nobody.
 """
 
+# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# ruff: noqa: PTH
+
 from __future__ import annotations
 
 import os
 from types import TracebackType
+from typing import Self
 
 from fencelock.errors import ServerUnreachable
 
@@ -28,7 +32,7 @@ class Claim:
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -4,6 +4,9 @@ A wheel's program is found by its file. Its Python package is never imported: wh
 at import or at start is theirs, we only want the server.
 """
 
+# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# ruff: noqa: PTH
+
 from __future__ import annotations
 
 import os
@@ -43,6 +46,16 @@ class Binary:
         """The version as numbers, to compare."""
         return tuple(int(part) for part in self.version.split("."))
 
+    def unfit(self, *, multipart: bool = False) -> str:
+        """Say why it cannot serve; empty when it can."""
+        oldest = OLDEST[self.flavour]
+        if self.release < oldest:
+            return f"{self.flavour} {self.version} is older than {'.'.join(map(str, oldest))}"
+        if multipart and self.release < (7,):
+            # It would look elsewhere for its log, and start without the locks that are held.
+            return f"{self.flavour} {self.version} cannot read what a newer server has stored"
+        return ""
+
     def __str__(self) -> str:
         return f"{self.flavour} {self.version} ({self.path})"
 
@@ -65,7 +78,7 @@ def choose(deadline: float, *, multipart: bool = False) -> Binary:
     passed_over: list[str] = []
     for path in candidates():
         found = probe(path, deadline)
-        reason = found if isinstance(found, str) else _unfit(found, multipart=multipart)
+        reason = found if isinstance(found, str) else found.unfit(multipart=multipart)
         if not reason and isinstance(found, Binary):
             return found
         passed_over.append(f"{path}: {reason}")
@@ -118,16 +131,6 @@ def probe(path: str, deadline: float) -> Binary | str:
         return f"does not run ({getattr(error, 'strerror', None) or 'no answer to --version'})"
     banner = _BANNER.search(done.stdout.decode(errors="replace"))
     return Binary(path, banner[1], banner[2]) if banner else "is no Valkey or Redis server"
-
-
-def _unfit(binary: Binary, *, multipart: bool) -> str:
-    oldest = OLDEST[binary.flavour]
-    if binary.release < oldest:
-        return f"{binary.flavour} {binary.version} is older than {'.'.join(map(str, oldest))}"
-    if multipart and binary.release < (7,):
-        # It would find no log where it looks for one, and start without the locks that are held.
-        return f"{binary.flavour} {binary.version} cannot read what a newer server has stored"
-    return ""
 
 
 def _nothing(passed_over: list[str]) -> str:

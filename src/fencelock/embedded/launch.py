@@ -8,6 +8,9 @@ Rules:
 - It answers on the Unix socket alone, and only to us.
 """
 
+# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# ruff: noqa: PTH
+
 from __future__ import annotations
 
 import os

@@ -10,6 +10,9 @@ sudo. Otherwise each has a server, and every lock two holders. Rules:
 - While a server lives in the spare directory, that is the place, even when the home is back.
 """
 
+# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# ruff: noqa: PTH
+
 from __future__ import annotations
 
 import functools
@@ -82,7 +85,7 @@ def _named(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _default(uid: int, home: str, spare: str = "/var/tmp") -> str:
+def _default(uid: int, home: str, spare: str = "/var/tmp") -> str:  # noqa: S108 - checked for its owner
     spare = os.path.join(spare, f"fencelock-{uid}")
     if not home or _lives_in(spare, uid):
         return spare
@@ -107,7 +110,7 @@ def _can_write(directory: str, home: str) -> bool:
     return os.access(directory, os.W_OK | os.X_OK)
 
 
-def _socket(directory: str, uid: int, *, create: bool, short: str = "/tmp") -> str:
+def _socket(directory: str, uid: int, *, create: bool, short: str = "/tmp") -> str:  # noqa: S108 - as above
     path = os.path.join(directory, "server.sock")
     if len(os.fsencode(path)) <= SOCKET_BYTES_MAX:
         return path

@@ -10,6 +10,9 @@ Rules:
   the next, within his own deadline.
 """
 
+# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# ruff: noqa: PTH
+
 from __future__ import annotations
 
 import os

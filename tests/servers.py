@@ -1,0 +1,384 @@
+"""Real servers for tests: every program on this machine, each test with processes of its own.
+
+    for binary in binaries():
+        with Server(binary, persistent=True) as server:
+            server.command("SET", "key", "value")
+            server.kill()
+            server.restart()
+
+Nothing stays behind, however a run ends: one guard process holds the other end of a pipe of ours,
+and when the pipe closes it kills the servers and removes their directories.
+
+FENCELOCK_TEST_SERVERS may name more programs (paths, separated as in PATH).
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+from fencelock.embedded.binaries import Binary, candidates, probe
+
+READY_SECONDS = 10.0
+_PORT_TRIES = 10
+
+
+@dataclass(frozen=True)
+class ServerBinary:
+    """A server program under test; ``name`` is for test ids, as in ``valkey-9.1.2``."""
+
+    name: str
+    path: str
+    release: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_valkey(self) -> bool:
+        return self.name.startswith("valkey")
+
+
+@functools.cache
+def binaries() -> list[ServerBinary]:
+    """Return every distinct server on this machine that fencelock supports, newest Valkey first."""
+    more = os.environ.get("FENCELOCK_TEST_SERVERS", "").split(os.pathsep)
+    found: dict[str, ServerBinary] = {}
+    for path in (*candidates(), *filter(None, more)):
+        binary = probe(path, time.monotonic() + READY_SECONDS)
+        if isinstance(binary, Binary) and not binary.unfit():
+            name = f"{binary.flavour.lower()}-{binary.version}"
+            found.setdefault(name, ServerBinary(name, binary.path, binary.release))
+    return sorted(found.values(), key=lambda one: (one.is_valkey, one.release), reverse=True)
+
+
+class Refused(Exception):
+    """The server's error reply."""
+
+
+class Server:
+    """One server process in a private directory, on a Unix socket and on a TCP port of 127.0.0.1.
+
+    ``persistent``: keep an append-only log, so that a restart brings the data back. ``args``: more
+    options for the server; the last word on each counts. ``port``: this one, not a free one.
+    """
+
+    def __init__(
+        self,
+        binary: ServerBinary | None = None,
+        *,
+        port: int | None = None,
+        unix: bool = True,
+        args: Sequence[str] = (),
+        persistent: bool = False,
+    ) -> None:
+        self.binary = binary or binaries()[0]
+        self.directory = Path(tempfile.mkdtemp(prefix="fencelock-test-"))
+        self.socket = self.directory / "s" if unix else None
+        self._reserved = None if port else _reserve()
+        self.port: int = port or _port_of(self._reserved)
+        self._options = [*_options(self.binary, persistent=persistent), *args]
+        self._process: subprocess.Popen[bytes] | None = None
+        _guard().watch(self.directory)
+
+    # addresses
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self.socket}?db=0" if self.socket else self.tcp_url
+
+    @property
+    def tcp_url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "log").read_text(errors="replace")
+
+    # life
+
+    def start(self) -> Self:
+        """Start the process and return once it answers; a fixed port that is taken is an error."""
+        for _ in range(_PORT_TRIES):
+            self._spawn()
+            if self._wait_until_ready():
+                return self
+            if self._reserved is None or "already in use" not in self.log:
+                break
+            self._reserve_another()
+        raise RuntimeError(f"{self.binary} did not start:\n{self.log}")
+
+    def stop(self) -> None:
+        """End the process cleanly; its directory stays for a restart."""
+        if self._process is None:
+            return
+        self._send(signal.SIGTERM, signal.SIGCONT)
+        try:
+            self._process.wait(READY_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._send(signal.SIGKILL)
+        self._reap()
+
+    def kill(self) -> None:
+        """End the process with SIGKILL, as a crash would."""
+        if self._process is not None:
+            self._send(signal.SIGKILL)
+            self._reap()
+
+    def restart(self) -> None:
+        """Stop, if it still runs, and start again on the same addresses."""
+        self.stop()
+        self.start()
+
+    def pause(self) -> None:
+        """Stop the process with SIGSTOP; return once it stands still."""
+        self._send(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+
+    def resume(self) -> None:
+        """Let a paused process run on."""
+        self._send(signal.SIGCONT)
+
+    def close(self) -> None:
+        """End the process and remove everything it had."""
+        self.kill()
+        if self._reserved is not None:
+            self._reserved.close()
+            self._reserved = None
+        shutil.rmtree(self.directory, ignore_errors=True)
+        _guard().forget(self.directory)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # questions, each on a connection of its own
+
+    def command(self, *words: object) -> Any:
+        """Run one command and return its reply decoded: str, int, None, list or dict.
+
+        Raises:
+            Refused: the server answered with an error.
+            OSError: there is no answer, within ten seconds.
+        """
+        address = str(self.socket) if self.socket else ("127.0.0.1", self.port)
+        family = socket.AF_UNIX if self.socket else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as line:
+            line.settimeout(READY_SECONDS)
+            line.connect(address)
+            line.sendall(_packed(words))
+            with line.makefile("rb") as replies:
+                return _decoded(replies)
+
+    def flushall(self) -> None:
+        """Remove all keys."""
+        self.command("FLUSHALL")
+
+    def info(self, section: str) -> dict[str, str]:
+        """Return one section of INFO."""
+        lines = self.command("INFO", section).splitlines()
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def commandstats(self) -> dict[str, int]:
+        """Return how often each command ran since the start or ``CONFIG RESETSTAT``, lower case."""
+        stats = self.info("commandstats").items()
+        return {
+            name.removeprefix("cmdstat_").lower(): int(text.split(",")[0].removeprefix("calls="))
+            for name, text in stats
+        }
+
+    # the process
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError(f"{self.binary} is not running")
+        return self._process
+
+    def _spawn(self) -> None:
+        where = ["--port", str(self.port), "--dir", str(self.directory)]
+        where += ["--unixsocket", str(self.socket)] if self.socket else []
+        with (self.directory / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [self.binary.path, *where, *self._options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # a Ctrl-C is for the test, not for its server
+            )
+        _guard().watch(self.directory, self._process.pid)
+
+    def _wait_until_ready(self) -> bool:
+        """Return True once it answers; False, and reaped, when it ended instead."""
+        deadline = time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            if self._running.poll() is not None:
+                self._reap()
+                return False
+            with contextlib.suppress(OSError, Refused):
+                # The answer must be ours: on a taken port somebody else's server would reply.
+                if self.command("CONFIG", "GET", "dir")[1] == str(self.directory):
+                    return True
+            time.sleep(0.001)
+        self.kill()
+        return False
+
+    def _reserve_another(self) -> None:
+        if self._reserved is not None:
+            self._reserved.close()
+        self._reserved = _reserve()
+        self.port = _port_of(self._reserved)
+
+    def _send(self, *numbers: signal.Signals) -> None:
+        for number in numbers:
+            self._running.send_signal(number)
+
+    def _reap(self) -> None:
+        self._running.wait(READY_SECONDS)
+        _guard().watch(self.directory)  # no process any more: its number may become another's
+        self._process = None
+
+
+def _options(binary: ServerBinary, *, persistent: bool) -> list[str]:
+    options = ["--bind", "127.0.0.1", "--save", "", "--unixsocketperm", "600"]
+    options += ["--appendonly", "yes" if persistent else "no", "--appendfsync", "no"]
+    if binary.release >= (7,):
+        options += ["--enable-debug-command", "yes"]
+    return options
+
+
+def _reserve() -> socket.socket:
+    """Bind a free port and keep it: nobody else is given it, yet a server may listen on it."""
+    line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    line.bind(("127.0.0.1", 0))
+    return line
+
+
+def _port_of(line: socket.socket | None) -> int:
+    return line.getsockname()[1] if line else 0
+
+
+# RESP, as much as assertions need
+
+
+def _packed(words: tuple[object, ...]) -> bytes:
+    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    parts = [b"*%d\r\n" % len(encoded)]
+    parts += [b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded]
+    return b"".join(parts)
+
+
+def _decoded(replies: IO[bytes]) -> Any:
+    line = replies.readline()
+    if not line.endswith(b"\r\n"):
+        raise ConnectionError("the server closed the connection")
+    mark, text = line[:1], line[1:-2].decode(errors="surrogateescape")
+    match mark:
+        case b"-":
+            raise Refused(text)
+        case b"+":
+            return text
+        case b":":
+            return int(text)
+        case b"$":
+            return _bulk(replies, int(text))
+        case b"*":
+            return None if text == "-1" else [_element(replies) for _ in range(int(text))]
+    raise ValueError(f"unexpected reply {line!r}")
+
+
+def _bulk(replies: IO[bytes], size: int) -> str | None:
+    if size < 0:
+        return None
+    return replies.read(size + 2)[:-2].decode(errors="surrogateescape")
+
+
+def _element(replies: IO[bytes]) -> Any:
+    try:
+        return _decoded(replies)
+    except Refused as error:  # inside an array an error is a value; the rest must still be read
+        return error
+
+
+# the guard
+
+_GUARD = """
+import os, shutil, signal, sys
+watched = {}
+for line in sys.stdin:
+    pid, directory = line.rstrip("\\n").split(" ", 1)
+    watched[directory] = int(pid)
+for directory, pid in watched.items():
+    if pid > 0:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    if pid >= 0:
+        shutil.rmtree(directory, ignore_errors=True)
+"""
+
+
+class _Guard:
+    """A process that outlives us just long enough to clean up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-S", "-E", "-c", _GUARD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            text=True,
+        )
+        self._owner = os.getpid()
+        atexit.register(self._end)
+
+    def watch(self, directory: Path, pid: int = 0) -> None:
+        """Remember the directory to be removed, and the process in it, if one runs."""
+        self._tell(f"{pid} {directory}\n")
+
+    def forget(self, directory: Path) -> None:
+        """Leave that directory alone from now on."""
+        self._tell(f"-1 {directory}\n")
+
+    def _tell(self, line: str) -> None:
+        pipe = self._process.stdin
+        if pipe is not None and not pipe.closed:
+            with self._lock:
+                pipe.write(line)
+                pipe.flush()
+
+    def _end(self) -> None:
+        if self._owner == os.getpid() and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait(READY_SECONDS)
+
+
+_guard = functools.cache(_Guard)
