@@ -236,16 +236,22 @@ class Server:
         """Return True once it answers; False, and reaped, when it ended instead."""
         deadline = time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
-            if self._running.poll() is not None:
+            if self._answers():
+                return True
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._running.wait(0.001)
                 self._reap()
                 return False
-            with contextlib.suppress(OSError, Refused):
-                # The answer must be ours: on a taken port somebody else's server would reply.
-                if self.command("CONFIG", "GET", "dir")[1] == str(self.directory):
-                    return True
-            time.sleep(0.001)
         self.kill()
         return False
+
+    def _answers(self) -> bool:
+        try:
+            # On a taken port somebody else's server would answer; and loading is not ready.
+            ours = self.command("CONFIG", "GET", "dir")[1] == str(self.directory)
+            return ours and self.command("PING") == "PONG"
+        except (OSError, Refused):
+            return False
 
     def _reserve_another(self) -> None:
         if self._reserved is not None:
