@@ -1,0 +1,202 @@
+"""Take a lock: at once, in line, or by polling.
+
+Rules of this file:
+
+- ``now`` is read before asking; the lease counts from there (I2).
+- Whatever ends an acquire without a lease (timeout, error, cancellation, Ctrl-C) ends its place in
+  line and its grant too (I9): on the way out for a timeout, behind the request otherwise.
+- A grant that arrives with nothing left of it is no grant.
+- Waiting is bounded by ``give_up_at``, by the holder's lease and by the proof of life (I6, I13).
+"""
+
+from __future__ import annotations
+
+from fencelock._core.ask import Asked, ask, persist
+from fencelock._core.hold import Grant, Want, milliseconds
+from fencelock._core.port import Broken, Port, Reply
+from fencelock._core.timing import validity
+from fencelock._core.waiters import Line, Waiter, look
+from fencelock.errors import ServerUnreachable
+from fencelock.scripts import ABANDON, ACQUIRE, GIVE_BACK
+
+# A timed-out acquire may take this much longer to leave the line by itself (I13 allows 100 ms).
+LEAVING_SECONDS = 0.06
+# Grants that came too late before the ttl is called too short for this connection.
+LATE_GRANTS_MAX = 3
+
+
+async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
+    """Ask once, without a place in line; None when the lock is held or others come first."""
+    asked = Asked()
+    until = min(give_up_at, port.now() + port.patience)
+    try:
+        asked_at = port.now()
+        reply = await ask(
+            port, ACQUIRE, want.keys.grant, want.acquire_args(b""), until, asked=asked
+        )
+        if reply[0] == 0:
+            return None
+        grant = _granted(want, reply, asked_at)
+        if grant.deadline > port.now():
+            return grant
+        raise too_late(want)
+    except BaseException:
+        port.post(ABANDON, want.keys.grant, want.abandon_args(b""), asked.trail)
+        raise
+
+
+async def queue(port: Port, want: Want, give_up_at: float) -> Grant | None:
+    """Stand in line until granted; None at ``give_up_at``."""
+    waiter, asked = Waiter(want), Asked()
+    try:
+        grant = await _stand(port, waiter, asked, give_up_at)
+        if grant is None:
+            await _leave(port, waiter)
+        return grant
+    except BaseException:
+        if waiter.channel:
+            port.post(ABANDON, want.keys.grant, want.abandon_args(waiter.channel), asked.trail)
+        raise
+    finally:
+        with port.mutex():
+            port.lines.leave(waiter, port.now())
+        port.close(waiter)
+
+
+async def _stand(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> Grant | None:
+    """Ask, wait, and ask again whenever the place may be gone, until granted or time is up."""
+    late = 0
+    while True:
+        grant = await _request(port, waiter, asked, give_up_at)
+        if grant is None:
+            grant = await _wait(port, waiter, asked, give_up_at)
+        if grant is not None:
+            if grant.deadline > port.now():
+                return grant
+            late += 1
+            if late == LATE_GRANTS_MAX:
+                raise too_late(waiter.want)
+        elif port.now() >= give_up_at:
+            return None
+        waiter.grant, waiter.news, waiter.stale = None, False, False
+
+
+async def _request(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> Grant | None:
+    """Ask for the lock or a place in line; None when we stand in line."""
+    want = waiter.want
+    until = min(give_up_at, port.now() + port.patience)
+
+    async def once() -> tuple[float, Reply]:
+        await port.open(waiter, until)
+        asked_at = port.now()
+        args = want.acquire_args(waiter.channel)
+        return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)
+
+    asked_at, reply = await persist(port, once, until, asked)
+    if reply[0] == 1:
+        return _granted(want, reply, asked_at)
+    _, waiter.answered_us, pttl_ms, waiter.position, foreign = reply
+    waiter.asked_at = asked_at
+    with port.mutex():
+        line = port.lines.join(waiter)
+        if len(line.waiters) == 1:
+            line.postpone(asked_at, pttl_ms, waiter.position, bool(foreign))
+    return None
+
+
+async def _wait(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> Grant | None:
+    """Wait in line; None when the place must be asked for again, or time is up."""
+    with port.mutex():
+        line = port.lines.join(waiter)
+    while True:
+        await port.wait(waiter, min(line.bound(waiter), give_up_at))
+        if waiter.news:
+            return waiter.grant
+        now = port.now()
+        if now >= give_up_at:
+            return None
+        if now >= line.bound(waiter) and not await _looked(port, waiter, line, asked, give_up_at):
+            return None
+
+
+async def _looked(port: Port, waiter: Waiter, line: Line, asked: Asked, give_up_at: float) -> bool:
+    """Look after our lines; False when the connection broke and we must ask again."""
+    try:
+        await look(port, min(give_up_at, port.now() + port.patience), waiter)
+    except Broken as broken:
+        asked.note(broken)
+        line.look_at = 0.0
+        return False
+    return True
+
+
+async def _leave(port: Port, waiter: Waiter) -> None:
+    """Leave the line, and give back what was granted in this very moment."""
+    want = waiter.want
+    args = want.abandon_args(waiter.channel)
+    try:
+        until = port.now() + LEAVING_SECONDS
+        await port.call(ABANDON, want.keys.grant, args, until, waiter)
+    except Broken as broken:
+        port.post(ABANDON, want.keys.grant, args, broken.trail)
+
+
+def _granted(want: Want, reply: Reply, asked_at: float) -> Grant:
+    _, fence, _, holds = reply
+    return Grant(fence, asked_at + validity(want.ttl), want.ttl, holds)
+
+
+def too_late(want: Want) -> ServerUnreachable:
+    """Return the error for answers that outlast the lease they bring."""
+    return ServerUnreachable(
+        f"answers of the server take longer than the ttl of {want.ttl} s can prove;"
+        " use a longer ttl"
+    )
+
+
+async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
+    """Try the plain form once: SET NX PX on the lock's key, nothing else.
+
+    SET NX is not idempotent: when its answer is lost, the key is given back before another try.
+    """
+    until = min(give_up_at, port.now() + port.patience)
+    command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", milliseconds(want.ttl))
+    asked = Asked()
+
+    async def once() -> tuple[float, Reply]:
+        if asked.sent:
+            await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until)
+        asked_at = port.now()
+        return asked_at, await port.command(command, until)
+
+    try:
+        asked_at, reply = await persist(port, once, until, asked)
+        if reply is None:
+            return None
+        grant = Grant(0, asked_at + validity(want.ttl), want.ttl)
+        if grant.deadline > port.now():
+            return grant
+        raise too_late(want)
+    except BaseException:
+        port.post(GIVE_BACK, want.keys.plain, (want.holder,), asked.trail)
+        raise
+
+
+async def poll(
+    port: Port, want: Want, give_up_at: float, interval: float, max_tries: int | None
+) -> Grant | None:
+    """Try again and again; None at ``give_up_at`` or after ``max_tries``.
+
+    The pause varies by a quarter, so that pollers that started together do not stay together.
+    """
+    tries = 0
+    while True:
+        grant = await poll_once(port, want, give_up_at)
+        tries += 1
+        if grant is not None or tries == max_tries:
+            return grant
+        again_at = port.now() + interval * (0.875 + port.jitter() / 4)
+        if again_at >= give_up_at:
+            await port.sleep(give_up_at)
+            return None
+        await port.sleep(again_at)

@@ -1,0 +1,84 @@
+"""Ask until an answer comes or the time is up.
+
+Rules of this file:
+
+- Only idempotent requests come through here: each may run twice (I4).
+- One deadline covers connecting, asking, pausing and asking again (I13).
+- A server's refusal is an answer and is raised as it is; only "not now" replies are asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+from fencelock._core.port import Args, Broken, Keys, Port, Reply
+from fencelock._core.timing import retry_delay
+from fencelock._core.waiters import Waiter
+from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
+from fencelock.scripts import Script
+
+# Error codes that say "not now": the same request may succeed a moment later.
+PASSING = frozenset({"BUSY", "LOADING", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "MAXCLIENTS"})
+
+
+class Asked:
+    """What is known of a request so far: whether it may have run, and on which connection."""
+
+    __slots__ = ("sent", "trail")
+
+    def __init__(self) -> None:
+        self.sent = False
+        self.trail: object = None
+
+    def note(self, broken: Broken) -> None:
+        """Remember that an attempt got no answer."""
+        self.sent = self.sent or broken.sent
+        self.trail = broken.trail
+
+
+async def ask(
+    port: Port,
+    script: Script,
+    keys: Keys,
+    args: Args,
+    until: float,
+    *,
+    asked: Asked | None = None,
+    waiter: Waiter | None = None,
+) -> Reply:
+    """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``."""
+    asked = asked or Asked()
+    return await persist(port, lambda: port.call(script, keys, args, until, waiter), until, asked)
+
+
+async def persist(
+    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Asked
+) -> Reply:
+    """Repeat an attempt while it only breaks; note in ``asked`` what may have run."""
+    tries = 0
+    while True:
+        try:
+            return await attempt()
+        except Broken as broken:
+            asked.note(broken)
+            trouble: Exception = broken
+        except ServerError as refused:
+            if refused.code not in PASSING:
+                raise
+            trouble = refused
+        again_at = port.now() + retry_delay(tries, port.jitter())
+        tries += 1
+        if again_at >= until:
+            give_up(trouble, asked)
+        await port.sleep(again_at)
+
+
+def give_up(trouble: Exception, asked: Asked) -> NoReturn:
+    """Raise what the silence means: unknown when a request may have run, unreachable when not."""
+    cause = trouble.__cause__ or trouble
+    if isinstance(trouble, ServerError):
+        raise trouble
+    if asked.sent:
+        raise OutcomeUnknown(f"no answer in time, it may or may not have run: {trouble}") from cause
+    raise ServerUnreachable(f"no connection in time: {trouble}") from cause

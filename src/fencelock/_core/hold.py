@@ -1,0 +1,120 @@
+"""One acquisition of one lock: what was wanted, and, once granted, what is held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fencelock._core.keys import LockKeys
+from fencelock._core.timing import CLAIM_SECONDS
+from fencelock.lease import BaseLease
+
+
+@dataclass(slots=True, frozen=True)
+class Terms:
+    """How a lock is to be held: the validated options of a handle."""
+
+    ttl: float
+    renew: bool
+    max_hold: float | None = None
+    max_renewals: int | None = None
+    on_lost: Any = None
+
+    def first_ttl(self) -> float:
+        """Return the length of the first lease: ``max_hold`` bounds it too."""
+        return self.ttl if self.max_hold is None else min(self.ttl, self.max_hold)
+
+
+@dataclass(slots=True, eq=False)
+class Want:
+    """One request for a lock. ``waiter`` names the request, ``holder`` proves the tenure.
+
+    They are the same but for an explicit owner, whose holder id is shared by all its requests.
+    """
+
+    keys: LockKeys
+    terms: Terms
+    waiter: bytes
+    holder: bytes
+    home: bytes
+    info: bytes
+    owned: bool = False
+    plain: bool = False
+    ttl: float = 0.0  # of this request: the terms' first ttl, or what is left until an instant
+
+    @property
+    def claim(self) -> float:
+        """Return the lease that a handoff starts with: short when renewal will prolong it."""
+        return min(self.ttl, CLAIM_SECONDS) if self.terms.renew else self.ttl
+
+    def acquire_args(self, channel: bytes) -> tuple[bytes | int, ...]:
+        """Return the arguments of ``acquire.lua``."""
+        ttl, claim = milliseconds(self.ttl), milliseconds(self.claim)
+        owned = b"1" if self.owned else b"0"
+        return (self.waiter, self.holder, ttl, claim, self.home, channel, owned, self.info)
+
+    def entry(self, channel: bytes) -> bytes:
+        """Return the waiter entry as ``acquire.lua`` writes it."""
+        args = (
+            str(each).encode() if isinstance(each, int) else each
+            for each in self.acquire_args(channel)
+        )
+        waiter, holder, ttl, claim, home, channel, owned, info = args
+        return b" ".join((waiter, holder, home, channel, ttl, claim, owned, info))
+
+    def abandon_args(self, channel: bytes) -> tuple[bytes, ...]:
+        """Return the arguments of ``abandon.lua``."""
+        entry = self.entry(channel) if channel else b""
+        return (self.waiter, self.holder, b"1" if self.owned else b"0", entry)
+
+
+@dataclass(slots=True, frozen=True)
+class Grant:
+    """The server's yes, judged by our clock."""
+
+    fence: int
+    deadline: float
+    lease: float  # seconds that were granted; a handoff may start short
+    holds: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A granted acquisition and its lease."""
+
+    want: Want
+    lease: BaseLease
+    granted_at: float
+    unit: object = None  # the thread id or task that acquired it
+    open: bool = True  # False once released or given up: never renewed again (I11)
+    renewals: int = 0
+    failures: int = 0
+    told: bool = False  # the holder was told of a loss (I8: once)
+    bucket: int = -1  # where the renewal book keeps it
+
+    def renewable(self, now: float) -> bool:
+        """Tell whether renewal may go on: asked for, and within its limits."""
+        terms = self.want.terms
+        if not terms.renew or not self.open:
+            return False
+        if terms.max_renewals is not None and self.renewals >= terms.max_renewals:
+            return False
+        return terms.max_hold is None or now < self.granted_at + terms.max_hold
+
+    def next_ttl(self, now: float) -> float:
+        """Return the length of the next lease: ``max_hold`` cuts the last one short."""
+        terms = self.want.terms
+        if terms.max_hold is None:
+            return terms.ttl
+        return min(terms.ttl, self.granted_at + terms.max_hold - now)
+
+    def loss_reason(self) -> str:
+        """Return why the lease ends when its deadline is reached."""
+        terms = self.want.terms
+        limited = terms.max_hold is not None or terms.max_renewals is not None
+        return "max_hold" if limited and not self.failures else "expired"
+
+
+def milliseconds(seconds: float) -> int:
+    """Return the wire form of a span, never below 1: PEXPIRE 0 would delete the lock."""
+    return max(1, round(seconds * 1000))

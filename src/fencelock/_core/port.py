@@ -1,0 +1,94 @@
+"""Everything a flow may ask of the world. Nothing else in ``_core`` can block.
+
+Three ports implement this: the blocking one (its coroutines block and never suspend), the asyncio
+one, and the simulated one of the tests (every method suspends into a scheduler that the test owns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._core.hold import Hold
+    from fencelock._core.renew import RenewalBook
+    from fencelock._core.waiters import Lines, Waiter
+
+Keys = Sequence[bytes]
+Args = Sequence[bytes | int]
+# What a server answers: integers, bytes, None, and lists of these. Scripts document their own.
+Reply = Any
+
+
+class Broken(Exception):
+    """No answer came. ``sent`` tells whether the request may have reached the server.
+
+    ``trail`` names the connection it went on, where an undo sent behind it cannot overtake it.
+    The client's or the system's own exception is the ``__cause__``.
+    """
+
+    def __init__(self, message: str, *, sent: bool, trail: object = None) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.trail = trail
+
+
+class Port(Protocol):
+    """The world as the flows see it."""
+
+    home: bytes  # this client's channel: names it to the server, hears revocations
+    lines: Lines  # who of this client waits for what
+    book: RenewalBook  # which leases want attention when
+    patience: float  # seconds without any answer before a call gives up
+
+    def now(self) -> float:
+        """Return the monotonic instant, in seconds."""
+
+    def new_id(self) -> bytes:
+        """Return an unguessable id without spaces."""
+
+    def jitter(self) -> float:
+        """Return a random number in [0, 1)."""
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guard shared tables; nothing may be awaited inside."""
+
+    async def call(
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a script and return its reply.
+
+        With a waiter, on the connection that the waiter listens on. Raises ``Broken`` when no
+        answer came by ``until``, and a ``ServerError`` when the answer is an error.
+        """
+
+    async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
+        """Run a plain command; ends like ``call``."""
+
+    async def open(self, waiter: Waiter, until: float) -> None:
+        """Give a waiter a channel that hears grants; set ``waiter.channel``. Ends like ``call``."""
+
+    def close(self, waiter: Waiter) -> None:
+        """Take the waiter's channel back."""
+
+    async def wait(self, waiter: Waiter, until: float) -> None:
+        """Return when the waiter was told something (``waiter.news``), or at ``until``."""
+
+    def wake(self, waiter: Waiter) -> None:
+        """Make a waiting ``wait`` return soon; it may come late, never wrong."""
+
+    async def sleep(self, until: float) -> None:
+        """Return at ``until``."""
+
+    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
+        """Send now and see to the answer in the background; never blocks, never raises.
+
+        Goes behind the request whose ``trail`` is given. It is repeated until it was answered, for
+        a bounded time.
+        """
+
+    def tell(self, hold: Hold) -> None:
+        """Tell the holder of a lost lease, once: callback, cancellation."""

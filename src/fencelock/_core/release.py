@@ -1,0 +1,54 @@
+"""Give a lock back.
+
+Rules of this file:
+
+- Renewal ends before the release is asked for (I11).
+- A release whose answer was lost is asked again. "Not the holder" then means that the first one
+  ran, as long as the lease was proved when it was first sent (I4).
+- Only the ids of the acquisition are used: nobody else's grant can be freed.
+"""
+
+from __future__ import annotations
+
+from fencelock._core.ask import Asked, ask
+from fencelock._core.hold import Hold, Want
+from fencelock._core.port import Args, Keys, Port, Reply
+from fencelock.scripts import GIVE_BACK, RELEASE, Script
+
+
+async def release(port: Port, hold: Hold) -> int:
+    """Release and return how many holds of an explicit owner are left.
+
+    Raises LeaseLost when the lease had ended before, and OutcomeUnknown or ServerUnreachable when
+    no answer came: then it is repeated in the background, and the lease ends by itself at the latest.
+    """
+    script, keys, args = request(hold.want)
+    if hold.lease.lost:
+        if hold.open:  # ours to give back even so; after a fork it is the parent's
+            port.post(script, keys, args)
+        hold.open = False
+        raise hold.lease._lost_error()  # noqa: SLF001 - the lease's other half
+    hold.open = False
+    asked = Asked()
+    try:
+        reply = await ask(port, script, keys, args, port.now() + port.patience, asked=asked)
+    except BaseException:
+        port.post(script, keys, args, asked.trail)
+        raise
+    return _judge(hold, reply, repeated=asked.sent)
+
+
+def request(want: Want) -> tuple[Script, Keys, Args]:
+    """Return the request that gives back what ``want`` was granted."""
+    if want.plain:
+        return GIVE_BACK, want.keys.plain, (want.holder,)
+    return RELEASE, want.keys.all, (want.waiter, want.holder, b"1" if want.owned else b"0")
+
+
+def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:
+    verdict, extra = (reply or -1, b"") if hold.want.plain else reply
+    if verdict == -1 and not repeated:
+        hold.lease._lose("revoked" if extra else "taken", hold.lease.deadline, extra.decode())  # noqa: SLF001 - as above
+        raise hold.lease._lost_error()  # noqa: SLF001 - as above
+    hold.lease._released = True  # noqa: SLF001 - as above
+    return int(extra) if verdict == 0 else 0

@@ -1,0 +1,214 @@
+"""Keep leases, and tell in time which are lost.
+
+Rules of this file:
+
+- One book for all leases of a client; one thread or task tends it (N1).
+- A renewal counts from the instant before it was sent (I2), asks with the holder's own id, and
+  never outlives its hold (I11).
+- No answer is not a refusal: it is asked again while the lease lasts (N6). A refusal is a loss.
+- A loss is told once, and at the local deadline at the latest (I8).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from fencelock._core.ask import PASSING, Asked, persist
+from fencelock._core.hold import Hold, milliseconds
+from fencelock._core.port import Broken, Port
+from fencelock._core.release import request
+from fencelock._core.timing import renewal_delay, retry_delay, validity
+from fencelock.errors import ServerError
+from fencelock.scripts import KEEP, RENEW
+
+log = logging.getLogger("fencelock")
+
+# Leases per command: enough to make the command's own cost vanish, short enough for the server.
+LEASES_PER_CALL = 100
+# One silent call may not hold up the others longer than this, nor longer than a third of a lease.
+CALL_SECONDS_MAX = 1.0
+
+
+class RenewalBook:
+    """When which hold wants attention next. Pure: ``now`` comes in as an argument.
+
+    Holds stand in buckets of 20 ms, so that adding and removing cost the same with 10 or 100,000
+    leases, and removing leaves nothing behind. Call everything under the port's mutex.
+    """
+
+    GRAIN = 0.02
+
+    __slots__ = ("_buckets", "holds")
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, dict[Hold, None]] = {}
+        self.holds = 0
+
+    def add(self, hold: Hold, when: float) -> None:
+        """Note that a hold wants attention at ``when``, or up to one grain earlier."""
+        hold.bucket = bucket = int(when / self.GRAIN)
+        self._buckets.setdefault(bucket, {})[hold] = None
+        self.holds += 1
+
+    def discard(self, hold: Hold) -> None:
+        """Forget a hold; harmless when it is not in the book."""
+        bucket = self._buckets.get(hold.bucket)
+        if bucket is None or bucket.pop(hold, hold) is hold:
+            return
+        self.holds -= 1
+        if not bucket:
+            del self._buckets[hold.bucket]
+
+    def next_at(self) -> float | None:
+        """Return when the next hold wants attention."""
+        return min(self._buckets) * self.GRAIN if self._buckets else None
+
+    def due(self, now: float) -> list[Hold]:
+        """Take out every hold that wants attention now."""
+        taken: list[Hold] = []
+        for bucket in sorted(key for key in self._buckets if key * self.GRAIN <= now):
+            taken += self._buckets.pop(bucket)
+        self.holds -= len(taken)
+        return taken
+
+    def all_holds(self) -> list[Hold]:
+        """Return every hold."""
+        return [hold for bucket in self._buckets.values() for hold in bucket]
+
+
+def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> float:
+    """Return when a hold with a new lease wants attention: at its renewal, or at its end."""
+    deadline = hold.lease.deadline
+    if not hold.renewable(now):
+        return deadline
+    return min(deadline, now + renewal_delay(min(lease, deadline - now), jitter))
+
+
+async def attend(port: Port) -> None:
+    """Do what is due: tell losses, renew the rest. Never raises for a server's trouble."""
+    now = port.now()
+    with port.mutex():
+        due = port.book.due(now)
+    renewing = [hold for hold in due if not _ended(port, hold, now)]
+    full = [hold for hold in renewing if not hold.want.plain]
+    for start in range(0, len(full), LEASES_PER_CALL):
+        await _renew(port, full[start : start + LEASES_PER_CALL])
+    for hold in renewing:
+        if hold.want.plain:
+            await _renew(port, [hold])
+
+
+def _ended(port: Port, hold: Hold, now: float) -> bool:
+    """Tell a loss that has come; put a hold that only waits for its end back."""
+    if now >= hold.lease.deadline:
+        lose(port, hold, hold.loss_reason(), hold.lease.deadline)
+        return True
+    if hold.renewable(now):
+        return False
+    _put_back(port, hold, hold.lease.deadline)
+    return True
+
+
+def _put_back(port: Port, hold: Hold, when: float) -> None:
+    with port.mutex():
+        if hold.open and not hold.told:
+            port.book.add(hold, when)
+
+
+async def _renew(port: Port, holds: Sequence[Hold]) -> None:
+    asked_at = port.now()
+    ttls = [hold.next_ttl(asked_at) for hold in holds]
+    shortest = min(hold.lease.deadline for hold in holds)
+    until = min(asked_at + min(CALL_SECONDS_MAX, *(ttl / 3 for ttl in ttls)), shortest)
+    try:
+        replies = await _ask(port, holds, ttls, until)
+    except (Broken, ServerError) as error:
+        _failed(port, holds, error)
+        return
+    for hold, ttl, reply in zip(holds, ttls, replies, strict=True):
+        _apply(port, hold, ttl, reply, asked_at)
+
+
+async def _ask(
+    port: Port, holds: Sequence[Hold], ttls: Sequence[float], until: float
+) -> Sequence[bytes]:
+    if holds[0].want.plain:
+        want = holds[0].want
+        kept = await port.call(KEEP, want.keys.plain, (want.holder, milliseconds(ttls[0])), until)
+        return [b"1" if kept else b"0 taken"]
+    keys = [key for hold in holds for key in hold.want.keys.renew]
+    args: list[bytes | int] = []
+    for hold, ttl in zip(holds, ttls, strict=True):
+        args += (hold.want.holder, milliseconds(ttl), b"1" if hold.want.owned else b"0")
+    replies: Sequence[bytes] = await port.call(RENEW, keys, args, until)
+    return replies
+
+
+def _apply(port: Port, hold: Hold, ttl: float, reply: bytes, asked_at: float) -> None:
+    if reply != b"1":
+        reason, _, detail = reply[2:].decode().partition(" ")
+        lose(port, hold, reason, port.now(), detail)
+        return
+    if hold.lease.lost:  # too late: a lost lease stays lost, so the server's copy must go
+        lose(port, hold, hold.loss_reason(), hold.lease.deadline)
+        if hold.open:
+            port.post(*request(hold.want))
+        return
+    hold.lease._deadline = asked_at + validity(ttl)  # noqa: SLF001 - the lease's other half
+    hold.renewals += 1
+    hold.failures = 0
+    _put_back(port, hold, first_attention(hold, ttl, port.jitter(), asked_at))
+
+
+def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
+    """Try again soon, and at each lease's end at the latest."""
+    passing = isinstance(error, Broken) or getattr(error, "code", "") in PASSING
+    log.log(
+        logging.INFO if passing else logging.WARNING,
+        "renewal of %d lease(s) failed, trying again while they last: %s",
+        len(holds),
+        error,
+    )
+    now = port.now()
+    for hold in holds:
+        hold.failures += 1
+        again_at = now + retry_delay(hold.failures, port.jitter())
+        _put_back(port, hold, min(again_at, hold.lease.deadline))
+
+
+def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> None:
+    """Mark a hold lost and tell its holder, once."""
+    with port.mutex():
+        first = hold.open and not hold.told
+        hold.told = True
+    if not first:
+        return
+    hold.lease._lose(reason, since, detail)  # noqa: SLF001 - the lease's other half
+    log.warning(
+        "lost lease of %r, fence %d: %s %s", hold.lease.name, hold.lease.fence, reason, detail
+    )
+    port.tell(hold)
+
+
+async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
+    """Renew one lease by its holder's wish, for ``ttl`` seconds or as long as usual.
+
+    Raises LeaseLost when it was lost or is refused, and like ``ask`` when no answer comes: then
+    the lease stays what it was.
+    """
+    hold.lease.check()
+    span = hold.next_ttl(port.now()) if ttl is None else ttl
+    asked = Asked()
+    asked_at = port.now()
+    until = min(asked_at + port.patience, hold.lease.deadline)
+
+    async def once() -> tuple[float, bytes]:
+        sent_at = port.now()
+        return sent_at, (await _ask(port, [hold], [span], until))[0]
+
+    sent_at, reply = await persist(port, once, until, asked)
+    with port.mutex():
+        port.book.discard(hold)
+    _apply(port, hold, span, reply, sent_at)
+    hold.lease.check()

@@ -1,0 +1,170 @@
+"""Who of this client stands in which line, and the proof that they live (I6, I7).
+
+Rules of this file:
+
+- A wake-up is a hint: every wait has a bound, and after the bound somebody looks.
+- One waiter looks for all of the client, in one command; the others see that it was done.
+- Nobody looks while the line moves: each news of a lock postpones its next look.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fencelock._core.hold import Grant, Want
+from fencelock._core.timing import (
+    FOREIGN_BEHIND_SECONDS,
+    FOREIGN_SECONDS,
+    PROOF_SECONDS,
+    handed_deadline,
+    validity,
+)
+from fencelock.scripts import ALIVE
+
+if TYPE_CHECKING:
+    from fencelock._core.port import Port, Reply
+
+# Entries of one line that a look asks about: the first ones; the others follow when they are first.
+ENTRIES_PER_LOOK = 64
+LOCKS_PER_LOOK = 100
+# Before the head's client asks about an expired lease it leaves the server this long.
+EXPIRY_SLACK = 0.005
+# Clients further back wait a little longer, so that they do not all ask at once when a holder dies.
+STAGGER_SECONDS = 0.02
+STAGGER_MAX = 1.0
+# A client's second and later waiters of one lock leave looking to its first.
+BEHIND_SECONDS = 0.5
+
+
+@dataclass(slots=True, eq=False)
+class Waiter:
+    """One acquisition that waits, or may have to."""
+
+    want: Want
+    channel: bytes = b""
+    asked_at: float = 0.0  # local instant before the last request that was answered
+    answered_us: int = 0  # the server's time in that answer
+    position: int = -1
+    news: bool = False  # something below was set since the last wait
+    grant: Grant | None = None
+    stale: bool = False  # place or connection lost: ask again
+    seat: object = None  # the port's: connection, future
+
+    def hear(self, fence: int, granted_us: int, lease_ms: int, now: float) -> None:
+        """Take a pushed grant."""
+        lease = lease_ms / 1000
+        deadline = handed_deadline(self.asked_at, self.answered_us, granted_us, lease, now)
+        self.take(Grant(fence, deadline, lease))
+
+    def take(self, grant: Grant) -> None:
+        """Note that the lock is ours."""
+        self.grant = grant
+        self.news = True
+
+    def lose_place(self) -> None:
+        """Note that the server may not know us any more."""
+        self.stale = True
+        self.news = True
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """What this client knows of one lock's line. Its waiters stand in order of arrival."""
+
+    waiters: dict[Waiter, None] = field(default_factory=dict)
+    look_at: float = 0.0
+
+    def postpone(self, now: float, pttl_ms: int, position: int, foreign: bool) -> None:
+        """Set the next look from what the server just said."""
+        if foreign:
+            self.look_at = now + (FOREIGN_SECONDS if position <= 0 else FOREIGN_BEHIND_SECONDS)
+            return
+        self.look_at = now + PROOF_SECONDS
+        if pttl_ms >= 0:
+            behind = min(STAGGER_MAX, STAGGER_SECONDS * max(0, position))
+            self.look_at = min(self.look_at, now + pttl_ms / 1000 + EXPIRY_SLACK + behind)
+
+    def bound(self, waiter: Waiter) -> float:
+        """Return how long this waiter may sleep before it looks."""
+        first = next(iter(self.waiters), waiter)
+        return self.look_at if waiter is first else self.look_at + BEHIND_SECONDS
+
+
+class Lines:
+    """The lines in which this client stands, by the lock's key."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(self) -> None:
+        self._lines: dict[bytes, Line] = {}
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def join(self, waiter: Waiter) -> Line:
+        """Add a waiter; call under the mutex."""
+        line = self._lines.setdefault(waiter.want.keys.lock, Line())
+        line.waiters[waiter] = None
+        return line
+
+    def leave(self, waiter: Waiter, now: float) -> None:
+        """Take a waiter out; call under the mutex. Its leaving is news for the others."""
+        line = self._lines.get(waiter.want.keys.lock)
+        if line is None or line.waiters.pop(waiter, waiter) is waiter:
+            return
+        if not line.waiters:
+            del self._lines[waiter.want.keys.lock]
+        elif waiter.grant is not None:
+            line.look_at = max(line.look_at, now + PROOF_SECONDS)
+
+    def due(self, now: float) -> list[tuple[Line, list[Waiter]]]:
+        """Claim the lines that want a look soon, each with its first waiters; under the mutex."""
+        chosen: list[tuple[Line, list[Waiter]]] = []
+        for line in self._lines.values():
+            if line.look_at <= now + PROOF_SECONDS / 4 and len(chosen) < LOCKS_PER_LOOK:
+                line.look_at = now + PROOF_SECONDS
+                chosen.append((line, list(line.waiters)[:ENTRIES_PER_LOOK]))
+        return chosen
+
+    def all_waiters(self) -> list[Waiter]:
+        """Return every waiter; call under the mutex."""
+        return [waiter for line in self._lines.values() for waiter in line.waiters]
+
+
+async def look(port: Port, until: float, waiter: Waiter) -> None:
+    """Prove that this client's waiters live, and learn where they stand; one command for all.
+
+    A failure is left to the waiter that looked: the others look later by themselves.
+    """
+    with port.mutex():
+        due = port.lines.due(port.now())
+    if not due:
+        return
+    keys: list[bytes] = []
+    args: list[bytes | int] = [port.home]
+    for _, waiters in due:
+        keys += waiters[0].want.keys.grant
+        args.append(len(waiters))
+        args += [each.want.entry(each.channel) for each in waiters]
+    asked_at = port.now()
+    reply = await port.call(ALIVE, keys, args, until, waiter)
+    for (line, waiters), told in zip(due, reply[1:], strict=True):
+        _learn(port, line, waiters, told, asked_at)
+
+
+def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at: float) -> None:
+    holder, fence, pttl_ms, foreign, positions = told
+    line.postpone(
+        asked_at, pttl_ms, min((p for p in positions if p >= 0), default=0), bool(foreign)
+    )
+    for waiter, position in zip(waiters, positions, strict=True):
+        waiter.position = position
+        if position >= 0 or waiter.news:
+            continue
+        if holder == waiter.want.holder and not waiter.want.owned:
+            lease = max(0, pttl_ms) / 1000
+            waiter.take(Grant(fence, asked_at + validity(lease), lease))
+        else:
+            waiter.lose_place()
+        port.wake(waiter)

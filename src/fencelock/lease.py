@@ -1,0 +1,109 @@
+"""The lease: one timed tenure of a lock, as its holder may rely on it.
+
+Rules of this file (I2, I8):
+
+- A lease is judged by this process's monotonic clock alone, never by asking a server.
+- Once a lease is lost it stays lost, whatever arrives later, and its loss is told once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from fencelock.errors import LeaseLost, NotHeld
+
+Clock = Callable[[], float]
+
+
+class BaseLease:
+    """What holds of a lease in threads and in asyncio; see ``Lease`` and ``AsyncLease``.
+
+    ``fence`` is the fencing token: it grows with every grant of the lock, so that a resource can
+    refuse writes that carry an older one. It is 0 for a lock taken with ``Poll``, whose plain form
+    has none. ``holder`` is the unguessable string that proves the tenure to the server.
+    ``ttl`` is the length asked for, in seconds.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_clock",
+        "_deadline",
+        "_loss",
+        "_released",
+        "fence",
+        "holder",
+        "name",
+        "ttl",
+    )
+
+    def __init__(
+        self, *, name: str, fence: int, holder: str, ttl: float, deadline: float, clock: Clock
+    ) -> None:
+        self.name = name
+        self.fence = fence
+        self.holder = holder
+        self.ttl = ttl
+        self._deadline = deadline
+        self._clock = clock
+        self._loss: tuple[str, float, str] | None = None
+        self._released = False
+
+    @property
+    def deadline(self) -> float:
+        """Return the instant, on fencelock's monotonic clock, until which the lease is proved."""
+        return self._deadline
+
+    @property
+    def lost(self) -> bool:
+        """Tell whether the lease was lost or can no longer be proved; sends nothing.
+
+        False after a release in time: what was given back was not lost.
+        """
+        if self._loss is not None:
+            return True
+        if self._released or self._clock() < self._deadline:
+            return False
+        self._lose("expired", self._deadline)
+        return True
+
+    def remaining(self) -> float:
+        """Return how many seconds of the lease can still be proved; 0.0 once lost or released."""
+        if self._released or self._loss is not None:
+            return 0.0
+        return max(0.0, self._deadline - self._clock())
+
+    def expires_at(self) -> float:
+        """Return the instant the proved part ends, as Unix time in seconds by this host's clock.
+
+        For people and for other programs on this host. Never compare it with the clock of another
+        machine: ``remaining()`` is what decides.
+        """
+        return time.time() + self.remaining()
+
+    def check(self) -> None:
+        """Raise when the lease cannot be proved now; sends nothing.
+
+        Raises:
+            LeaseLost: it expired, was taken or revoked, or reached ``max_hold``.
+            NotHeld: it was released.
+        """
+        if self.lost:
+            raise self._lost_error()
+        if self._released:
+            raise NotHeld(f"the lease of {self.name!r} was released", name=self.name)
+
+    def _lost_error(self) -> LeaseLost:
+        reason, since, detail = self._loss or ("expired", self._deadline, "")
+        return LeaseLost(self.name, fence=self.fence, reason=reason, since=since, detail=detail)
+
+    def _lose(self, reason: str, since: float, detail: str = "") -> bool:
+        """Mark the loss; return True to the one caller that shall tell it."""
+        if self._loss is not None or self._released:
+            return False
+        self._loss = (reason, since, detail)
+        return True
+
+    def __repr__(self) -> str:
+        state = "lost" if self.lost else "released" if self._released else "held"
+        return f"<{state} {type(self).__name__} of {self.name!r} fence={self.fence}>"

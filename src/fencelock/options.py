@@ -1,0 +1,157 @@
+"""Validated settings, each with its reason. Everything here is checked before anything is sent."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from fencelock._core.keys import RESERVED
+
+Seconds = float | timedelta
+
+# Long enough that a renewal every third survives two failures of the network, short enough that a
+# crashed holder does not block others for long: Redisson's watchdog uses the same.
+TTL: Final = 30.0
+# Below this a lease is over before a busy machine has read the answer.
+TTL_MIN: Final = 0.01
+# A lock for longer than ten years is a mistake in the unit.
+TTL_MAX: Final = 10 * 365 * 86400.0
+KEY_PREFIX: Final = "fencelock:"
+# How long a silent server is asked again before a call gives up: a restart takes less.
+PATIENCE: Final = 5.0
+NAME_BYTES_MAX: Final = 1024
+LABEL_CHARS_MAX: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Wait in line: first come, first served, and a release hands the lock over. The default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poll:
+    """Try again every ``interval`` seconds, at most ``max_tries`` times (None: without bound).
+
+    The plain form, for servers or ACLs that allow only ``SET`` and a compare-and-delete script on
+    the lock's own key. It has no order of arrival, no fencing token (``lease.fence`` is 0) and no
+    handoff; prefer ``Queue``. 0.1 s between tries is redis-py's default too.
+
+    Raises:
+        TypeError, ValueError: an interval that is not above 0, or fewer tries than 1.
+    """
+
+    interval: Seconds = 0.1
+    max_tries: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check both fields."""
+        object.__setattr__(self, "interval", positive("interval", self.interval))
+        if self.max_tries is not None:
+            count("max_tries", self.max_tries)
+
+
+Wait = Queue | Poll
+
+
+def span(what: str, value: Any) -> float:  # noqa: ANN401 - any wrong type gets the clear error
+    """Return seconds from a number or timedelta; TypeError or ValueError names the argument."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{what} must be seconds (int, float or timedelta), not {value!r}")
+    if math.isnan(value):
+        raise ValueError(f"{what} must be a number of seconds, not NaN")
+    return float(value)
+
+
+def positive(what: str, value: Any) -> float:  # noqa: ANN401 - as above
+    """Return a span above 0."""
+    seconds = span(what, value)
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{what} must be above 0 and finite, not {value!r}")
+    return seconds
+
+
+def lease_ttl(value: Any) -> float:  # noqa: ANN401 - as above
+    """Return the ttl in seconds, within what a lease can be."""
+    seconds = span("ttl", value)
+    if not TTL_MIN <= seconds <= TTL_MAX:
+        raise ValueError(
+            f"ttl must be between {TTL_MIN} s and {TTL_MAX:.0f} s (ten years), not {value!r}"
+        )
+    return seconds
+
+
+def until(value: datetime) -> float:
+    """Return the span from now, by this host's clock, to an instant."""
+    if value.tzinfo is None:
+        raise ValueError(f"ttl given as a datetime needs a timezone: {value!r}")
+    return (value - datetime.now(UTC)).total_seconds()
+
+
+def lock_name(value: Any) -> str:  # noqa: ANN401 - as above
+    """Return the name of a lock: any text of 1 to 1,024 bytes that ends like no key of ours."""
+    if not isinstance(value, str):
+        raise TypeError(f"name must be str, not {type(value).__name__}")
+    try:
+        encoded = value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"name must be encodable as UTF-8: {value!r}") from error
+    if not 0 < len(encoded) <= NAME_BYTES_MAX:
+        raise ValueError(f"name must have 1 to {NAME_BYTES_MAX} bytes, not {len(encoded)}")
+    if encoded.endswith(RESERVED):
+        raise ValueError(f"name must not end like a key that fencelock derives: {value!r}")
+    return value
+
+
+def key_prefix(value: Any) -> str:  # noqa: ANN401 - as above
+    """Return the prefix of all keys; it may be empty."""
+    if not isinstance(value, str):
+        raise TypeError(f"key_prefix must be str, not {type(value).__name__}")
+    return value
+
+
+def count(what: str, value: Any) -> int:  # noqa: ANN401 - as above
+    """Return a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{what} must be an int, not {value!r}")
+    if value < 1:
+        raise ValueError(f"{what} must be at least 1, not {value}")
+    return value
+
+
+def text(what: str, value: Any) -> str:  # noqa: ANN401 - as above
+    """Return a label or owner id: a non-empty str."""
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be str, not {type(value).__name__}")
+    if not value:
+        raise ValueError(f"{what} must not be empty")
+    return value
+
+
+def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:  # noqa: ANN401 - as above
+    """Return how long acquire may wait: None for ever, 0.0 for one try.
+
+    ``threading.Lock``'s rules: -1 waits for ever, any other negative number is a mistake, and so
+    is a timeout without blocking.
+    """
+    if timeout is None:
+        timeout = -1
+    seconds = span("timeout", timeout)
+    if not blocking:
+        if seconds != -1:
+            raise ValueError("can't specify a timeout for a non-blocking call")
+        return 0.0
+    if seconds == -1:
+        return None
+    if seconds < 0:
+        raise ValueError("timeout value must be a non-negative number")
+    if seconds > TIMEOUT_MAX:
+        raise OverflowError("timeout value is too large")
+    return seconds
+
+
+# threading.TIMEOUT_MAX on every platform that runs this; repeated to keep imports light.
+TIMEOUT_MAX: Final = 9223372036.0

@@ -1,0 +1,84 @@
+-- Fragment: who gets the lock, and with which fence. Included by every script that can grant.
+--
+-- It guards I1 (one script decides), I3 (fences grow), I5 (a release hands over), I7 (dead waiters
+-- are skipped) and I10 (every key ends by itself).
+--
+-- The keys of one lock always come together and in this order; `base` is the index of the first:
+--   lock     string  the holder id; any client that does SET NX PX on it excludes us, and we it
+--   record   string  "fence since holder home info" of the last grant
+--   queue    zset    waiter entries by arrival (server microseconds)
+--   alive    zset    home of a client -> when it last proved that it lives (server microseconds)
+--   holds    set     hold ids of an explicit reentrant owner
+--   revoked  string  "holder reason", after an operator's break
+--
+-- A home is the channel of a whole client: it tells clients apart, and revocations go there.
+-- A waiter entry is "waiter holder home channel ttl claim owned info": its own id, the holder id it
+-- will have, its client, where it listens, the lease it wants (ms), the lease that a handoff starts
+-- with (ms), 1 for an explicit owner, and what `show` prints.
+
+local RECORD_MS = 600000     -- a record outlives its lease: it guards fences against clock steps
+local QUEUE_MS = 60000       -- prolonged by every arrival and every proof of life
+local PATIENCE_US = 7000000  -- three proofs of life that did not come: taken for dead
+
+local function server_us()
+  local t = redis.call('TIME')
+  return t[1] * 1000000 + t[2]
+end
+
+-- I3: never below the last fence plus one, never below the clock.
+local function next_fence(base, now)
+  local last = redis.call('GET', KEYS[base + 1])
+  local previous = last and tonumber(string.match(last, '^%d+')) or 0
+  if previous >= now then return previous + 1 end
+  return now
+end
+
+local function write_record(base, fence, now, holder, home, info, lease_ms)
+  redis.call('SET', KEYS[base + 1], string.format('%.0f %.0f %s %s %s', fence, now, holder, home, info),
+    'PX', RECORD_MS + lease_ms)
+end
+
+-- An explicit owner's first hold: what an earlier owner left behind must not count.
+local function first_hold(base, waiter, lease_ms)
+  redis.call('DEL', KEYS[base + 4])
+  redis.call('SADD', KEYS[base + 4], waiter)
+  redis.call('PEXPIRE', KEYS[base + 4], lease_ms)
+end
+
+-- A dead process has no subscription left: then PUBLISH reaches nobody. A user who may not publish
+-- cannot tell, and takes the waiter for alive.
+local function told(channel, waiter, fence, now, lease_ms)
+  local heard = redis.pcall('PUBLISH', channel,
+    string.format('granted %s %.0f %.0f %d', waiter, fence, now, lease_ms))
+  return type(heard) == 'table' or heard > 0
+end
+
+local function lives(base, now, home, arrived)
+  if now - arrived <= PATIENCE_US then return true end
+  local proved = tonumber(redis.call('ZSCORE', KEYS[base + 3], home) or 0)
+  return now - proved <= PATIENCE_US
+end
+
+-- Grants to the first live waiter and tells it; `me` is the waiter that asks, it hears by the reply.
+-- Returns waiter, fence and lease, or nil when nobody alive is in line.
+local function grant_next(base, me)
+  local now
+  while true do
+    local head = redis.call('ZPOPMIN', KEYS[base + 2])
+    if not head[1] then return nil end
+    now = now or server_us()
+    local waiter, holder, home, channel, ttl, claim, owned, info = string.match(head[1],
+      '^(%S+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d) (.*)$')
+    local mine = waiter == me
+    if mine or lives(base, now, home, tonumber(head[2])) then
+      local lease_ms = tonumber(mine and ttl or claim)
+      local fence = next_fence(base, now)
+      if mine or told(channel, waiter, fence, now, lease_ms) then
+        redis.call('SET', KEYS[base], holder, 'PX', lease_ms)
+        write_record(base, fence, now, holder, home, info, lease_ms)
+        if owned == '1' then first_hold(base, waiter, lease_ms) end
+        return waiter, fence, lease_ms
+      end
+    end
+  end
+end

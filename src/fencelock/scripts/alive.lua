@@ -1,0 +1,30 @@
+-- Proves that a client's waiters live, moves a line whose holder is gone, and tells where the
+-- waiters stand (I6, I7). One call for many locks.
+--
+-- KEYS  per lock: lock record queue alive holds   (see _grant.lua)
+-- ARGV  1 home of the client, then per lock: n, and n waiter entries
+-- Reply {now us, per lock {holder or '', fence, pttl ms, foreign, {position or -1 per entry}}}
+-- include: _grant
+
+local FORGET_US = 60000000  -- proofs older than any patience are dropped
+
+local now, base, arg, reply = server_us(), 1, 2, {}
+reply[1] = now
+while base <= #KEYS do
+  redis.call('ZADD', KEYS[base + 3], string.format('%.0f', now), ARGV[1])
+  redis.call('ZREMRANGEBYSCORE', KEYS[base + 3], '-inf', string.format('%.0f', now - FORGET_US))
+  redis.call('PEXPIRE', KEYS[base + 3], QUEUE_MS)
+  redis.call('PEXPIRE', KEYS[base + 2], QUEUE_MS)
+  local holder = redis.call('GET', KEYS[base])
+  if not holder then
+    grant_next(base, '')
+    holder = redis.call('GET', KEYS[base])
+  end
+  local fence, granted = string.match(redis.call('GET', KEYS[base + 1]) or '', '^(%d+) %d+ (%S+)')
+  local positions, n = {}, tonumber(ARGV[arg])
+  for i = 1, n do positions[i] = redis.call('ZRANK', KEYS[base + 2], ARGV[arg + i]) or -1 end
+  reply[#reply + 1] = {holder or '', tonumber(fence or 0), redis.call('PTTL', KEYS[base]),
+    (holder and granted ~= holder) and 1 or 0, positions}
+  base, arg = base + 5, arg + n + 1
+end
+return reply

@@ -1,0 +1,8 @@
+-- Prolongs the key if it is still ours: the whole renewal of the plain form (Poll). Touches one key.
+--
+-- KEYS  lock
+-- ARGV  1 holder   2 ttl ms
+-- Reply 1 prolonged, 0 not ours
+
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return 0

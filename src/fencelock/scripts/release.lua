@@ -1,0 +1,20 @@
+-- Gives the lock back: to the next in line, or to nobody. Only the holder may.
+--
+-- KEYS  lock record queue alive holds revoked   (see _grant.lua)
+-- ARGV  1 waiter   2 holder   3 owned
+-- Reply {1, 0}            released
+--       {0, holds left}   an explicit owner still holds
+--       {-1, revoked}     not the holder; revoked is the operator's reason, or ''
+-- include: _grant
+
+if redis.call('GET', KEYS[1]) ~= ARGV[2] then
+  local holder, reason = string.match(redis.call('GET', KEYS[6]) or '', '^(%S+) (.*)$')
+  return {-1, holder == ARGV[2] and reason or ''}
+end
+if ARGV[3] == '1' then
+  if redis.call('SREM', KEYS[5], ARGV[1]) == 0 then return {-1, ''} end
+  local left = redis.call('SCARD', KEYS[5])
+  if left > 0 then return {0, left} end
+end
+if not grant_next(1, '') then redis.call('DEL', KEYS[1]) end
+return {1, 0}
