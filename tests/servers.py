@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -248,7 +248,7 @@ class Server:
     def _answers(self) -> bool:
         try:
             # On a taken port somebody else's server would answer; and loading is not ready.
-            ours = self.command("CONFIG", "GET", "dir")[1] == str(self.directory)
+            ours: bool = self.command("CONFIG", "GET", "dir")[1] == str(self.directory)
             return ours and self.command("PING") == "PONG"
         except (OSError, Refused):
             return False
@@ -339,14 +339,22 @@ watched = {}
 for line in sys.stdin:
     pid, directory = line.rstrip("\\n").split(" ", 1)
     watched[directory] = int(pid)
+def names(pid, directory):
+    try:
+        with open(f"/proc/{pid}/cmdline") as file:
+            return directory in file.read()
+    except OSError:
+        return False
 for directory, pid in watched.items():
-    if pid > 0:
+    if pid < 0:
+        continue
+    here = [int(one) for one in os.listdir("/proc") if one.isdigit() and names(one, directory)]
+    for one in {*here, pid} - {0, os.getpid()}:
         try:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(one, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    if pid >= 0:
-        shutil.rmtree(directory, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
 """
 
 
@@ -388,3 +396,28 @@ class _Guard:
 
 
 _guard = functools.cache(_Guard)
+
+
+@contextlib.contextmanager
+def directory_of_servers() -> Iterator[Path]:
+    """Lend a short temporary directory; servers that something starts in it end with it."""
+    directory = Path(tempfile.mkdtemp(prefix="fencelock-test-"))
+    _guard().watch(directory)
+    try:
+        yield directory
+    finally:
+        for pid in processes_of(directory):
+            os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(directory, ignore_errors=True)
+        _guard().forget(directory)
+
+
+def processes_of(directory: Path) -> set[int]:
+    """Return the servers whose command line or title names that directory (Linux)."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            title = (entry / "cmdline").read_bytes()
+            if os.fsencode(directory) in title and b"-server" in title.split(b"\0")[0]:
+                found.add(int(entry.name))
+    return found

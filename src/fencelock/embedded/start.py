@@ -28,8 +28,8 @@ _PONG = b"+PONG"
 _PAUSE_MIN = 0.0005
 _PAUSE_MAX = 0.02
 
-# The first end of a server that we started may be somebody's kill; the second is its own fault.
-_STARTS_MAX = 2
+# A server that we started and that ended may have been killed by somebody; so many were not.
+_STARTS_MAX = 5
 
 
 def ensure(*, timeout: float = 10.0) -> str:
@@ -72,7 +72,7 @@ def _reach(place: Place, deadline: float) -> None:
             _start(place, starts, deadline)
         left = deadline - time.monotonic()
         if left <= 0:
-            raise ServerUnreachable(_silence(place, reply))
+            raise ServerUnreachable(_silence(place, reply, starts))
         time.sleep(min(pause, left))
         pause = min(pause * 2, _PAUSE_MAX)
 
@@ -117,7 +117,7 @@ def _report(place: Place, reply: wire.Reply) -> None:
     )
 
 
-def _silence(place: Place, reply: wire.Reply) -> str:
+def _silence(place: Place, reply: wire.Reply, starts: list[int]) -> str:
     who = f"the embedded server in {place.directory}"
     if reply.listening:
         said = reply.text.decode(errors="replace").lstrip("-")
@@ -131,7 +131,7 @@ def _silence(place: Place, reply: wire.Reply) -> str:
             f"{who} is alive (pid unknown) but not answering: nobody listens on {place.socket}. "
             f"It is starting or ending, or its /tmp is not ours; see {place.log}"
         )
-    return f"{who} was not up in time; see {place.log}"
+    return _failure(place, starts[-1]) if starts else f"{who} was not up in time; see {place.log}"
 
 
 def _failure(place: Place, begin: int) -> str:

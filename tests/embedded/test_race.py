@@ -1,0 +1,142 @@
+"""However many processes want a server at once, there is one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from fencelock.embedded import alive, binaries, ensure, launch, start, wire
+from fencelock.embedded.place import find
+from tests.embedded.world import SOON, crowd, race, until
+
+RACERS = 16
+
+
+def agree(results):
+    """Check that nobody failed and that one server answered them all; return its pid."""
+    assert [one for one in results if one is None or "error" in one] == []
+    assert len({one["url"] for one in results}) == 1
+    (pid,) = {one["pid"] for one in results}
+    return pid
+
+
+@pytest.mark.parametrize("trial", range(4))
+def test_a_cold_start_by_many_gives_one_server(world, binary, trial):
+    world.use(binary)
+    pid = agree(race(RACERS))
+    assert world.servers == {pid}
+    assert world.starts == 1
+    assert world.ask("GET", "turns") == b"%d" % RACERS
+
+
+def test_a_killed_server_is_replaced_once_and_forgets_nothing(world, binary):
+    world.use(binary)
+    pids = set()
+    for generation in range(1, 5):
+        pids.add(agree(race(RACERS)))
+        assert world.starts == generation
+        assert world.ask("GET", "turns") == b"%d" % (RACERS * generation)
+        world.kill()
+    assert len(pids) == 4
+
+
+def test_kills_in_the_midst_of_work_lose_no_answered_write(world, binary):
+    world.use(binary)
+    ensure()
+    end = time.monotonic() + 1.0
+    kills = 0
+    with crowd(RACERS, lambda: count_until(end)) as racers:
+        while time.monotonic() < end - 0.2:
+            before = world.ask("GET", "turns", seconds=1)
+            os.kill(until(lambda: world.servers).pop(), signal.SIGKILL)
+            kills += 1
+            until(lambda seen=before: world.ask("GET", "turns", seconds=1) not in {b"", seen})
+        results = racers.results()
+    assert [one for one in results if one is None or "error" in one] == []
+    answered = sum(one["answered"] for one in results)
+    asked = sum(one["asked"] for one in results)
+    ensure()
+    assert answered <= int(world.ask("GET", "turns")) <= asked
+    assert world.starts == kills + 1
+
+
+def count_until(end):
+    asked = answered = 0
+    while time.monotonic() < end:
+        ensure()
+        asked += 1
+        deadline = time.monotonic() + SOON
+        reply = wire.ask(find(create=False).socket, b"INCR", b"turns", deadline=deadline)
+        answered += reply.text.startswith(b":")
+    return {"asked": asked, "answered": answered}
+
+
+def die(*_args, **_options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_after(work):
+    def both(*args, **options):
+        work(*args, **options)
+        die()
+
+    return both
+
+
+def die_beside(program):
+    """Start the program, do not wait for it, and die; merely asking for a version is let pass."""
+
+    def both(arguments, *, check, timeout, **options):
+        if "--version" in arguments:
+            return run(arguments, check=check, timeout=timeout, **options)
+        program(arguments, **options)
+        return die()
+
+    return both
+
+
+run = subprocess.run
+
+MOMENTS = {
+    "with the claim, before the search": (binaries, "choose", die),
+    "before the spawn": (launch, "spawn", die),
+    "beside the spawn": (launch.subprocess, "run", die_beside(subprocess.Popen)),
+    "after the spawn, with the claim": (launch, "spawn", die_after(launch.spawn)),
+    "after the claim": (start, "_start", die_after(start._start)),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_starter_that_dies_leaves_no_twin_and_no_obstacle(world, monkeypatch, moment):
+    with monkeypatch.context() as patch:
+        patch.setattr(*MOMENTS[moment])
+        assert race(1) == [None]
+    pid = agree(race(RACERS))
+    assert world.servers == {pid}
+    assert world.starts == 1
+
+
+def test_starters_killed_at_any_instant_leave_no_twin(world, binary):
+    world.use(binary)
+    for step in range(25):
+        with crowd(3, ensure) as racers:
+            assert len(racers.pids) == 3
+            end = time.monotonic() + step * 0.002
+            until(lambda instant=end: time.monotonic() >= instant)
+        pid = agree(race(3))
+        assert world.servers == {pid}
+        assert world.starts == step + 1
+        world.kill()
+
+
+def test_a_fork_in_the_wrong_moment_does_not_keep_the_lock(world):
+    place = find(create=True)
+    claim = alive.take(place.alive)
+    with crowd(1, signal.pause):
+        with claim:
+            assert alive.held(place.alive)
+        until(lambda: not alive.held(place.alive))
