@@ -5,7 +5,6 @@ at import or at start is theirs, we only want the server.
 """
 
 # Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
-# ruff: noqa: PTH
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ sudo. Otherwise each has a server, and every lock two holders. Rules:
 """
 
 # Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
-# ruff: noqa: PTH
 
 from __future__ import annotations
 
@@ -142,13 +141,11 @@ def _made(directory: str) -> os.stat_result:
     if seen is not None:
         return seen
     try:
-        os.makedirs(os.path.dirname(directory), exist_ok=True)
-        os.mkdir(directory, 0o700)
-    except FileExistsError:
-        pass  # another process was faster; what it made is checked like everything else
+        # Another process may be faster: what it made is checked like everything else.
+        os.makedirs(directory, 0o700, exist_ok=True)
+        return os.lstat(directory)
     except OSError as error:
         raise ServerDenied(f"cannot make {directory}: {error.strerror}; set {OVERRIDE}") from error
-    return os.lstat(directory)
 
 
 def _seen(directory: str) -> os.stat_result | None:

@@ -11,7 +11,6 @@ Rules:
 """
 
 # Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
-# ruff: noqa: PTH
 
 from __future__ import annotations
 

@@ -1,0 +1,171 @@
+"""What the server takes with it from whoever starts it: the lock, and nothing else."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from fencelock.embedded import ensure, find_binary, launch, place
+from fencelock.errors import ServerUnreachable
+from tests.embedded.world import race
+
+BROKEN = """
+case $1 in
+--version) echo "Redis server v=7.0.0" ;;
+*) echo started >> "$0.count"; echo "Fatal: the disk says no" >&2; exit 1 ;;
+esac
+"""
+
+
+@pytest.fixture
+def stray():
+    """An open file of ours that any child would inherit."""
+    fd = os.open("/dev/null", os.O_RDONLY)
+    os.set_inheritable(fd, True)
+    yield fd
+    os.close(fd)
+
+
+def test_a_program_that_does_not_start_is_an_error_with_its_last_words(world):
+    world.program("redis-server", BROKEN)
+    with pytest.raises(ServerUnreachable, match="ended while starting") as caught:
+        ensure()
+    assert "Fatal: the disk says no" in str(caught.value)
+    count = (world.directory / "bin" / "redis-server.count").read_text().count("started")
+    assert 1 < count <= 5
+
+
+def test_old_words_of_the_log_are_not_taken_for_new_ones(world):
+    ensure()
+    world.kill()
+    world.program("redis-server", BROKEN)
+    (world.here / "appendonly.aof").touch()
+    with pytest.raises(ServerUnreachable) as caught:
+        ensure()
+    assert "is starting" not in str(caught.value)
+
+
+def test_a_damaged_log_of_data_is_named_by_the_server(world, binary):
+    world.use(binary)
+    ensure()
+    world.ask("SET", "some", "thing")
+    world.kill()
+    for log in world.here.glob("**/*.aof"):
+        log.write_bytes(b"*3\r\n$3\r\nSET\r\n:::broken:::\r\n$1\r\nx\r\n")
+    with pytest.raises(ServerUnreachable, match="Bad file format"):
+        ensure()
+
+
+def test_the_start_is_logged_once(world, caplog):
+    with caplog.at_level(logging.INFO, logger="fencelock"):
+        ensure()
+        ensure()
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO
+    assert str(world.here) in record.getMessage()
+    assert str(world.only) in record.getMessage()
+
+
+def test_the_server_inherits_the_lock_and_no_other_file(world, binary, stray):
+    world.use(binary)
+    ensure()
+    files = Path(f"/proc/{world.only}/fd")
+    held = {str(one.readlink()) for one in files.iterdir()}
+    of_ours = {one for one in held if not one.startswith(("socket:", "anon_inode:", "pipe:"))}
+    assert str(world.here / "alive") in of_ours
+    assert {Path(one).name for one in of_ours} <= {
+        "alive",
+        "server.log",
+        "null",
+        "urandom",
+        "appendonly.aof",
+        "appendonly.aof.1.incr.aof",
+    }
+    assert not (files / str(stray)).is_symlink() or not is_null(files / str(stray))
+
+
+def is_null(link):
+    return str(link.readlink()) == "/dev/null"
+
+
+def test_the_server_belongs_to_no_process_and_no_terminal_of_ours(world):
+    ensure()
+    parent, _group, session = (
+        Path(f"/proc/{world.only}/stat").read_text().rsplit(") ")[1].split()[1:4]
+    )
+    assert int(parent) != os.getpid()
+    assert int(session) != os.getsid(0)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(world.only, os.WNOHANG)
+
+
+def test_the_server_outlives_its_starter_and_its_starters_group(world):
+    def start_and_die():
+        os.setpgid(0, 0)
+        ensure()
+        os.killpg(0, signal.SIGKILL)
+
+    assert race(1, start_and_die) == [None]
+    assert len(world.servers) == 1
+    assert world.ask("PING") == b"+PONG"
+
+
+def test_the_server_carries_no_secret_of_ours(world, monkeypatch):
+    monkeypatch.setenv("DATABASE_PASSWORD", "hush")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    program = BROKEN.replace("echo started", "/usr/bin/env").replace(".count", ".environ")
+    world.program("redis-server", program)
+    with pytest.raises(ServerUnreachable):
+        ensure()
+    carried = (world.directory / "bin" / "redis-server.environ").read_text()
+    assert "hush" not in carried
+    assert "LC_ALL=C\n" in carried
+
+
+def test_the_server_listens_on_its_socket_alone(world, binary):
+    world.use(binary)
+    ensure()
+    assert (world.here / "server.sock").stat().st_mode & 0o777 == 0o600
+    settings = {
+        "port": b"0",
+        "appendonly": b"yes",
+        "appendfsync": b"no",
+        "save": b"",
+        "maxmemory-policy": b"noeviction",
+        "aof-use-rdb-preamble": b"no",
+    }
+    for name, value in settings.items():
+        script = f"return redis.call('CONFIG', 'GET', '{name}')[2]"
+        assert world.ask("EVAL", script, "0") == value or setting(world, name) == value
+
+
+def setting(world, name):
+    """Read a setting where scripts may not: the reply is an array, of which we take the text."""
+    import socket  # noqa: PLC0415
+
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(world.place.socket)
+        line.sendall(b"CONFIG GET %b\r\n" % name.encode())
+        return line.recv(4096).split(b"\r\n")[4]
+
+
+def test_a_long_log_begins_anew(world, monkeypatch):
+    monkeypatch.setattr(launch, "_LOG_BYTES_MAX", 10)
+    ensure()
+    world.kill()
+    ensure()
+    assert world.starts == 1
+
+
+def test_without_a_shell_the_error_is_ours(world, monkeypatch):
+    def missing(*_args, **_options):
+        raise FileNotFoundError(2, "No such file or directory", "/bin/sh")
+
+    found, binary = place.find(create=True), find_binary()
+    monkeypatch.setattr(launch.subprocess, "run", missing)
+    with pytest.raises(ServerUnreachable, match="cannot start"):
+        launch.spawn(found, binary, 0, 0.0)
