@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from fencelock.errors import LeaseLost, NotHeld
 
@@ -29,7 +30,9 @@ class BaseLease:
         "__weakref__",
         "_clock",
         "_deadline",
+        "_hold",
         "_loss",
+        "_port",
         "_released",
         "fence",
         "holder",
@@ -48,6 +51,13 @@ class BaseLease:
         self._clock = clock
         self._loss: tuple[str, float, str] | None = None
         self._released = False
+        self._port: Any = None
+        self._hold: Any = None
+
+    def _bind(self, port: object, hold: object) -> None:
+        """Tie the lease to what renews it."""
+        self._port = port
+        self._hold = hold
 
     @property
     def deadline(self) -> float:

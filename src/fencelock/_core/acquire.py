@@ -12,15 +12,18 @@ Rules of this file:
 from __future__ import annotations
 
 from fencelock._core.ask import Asked, ask, persist
-from fencelock._core.hold import Grant, Want, milliseconds
+from fencelock._core.hold import Grant, Hold, Want, milliseconds
 from fencelock._core.port import Broken, Port, Reply
+from fencelock._core.renew import first_attention
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Line, Waiter, look
 from fencelock.errors import ServerUnreachable
+from fencelock.lease import BaseLease
 from fencelock.scripts import ABANDON, ACQUIRE, GIVE_BACK
 
 # A timed-out acquire may take this much longer to leave the line by itself (I13 allows 100 ms).
 LEAVING_SECONDS = 0.06
+FOR_EVER = float("inf")
 # Grants that came too late before the ttl is called too short for this connection.
 LATE_GRANTS_MAX = 3
 
@@ -196,7 +199,39 @@ async def poll(
         if grant is not None or tries == max_tries:
             return grant
         again_at = port.now() + interval * (0.875 + port.jitter() / 4)
-        if again_at >= give_up_at:
-            await port.sleep(give_up_at)
+        await port.sleep(min(again_at, give_up_at))
+        if port.now() >= give_up_at:
             return None
-        await port.sleep(again_at)
+
+
+async def obtain(port: Port, want: Want, patience: float | None) -> Grant | None:
+    """Take a lock as the handle asks: one try for a patience of 0, for ever for None."""
+    give_up_at = FOR_EVER if patience is None else port.now() + patience
+    if want.plain:
+        tries = 1 if patience == 0.0 else want.terms.max_tries
+        return await poll(port, want, give_up_at, want.terms.interval, tries)
+    if patience == 0.0:
+        return await attempt(port, want, FOR_EVER)
+    return await queue(port, want, give_up_at)
+
+
+async def acquire(
+    port: Port, want: Want, patience: float | None, lease_type: type[BaseLease], unit: object
+) -> Hold | None:
+    """Take a lock and have its lease minded; None when it was not granted in time."""
+    grant = await obtain(port, want, patience)
+    if grant is None:
+        return None
+    now = port.now()
+    lease = lease_type(
+        name=want.keys.name,
+        fence=grant.fence,
+        holder=want.holder.decode(),
+        ttl=want.ttl,
+        deadline=grant.deadline,
+        clock=port.now,
+    )
+    hold = Hold(want=want, lease=lease, granted_at=now, unit=unit)
+    lease._bind(port, hold)  # noqa: SLF001 - the lease's other half
+    port.keep(hold, first_attention(hold, grant.lease, port.jitter(), now))
+    return hold

@@ -19,6 +19,9 @@ class Terms:
     max_hold: float | None = None
     max_renewals: int | None = None
     on_lost: Any = None
+    plain: bool = False  # Poll: plain commands, no line, no fence
+    interval: float = 0.0  # of Poll
+    max_tries: int | None = None  # of Poll
 
     def first_ttl(self) -> float:
         """Return the length of the first lease: ``max_hold`` bounds it too."""
@@ -38,9 +41,13 @@ class Want:
     holder: bytes
     home: bytes
     info: bytes
+    ttl: float  # of this request: the terms' first ttl, or what is left until an instant
     owned: bool = False
-    plain: bool = False
-    ttl: float = 0.0  # of this request: the terms' first ttl, or what is left until an instant
+
+    @property
+    def plain(self) -> bool:
+        """Tell whether only the plain form may be used."""
+        return self.terms.plain
 
     @property
     def claim(self) -> float:
@@ -85,7 +92,10 @@ class Hold:
     want: Want
     lease: BaseLease
     granted_at: float
-    unit: object = None  # the thread id or task that acquired it
+    unit: Any = None  # the thread id or task that acquired it
+    body: Any = None  # the task whose body a loss cancels
+    cancelled: bool = False  # it was cancelled for that reason
+    count: int = 1  # re-entries of an implicit owner
     open: bool = True  # False once released or given up: never renewed again (I11)
     renewals: int = 0
     failures: int = 0

@@ -90,5 +90,8 @@ class Port(Protocol):
         a bounded time.
         """
 
+    def keep(self, hold: Hold, when: float) -> None:
+        """Put a new hold into the book, and see that ``renew.attend`` runs by ``when``."""
+
     def tell(self, hold: Hold) -> None:
         """Tell the holder of a lost lease, once: callback, cancellation."""

@@ -1,0 +1,1 @@
+"""How the flows touch the world: once for threads, once for asyncio."""

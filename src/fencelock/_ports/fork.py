@@ -1,0 +1,38 @@
+"""After a fork the child holds nothing: leases, connections and threads are the parent's.
+
+Rules of this file:
+
+- The child never speaks on a connection of the parent, and never shuts one down: closing the
+  child's copy of a socket leaves the parent's alone.
+- The child's view of every lease of the parent is: lost.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+
+class Forkable(Protocol):
+    """Something that must be made new in a child process."""
+
+    def after_fork(self) -> None:
+        """Drop all that belongs to the parent; runs in the child, before any other code."""
+
+
+_forkables: WeakSet[Forkable] = WeakSet()
+
+
+def watch(each: Forkable) -> None:
+    """Have ``after_fork`` called in every child process, as long as the object lives."""
+    _forkables.add(each)
+
+
+def _in_child() -> None:
+    for each in list(_forkables):
+        each.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

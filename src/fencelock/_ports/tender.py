@@ -1,0 +1,167 @@
+"""The one thread that tends a client's leases: renews them, hears revocations, tells losses.
+
+It starts with the first lease, sleeps until the next one wants attention, and ends when there has
+been none for a while: an idle client has no thread (I10).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+from typing import TYPE_CHECKING
+
+from fencelock._core.port import Broken
+from fencelock._core.renew import attend
+from fencelock._transport.direct import Connection
+from fencelock.clock import now
+from fencelock.errors import FencelockError
+
+if TYPE_CHECKING:
+    from fencelock._ports.blocking import BlockingPort
+
+log = logging.getLogger("fencelock")
+
+# How long the thread stays without a lease: locks taken in a row then share one thread.
+LINGER_SECONDS = 1.0
+# A lease held longer than this gets a connection that hears revocations; shorter ones cost none.
+LISTEN_AFTER_SECONDS = 0.2
+CONNECT_SECONDS = 1.0
+
+
+class Tender:
+    """Starts, wakes and ends the thread."""
+
+    def __init__(self, port: BlockingPort) -> None:
+        self._port = port
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wakes_at = 0.0
+        self._pipe: tuple[int, int] | None = None
+        self._ear: Connection | None = None
+        self._deaf_until = 0.0
+
+    def mind(self, when: float) -> None:
+        """See that the thread is up by ``when``."""
+        if self._thread is not None and when >= self._wakes_at:
+            return
+        with self._lock:
+            if self._thread is None:
+                self._pipe = self._pipe or os.pipe()
+                self._wakes_at = 0.0
+                self._thread = threading.Thread(
+                    target=self._run, name="fencelock-leases", daemon=True
+                )
+                self._thread.start()
+            elif when < self._wakes_at:
+                self._wakes_at = when
+                self._nudge()
+
+    def stop(self) -> None:
+        """Let the thread end at once if it holds nothing."""
+        with self._lock:
+            if self._thread is not None:
+                self._nudge()
+
+    def _nudge(self) -> None:
+        if self._pipe is not None:
+            os.write(self._pipe[1], b"!")
+
+    def _run(self) -> None:
+        from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other
+
+        idle_since = None
+        while True:
+            with self._port.mutex():
+                next_at = self._port.book.next_at()
+            current = now()
+            if next_at is None:
+                idle_since = idle_since or current
+                if self._ends(current - idle_since):
+                    return
+                next_at = idle_since + LINGER_SECONDS
+            else:
+                idle_since = None
+            if next_at > current:
+                self._rest(next_at)
+                continue
+            try:
+                run_blocking(attend(self._port))
+            except Exception:
+                log.exception("tending leases failed; trying again")
+                self._rest(now() + 1.0)
+
+    def _ends(self, idle: float) -> bool:
+        """End the thread when it lingered long enough and nothing came in the meantime."""
+        if idle < LINGER_SECONDS and not self._port.closed:
+            return False
+        with self._lock, self._port.mutex():
+            if self._port.book.holds:
+                return False
+            self._thread = None
+            self._hang_up()
+            if self._pipe is not None:
+                os.close(self._pipe[0])
+                os.close(self._pipe[1])
+                self._pipe = None
+            return True
+
+    def _rest(self, until: float) -> None:
+        """Sleep until the instant, a nudge, or a revocation."""
+        with self._lock:
+            self._wakes_at = until
+        with self._port.mutex():
+            sooner = self._port.book.next_at()
+        if sooner is not None and sooner < until:
+            return  # added after we looked and before ``mind`` could see when we wake
+        ear = self._listening(until)
+        pipe = self._pipe
+        if pipe is None:
+            return
+        if ear is None:
+            poll = select.poll()
+            poll.register(pipe[0], select.POLLIN)
+            if poll.poll(max(0.0, min(until - now(), LISTEN_AFTER_SECONDS)) * 1000):
+                os.read(pipe[0], 4096)
+            return
+        try:
+            if ear.readable(pipe[0], until - now()):
+                while ear.listen(0.0):
+                    pass
+            else:
+                self._drain(pipe[0])
+        except Broken:
+            self._hang_up()
+
+    def _drain(self, pipe: int) -> None:
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        if poll.poll(0):
+            os.read(pipe, 4096)
+
+    def _listening(self, until: float) -> Connection | None:
+        """Return the connection that hears revocations, opened once a lease lasts."""
+        current = now()
+        if self._ear is not None and self._ear.sound:
+            return self._ear
+        if not self._port.book.holds:
+            return None
+        if self._deaf_until == 0.0:
+            self._deaf_until = current + LISTEN_AFTER_SECONDS
+        if current < self._deaf_until or until - current < LISTEN_AFTER_SECONDS:
+            return None
+        self._deaf_until = current + CONNECT_SECONDS * 2
+        try:
+            give_up_at = min(until, current + CONNECT_SECONDS)
+            self._ear = self._port.take(give_up_at)
+            self._ear.subscribe(self._port.home, give_up_at)
+        except (Broken, FencelockError):
+            return None
+        return self._ear
+
+    def _hang_up(self) -> None:
+        ear, self._ear = self._ear, None
+        self._deaf_until = 0.0
+        if ear is not None:
+            ear.close()

@@ -1,0 +1,87 @@
+"""Where a server is and who we are to it: parsed once, without redis-py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+PLAIN_SCHEMES = ("redis", "valkey", "unix")
+TLS_SCHEMES = ("rediss", "valkeys")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A plain TCP or Unix socket address with credentials and database number."""
+
+    host: str = "localhost"
+    port: int = 6379
+    path: str = ""
+    username: str | None = None
+    password: str | None = None
+    db: int = 0
+
+    def handshake(self) -> list[tuple[bytes, ...]]:
+        """Return the commands that make a fresh connection ours: HELLO 3, AUTH, SELECT."""
+        hello: tuple[bytes, ...] = (b"HELLO", b"3")
+        if self.password is not None:
+            hello += (b"AUTH", (self.username or "default").encode(), self.password.encode())
+        commands = [(*hello, b"SETNAME", b"fencelock")]
+        if self.db:
+            commands.append((b"SELECT", str(self.db).encode()))
+        return commands
+
+    def __str__(self) -> str:
+        """Return the address without its password."""
+        user = f"{self.username}@" if self.username else ""
+        if self.path:
+            return f"unix://{user}{self.path}?db={self.db}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"redis://{user}{host}:{self.port}/{self.db}"
+
+
+def parse(url: str) -> Address:
+    """Parse a ``redis://``, ``valkey://`` or ``unix://`` URL; ValueError says what is wrong."""
+    parts = urlsplit(url)
+    query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    username = unquote(parts.username) if parts.username else query.get("username")
+    password = unquote(parts.password) if parts.password else query.get("password")
+    if parts.scheme == "unix":
+        path = unquote(parts.path)
+        if not path:
+            raise ValueError(f"source URL names no socket: {url!r} (unix:///path/to/socket?db=0)")
+        return Address(
+            path=path, username=username, password=password, db=_db(query.get("db", "0"))
+        )
+    try:
+        port = parts.port or 6379
+    except ValueError as error:
+        raise ValueError(f"source URL has a bad port: {_redacted(url)}") from error
+    db = _db(query.get("db") or parts.path.strip("/") or "0")
+    return Address(parts.hostname or "localhost", port, "", username, password, db)
+
+
+def _db(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"source URL has a bad database number: {text!r}")
+    return int(text)
+
+
+def _redacted(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return scheme + separator + rest.rpartition("@")[2]
+
+
+def from_settings(settings: Mapping[str, Any]) -> Address | None:
+    """Return the address in a client's ``connection_kwargs``, or None when more than that is in it."""
+    if settings.get("credential_provider") or settings.get("redis_connect_func"):
+        return None
+    return Address(
+        host=settings.get("host") or "localhost",
+        port=int(settings.get("port") or 6379),
+        path=settings.get("path") or "",
+        username=settings.get("username"),
+        password=settings.get("password"),
+        db=int(settings.get("db") or 0),
+    )

@@ -1,0 +1,82 @@
+"""Connections with a redis-py or valkey-py client's own settings: TLS, credentials, Sentinel.
+
+The client's connection class does what it is good at: it finds the server, shakes hands and
+authenticates. Then its socket is ours: read under our deadlines, without the command layer and
+its hidden retries. redis-py has no public way to hand a socket over; ``_sock`` has had this name
+in every release from 2.0 to 8, and in valkey-py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fencelock._core.port import Broken
+from fencelock._transport.direct import Connection, refused
+from fencelock._transport.source import Cloned
+from fencelock._transport.wire import ReplyError, server_error
+from fencelock.clock import now
+from fencelock.errors import FencelockError
+
+# Settings of a pool that its connections must not bring along into a private one.
+DROPPED = (
+    "himport_registry",
+    "maint_notifications_pool_handler",
+    "maint_notifications_config",
+    "orig_host_address",
+    "orig_socket_timeout",
+    "orig_socket_connect_timeout",
+    "event_dispatcher",
+    "cache",
+    "cache_config",
+    "command_packer",
+)
+
+
+def private_settings(cloned: Cloned, until: float) -> dict[str, Any]:
+    """Return the settings of a private connection: RESP3, no retry, bounded by ``until``."""
+    left = max(0.001, until - now())
+    kept = {key: value for key, value in cloned.settings.items() if key not in DROPPED}
+    return kept | {
+        "protocol": 3,
+        "socket_timeout": left,
+        "socket_connect_timeout": left,
+        "retry": None,
+        "retry_on_timeout": False,
+        "retry_on_error": [],
+        "health_check_interval": 0,
+        "client_name": "fencelock",
+        "decode_responses": False,
+    }
+
+
+def failure(cloned: Cloned, error: Exception) -> Exception:
+    """Return what a client's exception means while connecting."""
+    if isinstance(error, (FencelockError, Broken)):
+        return error
+    name = type(error).__name__
+    if "Authentication" in name or "NoPermission" in name or "Authorization" in name:
+        code = "WRONGPASS" if "Authentication" in name else "NOPERM"
+        return server_error(ReplyError(f"{code} {error}"))
+    if "BusyLoading" in name:
+        return server_error(ReplyError(f"LOADING {error}"))
+    if "max number of clients" in str(error):
+        return server_error(ReplyError(str(error)))
+    if "Timeout" in name or isinstance(error, TimeoutError):
+        return Broken(f"{cloned.label}: no connection in time", sent=False)
+    return refused(cloned.label, OSError(str(error)))
+
+
+def connect(
+    cloned: Cloned, until: float, pushed: Callable[[Connection, list[bytes]], None]
+) -> Connection:
+    """Open a private connection as the client would; Broken or a ServerError when it cannot."""
+    theirs = cloned.connection_class(**private_settings(cloned, until))
+    try:
+        theirs.connect()
+        sock = theirs._sock  # noqa: SLF001 - see the head of this file
+    except Exception as error:
+        raise failure(cloned, error) from error
+    theirs._sock = None  # noqa: SLF001 - ours from here on: theirs must not close it
+    sock.settimeout(None)
+    return Connection(sock, pushed)

@@ -1,0 +1,252 @@
+"""One blocking connection, read by the thread that waits on it.
+
+A thread that waits for its turn reads its own socket: the kernel wakes exactly that thread, and no
+other thread has to pass the message on. Timeouts are the kernel's (SO_RCVTIMEO), set again only
+when they change, so that the usual call costs one send and one receive.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencelock._core.port import Broken, Reply
+from fencelock._transport.address import Address
+from fencelock._transport.wire import (
+    INCOMPLETE,
+    Push,
+    ReplyError,
+    pack,
+    pack_call,
+    pack_source,
+    reader,
+    server_error,
+)
+from fencelock.clock import now
+from fencelock.errors import ServerUnreachable, ServerUnsuitable
+from fencelock.scripts import Script
+
+# A receive is never longer than this, so that a far deadline needs no new socket option.
+SLICE = 1.0
+RECV_BYTES = 65536
+OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
+
+
+class Connection:
+    """A private connection: send, read, and nothing after a failure.
+
+    ``pushed`` is called with every push message, by the thread that reads.
+    """
+
+    __slots__ = (
+        "_reader",
+        "_slice",
+        "_sock",
+        "channel",
+        "owed",
+        "pushed",
+        "sound",
+        "waiter",
+    )
+
+    def __init__(
+        self, sock: socket.socket, pushed: Callable[[Connection, list[bytes]], None]
+    ) -> None:
+        self._sock = sock
+        self._reader = reader()
+        self._slice = 0.0
+        self.pushed = pushed
+        self.sound = True  # False after a failure: nothing new may be asked on it
+        self.owed = 0  # answers that were not read yet
+        self.channel = b""  # the channel it listens to
+        self.waiter: Any = None  # who waits on it
+
+    def call(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
+    ) -> Reply:
+        """Run a script and return its reply; see ``Port.call`` for how it ends."""
+        try:
+            return self.ask(pack_call(script, keys, args), until)
+        except ReplyError as error:
+            if not str(error).startswith("NOSCRIPT"):
+                raise server_error(error) from None
+        try:
+            return self.ask(pack_source(script, keys, args), until)
+        except ReplyError as error:
+            raise server_error(error) from None
+
+    def command(self, args: Sequence[bytes | int], until: float) -> Reply:
+        """Run a plain command and return its reply."""
+        try:
+            return self.ask(pack(args), until)
+        except ReplyError as error:
+            raise server_error(error) from None
+
+    def ask(self, packed: bytes, until: float) -> Reply:
+        """Send and read the answer; ReplyError is raised, pushes go to ``pushed``."""
+        self.send(packed)
+        return self.answer(until)
+
+    def send(self, packed: bytes) -> None:
+        """Send a request; Broken when the connection is gone."""
+        self.owed += 1
+        try:
+            self._sock.sendall(packed)
+        except OSError as error:
+            self._fail()
+            raise Broken(f"connection lost: {error}", sent=True) from error
+
+    def answer(self, until: float, *, confirms: bool = False) -> Reply:
+        """Read the next answer; every exception but ReplyError makes the connection unsound.
+
+        SUBSCRIBE is answered by a push: ``confirms`` takes that one for the answer.
+        """
+        try:
+            while type(reply := self._next(until)) is Push:
+                if confirms and reply[0] == b"subscribe":
+                    break
+                self.pushed(self, reply)
+        except BaseException:
+            self.sound = False
+            raise
+        self.owed -= 1
+        if isinstance(reply, ReplyError):
+            raise reply
+        return reply
+
+    def listen(self, until: float) -> bool:
+        """Read one push; False when none came by ``until``. Only while no answer is owed."""
+        try:
+            reply = self._next(until, broken=False)
+        except BaseException:
+            self.sound = False
+            raise
+        if type(reply) is Push:
+            self.pushed(self, reply)
+        elif reply is not INCOMPLETE:
+            self.sound = False  # an answer that nobody asked for
+        return reply is not INCOMPLETE
+
+    def readable(self, wake: int, seconds: float) -> bool:
+        """Wait until a push may be there or ``wake`` (a file descriptor) is written to."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        return any(fd != wake for fd, _ in poll.poll(max(0.0, seconds) * 1000))
+
+    def subscribe(self, channel: bytes, until: float) -> None:
+        """Listen to a channel; ServerDenied when the user may not, Broken when no answer came."""
+        self.send(pack((b"SUBSCRIBE", channel)))
+        try:
+            self.answer(until, confirms=True)
+        except ReplyError as error:
+            raise server_error(error) from None
+        self.channel = channel
+
+    def close(self) -> None:
+        """Close the socket; the connection is unsound from here on."""
+        self.sound = False
+        self._sock.close()
+
+    def __del__(self) -> None:
+        """Close a connection that a failure left behind."""
+        self._sock.close()
+
+    def _next(self, until: float, *, broken: bool = True) -> Any:
+        """Return the next message; at ``until`` raise Broken, or return INCOMPLETE."""
+        while (message := self._reader.gets()) is INCOMPLETE:
+            left = until - now()
+            if left <= 0:
+                if broken:
+                    raise Broken("no answer in time", sent=True, trail=self)
+                break
+            data = self._receive(min(left, SLICE))
+            if data == b"":
+                self._fail()
+                raise Broken("the server closed the connection", sent=True)
+            if data is not None:
+                self._reader.feed(data)
+        return message
+
+    def _receive(self, seconds: float) -> bytes | None:
+        """Return what came, b"" at the end, None when nothing came in time."""
+        if seconds != self._slice:
+            self._arm(seconds)
+        try:
+            return self._sock.recv(RECV_BYTES)
+        except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):
+            return None
+        except OSError as error:
+            self._fail()
+            raise Broken(f"connection lost: {error}", sent=True) from error
+
+    def _arm(self, seconds: float) -> None:
+        self._slice = seconds
+        if isinstance(self._sock, ssl.SSLSocket):
+            self._sock.settimeout(seconds)
+            return
+        whole = int(seconds)
+        micros = (
+            max(1000, int((seconds - whole) * 1e6)) if whole == 0 else int((seconds - whole) * 1e6)
+        )
+        self._sock.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", whole, micros)
+        )
+
+    def _fail(self) -> None:
+        self.close()
+
+
+def connect(
+    address: Address, until: float, pushed: Callable[[Connection, list[bytes]], None]
+) -> Connection:
+    """Open and greet a connection; Broken when no connection came by ``until``."""
+    connection = Connection(_dial(address, until), pushed)
+    try:
+        for number, command in enumerate(address.handshake()):
+            reply = connection.command(command, until)
+            if number == 0:
+                check_version(reply)
+    except Broken as broken:
+        raise Broken(f"{address}: {broken}", sent=False) from broken.__cause__
+    return connection
+
+
+def _dial(address: Address, until: float) -> socket.socket:
+    left = max(0.001, until - now())
+    try:
+        if address.path:
+            sock = socket.socket(socket.AF_UNIX)
+            sock.settimeout(left)
+            sock.connect(address.path)
+        else:
+            sock = socket.create_connection((address.host, address.port), left)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except TimeoutError as error:
+        raise Broken(f"{address}: no connection in time", sent=False) from error
+    except OSError as error:
+        raise refused(address, error) from error
+    sock.setblocking(True)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
+    return sock
+
+
+def refused(address: object, error: OSError) -> ServerUnreachable:
+    """Return the error for an address where nobody answers."""
+    return ServerUnreachable(f"cannot connect to {address}: {error}", code="REFUSED")
+
+
+def check_version(hello: Any) -> None:
+    """Raise ServerUnsuitable when the server that sent this HELLO reply is too old."""
+    if not isinstance(hello, dict):
+        return
+    kind = hello.get(b"server", b"redis").decode()
+    version = hello.get(b"version", b"").decode()
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    if numbers and numbers < OLDEST.get(kind, (6, 2)):
+        raise ServerUnsuitable(f"{kind} {version} is too old: Redis 6.2 or Valkey 7.2 is needed")

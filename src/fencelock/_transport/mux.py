@@ -1,0 +1,166 @@
+"""One asyncio connection for all tasks of a loop: requests in order, answers matched in order.
+
+Rules of this file:
+
+- An answer belongs to the oldest request without one. A caller that went away leaves its slot:
+  the answer is dropped there, and the connection stays good.
+- Requests of one turn of the loop are written together.
+- A silent connection is given up when its oldest request has waited for ``stall`` seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencelock._core.port import Broken, Reply
+from fencelock._transport.wire import (
+    INCOMPLETE,
+    Push,
+    ReplyError,
+    pack,
+    pack_call,
+    pack_source,
+    reader,
+    server_error,
+)
+from fencelock.clock import now
+from fencelock.scripts import Script
+
+log = logging.getLogger("fencelock")
+Pushed = Callable[[list[bytes]], None]
+
+
+class Mux(asyncio.Protocol):
+    """A multiplexed connection; every method runs in its loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pushed: Pushed, *, stall: float) -> None:
+        self.loop = loop
+        self.sound = False
+        self.closed: asyncio.Future[None] = loop.create_future()
+        self._pushed = pushed
+        self._stall = stall
+        self._reader = reader()
+        self._transport: asyncio.Transport | None = None
+        self._slots: deque[tuple[asyncio.Future[Any], float, float]] = deque()
+        self._unsent: list[bytes] = []
+        self._watch: asyncio.TimerHandle | None = None
+        self._watch_at = 0.0
+
+    # -- what callers use -----------------------------------------------------------------------
+
+    async def call(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
+    ) -> Reply:
+        """Run a script and return its reply; see ``Port.call`` for how it ends."""
+        reply = await self.request(pack_call(script, keys, args), until)
+        if type(reply) is ReplyError and str(reply).startswith("NOSCRIPT"):
+            reply = await self.request(pack_source(script, keys, args), until)
+        if type(reply) is ReplyError:
+            raise server_error(reply)
+        return reply
+
+    async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
+        """Run a plain command and return its reply."""
+        reply = await self.request(pack(args), until)
+        if type(reply) is ReplyError:
+            raise server_error(reply)
+        return reply
+
+    def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
+        """Queue a request for this turn of the loop; the future ends with its reply or Broken."""
+        slot: asyncio.Future[Any] = self.loop.create_future()
+        if not self.sound:
+            slot.set_exception(Broken("the connection is gone", sent=False))
+            return slot
+        if not self._unsent:
+            self.loop.call_soon(self.flush)
+        self._unsent.append(packed)
+        self._slots.append((slot, until, now()))
+        if self._watch is None or until < self._watch_at:
+            self._watch_until(until)
+        return slot
+
+    async def subscribe(self, channel: bytes, until: float) -> None:
+        """Listen to a channel; ServerDenied when the user may not. Its answer is a push."""
+        await self.command((b"SUBSCRIBE", channel), until)
+
+    def flush(self) -> None:
+        """Write what is queued, now."""
+        if self._unsent and self._transport is not None and not self._transport.is_closing():
+            packed, self._unsent = self._unsent, []
+            self._transport.write(packed[0] if len(packed) == 1 else b"".join(packed))
+
+    def close(self) -> None:
+        """Close at once; what is unanswered is Broken."""
+        self._lost(ConnectionError("closed"))
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- what the loop calls --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = transport  # type: ignore[assignment]  # a stream transport, by how it is made
+        self.sound = True
+
+    def data_received(self, data: bytes) -> None:
+        """Hand out every complete answer and push."""
+        try:
+            self._reader.feed(data)
+            while (message := self._reader.gets()) is not INCOMPLETE:
+                if type(message) is Push and message[0] != b"subscribe":
+                    self._pushed(message)
+                    continue
+                slot, _, _ = self._slots.popleft()
+                if not slot.done():
+                    slot.set_result(message)
+        except (ConnectionError, IndexError) as error:  # bytes that are no answer of ours
+            log.warning("connection given up: %r", error)
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everyone who still waits."""
+        self._lost(exc or ConnectionError("the server closed the connection"))
+
+    def _lost(self, error: Exception) -> None:
+        self.sound = False
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        slots, self._slots = self._slots, deque()
+        for slot, _, _ in slots:
+            if not slot.done():
+                broken = Broken(f"connection lost: {error}", sent=True)
+                broken.__cause__ = error
+                slot.set_exception(broken)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def _watch_until(self, until: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch_at = until
+        self._watch = self.loop.call_later(max(0.0, until - now()), self._check)
+
+    def _check(self) -> None:
+        """End the requests whose time is up; their slots stay, for their answers."""
+        self._watch = None
+        current = now()
+        for slot, until, _ in self._slots:
+            if until <= current and not slot.done():
+                slot.set_exception(Broken("no answer in time", sent=True, trail=self))
+        if self._slots and current - self._slots[0][2] > self._stall:
+            log.warning("no answer for %.1f s: connection given up", self._stall)
+            self.close()
+            return
+        pending = [until for slot, until, _ in self._slots if not slot.done()]
+        if pending:
+            self._watch_until(min(pending))
+        elif self._slots:
+            self._watch_until(self._slots[0][2] + self._stall + 0.01)

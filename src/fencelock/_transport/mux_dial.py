@@ -1,0 +1,73 @@
+"""Open a multiplexed connection: by ourselves for plain addresses, through the client otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fencelock._core.port import Broken
+from fencelock._transport.address import Address
+from fencelock._transport.direct import check_version, refused
+from fencelock._transport.mux import Mux, Pushed
+from fencelock._transport.source import Cloned, Direct, Source
+from fencelock.clock import now
+
+
+async def dial(source: Source, pushed: Pushed, until: float, *, stall: float) -> Mux:
+    """Return a connection that is greeted and ready; Broken or a ServerError when there is none."""
+    loop = asyncio.get_running_loop()
+    mux = Mux(loop, pushed, stall=stall)
+    try:
+        async with asyncio.timeout(max(0.001, until - now())):
+            if isinstance(source, Direct):
+                await _direct(source, mux, until)
+            else:
+                await _adopted(source, mux, until)
+    except TimeoutError as error:
+        mux.close()
+        raise Broken(f"{source.label}: no connection in time", sent=False) from error
+    except BaseException:
+        mux.close()
+        raise
+    return mux
+
+
+async def _direct(source: Direct, mux: Mux, until: float) -> None:
+    address = await _located(source, mux.loop, until)
+    try:
+        if address.path:
+            await mux.loop.create_unix_connection(lambda: mux, address.path)
+        else:
+            await mux.loop.create_connection(lambda: mux, address.host, address.port)
+    except OSError as error:
+        raise refused(address, error) from error
+    try:
+        for number, command in enumerate(address.handshake()):
+            reply = await mux.command(command, until)
+            if number == 0:
+                check_version(reply)
+    except Broken as broken:
+        raise Broken(f"{address}: {broken}", sent=False) from broken.__cause__
+
+
+async def _located(source: Direct, loop: asyncio.AbstractEventLoop, until: float) -> Address:
+    """Find the address; off the loop when finding it may start a server."""
+    if source.label == "the embedded server":
+        return await loop.run_in_executor(None, source.locate, until)
+    return source.locate(until)
+
+
+async def _adopted(source: Cloned, mux: Mux, until: float) -> None:
+    """Let the client's class connect and authenticate, then take its transport over."""
+    from fencelock._transport import cloned  # noqa: PLC0415 - only for clients that need it
+
+    theirs: Any = source.connection_class(**cloned.private_settings(source, until))
+    try:
+        await theirs.connect()
+        transport = theirs._writer.transport  # noqa: SLF001 - no public way, see cloned.py
+    except Exception as error:
+        raise cloned.failure(source, error) from error
+    theirs._reader = theirs._writer = None  # noqa: SLF001 - ours from here on
+    transport.set_protocol(mux)
+    mux.connection_made(transport)
+    transport.resume_reading()

@@ -1,0 +1,128 @@
+"""What the user brought, turned into something that opens connections.
+
+- nothing: ``FENCELOCK_URL``, or the embedded server (asked for at each dial, so that one that died
+  is started again);
+- a URL: plain ones are dialled directly, TLS ones through redis-py;
+- a redis-py or valkey-py client: its address and credentials, or, when there is more to it (TLS,
+  credential providers, Sentinel, subclasses), clones of its own connections.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fencelock._core.port import Broken
+from fencelock._transport.address import PLAIN_SCHEMES, TLS_SCHEMES, Address, from_settings, parse
+from fencelock.clock import now
+from fencelock.errors import ServerUnreachable
+
+_PLAIN_CLASSES = ("Connection", "UnixDomainSocketConnection")
+_PLAIN_MODULES = (
+    "redis.connection",
+    "redis.asyncio.connection",
+    "valkey.connection",
+    "valkey.asyncio.connection",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """A plain address, dialled by ourselves; ``locate`` may start the embedded server."""
+
+    locate: Callable[[float], Address]
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cloned:
+    """A client's way to connect: its connection class and its settings."""
+
+    connection_class: Any
+    settings: dict[str, Any]
+    label: str
+
+
+Source = Direct | Cloned
+
+
+def resolve(source: object, *, asynchronous: bool) -> Source:
+    """Return how to connect; TypeError or ValueError says what is wrong with ``source``."""
+    if source is None:
+        source = os.environ.get("FENCELOCK_URL") or None
+    if source is None:
+        return Direct(_embedded, "the embedded server")
+    if isinstance(source, str):
+        return _from_url(source, asynchronous=asynchronous)
+    return _from_client(source, asynchronous=asynchronous)
+
+
+def _from_url(url: str, *, asynchronous: bool) -> Source:
+    scheme = url.partition("://")[0]
+    if scheme in PLAIN_SCHEMES:
+        address = parse(url)
+        return Direct(lambda _: address, str(address))
+    if scheme in TLS_SCHEMES:
+        return _from_client(_tls_client(url, asynchronous=asynchronous), asynchronous=asynchronous)
+    known = ", ".join(f"{each}://" for each in (*PLAIN_SCHEMES, *TLS_SCHEMES))
+    raise ValueError(f"source URL must begin with one of {known}, not {scheme or url!r}")
+
+
+def _tls_client(url: str, *, asynchronous: bool) -> object:
+    import redis  # noqa: PLC0415 - redis-py takes 0.1 s to import: only where it is needed
+
+    url = url.replace("valkeys://", "rediss://", 1)
+    if not asynchronous:
+        return redis.Redis.from_url(url)
+    import redis.asyncio  # noqa: PLC0415 - as above
+
+    return redis.asyncio.Redis.from_url(url)
+
+
+def _from_client(client: object, *, asynchronous: bool) -> Source:
+    pool = getattr(client, "connection_pool", None)
+    connection_class = getattr(pool, "connection_class", None)
+    settings = getattr(pool, "connection_kwargs", None)
+    if connection_class is None or settings is None:
+        raise TypeError(
+            "source must be None, a URL, or a redis-py or valkey-py client with a connection pool"
+            f" (not a Cluster client), not {type(client).__name__}"
+        )
+    _check_colour(client, connection_class, asynchronous=asynchronous)
+    plain = (
+        connection_class.__name__ in _PLAIN_CLASSES
+        and connection_class.__module__ in _PLAIN_MODULES
+    )
+    address = from_settings(settings) if plain else None
+    if address is not None:
+        return Direct(lambda _: address, str(address))
+    return Cloned(connection_class, dict(settings), f"{type(client).__name__} client")
+
+
+def _check_colour(client: object, connection_class: Any, *, asynchronous: bool) -> None:  # noqa: ANN401 - foreign
+    if inspect.iscoroutinefunction(connection_class.connect) == asynchronous:
+        return
+    module = type(client).__module__.partition(".")[0]
+    if asynchronous:
+        raise TypeError(
+            f"AsyncClient needs an asyncio client: {module}.asyncio.{type(client).__name__}"
+        )
+    raise TypeError(
+        f"Client needs a blocking client: {module}.{type(client).__name__}, not its asyncio twin"
+    )
+
+
+def _embedded(until: float) -> Address:
+    from fencelock import embedded  # noqa: PLC0415 - only where no server is configured
+
+    left = until - now()
+    if left <= 0:
+        raise Broken("no time left to reach the embedded server", sent=False)
+    try:
+        return parse(embedded.ensure(timeout=left))
+    except ServerUnreachable as error:
+        error.code = error.code or "REFUSED"
+        raise

@@ -1,0 +1,125 @@
+"""Bytes to and from the server: packing, parsing, and what an error reply means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import hiredis
+
+from fencelock.errors import (
+    ServerDenied,
+    ServerError,
+    ServerReadOnly,
+    ServerUnreachable,
+    ServerUnsuitable,
+)
+from fencelock.scripts import Script
+
+INCOMPLETE: Final = object()
+Push: Final = hiredis.PushNotification
+# hiredis' stub allows one element; the function takes any number.
+_pack: Final[Callable[[tuple[bytes | int, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]  # see above
+
+
+class ReplyError(Exception):
+    """An error reply, as the parser hands it over."""
+
+
+def reader() -> Any:
+    """Return a parser that yields bytes, ``Push``, ``ReplyError`` or ``INCOMPLETE``."""
+    return hiredis.Reader(
+        replyError=ReplyError, protocolError=ConnectionError, notEnoughData=INCOMPLETE
+    )
+
+
+def pack(args: Sequence[bytes | int]) -> bytes:
+    """Return a command in wire form."""
+    return _pack(tuple(args))
+
+
+def pack_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
+    """Return a script call by its digest."""
+    return _pack((b"EVALSHA", script.digest, len(keys), *keys, *args))
+
+
+def pack_source(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
+    """Return a script call that carries the source: the answer to NOSCRIPT."""
+    return _pack((b"EVAL", script.source, len(keys), *keys, *args))
+
+
+# What an error code means for a lock, and what can be done about it.
+_DENIED: Final = {
+    "NOAUTH": "the server wants a password: put it into the URL or the client",
+    "WRONGPASS": "the user name or password is wrong",
+    "NOPERM": "the user lacks a permission",
+}
+_READ_ONLY: Final = {
+    "READONLY": "this is a replica: point fencelock at the master",
+    "NOREPLICAS": "the master refuses writes: too few replicas follow it (min-replicas-to-write)",
+    "MISCONF": "the server refuses writes: it cannot save to its disk",
+}
+_UNSUITABLE: Final = {
+    "WRONGTYPE": "the key holds something that is not a lock: choose another name or key_prefix",
+    "OOM": "the server is out of memory (maxmemory)",
+    "NOPROTO": "the server is too old: Redis 6.2 or Valkey 7.2 is needed",
+    "MOVED": "this is one node of a Cluster, which this source does not follow",
+    "ASK": "this is one node of a Cluster, which this source does not follow",
+    "CROSSSLOT": "the keys of one lock do not share a slot behind this proxy",
+    "UNKILLABLE": "a script blocks the server and cannot be stopped",
+}
+_PASSING: Final = {
+    "BUSY": "the server is busy with a script",
+    "LOADING": "the server is still loading its data",
+    "MASTERDOWN": "the replica has lost its master",
+    "CLUSTERDOWN": "the Cluster is down",
+    "TRYAGAIN": "a slot is being moved",
+    "MAXCLIENTS": "the server takes no more connections (maxclients)",
+}
+_KINDS: Final[tuple[tuple[dict[str, str], type[ServerError]], ...]] = (
+    (_DENIED, ServerDenied),
+    (_READ_ONLY, ServerReadOnly),
+    (_UNSUITABLE, ServerUnsuitable),
+    (_PASSING, ServerUnreachable),
+)
+_CODES: Final = re.compile("|".join(rf"\b{code}\b" for kind, _ in _KINDS for code in kind))
+# Inside a script some errors lose their code (6.2 to 7.2): only the text tells.
+_TEXTS: Final = (
+    ("max number of clients", "MAXCLIENTS"),
+    ("can't run this command", "NOPERM"),
+    ("can't access at least one", "NOPERM"),
+    ("no permissions", "NOPERM"),
+    ("used memory > 'maxmemory'", "OOM"),
+    ("against a key holding the wrong kind", "WRONGTYPE"),
+    ("can't write against a read only replica", "READONLY"),
+    ("invalid password", "WRONGPASS"),
+    ("unknown command `hello`", "NOPROTO"),
+    ("unknown command 'hello'", "NOPROTO"),
+)
+
+
+def server_error(error: ReplyError) -> ServerError:
+    """Return the documented error for an error reply; its ``code`` is the reply's code word."""
+    text = str(error)
+    code = _code(text)
+    for kind, make in _KINDS:
+        if code in kind:
+            failure = make(f"{kind[code]} ({text})", code=code)
+            break
+    else:
+        failure = ServerError(f"the server answered with an error: {text}", code=code)
+    failure.__cause__ = error
+    return failure
+
+
+def _code(text: str) -> str:
+    first = text.partition(" ")[0]
+    if first.isupper() and first != "ERR":
+        return first
+    lowered = text.lower()
+    for words, code in _TEXTS:
+        if words in lowered:
+            return code
+    found = _CODES.search(text)
+    return found[0] if found else first

@@ -1,0 +1,159 @@
+"""The client for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Self
+
+from fencelock import options
+from fencelock._core.inspect import home_prefix
+from fencelock._core.keys import LockKeys
+from fencelock._ports.blocking import BlockingPort
+from fencelock._transport.source import resolve
+from fencelock.blocking.lease import Lease
+from fencelock.blocking.lock import Lock, RLock
+from fencelock.handles import defaults, settings
+from fencelock.options import Queue, Seconds, Wait
+
+
+class Client:
+    """Make locks over one server, for threads.
+
+    ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), a blocking
+    redis-py or valkey-py client, or None: then ``FENCELOCK_URL``, and without it an embedded
+    server that all processes of this user on this machine share. Private connections are opened
+    with the source's settings, the first one when the first lock is asked for.
+
+    ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
+    lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
+    blocks others for no longer. ``label`` is shown to people beside host and process.
+    ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
+
+    Use it as a context manager, or call ``close()``. A client may be used by many threads; after a
+    fork the child's copy holds nothing and opens its own connections.
+
+    Raises:
+        TypeError: ``source`` is something else, or an asyncio client.
+        ValueError: an option or URL that cannot work.
+    """
+
+    def __init__(
+        self,
+        source: object = None,
+        *,
+        key_prefix: str = options.KEY_PREFIX,
+        ttl: Seconds = options.TTL,
+        label: str | None = None,
+        server_timeout: Seconds = options.PATIENCE,
+    ) -> None:
+        self._defaults = defaults(
+            key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
+        )
+        self._port = BlockingPort(
+            resolve(source, asynchronous=False),
+            home=home_prefix(key_prefix),
+            patience=self._defaults.patience,
+        )
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = Queue(),  # noqa: B008 - immutable
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+        strict: bool = False,
+    ) -> Lock:
+        """Return a handle of the exclusive lock ``name``; sends nothing.
+
+        ``ttl`` is the length of a lease, the client's by default; an aware ``datetime`` asks for a
+        fixed lease until that instant. With ``renew`` it is renewed while held, at most
+        ``max_renewals`` times and for ``max_hold`` seconds (None: without bound).
+        ``timeout`` bounds ``with`` (None: waits for ever). ``wait`` is ``Queue()``, in line, or
+        ``Poll(...)``, the plain form. ``on_lost`` is called with the lease, from a background
+        thread, once it is lost. ``strict`` makes a second acquire by the holding thread an error.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=wait,
+            on_lost=on_lost,
+            label=label,
+            strict=strict,
+            cancels=False,
+        )
+        return Lock(self._port, self._keys(name), chosen)
+
+    def rlock(
+        self,
+        name: str,
+        *,
+        owner: str | None = None,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = Queue(),  # noqa: B008 - immutable
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> RLock:
+        """Return a handle of the reentrant lock ``name``; sends nothing.
+
+        Without ``owner`` the thread owns, as with ``threading.RLock``, and acquiring again sends
+        nothing. With ``owner``, an id of your choice, all handles with that id own together, in
+        any thread, process or host; the count of their holds lives on the server.
+        The other options are those of ``lock``.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=wait,
+            on_lost=on_lost,
+            label=label,
+            owner=owner,
+            cancels=False,
+        )
+        return RLock(self._port, self._keys(name), chosen)
+
+    def _keys(self, name: str) -> LockKeys:
+        return LockKeys(self._defaults.key_prefix, options.lock_name(name))
+
+    def close(self) -> None:
+        """Close idle connections; leases that are still held end by their ttl.
+
+        Waits up to 1 s for clean-ups that are under way. Using the client's locks afterwards
+        raises ServerUnreachable.
+        """
+        self._port.shut()
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the client."""
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<fencelock.Client of {self._port.source.label}>"

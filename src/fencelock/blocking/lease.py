@@ -1,0 +1,30 @@
+"""The lease, for threads."""
+
+from __future__ import annotations
+
+from fencelock import options
+from fencelock._core.renew import renew_now
+from fencelock._ports.blocking import run_blocking
+from fencelock.lease import BaseLease
+from fencelock.options import Seconds
+
+
+class Lease(BaseLease):
+    """One timed tenure of a lock, in threads; ``with lock as lease`` gives it.
+
+    ``name``, ``fence``, ``holder`` and ``ttl`` say what is held; ``remaining()``, ``lost`` and
+    ``check()`` answer from the local monotonic clock and send nothing.
+    """
+
+    __slots__ = ()
+
+    def renew(self, ttl: Seconds | None = None) -> None:
+        """Renew the lease now, for ``ttl`` seconds or for as long as usual.
+
+        Raises:
+            LeaseLost: it was lost before, or the server refuses it.
+            NotHeld: it was released.
+            OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
+        """
+        span = None if ttl is None else options.lease_ttl(ttl)
+        run_blocking(renew_now(self._port, self._hold, span))

@@ -1,0 +1,222 @@
+"""Lock and RLock, for threads. The names and results are those of ``threading``."""
+
+from __future__ import annotations
+
+import logging
+from threading import current_thread, get_ident
+from types import TracebackType
+
+from fencelock import options
+from fencelock._core.acquire import acquire
+from fencelock._core.hold import Hold
+from fencelock._core.inspect import held_ids, holder_of
+from fencelock._core.keys import LockKeys
+from fencelock._core.release import release
+from fencelock._core.renew import renew_now
+from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.blocking.lease import Lease
+from fencelock.errors import FencelockError
+from fencelock.handles import Holds, Settings, adopted
+
+log = logging.getLogger("fencelock")
+
+
+class _Base:
+    """What ``Lock`` and ``RLock`` share."""
+
+    __slots__ = ("__weakref__", "_holds", "_port")
+
+    def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings) -> None:
+        self._port = port
+        self._holds = Holds(keys, settings)
+
+    @property
+    def name(self) -> str:
+        """Return the lock's name, without the prefix."""
+        return self._holds.keys.name
+
+    @property
+    def lease(self) -> Lease | None:
+        """Return this thread's lease of this handle, else the newest of any thread, else None."""
+        lease = self._holds.lease_for(get_ident())
+        return lease if isinstance(lease, Lease) else None
+
+    def locked(self) -> bool:
+        """Ask the server whether anybody holds the lock now.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        return run_blocking(holder_of(self._port, self._holds.keys)) is not None
+
+    def owned(self) -> bool:
+        """Ask the server whether this handle holds the lock now: is it me?
+
+        Sends nothing, and is False, when this handle holds nothing.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        mine = self._holds.holder_ids()
+        return bool(mine) and run_blocking(holder_of(self._port, self._holds.keys)) in mine
+
+    def _obtain(self, patience: float | None) -> Hold | None:
+        port = self._port
+        want = self._holds.want(port, current_thread().name)
+        hold = run_blocking(acquire(port, want, patience, Lease, get_ident()))
+        if hold is not None:
+            self._holds.add(hold)
+        return hold
+
+    def _give_back(self, hold: Hold) -> int:
+        port = self._port
+        with port.mutex():
+            port.book.discard(hold)
+        return run_blocking(release(port, hold))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release; LeaseLost when the lease ended before, unless the body raised itself."""
+        try:
+            self.release()
+        except FencelockError as trouble:
+            if error is None:
+                raise
+            log.warning("release of %r failed after the body raised: %s", self.name, trouble)
+
+    def release(self) -> int | None:
+        """Release; see the subclasses."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """Show name, state and fence, as this process knows them."""
+        return self._holds.show(self)
+
+    def __del__(self) -> None:
+        """Stop renewing what nobody can release any more."""
+        self._holds.dropped()
+
+
+class Lock(_Base):
+    """An exclusive lock, as ``threading.Lock`` but for all processes of all hosts.
+
+    Made by ``Client.lock``. Acquiring again in the thread that holds it waits, as in
+    ``threading``; with ``strict=True`` it raises. Many threads may use one handle: each
+    acquisition is a hold of its own. Any thread may release.
+    """
+
+    __slots__ = ()
+
+    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+        """Acquire the lock; True when granted, False when it was not granted in time.
+
+        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Returns
+        by the timeout plus 100 ms whatever the server does. When it ends without the lock, by
+        timeout, error or Ctrl-C, it leaves no place in line and no grant behind.
+
+        Raises:
+            NotAcquired: a strict handle is held by this thread already.
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses (permission, kind of key, memory, read-only).
+            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
+        """
+        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        self._holds.refuse_second(get_ident())
+        return self._obtain(patience) is not None
+
+    def release(self) -> None:
+        """Release this thread's hold, or the newest one when this thread has none.
+
+        Hands the lock to the next in line. Ends within ``server_timeout``.
+
+        Raises:
+            NotHeld: nobody holds it through this handle.
+            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
+                background, and the lease ends by its ttl at the latest.
+        """
+        self._give_back(self._holds.take(get_ident()))
+
+    def __enter__(self) -> Lease:
+        """Acquire within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
+        """
+        self._holds.refuse_second(get_ident())
+        hold = self._obtain(self._holds.settings.timeout)
+        if hold is None:
+            raise self._holds.not_granted()
+        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+
+
+class RLock(_Base):
+    """A reentrant lock, as ``threading.RLock`` but for all processes of all hosts.
+
+    Made by ``Client.rlock``. The thread owns it, or, with ``owner``, whoever uses that owner id.
+    Each acquire needs a release. Re-entry by a thread sends nothing while the lease is renewed.
+    """
+
+    __slots__ = ()
+
+    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+        """Acquire the lock, or enter it once more; otherwise as ``Lock.acquire``.
+
+        Re-entry keeps the fence, and renews a lease that is not renewed by itself.
+
+        Raises:
+            LeaseLost: this thread entered before, and that lease is lost.
+            ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
+        """
+        return self._enter(options.patience_of_acquire(timeout, blocking=blocking)) is not None
+
+    def release(self) -> int:
+        """Leave the lock once; return how many holds are left (0: released).
+
+        Raises:
+            NotHeld: this thread does not hold it; with an owner id: that owner does not.
+            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            OutcomeUnknown, ServerUnreachable: no answer came; see ``Lock.release``.
+        """
+        unit = get_ident()
+        hold = self._holds.of(unit)
+        if hold is not None and hold.count > 1:
+            hold.count -= 1
+            hold.lease.check()
+            return hold.count
+        if self._holds.settings.owner is None:
+            return self._give_back(self._holds.take(unit, only_own=True))
+        if self._holds.newest() is not None:
+            return self._give_back(self._holds.take(unit))
+        return self._give_back(self._adopt())
+
+    def _enter(self, patience: float | None) -> Hold | None:
+        hold = None if self._holds.settings.owner else self._holds.of(get_ident())
+        if hold is None:
+            return self._obtain(patience)
+        hold.lease.check()
+        if not hold.want.terms.renew:
+            run_blocking(renew_now(self._port, hold, None))
+        hold.count += 1
+        return hold
+
+    def _adopt(self) -> Hold:
+        """Find a hold of our owner id that another handle or process acquired."""
+        port, holds = self._port, self._holds
+        if run_blocking(holder_of(port, holds.keys)) != holds.settings.owner:
+            raise holds.not_held()
+        ids = run_blocking(held_ids(port, holds.keys))
+        if not ids:
+            raise holds.not_held()
+        return adopted(holds, port, ids[0])
+
+    def __enter__(self) -> Lease:
+        """Enter within the handle's ``timeout`` and return the lease; see ``Lock.__enter__``."""
+        hold = self._enter(self._holds.settings.timeout)
+        if hold is None:
+            raise self._holds.not_granted()
+        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type

@@ -1,0 +1,279 @@
+"""What a lock handle is in threads and in asyncio alike: its options and its holds.
+
+Rules of this file:
+
+- Each acquisition is a hold of its own with its own unguessable ids; a handle only keeps them.
+- A release takes the hold of the thread or task that asks, if it has one; otherwise the newest
+  (any thread may release a Lock). So an overdue holder never frees its successor's hold.
+- Nothing here sends, waits, or takes a lock: list operations are atomic, and ``__del__`` may run
+  anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import warnings
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from fencelock import options
+from fencelock._core.hold import Hold, Terms, Want
+from fencelock._core.keys import LockKeys
+from fencelock._core.port import Port
+from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
+from fencelock.lease import BaseLease
+from fencelock.options import Poll, Queue, Seconds, Wait
+
+INFO_BYTES_MAX = 384
+_HOST = socket.gethostname()[:64]
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a client gives to all its handles."""
+
+    key_prefix: str
+    ttl: float
+    label: str | None
+    patience: float
+
+
+def defaults(
+    *, key_prefix: str, ttl: Seconds, label: str | None, server_timeout: Seconds
+) -> Defaults:
+    """Check a client's options."""
+    return Defaults(
+        key_prefix=options.key_prefix(key_prefix),
+        ttl=options.lease_ttl(ttl),
+        label=None if label is None else options.text("label", label),
+        patience=options.positive("server_timeout", server_timeout),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A handle's checked options."""
+
+    terms: Terms
+    timeout: float | None
+    label: str | None
+    strict: bool
+    instant: datetime | None
+    owner: bytes | None = None
+
+    def ttl(self) -> float:
+        """Return the length of a lease that begins now."""
+        if self.instant is None:
+            return self.terms.first_ttl()
+        left = options.until(self.instant)
+        if left < options.TTL_MIN:
+            raise ValueError(f"ttl: {self.instant} has passed")
+        return min(left, self.terms.first_ttl())
+
+
+def settings(
+    given: Defaults,
+    *,
+    ttl: Seconds | datetime | None,
+    renew: bool,
+    max_hold: Seconds | None,
+    max_renewals: int | None,
+    timeout: Seconds | None,
+    wait: Wait,
+    on_lost: object,
+    label: str | None,
+    strict: bool = False,
+    owner: str | None = None,
+    cancels: bool,
+) -> Settings:
+    """Check the options of a handle; ``cancels`` allows ``on_lost="cancel"``."""
+    instant = ttl if isinstance(ttl, datetime) else None
+    if instant is not None:
+        options.until(instant)
+    span = options.TTL_MAX if instant else given.ttl if ttl is None else options.lease_ttl(ttl)
+    if not isinstance(wait, (Queue, Poll)):
+        raise TypeError(f"wait must be Queue() or Poll(...), not {wait!r}")
+    plain = isinstance(wait, Poll)
+    terms = Terms(
+        ttl=span,
+        renew=bool(renew) and instant is None,
+        max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
+        max_renewals=None if max_renewals is None else _renewals(max_renewals),
+        on_lost=_on_lost(on_lost, cancels=cancels),
+        plain=plain,
+        interval=options.span("interval", wait.interval) if isinstance(wait, Poll) else 0.0,
+        max_tries=wait.max_tries if isinstance(wait, Poll) else None,
+    )
+    return Settings(
+        terms=terms,
+        timeout=options.patience_of_acquire(timeout, blocking=True),
+        label=given.label if label is None else options.text("label", label),
+        strict=strict,
+        instant=instant,
+        owner=None if owner is None else _owner(owner, plain=plain),
+    )
+
+
+def _renewals(value: int) -> int:
+    if value == 0 and not isinstance(value, bool):
+        return 0
+    return options.count("max_renewals", value)
+
+
+def _owner(value: str, *, plain: bool) -> bytes:
+    if plain:
+        raise ValueError("owner needs wait=Queue(): the plain form keeps no count on the server")
+    owner = options.text("owner", value).encode()
+    if len(owner) > options.NAME_BYTES_MAX:
+        raise ValueError(f"owner must have at most {options.NAME_BYTES_MAX} bytes")
+    # Ids stand in space-separated records, so anything but plain characters is escaped.
+    return b"owner:" + b"".join(
+        b"%c" % byte if byte > 0x20 and byte not in b"%\x7f" else b"%%%02x" % byte for byte in owner
+    )
+
+
+def _on_lost(value: object, *, cancels: bool) -> Any:  # noqa: ANN401 - a callable of the user's
+    if value is None or callable(value):
+        return value
+    if value == "cancel":
+        if cancels:
+            return value
+        raise ValueError('on_lost="cancel" cancels tasks: it needs AsyncClient')
+    allowed = 'a callable, "cancel" or None' if cancels else "a callable or None"
+    raise TypeError(f"on_lost must be {allowed}, not {value!r}")
+
+
+def describe(unit: str, label: str | None) -> bytes:
+    """Return what ``show`` prints of a holder or waiter: compact JSON of bounded size."""
+    told = {"host": _HOST, "pid": os.getpid(), "unit": unit[: options.LABEL_CHARS_MAX]}
+    if label:
+        told["label"] = label[: options.LABEL_CHARS_MAX]
+    return json.dumps(told, separators=(",", ":")).encode()
+
+
+class Holds:
+    """The holds of one handle, newest last."""
+
+    __slots__ = ("_holds", "keys", "settings")
+
+    def __init__(self, keys: LockKeys, settings: Settings) -> None:
+        self.keys = keys
+        self.settings = settings
+        self._holds: list[Hold] = []
+
+    def want(self, port: Port, unit: str) -> Want:
+        """Return a fresh request."""
+        waiter = port.new_id()
+        owner = self.settings.owner
+        return Want(
+            keys=self.keys,
+            terms=self.settings.terms,
+            waiter=waiter,
+            holder=owner or waiter,
+            home=port.home,
+            info=describe(unit, self.settings.label),
+            ttl=self.settings.ttl(),
+            owned=owner is not None,
+        )
+
+    def refuse_second(self, unit: object) -> None:
+        """Raise when a strict handle is acquired by who holds it already (X6)."""
+        if self.settings.strict and self.of(unit) is not None:
+            name = self.keys.name
+            raise NotAcquired(f"already locked: {name!r} is held by this thread or task", name=name)
+
+    def not_granted(self) -> NotAcquired:
+        """Return the error for a ``with`` that may not begin."""
+        name, timeout = self.keys.name, self.settings.timeout
+        if timeout is None:
+            return NotAcquired(f"{name!r} was not free in any try", name=name)
+        return AcquireTimeout(f"{name!r} was not granted within {timeout:g} s", name=name)
+
+    def add(self, hold: Hold) -> None:
+        """Keep a hold."""
+        self._holds.append(hold)
+
+    def of(self, unit: object) -> Hold | None:
+        """Return the newest hold of a thread or task."""
+        for hold in reversed(self._holds):
+            if hold.unit == unit:
+                return hold
+        return None
+
+    def newest(self) -> Hold | None:
+        """Return the newest hold of anyone."""
+        try:
+            return self._holds[-1]
+        except IndexError:
+            return None
+
+    def holder_ids(self) -> set[bytes]:
+        """Return the ids under which this handle may be known to the server."""
+        return {hold.want.holder for hold in tuple(self._holds)}
+
+    def take(self, unit: object, *, only_own: bool = False) -> Hold:
+        """Take out the hold that a release by ``unit`` means; NotHeld when there is none."""
+        while True:
+            hold = self.of(unit) or (None if only_own else self.newest())
+            if hold is None:
+                raise self.not_held()
+            if self.remove(hold):
+                return hold
+
+    def remove(self, hold: Hold) -> bool:
+        """Take out a hold; False when another thread was faster."""
+        try:
+            self._holds.remove(hold)
+        except ValueError:
+            return False
+        return True
+
+    def not_held(self) -> NotHeld:
+        """Return the error for a release by who does not hold."""
+        name = self.keys.name
+        return NotHeld(f"not locked: release of {name!r} without holding it", name=name)
+
+    def lease_for(self, unit: object) -> BaseLease | None:
+        """Return the lease of the unit's own hold, else of the newest."""
+        hold = self.of(unit) or self.newest()
+        return None if hold is None else hold.lease
+
+    def show(self, handle: object) -> str:
+        """Return a handle's repr, in the form of ``threading``'s locks."""
+        hold = self.newest()
+        state = "locked" if hold is not None and not hold.lease.lost else "unlocked"
+        fence = f" fence={hold.lease.fence}" if hold is not None else ""
+        kind = type(handle).__qualname__
+        return (
+            f"<{state} fencelock.{kind} object name={self.keys.name!r}{fence} at {id(handle):#x}>"
+        )
+
+    def dropped(self) -> None:
+        """Stop renewing what nobody can release any more: it ends by its ttl."""
+        for hold in self._holds:
+            if hold.open:
+                hold.open = False
+                warnings.warn(
+                    f"a handle of {self.keys.name!r} was dropped while it held the lock:"
+                    " the lease is not renewed any more and ends by its ttl",
+                    ResourceWarning,
+                    stacklevel=3,
+                )
+
+
+def adopted(holds: Holds, port: Port, waiter: bytes) -> Hold:
+    """Return a hold that another handle of the same explicit owner acquired."""
+    want = replace(holds.want(port, ""), waiter=waiter)
+    now = port.now()
+    lease = BaseLease(
+        name=want.keys.name,
+        fence=0,
+        holder=want.holder.decode(),
+        ttl=want.ttl,
+        deadline=now + want.ttl,
+        clock=port.now,
+    )
+    return Hold(want=want, lease=lease, granted_at=now)
