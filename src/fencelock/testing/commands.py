@@ -1,0 +1,271 @@
+"""The Redis commands that our scripts and flows use, each as a function of a keyspace.
+
+Replies and errors are those of Redis 6.2 and later; a test compares them with real servers.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable
+from typing import Any, Final
+
+from fencelock.testing.keyspace import NEVER, CommandError, Keyspace, Status
+
+OK: Final = Status(b"OK")
+Command = Callable[..., Any]
+SYNTAX = "ERR syntax error"
+KINDS: dict[type, Status] = {
+    bytes: Status(b"string"),
+    tuple: Status(b"zset"),
+    frozenset: Status(b"set"),
+}
+
+
+def run(space: Keyspace, args: list[bytes]) -> Any:
+    """Run one command; CommandError when it is unknown here or Redis would refuse it."""
+    name = args[0].upper()
+    command = COMMANDS.get(name)
+    if command is None:
+        raise CommandError(f"ERR unknown command '{args[0].decode()}' in the simulator")
+    least, most = ARGUMENTS[name]
+    if not least <= len(args) - 1 <= most:
+        raise CommandError(f"ERR wrong number of arguments for '{name.decode().lower()}' command")
+    return command(space, *args[1:])
+
+
+def integer(text: bytes) -> int:
+    """Parse an integer as Redis does: no spaces, no plus sign."""
+    digits = text.removeprefix(b"-")
+    if not digits.isdigit() or (digits[:1] == b"0" and len(text) > 1):
+        raise CommandError("ERR value is not an integer or out of range")
+    return int(text)
+
+
+def score(text: bytes) -> float:
+    """Parse a score."""
+    try:
+        return float(text)
+    except ValueError:
+        raise CommandError("ERR value is not a valid float") from None
+
+
+def score_text(value: float) -> bytes:
+    """Write a score as Redis does: integers without a point, all else with 17 digits."""
+    return b"%d" % int(value) if value == int(value) else b"%.17g" % value
+
+
+# -- strings and keys ---------------------------------------------------------------------------
+
+
+def _get(space: Keyspace, key: bytes) -> bytes | None:
+    value: bytes | None = space.value(key, bytes)
+    return value
+
+
+def _set(space: Keyspace, key: bytes, value: bytes, *options: bytes) -> Status | None:
+    only_new, expires_ms = _set_options(space, options)
+    if only_new and space.value(key) is not None:
+        return None
+    space.store(key, value, expires_ms)
+    return OK
+
+
+def _set_options(space: Keyspace, options: tuple[bytes, ...]) -> tuple[bool, int]:
+    words, only_new, expires_ms = list(options), False, NEVER
+    while words:
+        word = words.pop(0).upper()
+        if word == b"NX":
+            only_new = True
+        elif word == b"PX" and words:
+            span = integer(words.pop(0))
+            if span <= 0:
+                raise CommandError("ERR invalid expire time in 'set' command")
+            expires_ms = space.now_ms + span
+        else:
+            raise CommandError(SYNTAX)
+    return only_new, expires_ms
+
+
+def _delete(space: Keyspace, *keys: bytes) -> int:
+    return sum(space.remove(key) for key in keys)
+
+
+def _exists(space: Keyspace, *keys: bytes) -> int:
+    return sum(space.value(key) is not None for key in keys)
+
+
+def _type(space: Keyspace, key: bytes) -> Status:
+    value = space.value(key)
+    if value is None:
+        return Status(b"none")
+    return KINDS[type(value)]
+
+
+def _pttl(space: Keyspace, key: bytes) -> int:
+    if space.value(key) is None:
+        return -2
+    expires_ms = space.expires_ms(key)
+    return -1 if expires_ms == NEVER else expires_ms - space.now_ms
+
+
+def _pexpire(space: Keyspace, key: bytes, span: bytes) -> int:
+    left = integer(span)
+    value = space.value(key)
+    if value is None:
+        return 0
+    if left <= 0:
+        space.remove(key)
+    else:
+        space.store(key, value, space.now_ms + left)
+    return 1
+
+
+def _time(space: Keyspace) -> list[bytes]:
+    return [b"%d" % part for part in divmod(space.now_us, 1_000_000)]
+
+
+def _publish(space: Keyspace, channel: bytes, message: bytes) -> int:
+    return space.publish(channel, message)
+
+
+def _flushall(space: Keyspace) -> Status:
+    space.clear()
+    return OK
+
+
+# -- sets ---------------------------------------------------------------------------------------
+
+
+def _sadd(space: Keyspace, key: bytes, *members: bytes) -> int:
+    old: frozenset[bytes] = space.value(key, frozenset) or frozenset()
+    new = old.union(members)
+    space.update(key, new)
+    return len(new) - len(old)
+
+
+def _srem(space: Keyspace, key: bytes, *members: bytes) -> int:
+    old: frozenset[bytes] = space.value(key, frozenset) or frozenset()
+    new = old.difference(members)
+    if old:
+        space.update(key, new)
+    return len(old) - len(new)
+
+
+def _scard(space: Keyspace, key: bytes) -> int:
+    return len(space.value(key, frozenset) or ())
+
+
+# -- sorted sets --------------------------------------------------------------------------------
+
+Entries = tuple[tuple[float, bytes], ...]
+
+
+def entries(space: Keyspace, key: bytes) -> Entries:
+    """Return a sorted set in its order: by score, then by member."""
+    value: Entries = space.value(key, tuple) or ()
+    return value
+
+
+def _zadd(space: Keyspace, key: bytes, *words: bytes) -> int:
+    only_new = words[0].upper() == b"NX"
+    pairs = words[1:] if only_new else words
+    if len(pairs) % 2 or not pairs:
+        raise CommandError(SYNTAX)
+    added, now = 0, list(entries(space, key))
+    for text, member in zip(pairs[::2], pairs[1::2], strict=True):
+        value = score(text)
+        old = [entry for entry in now if entry[1] == member]
+        added += not old
+        if old and not only_new:
+            now.remove(old[0])
+        if not old or not only_new:
+            insort(now, (value, member))
+    space.update(key, tuple(now))
+    return added
+
+
+def _zrem(space: Keyspace, key: bytes, *members: bytes) -> int:
+    return _keep(space, key, lambda entry: entry[1] not in members)
+
+
+def _zremrangebyscore(space: Keyspace, key: bytes, low: bytes, high: bytes) -> int:
+    lowest, highest = score(low), score(high)
+    return _keep(space, key, lambda entry: not lowest <= entry[0] <= highest)
+
+
+def _keep(space: Keyspace, key: bytes, wanted: Callable[[tuple[float, bytes]], bool]) -> int:
+    old = entries(space, key)
+    new = tuple(filter(wanted, old))
+    if old:
+        space.update(key, new)
+    return len(old) - len(new)
+
+
+def _zrange(
+    space: Keyspace, key: bytes, first: bytes, last: bytes, option: bytes = b""
+) -> list[bytes]:
+    if option.upper() not in {b"", b"WITHSCORES"}:
+        raise CommandError(SYNTAX)
+    have = entries(space, key)
+    start, stop = (max(n + len(have), 0) if n < 0 else n for n in map(integer, (first, last)))
+    if integer(last) < -len(have):
+        return []
+    return _flat(have[start : stop + 1], scores=bool(option))
+
+
+def _zpopmin(space: Keyspace, key: bytes) -> list[bytes]:
+    have = entries(space, key)
+    if have:
+        space.update(key, have[1:])
+    return _flat(have[:1], scores=True)
+
+
+def _flat(have: Entries, *, scores: bool) -> list[bytes]:
+    if not scores:
+        return [member for _, member in have]
+    return [part for value, member in have for part in (member, score_text(value))]
+
+
+def _zrank(space: Keyspace, key: bytes, member: bytes) -> int | None:
+    ranks = (rank for rank, entry in enumerate(entries(space, key)) if entry[1] == member)
+    return next(ranks, None)
+
+
+def _zscore(space: Keyspace, key: bytes, member: bytes) -> bytes | None:
+    found = (value for value, have in entries(space, key) if have == member)
+    return next(map(score_text, found), None)
+
+
+def _zcard(space: Keyspace, key: bytes) -> int:
+    return len(entries(space, key))
+
+
+MANY = 1 << 30
+
+# Name → function, fewest and most arguments.
+TABLE: dict[bytes, tuple[Command, int, int]] = {
+    b"GET": (_get, 1, 1),
+    b"SET": (_set, 2, MANY),
+    b"DEL": (_delete, 1, MANY),
+    b"EXISTS": (_exists, 1, MANY),
+    b"TYPE": (_type, 1, 1),
+    b"PTTL": (_pttl, 1, 1),
+    b"PEXPIRE": (_pexpire, 2, 2),
+    b"TIME": (_time, 0, 0),
+    b"PUBLISH": (_publish, 2, 2),
+    b"SPUBLISH": (_publish, 2, 2),
+    b"FLUSHALL": (_flushall, 0, 0),
+    b"SADD": (_sadd, 2, MANY),
+    b"SREM": (_srem, 2, MANY),
+    b"SCARD": (_scard, 1, 1),
+    b"ZADD": (_zadd, 3, MANY),
+    b"ZREM": (_zrem, 2, MANY),
+    b"ZREMRANGEBYSCORE": (_zremrangebyscore, 3, 3),
+    b"ZRANGE": (_zrange, 3, 4),
+    b"ZPOPMIN": (_zpopmin, 1, 1),
+    b"ZRANK": (_zrank, 2, 2),
+    b"ZSCORE": (_zscore, 2, 2),
+    b"ZCARD": (_zcard, 1, 1),
+}
+COMMANDS = {name: row[0] for name, row in TABLE.items()}
+ARGUMENTS = {name: row[1:] for name, row in TABLE.items()}

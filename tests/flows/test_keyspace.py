@@ -1,0 +1,239 @@
+"""The simulated keyspace against real servers: the same scripts, commands, replies and messages."""
+
+import contextlib
+import random
+import re
+import socket
+
+import pytest
+
+from fencelock import scripts
+from fencelock.testing.keyspace import CommandError, Keyspace
+from fencelock.testing.scripting import Program
+from tests.servers import Refused, Server, binaries
+
+KEYS = [b"l", b"{l}~record", b"{l}~queue", b"{l}~alive", b"{l}~holds", b"{l}~revoked"]
+LOCK, RECORD, QUEUE, ALIVE, HOLDS, REVOKED = KEYS
+HOME = b"home"
+LISTENING = (b"c0", b"c1", b"c2", HOME)  # c3 is a dead client's
+STEPS = 4000
+PER_EXAMPLE = 20  # steps from an empty keyspace, so that an early difference is not for ever
+
+
+class Sequence:
+    """One seeded sequence of requests, as (script or None, keys, args)."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def one(self):
+        return self.random.choice(
+            [self.acquire] * 6 + [self.release] * 4 + [self.abandon, self.alive] * 2
+            + [self.renew, self.broken, self.show, self.keep, self.give_back, self.raw]
+        )()  # fmt: skip
+
+    def who(self):
+        number = self.random.randrange(4)
+        owned = number == 3 or self.random.random() < 0.2
+        holder = b"owner" if owned else b"h%d" % number
+        return b"w%d" % number, holder, b"c%d" % number, b"1" if owned else b"0"
+
+    def entry(self):
+        waiter, holder, channel, owned = self.who()
+        return b" ".join((waiter, holder, HOME, channel, b"90000", b"70000", owned, b"a b"))
+
+    def acquire(self):
+        waiter, holder, channel, owned = self.who()
+        channel = self.random.choice([channel, channel, b""])
+        args = (waiter, holder, 90000, 70000, HOME, channel, owned, b"a b")
+        return scripts.ACQUIRE, KEYS[:5], args
+
+    def release(self):
+        waiter, holder, _, owned = self.who()
+        return scripts.RELEASE, KEYS, (waiter, holder, owned)
+
+    def abandon(self):
+        waiter, holder, _, owned = self.who()
+        entry = self.random.choice([self.entry(), b""])
+        return scripts.ABANDON, KEYS[:5], (waiter, holder, owned, entry)
+
+    def alive(self):
+        entries = [self.entry() for _ in range(self.random.randrange(4))]
+        return scripts.ALIVE, KEYS[:5], (HOME, len(entries), *entries)
+
+    def renew(self):
+        _, holder, _, owned = self.who()
+        return scripts.RENEW, [LOCK, RECORD, HOLDS, REVOKED], (holder, 80000, owned)
+
+    def broken(self):
+        return scripts.BREAK, KEYS, (b"an operator's word", 50000)
+
+    def show(self):
+        return scripts.SHOW, KEYS[:3], (2,)
+
+    def keep(self):
+        return scripts.KEEP, KEYS[:1], (self.who()[1], 60000)
+
+    def give_back(self):
+        return scripts.GIVE_BACK, KEYS[:1], (self.who()[1],)
+
+    def raw(self):
+        key = self.random.choice(KEYS)
+        member = self.random.choice([b"m", b"n", b"home", b"\xff\x00"])
+        return None, (), self.random.choice([
+            (b"DEL", LOCK), (b"DEL", key), (b"EXISTS", key), (b"TYPE", key), (b"PTTL", key),
+            (b"SET", LOCK, b"foreign", b"NX", b"PX", 90000), (b"SET", b"s", member), (b"GET", key),
+            (b"ZADD", b"z", b"NX", self.random.randrange(9), member),
+            (b"ZADD", b"z", b"2.5", member), (b"ZREM", b"z", member), (b"ZRANK", b"z", member),
+            (b"ZRANGE", b"z", self.random.randrange(-4, 4), self.random.randrange(-4, 4)),
+            (b"ZRANGE", b"z", 0, -1, b"WITHSCORES"), (b"ZPOPMIN", b"z"), (b"ZSCORE", b"z", member),
+            (b"ZCARD", b"z"), (b"ZREMRANGEBYSCORE", b"z", b"-inf", self.random.randrange(9)),
+            (b"SADD", b"t", member), (b"SREM", b"t", member), (b"SCARD", b"t"), (b"SCARD", key),
+            (b"PEXPIRE", b"z", 90000), (b"PEXPIRE", b"z", 0), (b"SET", QUEUE, b"x"), (b"GET",),
+        ])  # fmt: skip
+
+
+class Simulated:
+    def __init__(self):
+        self.heard = []
+        self.space = Keyspace(publish=self.publish)
+        self.programs = {each.name: Program(each.source, each.name) for each in scripts.ALL}
+
+    def publish(self, channel, message):
+        self.heard += [(channel, message)] * (channel in LISTENING)
+        return int(channel in LISTENING)
+
+    def run(self, script, keys, args):
+        self.space.advance(0.0001)
+        try:
+            if script is None:
+                return self.space.command(*args)
+            return self.programs[script.name].run(self.space, keys, args)
+        except CommandError as error:
+            return ["error", error.code]
+
+
+class Real:
+    def __init__(self, server):
+        self.server = server
+        self.ear = socket.socket(socket.AF_UNIX)
+        self.ear.settimeout(10)
+        self.ear.connect(str(server.socket))
+        self.lines = self.ear.makefile("rb")
+        for channel in LISTENING:
+            self.ear.sendall(b"*2\r\n$9\r\nSUBSCRIBE\r\n$%d\r\n%b\r\n" % (len(channel), channel))
+            self.message()
+
+    def run(self, script, keys, args):
+        words = args if script is None else ("EVAL", script.source, len(keys), *keys, *args)
+        try:
+            return self.server.command(*words)
+        except Refused as error:
+            # Redis 6.2 wraps what happened in a script: "ERR Error running script …: WRONGTYPE …".
+            return ["error", re.findall(r"\b(?:ERR|[A-Z]{6,})\b", str(error))[-1]]
+
+    def heard(self, upto):
+        """Return all messages until one that says ``upto``."""
+        self.server.command("PUBLISH", HOME, upto)
+        messages = []
+        while (message := self.message())[1] != upto:
+            messages.append(message)
+        return messages
+
+    def close(self):
+        self.lines.close()
+        self.ear.close()
+
+    def message(self):
+        count = int(self.lines.readline()[1:])
+        parts = [self.part() for _ in range(count)]
+        return parts[1], parts[2]
+
+    def part(self):
+        head = self.lines.readline()
+        return self.lines.read(int(head[1:]) + 2)[:-2] if head[:1] == b"$" else head[1:-2]
+
+
+def masked(reply):
+    """Return a reply without what depends on the moment: instants, and spans by their order."""
+    if isinstance(reply, (list, tuple)):
+        return [masked(each) for each in reply]
+    if isinstance(reply, bytes):
+        reply = reply.decode(errors="surrogateescape")
+    if isinstance(reply, str):
+        return re.sub(r"\d{13,}", "T", reply)
+    if isinstance(reply, int) and reply > 1000:
+        return "T" if reply > 1e12 else round(reply / 10000)  # a run takes less than 5 s
+    return reply
+
+
+@pytest.fixture(scope="module", params=binaries(), ids=str)
+def server(request):
+    with Server(request.param) as server:
+        yield server
+
+
+@pytest.mark.timeout(120)
+def test_scripts_and_commands_answer_as_on_a_real_server(server):
+    with contextlib.closing(Real(server)) as real:
+        compare(real, Simulated(), server)
+
+
+def compare(real, simulated, server):
+    for seed in range(STEPS // PER_EXAMPLE):
+        server.flushall()
+        simulated.space.clear()
+        simulated.heard.clear()
+        sequence, log = Sequence(seed), []
+        for _ in range(PER_EXAMPLE):
+            request = sequence.one()
+            replies = [masked(side.run(*request)) for side in (simulated, real)]
+            log.append((request, replies))
+            assert replies[0] == replies[1], log
+        assert masked(simulated.heard) == masked(real.heard(b"end %d" % seed)), log
+
+
+def test_replies_lose_what_redis_loses(server):
+    source = b"return {1.9, -1.9, true, false, {ok = 'fine'}, 'x', nil, 3}"
+    expected = [1, -1, 1, None, b"fine", b"x"]
+    assert Program(source).run(Keyspace()) == expected
+    assert masked(server.command("EVAL", source, 0)) == masked(expected)
+
+
+def test_a_key_ends_when_the_clock_has_passed_its_instant():
+    space = Keyspace(now_us=5_000_000)
+    space.command(b"SET", b"k", b"v", b"PX", 10)
+    space.advance(0.010)
+    assert space.command(b"PTTL", b"k") == 0
+    assert space.next_expiry_us() == 5_011_000
+    space.advance(0.001)
+    assert space.command(b"GET", b"k") is None
+    assert space.freeze() == frozenset()
+
+
+def test_a_frozen_keyspace_comes_back():
+    space = Keyspace()
+    space.command(b"SADD", b"s", b"a", b"b")
+    space.command(b"SET", b"k", b"v", b"PX", 10)
+    before = space.freeze()
+    space.command(b"SREM", b"s", b"a", b"b")
+    assert space.freeze() != before
+    space.restore(before)
+    assert space.command(b"SCARD", b"s") == 2
+
+
+@pytest.mark.parametrize(
+    "source", [b"x = 1", b"return y", b"return redis.call('NOPE')", b"redis.call('GET', {})"]
+)
+def test_a_wrong_script_fails(source):
+    with pytest.raises(Exception, match=r"global|readonly|NOPE|arguments"):
+        Program(source).run(Keyspace())
+
+
+def test_pcall_gives_the_error_to_the_script():
+    space = Keyspace()
+    space.command(b"SADD", b"s", b"a")
+    script = Program(b"local r = redis.pcall('GET', KEYS[1]) return {type(r), r.err}")
+    kind, message = script.run(space, [b"s"])
+    assert kind == b"table"
+    assert message.startswith(b"WRONGTYPE")
