@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from fencelock._core.keys import RESERVED
-
 Seconds = float | timedelta
 
 # Long enough that a renewal every third survives two failures of the network, short enough that a
@@ -92,7 +90,7 @@ def until(value: datetime) -> float:
 
 
 def lock_name(value: Any) -> str:  # noqa: ANN401 - as above
-    """Return the name of a lock: any text of 1 to 1,024 bytes that ends like no key of ours."""
+    """Return the name of a lock: any text of 1 to 1,024 bytes."""
     if not isinstance(value, str):
         raise TypeError(f"name must be str, not {type(value).__name__}")
     try:
@@ -101,8 +99,6 @@ def lock_name(value: Any) -> str:  # noqa: ANN401 - as above
         raise ValueError(f"name must be encodable as UTF-8: {value!r}") from error
     if not 0 < len(encoded) <= NAME_BYTES_MAX:
         raise ValueError(f"name must have 1 to {NAME_BYTES_MAX} bytes, not {len(encoded)}")
-    if encoded.endswith(RESERVED):
-        raise ValueError(f"name must not end like a key that fencelock derives: {value!r}")
     return value
 
 

@@ -95,6 +95,7 @@ class Hold:
     unit: Any = None  # the thread id or task that acquired it
     body: Any = None  # the task whose body a loss cancels
     cancelled: bool = False  # it was cancelled for that reason
+    cancelling: int = 0  # cancellations that the body's task had before ours
     count: int = 1  # re-entries of an implicit owner
     open: bool = True  # False once released or given up: never renewed again (I11)
     renewals: int = 0

@@ -5,7 +5,7 @@ Rules of this file:
 - The lock's own key is exactly ``prefix + name``: other programs lock the same key.
 - Every derived key begins with the prefix (one ACL pattern covers all) and hashes to the slot of
   the lock's key (a script may touch only one slot).
-- No name can collide with a derived key: names that end like one are refused by ``options``.
+- No name can collide with a derived key: names that end like one are refused here.
 """
 
 from __future__ import annotations
@@ -41,11 +41,17 @@ def hash_tag(key: bytes) -> bytes | None:
 
 
 class LockKeys:
-    """The six keys of one lock, and the selections of them that the scripts take."""
+    """The six keys of one lock, and the selections of them that the scripts take.
+
+    Raises:
+        ValueError: the name ends like a derived key.
+    """
 
     __slots__ = ("all", "grant", "lock", "name", "plain", "renew", "show")
 
     def __init__(self, prefix: str, name: str) -> None:
+        if name.encode().endswith(RESERVED):
+            raise ValueError(f"name must not end like a key that fencelock derives: {name!r}")
         self.name = name
         self.lock = lock = (prefix + name).encode()
         record, queue, alive, holds, revoked = derived(prefix.encode(), lock)

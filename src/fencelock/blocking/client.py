@@ -156,4 +156,5 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
+        """Show the source, without passwords."""
         return f"<fencelock.Client of {self._port.source.label}>"

@@ -1,0 +1,31 @@
+"""The lease, for asyncio."""
+
+from __future__ import annotations
+
+from fencelock import options
+from fencelock._core.renew import renew_now
+from fencelock.lease import BaseLease
+from fencelock.options import Seconds
+
+
+class AsyncLease(BaseLease):
+    """One timed tenure of a lock, in asyncio; ``async with lock as lease`` gives it.
+
+    ``name``, ``fence``, ``holder`` and ``ttl`` say what is held; ``remaining()``, ``lost`` and
+    ``check()`` answer from the local monotonic clock, send nothing and are not awaited.
+    """
+
+    __slots__ = ()
+
+    async def renew(self, ttl: Seconds | None = None) -> None:
+        """Renew the lease now, for ``ttl`` seconds or for as long as usual.
+
+        Cancelled, it may or may not have renewed: the lease then stays what it was here.
+
+        Raises:
+            LeaseLost: it was lost before, or the server refuses it.
+            NotHeld: it was released.
+            OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
+        """
+        span = None if ttl is None else options.lease_ttl(ttl)
+        await renew_now(self._port, self._hold, span)

@@ -1,0 +1,247 @@
+"""Lock and RLock, for asyncio: the names and results of the blocking ones, with ``await``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from fencelock import options
+from fencelock._core.acquire import acquire
+from fencelock._core.hold import Hold
+from fencelock._core.inspect import held_ids, holder_of
+from fencelock._core.keys import LockKeys
+from fencelock._core.release import release
+from fencelock._core.renew import renew_now
+from fencelock._ports.aio import AioPort
+from fencelock.aio.lease import AsyncLease
+from fencelock.errors import FencelockError
+from fencelock.handles import Holds, Settings, adopted
+
+log = logging.getLogger("fencelock")
+
+
+def _task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("fencelock's asyncio face must be used from a task")
+    return task
+
+
+class _Base:
+    """What ``AsyncLock`` and ``AsyncRLock`` share; ``port`` gives the running loop's port."""
+
+    __slots__ = ("__weakref__", "_holds", "_port")
+
+    def __init__(self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings) -> None:
+        self._port = port
+        self._holds = Holds(keys, settings)
+
+    @property
+    def name(self) -> str:
+        """Return the lock's name, without the prefix."""
+        return self._holds.keys.name
+
+    @property
+    def lease(self) -> AsyncLease | None:
+        """Return this task's lease of this handle, else the newest of any task, else None."""
+        lease = self._holds.lease_for(_task())
+        return lease if isinstance(lease, AsyncLease) else None
+
+    async def locked(self) -> bool:
+        """Ask the server whether anybody holds the lock now.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        return await holder_of(self._port(), self._holds.keys) is not None
+
+    async def owned(self) -> bool:
+        """Ask the server whether this handle holds the lock now: is it me?
+
+        Sends nothing, and is False, when this handle holds nothing.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        mine = self._holds.holder_ids()
+        return bool(mine) and await holder_of(self._port(), self._holds.keys) in mine
+
+    async def _obtain(self, patience: float | None) -> Hold | None:
+        port, task = self._port(), _task()
+        want = self._holds.want(port, task.get_name())
+        hold = await acquire(port, want, patience, AsyncLease, task)
+        if hold is not None:
+            self._holds.add(hold)
+        return hold
+
+    async def _give_back(self, hold: Hold) -> int:
+        hold.lease._port.book.discard(hold)  # noqa: SLF001 - the port of the loop it was acquired in
+        return await release(self._port(), hold)
+
+    def _entered(self, hold: Hold | None) -> AsyncLease:
+        """Return the lease for a body that begins; a loss may cancel the body from here on."""
+        if hold is None:
+            raise self._holds.not_granted()
+        if hold.want.terms.on_lost == "cancel" and hold.body is None:
+            hold.body = _task()
+            hold.cancelling = hold.body.cancelling()
+        return hold.lease  # type: ignore[return-value]  # acquire() was given the AsyncLease type
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release; LeaseLost when the lease ended before, unless the body raised itself."""
+        hold = self._holds.of(_task())
+        stopped = hold is not None and hold.count == 1 and _was_stopped(hold, error)
+        try:
+            await self.release()
+        except FencelockError as trouble:
+            if error is None or stopped:
+                raise trouble from error
+            log.warning("release of %r failed after the body raised: %s", self.name, trouble)
+
+    async def release(self) -> int | None:
+        """Release; see the subclasses."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """Show name, state and fence, as this process knows them."""
+        return self._holds.show(self)
+
+    def __del__(self) -> None:
+        """Stop renewing what nobody can release any more."""
+        self._holds.dropped()
+
+
+def _was_stopped(hold: Hold, error: BaseException | None) -> bool:
+    """Tell whether the body ended because its lease was lost, and take that cancellation back.
+
+    As ``asyncio.timeout`` does: somebody else's cancellation on top of ours goes on.
+    """
+    body, hold.body = hold.body, None
+    if body is None or not hold.cancelled:
+        return False
+    return body.uncancel() <= hold.cancelling and isinstance(error, asyncio.CancelledError)
+
+
+class AsyncLock(_Base):
+    """An exclusive lock, as ``asyncio.Lock`` but for all processes of all hosts.
+
+    Made by ``AsyncClient.lock``. Acquiring again in the task that holds it waits, as in
+    ``asyncio``; with ``strict=True`` it raises. Many tasks may use one handle: each acquisition is
+    a hold of its own. Any task may release.
+    """
+
+    __slots__ = ()
+
+    async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+        """Acquire the lock; True when granted, False when it was not granted in time.
+
+        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Returns
+        by the timeout plus 100 ms whatever the server does. When it ends without the lock, by
+        timeout, error or cancellation, it leaves no place in line and no grant behind.
+
+        Raises:
+            NotAcquired: a strict handle is held by this task already.
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses (permission, kind of key, memory, read-only).
+            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
+        """
+        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        self._holds.refuse_second(_task())
+        return await self._obtain(patience) is not None
+
+    async def release(self) -> None:
+        """Release this task's hold, or the newest one when this task has none.
+
+        Hands the lock to the next in line. Ends within ``server_timeout``. Cancelled, it is still
+        carried out, in the background.
+
+        Raises:
+            NotHeld: nobody holds it through this handle.
+            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
+                background, and the lease ends by its ttl at the latest.
+        """
+        await self._give_back(self._holds.take(_task()))
+
+    async def __aenter__(self) -> AsyncLease:
+        """Acquire within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
+        """
+        self._holds.refuse_second(_task())
+        return self._entered(await self._obtain(self._holds.settings.timeout))
+
+
+class AsyncRLock(_Base):
+    """A reentrant lock for tasks and for all processes of all hosts.
+
+    Made by ``AsyncClient.rlock``. The task owns it, or, with ``owner``, whoever uses that owner
+    id. Each acquire needs a release. Re-entry by a task sends nothing while the lease is renewed.
+    """
+
+    __slots__ = ()
+
+    async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+        """Acquire the lock, or enter it once more; otherwise as ``AsyncLock.acquire``.
+
+        Re-entry keeps the fence, and renews a lease that is not renewed by itself.
+
+        Raises:
+            LeaseLost: this task entered before, and that lease is lost.
+            ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
+        """
+        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        return await self._enter(patience) is not None
+
+    async def release(self) -> int:
+        """Leave the lock once; return how many holds are left (0: released).
+
+        Raises:
+            NotHeld: this task does not hold it; with an owner id: that owner does not.
+            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            OutcomeUnknown, ServerUnreachable: no answer came; see ``AsyncLock.release``.
+        """
+        task = _task()
+        hold = self._holds.of(task)
+        if hold is not None and hold.count > 1:
+            hold.count -= 1
+            hold.lease.check()
+            return hold.count
+        if self._holds.settings.owner is None:
+            return await self._give_back(self._holds.take(task, only_own=True))
+        if self._holds.newest() is not None:
+            return await self._give_back(self._holds.take(task))
+        return await self._give_back(await self._adopt())
+
+    async def _enter(self, patience: float | None) -> Hold | None:
+        hold = None if self._holds.settings.owner else self._holds.of(_task())
+        if hold is None:
+            return await self._obtain(patience)
+        hold.lease.check()
+        if not hold.want.terms.renew:
+            await renew_now(self._port(), hold, None)
+        hold.count += 1
+        return hold
+
+    async def _adopt(self) -> Hold:
+        """Find a hold of our owner id that another handle or process acquired."""
+        port, holds = self._port(), self._holds
+        if await holder_of(port, holds.keys) != holds.settings.owner:
+            raise holds.not_held()
+        ids = await held_ids(port, holds.keys)
+        if not ids:
+            raise holds.not_held()
+        return adopted(holds, port, ids[0])
+
+    async def __aenter__(self) -> AsyncLease:
+        """Enter within the handle's ``timeout`` and return the lease; see ``AsyncLock``."""
+        return self._entered(await self._enter(self._holds.settings.timeout))
