@@ -133,6 +133,24 @@ def test_starters_killed_at_any_instant_leave_no_twin(world, binary):
         world.kill()
 
 
+def test_a_child_of_a_dead_server_delays_the_next_and_no_more(world, binary):
+    if binary.release < (7,):
+        pytest.skip("this server cannot be made to rewrite its log slowly")
+    world.use(binary)
+    ensure()
+    for number in range(3):
+        world.ask("SET", f"key-{number}", "kept")
+    world.ask("CONFIG", "SET", "rdb-key-save-delay", "100000")
+    world.ask("BGREWRITEAOF")
+    until(lambda: b"aof_rewrite_in_progress:1" in world.ask("INFO", "persistence"))
+    world.signal(signal.SIGKILL)
+    until(lambda: not world.servers)
+    assert alive.held(world.place.alive)
+    ensure()
+    assert world.starts == 2
+    assert world.ask("GET", "key-2") == b"kept"
+
+
 def test_a_fork_in_the_wrong_moment_does_not_keep_the_lock(world):
     place = find(create=True)
     claim = alive.take(place.alive)

@@ -124,6 +124,34 @@ def test_a_removed_lock_file_does_not_double_a_living_server(world):
     assert world.servers == {pid}
 
 
+def test_the_socket_is_asked_once_more_under_the_claim(world, monkeypatch):
+    ensure()
+    Path(world.place.alive).unlink()
+    ask, lies = wire.ask, [wire.Reply(listening=False)]
+    monkeypatch.setattr(
+        wire, "ask", lambda *words, **when: lies.pop() if lies else ask(*words, **when)
+    )
+    ensure()
+    assert lies == []
+    assert world.starts == 1
+
+
+def test_a_lock_on_a_replaced_file_is_no_claim(world, monkeypatch):
+    path = find(create=True).alive
+    lock = alive._lock
+
+    def lock_and_replace(fd, path):
+        Path(path).unlink()
+        Path(path).touch()
+        return lock(fd, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(alive, "_lock", lock_and_replace)
+        assert alive.take(path) is None
+    with alive.take(path):
+        assert alive.held(path)
+
+
 def test_a_stale_socket_is_replaced(world, binary):
     world.use(binary)
     ensure()
