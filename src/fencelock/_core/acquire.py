@@ -81,7 +81,7 @@ async def _stand(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) ->
                 raise too_late(waiter.want)
         elif port.now() >= give_up_at:
             return None
-        waiter.grant, waiter.news, waiter.stale = None, False, False
+        waiter.forget()
 
 
 async def _request(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> Grant | None:
@@ -98,12 +98,12 @@ async def _request(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) 
     asked_at, reply = await persist(port, once, until, asked)
     if reply[0] == 1:
         return _granted(want, reply, asked_at)
-    _, waiter.answered_us, pttl_ms, waiter.position, foreign = reply
-    waiter.asked_at = asked_at
+    _, now_us, pttl_ms, position, foreign = reply
+    waiter.answered(asked_at, now_us, position)
     with port.mutex():
         line = port.lines.join(waiter)
         if len(line.waiters) == 1:
-            line.postpone(asked_at, pttl_ms, waiter.position, bool(foreign))
+            line.postpone(asked_at, pttl_ms, position, bool(foreign))
     return None
 
 
@@ -113,9 +113,9 @@ async def _wait(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> 
         line = port.lines.join(waiter)
     while True:
         await port.wait(waiter, min(line.bound(waiter), give_up_at))
-        if waiter.news:
-            return waiter.grant
         now = port.now()
+        if waiter.news:
+            return waiter.granted(now)
         if now >= give_up_at:
             return None
         if now >= line.bound(waiter) and not await _looked(port, waiter, line, asked, give_up_at):

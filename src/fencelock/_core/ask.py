@@ -52,6 +52,12 @@ async def ask(
     return await persist(port, lambda: port.call(script, keys, args, until, waiter), until, asked)
 
 
+async def command(port: Port, args: Args) -> Reply:
+    """Run a plain reading command until it is answered, for as long as the port's patience."""
+    until = port.now() + port.patience
+    return await persist(port, lambda: port.command(args, until), until, Asked())
+
+
 async def persist(
     port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Asked
 ) -> Reply:

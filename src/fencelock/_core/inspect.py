@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from fencelock._core.ask import Asked, ask, persist
+from fencelock._core.ask import ask, command
 from fencelock._core.keys import LockKeys, lock_key
 from fencelock._core.port import Port, Reply
 from fencelock.scripts import BREAK, SHOW
@@ -50,20 +50,13 @@ def home_prefix(key_prefix: str) -> str:
 
 async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
     """Return who holds the lock now, or None."""
-    until = port.now() + port.patience
-    holder: bytes | None = await persist(
-        port, lambda: port.command((b"GET", keys.lock), until), until, Asked()
-    )
+    holder: bytes | None = await command(port, (b"GET", keys.lock))
     return holder
 
 
 async def held_ids(port: Port, keys: LockKeys) -> list[bytes]:
     """Return the hold ids of an explicit owner, in a stable order."""
-    until = port.now() + port.patience
-    found = await persist(
-        port, lambda: port.command((b"SMEMBERS", keys.grant[4]), until), until, Asked()
-    )
-    return sorted(found)
+    return sorted(await command(port, (b"SMEMBERS", keys.grant[4])))
 
 
 async def show(port: Port, keys: LockKeys, waiters: int = WAITERS_SHOWN) -> LockInfo:
@@ -78,11 +71,8 @@ async def names(port: Port, prefix: str, pattern: str = "*") -> list[str]:
     match = _glob_quoted(prefix) + "*"
     cursor: Any = b"0"
     while True:
-        until = port.now() + port.patience
-        command = (b"SCAN", cursor, b"MATCH", match.encode(), b"COUNT", SCAN_COUNT)
-        cursor, page = await persist(
-            port, lambda c=command, u=until: port.command(c, u), until, Asked()
-        )
+        scan = (b"SCAN", cursor, b"MATCH", match.encode(), b"COUNT", SCAN_COUNT)
+        cursor, page = await command(port, scan)
         for key in page:
             lock = lock_key(key, prefix.encode())
             if lock is not None:

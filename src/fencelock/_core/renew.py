@@ -18,7 +18,7 @@ from fencelock._core.ask import PASSING, Asked, persist
 from fencelock._core.hold import Hold, milliseconds
 from fencelock._core.port import Broken, Port
 from fencelock._core.release import request
-from fencelock._core.timing import renewal_delay, retry_delay, validity
+from fencelock._core.timing import gathered, renewal_delay, retry_delay, validity
 from fencelock.errors import ServerError
 from fencelock.scripts import KEEP, RENEW
 
@@ -42,19 +42,19 @@ class RenewalBook:
     __slots__ = ("_buckets", "holds")
 
     def __init__(self) -> None:
-        self._buckets: dict[int, dict[Hold, None]] = {}
+        self._buckets: dict[int, dict[Hold, float]] = {}
         self.holds = 0
 
     def add(self, hold: Hold, when: float) -> None:
-        """Note that a hold wants attention at ``when``, or up to one grain earlier."""
+        """Note that a hold wants attention at ``when``."""
         hold.bucket = bucket = int(when / self.GRAIN)
-        self._buckets.setdefault(bucket, {})[hold] = None
+        self._buckets.setdefault(bucket, {})[hold] = when
         self.holds += 1
 
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not in the book."""
         bucket = self._buckets.get(hold.bucket)
-        if bucket is None or bucket.pop(hold, hold) is hold:
+        if bucket is None or bucket.pop(hold, None) is None:
             return
         self.holds -= 1
         if not bucket:
@@ -62,15 +62,15 @@ class RenewalBook:
 
     def next_at(self) -> float | None:
         """Return when the next hold wants attention."""
-        return min(self._buckets) * self.GRAIN if self._buckets else None
+        return min(self._buckets[min(self._buckets)].values()) if self._buckets else None
 
     def due(self, now: float) -> list[Hold]:
-        """Take out every hold that wants attention now."""
-        taken: list[Hold] = []
-        for bucket in sorted(key for key in self._buckets if key * self.GRAIN <= now):
-            taken += self._buckets.pop(bucket)
-        self.holds -= len(taken)
-        return taken
+        """Take out every hold that wants attention now, the earliest buckets first."""
+        begun = sorted(key for key in self._buckets if key * self.GRAIN <= now)
+        due = [hold for key in begun for hold, when in self._buckets[key].items() if when <= now]
+        for hold in due:
+            self.discard(hold)
+        return due
 
     def all_holds(self) -> list[Hold]:
         """Return every hold."""
@@ -82,7 +82,8 @@ def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> floa
     deadline = hold.lease.deadline
     if not hold.renewable(now):
         return deadline
-    return min(deadline, now + renewal_delay(min(lease, deadline - now), jitter))
+    left = min(lease, deadline - now)
+    return min(deadline, gathered(now + renewal_delay(left, jitter), left))
 
 
 async def attend(port: Port) -> None:

@@ -56,6 +56,15 @@ def renewal_delay(lease: float, jitter: float) -> float:
     return lease / 3 * (1 - jitter / 10)
 
 
+def gathered(when: float, lease: float) -> float:
+    """Return an instant not after ``when`` that other renewals fall on too.
+
+    Renewals of leases of one length then come in bunches, sixty a lease, and share commands.
+    """
+    step = max(lease, 0.001) / 60
+    return when - when % step
+
+
 def retry_delay(attempt: int, jitter: float) -> float:
     """Return the pause before the next try: none at first, then doubling from 10 ms to 500 ms."""
     if attempt == 0:

@@ -48,23 +48,40 @@ class Waiter:
     position: int = -1
     news: bool = False  # something below was set since the last wait
     grant: Grant | None = None
-    stale: bool = False  # place or connection lost: ask again
+    pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
     seat: object = None  # the port's: connection, future
 
-    def hear(self, fence: int, granted_us: int, lease_ms: int, now: float) -> None:
-        """Take a pushed grant."""
-        lease = lease_ms / 1000
-        deadline = handed_deadline(self.asked_at, self.answered_us, granted_us, lease, now)
-        self.take(Grant(fence, deadline, lease))
+    def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
+        """Take a pushed grant. It may come before the flow has seen the answer to its request."""
+        self.pushed = (fence, granted_us, lease_ms)
+        self.news = True
+
+    def answered(self, asked_at: float, answered_us: int, position: int) -> None:
+        """Note the answer that put us in line; what was pushed before it is over."""
+        self.asked_at, self.answered_us, self.position = asked_at, answered_us, position
+        if self.pushed is not None and self.pushed[1] < answered_us:
+            self.pushed = None
+
+    def granted(self, now: float) -> Grant | None:
+        """Return the grant that was pushed or found, if any."""
+        if self.grant is None and self.pushed is not None:
+            fence, granted_us, lease_ms = self.pushed
+            lease = lease_ms / 1000
+            deadline = handed_deadline(self.asked_at, self.answered_us, granted_us, lease, now)
+            self.grant = Grant(fence, deadline, lease)
+        return self.grant
 
     def take(self, grant: Grant) -> None:
         """Note that the lock is ours."""
         self.grant = grant
         self.news = True
 
+    def forget(self) -> None:
+        """Begin anew: nothing told so far counts for the next request."""
+        self.grant, self.pushed, self.news = None, None, False
+
     def lose_place(self) -> None:
-        """Note that the server may not know us any more."""
-        self.stale = True
+        """Note that the server may not know us any more: ask again."""
         self.news = True
 
 
@@ -115,7 +132,7 @@ class Lines:
             return
         if not line.waiters:
             del self._lines[waiter.want.keys.lock]
-        elif waiter.grant is not None:
+        elif waiter.grant is not None:  # granted: the line moves
             line.look_at = max(line.look_at, now + PROOF_SECONDS)
 
     def due(self, now: float) -> list[tuple[Line, list[Waiter]]]:

@@ -170,7 +170,7 @@ class AioPort:
             who, fence, granted_us, lease_ms = payload.split()
             waiter = self._waiters.get(who)
             if waiter is not None:
-                waiter.hear(int(fence), int(granted_us), int(lease_ms), now())
+                waiter.hear(int(fence), int(granted_us), int(lease_ms))
                 self.wake(waiter)
         elif kind == b"revoked":
             holder, _, reason = payload.partition(b" ")

@@ -212,7 +212,7 @@ class BlockingPort:
         if kind == b"granted" and waiter is not None:
             who, fence, granted_us, lease_ms = payload.split()
             if who == waiter.want.waiter:
-                waiter.hear(int(fence), int(granted_us), int(lease_ms), now())
+                waiter.hear(int(fence), int(granted_us), int(lease_ms))
         elif kind == b"revoked":
             self.revoked(payload)
 
