@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -143,13 +144,21 @@ def test_a_child_of_a_dead_server_delays_the_next_and_no_more(world, binary):
     pid = world.only
     world.ask("CONFIG", "SET", "rdb-key-save-delay", "200000")
     world.ask("BGREWRITEAOF")
-    until(lambda: b"aof_rewrite_in_progress:1" in world.ask("INFO", "persistence"))
+    child = until(lambda: child_of(pid))
+    os.kill(child, signal.SIGSTOP)  # or it might end by itself when it misses its parent
     os.kill(pid, signal.SIGKILL)
     until(lambda: pid not in world.servers)
-    assert alive.held(world.place.alive)
-    ensure()
+    with crowd(1, lambda: ensure(timeout=5)) as waiting:
+        assert alive.held(world.place.alive)
+        os.kill(child, signal.SIGCONT)
+        assert waiting.results() == [world.place.url]
     assert world.starts == 2
     assert world.ask("GET", "key-2") == b"kept"
+
+
+def child_of(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(children[0]) if children else None
 
 
 def test_a_fork_in_the_wrong_moment_does_not_keep_the_lock(world):
