@@ -44,7 +44,9 @@ class LeaseLost(FencelockError):
     on this process's monotonic clock, in seconds.
     """
 
-    def __init__(self, name: str, *, fence: int, reason: str, since: float, detail: str = "") -> None:
+    def __init__(
+        self, name: str, *, fence: int, reason: str, since: float, detail: str = ""
+    ) -> None:
         extra = f": {detail}" if detail else ""
         super().__init__(f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}")
         self.name = name

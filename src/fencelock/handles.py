@@ -17,9 +17,10 @@ import socket
 import warnings
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
-from fencelock import options
+from fencelock import options, process
 from fencelock._core.hold import Hold, Terms, Want
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
@@ -100,6 +101,7 @@ def settings(
     terms = Terms(
         ttl=span,
         renew=bool(renew) and instant is None,
+        fixed_end=instant is not None,
         max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
         max_renewals=None if max_renewals is None else _renewals(max_renewals),
         on_lost=_on_lost(on_lost, cancels=cancels),
@@ -148,7 +150,16 @@ def _on_lost(value: object, *, cancels: bool) -> Any:  # noqa: ANN401 - a callab
 
 def describe(unit: str, label: str | None) -> bytes:
     """Return what ``show`` prints of a holder or waiter: compact JSON of bounded size."""
-    told = {"host": _HOST, "pid": os.getpid(), "unit": unit[: options.LABEL_CHARS_MAX]}
+    return _described(os.getpid(), unit, label)
+
+
+@lru_cache(maxsize=1024)
+def _described(pid: int, unit: str, label: str | None) -> bytes:
+    told: dict[str, str | int] = {
+        "host": _HOST,
+        "pid": pid,
+        "unit": unit[: options.LABEL_CHARS_MAX],
+    }
     if label:
         told["label"] = label[: options.LABEL_CHARS_MAX]
     return json.dumps(told, separators=(",", ":")).encode()
@@ -157,12 +168,20 @@ def describe(unit: str, label: str | None) -> bytes:
 class Holds:
     """The holds of one handle, newest last."""
 
-    __slots__ = ("_holds", "keys", "settings")
+    __slots__ = ("_generation", "_holds", "keys", "settings")
 
     def __init__(self, keys: LockKeys, settings: Settings) -> None:
         self.keys = keys
         self.settings = settings
         self._holds: list[Hold] = []
+        self._generation = process.generation
+
+    def _now(self) -> list[Hold]:
+        """Return the holds of this process: after a fork there are none."""
+        if self._generation != process.generation:
+            self._generation = process.generation
+            self._holds = []
+        return self._holds
 
     def want(self, port: Port, unit: str) -> Want:
         """Return a fresh request."""
@@ -194,11 +213,11 @@ class Holds:
 
     def add(self, hold: Hold) -> None:
         """Keep a hold."""
-        self._holds.append(hold)
+        self._now().append(hold)
 
     def of(self, unit: object) -> Hold | None:
         """Return the newest hold of a thread or task."""
-        for hold in reversed(self._holds):
+        for hold in reversed(self._now()):
             if hold.unit == unit:
                 return hold
         return None
@@ -206,13 +225,13 @@ class Holds:
     def newest(self) -> Hold | None:
         """Return the newest hold of anyone."""
         try:
-            return self._holds[-1]
+            return self._now()[-1]
         except IndexError:
             return None
 
     def holder_ids(self) -> set[bytes]:
         """Return the ids under which this handle may be known to the server."""
-        return {hold.want.holder for hold in tuple(self._holds)}
+        return {hold.want.holder for hold in tuple(self._now())}
 
     def take(self, unit: object, *, only_own: bool = False) -> Hold:
         """Take out the hold that a release by ``unit`` means; NotHeld when there is none."""
@@ -226,7 +245,7 @@ class Holds:
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""
         try:
-            self._holds.remove(hold)
+            self._now().remove(hold)
         except ValueError:
             return False
         return True
@@ -253,7 +272,7 @@ class Holds:
 
     def dropped(self) -> None:
         """Stop renewing what nobody can release any more: it ends by its ttl."""
-        for hold in self._holds:
+        for hold in self._now():
             if hold.open:
                 hold.open = False
                 warnings.warn(

@@ -3,6 +3,7 @@
 Rules of this file (I2, I8):
 
 - A lease is judged by this process's monotonic clock alone, never by asking a server.
+- A child process holds none of its parent's leases.
 - Once a lease is lost it stays lost, whatever arrives later, and its loss is told once.
 """
 
@@ -12,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from fencelock import process
 from fencelock.errors import LeaseLost, NotHeld
 
 Clock = Callable[[], float]
@@ -30,6 +32,7 @@ class BaseLease:
         "__weakref__",
         "_clock",
         "_deadline",
+        "_generation",
         "_hold",
         "_loss",
         "_port",
@@ -51,6 +54,7 @@ class BaseLease:
         self._clock = clock
         self._loss: tuple[str, float, str] | None = None
         self._released = False
+        self._generation = process.generation
         self._port: Any = None
         self._hold: Any = None
 
@@ -72,14 +76,22 @@ class BaseLease:
         """
         if self._loss is not None:
             return True
+        if self.forked:
+            self._lose("forked", self._clock())
+            return True
         if self._released or self._clock() < self._deadline:
             return False
         self._lose("expired", self._deadline)
         return True
 
+    @property
+    def forked(self) -> bool:
+        """Tell whether this is a parent's lease, seen in its child: not ours to renew or release."""
+        return self._generation != process.generation
+
     def remaining(self) -> float:
         """Return how many seconds of the lease can still be proved; 0.0 once lost or released."""
-        if self._released or self._loss is not None:
+        if self._released or self.lost:
             return 0.0
         return max(0.0, self._deadline - self._clock())
 

@@ -11,16 +11,18 @@ Rules of this file:
 
 from __future__ import annotations
 
-from fencelock._core.ask import Asked, ask, persist
+from fencelock._core.ask import PASSING, Asked, ask, persist
 from fencelock._core.hold import Grant, Hold, Want, milliseconds
 from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.renew import first_attention
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Line, Waiter, look
-from fencelock.errors import ServerUnreachable
+from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.lease import BaseLease
 from fencelock.scripts import ABANDON, ACQUIRE, GIVE_BACK
 
+# The least time an answer gets, however short the caller's timeout is.
+ANSWER_SECONDS_MIN = 0.05
 # A timed-out acquire may take this much longer to leave the line by itself (I13 allows 100 ms).
 LEAVING_SECONDS = 0.06
 FOR_EVER = float("inf")
@@ -31,7 +33,7 @@ LATE_GRANTS_MAX = 3
 async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
     asked = Asked()
-    until = min(give_up_at, port.now() + port.patience)
+    until = answer_by(port, give_up_at)
     try:
         asked_at = port.now()
         reply = await ask(
@@ -87,7 +89,7 @@ async def _stand(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) ->
 async def _request(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> Grant | None:
     """Ask for the lock or a place in line; None when we stand in line."""
     want = waiter.want
-    until = min(give_up_at, port.now() + port.patience)
+    until = answer_by(port, give_up_at)
 
     async def once() -> tuple[float, Reply]:
         await port.open(waiter, until)
@@ -123,14 +125,18 @@ async def _wait(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> 
 
 
 async def _looked(port: Port, waiter: Waiter, line: Line, asked: Asked, give_up_at: float) -> bool:
-    """Look after our lines; False when the connection broke and we must ask again."""
+    """Look after our lines; False when there was no answer now and we must ask again."""
     try:
         await look(port, min(give_up_at, port.now() + port.patience), waiter)
     except Broken as broken:
         asked.note(broken)
-        line.look_at = 0.0
-        return False
-    return True
+    except ServerError as refused:
+        if refused.code not in PASSING:
+            raise
+    else:
+        return True
+    line.look_at = 0.0
+    return False
 
 
 async def _leave(port: Port, waiter: Waiter) -> None:
@@ -142,6 +148,12 @@ async def _leave(port: Port, waiter: Waiter) -> None:
         await port.call(ABANDON, want.keys.grant, args, until, waiter)
     except Broken as broken:
         port.post(ABANDON, want.keys.grant, args, broken.trail)
+
+
+def answer_by(port: Port, give_up_at: float) -> float:
+    """Return until when an answer is awaited: a healthy server may answer the shortest timeout."""
+    now = port.now()
+    return min(max(give_up_at, now + ANSWER_SECONDS_MIN), now + port.patience)
 
 
 def _granted(want: Want, reply: Reply, asked_at: float) -> Grant:
@@ -162,7 +174,7 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
 
     SET NX is not idempotent: when its answer is lost, the key is given back before another try.
     """
-    until = min(give_up_at, port.now() + port.patience)
+    until = answer_by(port, give_up_at)
     command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", milliseconds(want.ttl))
     asked = Asked()
 

@@ -19,6 +19,7 @@ class Terms:
     max_hold: float | None = None
     max_renewals: int | None = None
     on_lost: Any = None
+    fixed_end: bool = False  # until an instant: nothing prolongs it
     plain: bool = False  # Poll: plain commands, no line, no fence
     interval: float = 0.0  # of Poll
     max_tries: int | None = None  # of Poll
@@ -72,7 +73,7 @@ class Want:
     def abandon_args(self, channel: bytes) -> tuple[bytes, ...]:
         """Return the arguments of ``abandon.lua``."""
         entry = self.entry(channel) if channel else b""
-        return (self.waiter, self.holder, b"1" if self.owned else b"0", entry)
+        return (self.waiter, self.holder, b"1" if self.owned else b"0", entry, self.home)
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,6 +116,8 @@ class Hold:
     def next_ttl(self, now: float) -> float:
         """Return the length of the next lease: ``max_hold`` cuts the last one short."""
         terms = self.want.terms
+        if not terms.renew:
+            return self.want.ttl
         if terms.max_hold is None:
             return terms.ttl
         return min(terms.ttl, self.granted_at + terms.max_hold - now)

@@ -23,11 +23,12 @@ async def release(port: Port, hold: Hold) -> int:
     no answer came: then it is repeated in the background, and the lease ends by itself at the latest.
     """
     script, keys, args = request(hold.want)
-    if hold.lease.lost:
-        if hold.open:  # ours to give back even so; after a fork it is the parent's
+    lease = hold.lease
+    if lease.lost:
+        if hold.open and not lease.forked:  # ours to give back even so
             port.post(script, keys, args)
         hold.open = False
-        raise hold.lease._lost_error()  # noqa: SLF001 - the lease's other half
+        raise lease._lost_error()  # noqa: SLF001 - the lease's other half
     hold.open = False
     asked = Asked()
     try:
@@ -42,7 +43,11 @@ def request(want: Want) -> tuple[Script, Keys, Args]:
     """Return the request that gives back what ``want`` was granted."""
     if want.plain:
         return GIVE_BACK, want.keys.plain, (want.holder,)
-    return RELEASE, want.keys.all, (want.waiter, want.holder, b"1" if want.owned else b"0")
+    return (
+        RELEASE,
+        want.keys.all,
+        (want.waiter, want.holder, b"1" if want.owned else b"0", want.home),
+    )
 
 
 def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:

@@ -18,7 +18,7 @@ from fencelock._core.ask import PASSING, Asked, persist
 from fencelock._core.hold import Hold, milliseconds
 from fencelock._core.port import Broken, Port
 from fencelock._core.release import request
-from fencelock._core.timing import gathered, renewal_delay, retry_delay, validity
+from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, retry_delay, validity
 from fencelock.errors import ServerError
 from fencelock.scripts import KEEP, RENEW
 
@@ -83,7 +83,10 @@ def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> floa
     if not hold.renewable(now):
         return deadline
     left = min(lease, deadline - now)
-    return min(deadline, gathered(now + renewal_delay(left, jitter), left))
+    delay = renewal_delay(left, jitter)
+    if lease < hold.want.ttl:  # handed over and short: whoever stalls now would lose it soon
+        delay = min(delay, GROW_SECONDS)
+    return min(deadline, gathered(now + delay, left))
 
 
 async def attend(port: Port) -> None:
@@ -199,6 +202,8 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     the lease stays what it was.
     """
     hold.lease.check()
+    if ttl is None and hold.want.terms.fixed_end:
+        return
     span = hold.next_ttl(port.now()) if ttl is None else ttl
     asked = Asked()
     asked_at = port.now()

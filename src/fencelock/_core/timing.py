@@ -19,6 +19,9 @@ DRIFT_SECONDS: Final = 0.002
 # A handoff starts with a short lease, so that a frozen process cannot stop the line for a ttl.
 CLAIM_SECONDS: Final = 2.0
 
+# Work that outlasts this is worth a command: a handed-over lease then grows to its full length.
+GROW_SECONDS: Final = 0.25
+
 # Waiters prove that they live this often; the scripts take one for dead after 3.5 of it.
 PROOF_SECONDS: Final = 2.0
 

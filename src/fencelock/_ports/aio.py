@@ -257,9 +257,6 @@ class AioPort:
     def after_fork(self) -> None:
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
         self.closed = True
-        for hold in self.book.all_holds():
-            hold.open = False
-            hold.lease._lose("forked", now())  # noqa: SLF001 - the lease's other half
 
 
 async def _done(slot: asyncio.Future[Any]) -> bool:

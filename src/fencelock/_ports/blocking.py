@@ -256,16 +256,18 @@ class BlockingPort:
     # -- ends -----------------------------------------------------------------------------------
 
     def shut(self) -> None:
-        """Close idle connections and end the threads once they have nothing to do."""
+        """Close the connections; who still waits gets an error, who holds keeps its lease."""
         self._posts.finish(now() + 1.0)
         self.closed = True
+        with self._lock:
+            seats = [waiter.seat for waiter in self.lines.all_waiters()]
+        for seat in seats:
+            if isinstance(seat, Connection):
+                seat.interrupt()
         self._tender.stop()
         self._drop_idle()
 
     def after_fork(self) -> None:
         """In a child: everything here was the parent's."""
-        for hold in self.book.all_holds():
-            hold.open = False
-            hold.lease._lose("forked", now())  # noqa: SLF001 - the lease's other half
         self._drop_idle()
         self._start()

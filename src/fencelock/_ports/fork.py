@@ -4,7 +4,7 @@ Rules of this file:
 
 - The child never speaks on a connection of the parent, and never shuts one down: closing the
   child's copy of a socket leaves the parent's alone.
-- The child's view of every lease of the parent is: lost.
+- The child's view of every lease of the parent is: lost (``lease.py`` sees to that).
 """
 
 from __future__ import annotations

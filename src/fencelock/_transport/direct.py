@@ -7,6 +7,7 @@ when they change, so that the usual call costs one send and one receive.
 
 from __future__ import annotations
 
+import contextlib
 import select
 import socket
 import ssl
@@ -146,6 +147,11 @@ class Connection:
         except ReplyError as error:
             raise server_error(error) from None
         self.channel = channel
+
+    def interrupt(self) -> None:
+        """Make the thread that reads find the connection closed; may be called by any thread."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the socket; the connection is unsound from here on."""

@@ -47,7 +47,7 @@ class _Base:
     @property
     def lease(self) -> AsyncLease | None:
         """Return this task's lease of this handle, else the newest of any task, else None."""
-        lease = self._holds.lease_for(_task())
+        lease = self._holds.lease_for(asyncio.current_task())
         return lease if isinstance(lease, AsyncLease) else None
 
     async def locked(self) -> bool:

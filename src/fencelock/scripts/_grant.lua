@@ -60,8 +60,9 @@ local function lives(base, now, home, arrived)
 end
 
 -- Grants to the first live waiter and tells it; `me` is the waiter that asks, it hears by the reply.
+-- A waiter of another client than the asking one (`near`) may be frozen: its lease starts short.
 -- Returns waiter, fence and lease, or nil when nobody alive is in line.
-local function grant_next(base, me)
+local function grant_next(base, me, near)
   local now
   while true do
     local head = redis.call('ZPOPMIN', KEYS[base + 2])
@@ -71,7 +72,7 @@ local function grant_next(base, me)
       '^(%S+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d) (.*)$')
     local mine = waiter == me
     if mine or lives(base, now, home, tonumber(head[2])) then
-      local lease_ms = tonumber(mine and ttl or claim)
+      local lease_ms = tonumber((mine or home == near) and ttl or claim)
       local fence = next_fence(base, now)
       if mine or told(channel, waiter, fence, now, lease_ms) then
         redis.call('SET', KEYS[base], holder, 'PX', lease_ms)

@@ -2,7 +2,7 @@
 -- Idempotent, and harmless when the acquire never ran.
 --
 -- KEYS  lock record queue alive holds   (see _grant.lua)
--- ARGV  1 waiter   2 holder   3 owned   4 entry, or '' when it cannot be in line
+-- ARGV  1 waiter   2 holder   3 owned   4 entry, or '' when it cannot be in line   5 home
 -- Reply {left the line, gave back a grant}   each 0 or 1
 -- include: _grant
 
@@ -18,9 +18,9 @@ if current == ARGV[2] then
   end
   if last then
     gave = 1
-    if not grant_next(1, '') then redis.call('DEL', KEYS[1]) end
+    if not grant_next(1, '', ARGV[5]) then redis.call('DEL', KEYS[1]) end
   end
 elseif not current then
-  grant_next(1, '')
+  grant_next(1, '', ARGV[5])
 end
 return {left, gave}

@@ -58,7 +58,7 @@ if redis.call('SET', KEYS[1], holder, 'NX', 'PX', ttl) then
   if redis.call('EXISTS', KEYS[3]) == 0 then return take() end
   -- Free, but others came before: they go first. Whoever is granted overwrites our mark.
   if channel ~= '' then line_up(server_us()) end
-  local next_waiter, fence = grant_next(1, waiter)
+  local next_waiter, fence = grant_next(1, waiter, ARGV[5])
   if not next_waiter then return take() end
   if next_waiter == waiter then return {1, fence, server_us(), 1} end
 end

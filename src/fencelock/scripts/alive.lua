@@ -17,7 +17,7 @@ while base <= #KEYS do
   redis.call('PEXPIRE', KEYS[base + 2], QUEUE_MS)
   local holder = redis.call('GET', KEYS[base])
   if not holder then
-    grant_next(base, '')
+    grant_next(base, '', ARGV[1])
     holder = redis.call('GET', KEYS[base])
   end
   local fence, granted = string.match(redis.call('GET', KEYS[base + 1]) or '', '^(%d+) %d+ (%S+)')

@@ -1,7 +1,7 @@
 -- Gives the lock back: to the next in line, or to nobody. Only the holder may.
 --
 -- KEYS  lock record queue alive holds revoked   (see _grant.lua)
--- ARGV  1 waiter   2 holder   3 owned
+-- ARGV  1 waiter   2 holder   3 owned   4 home
 -- Reply {1, 0}            released
 --       {0, holds left}   an explicit owner still holds
 --       {-1, revoked}     not the holder; revoked is the operator's reason, or ''
@@ -16,5 +16,5 @@ if ARGV[3] == '1' then
   local left = redis.call('SCARD', KEYS[5])
   if left > 0 then return {0, left} end
 end
-if not grant_next(1, '') then redis.call('DEL', KEYS[1]) end
+if not grant_next(1, '', ARGV[4]) then redis.call('DEL', KEYS[1]) end
 return {1, 0}
