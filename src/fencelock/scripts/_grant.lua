@@ -1,6 +1,6 @@
--- Fragment: who gets the lock, and with which fence. Included by every script that can grant.
+-- Fragment: who gets the lock next. Included by every script that can grant, after _fence.lua.
 --
--- It guards I1 (one script decides), I3 (fences grow), I5 (a release hands over), I7 (dead waiters
+-- It guards I1 (one script decides), I5 (a release hands over), I7 (dead waiters
 -- are skipped) and I10 (every key ends by itself).
 --
 -- The keys of one lock always come together and in this order; `base` is the index of the first:
@@ -16,34 +16,8 @@
 -- will have, its client, where it listens, the lease it wants (ms), the lease that a handoff starts
 -- with (ms), 1 for an explicit owner, and what `show` prints.
 
-local RECORD_MS = 600000     -- a record outlives its lease: it guards fences against clock steps
 local QUEUE_MS = 60000       -- prolonged by every arrival and every proof of life
 local PATIENCE_US = 7000000  -- three proofs of life that did not come: taken for dead
-
-local function server_us()
-  local t = redis.call('TIME')
-  return t[1] * 1000000 + t[2]
-end
-
--- I3: never below the last fence plus one, never below the clock.
-local function next_fence(base, now)
-  local last = redis.call('GET', KEYS[base + 1])
-  local previous = last and tonumber(string.match(last, '^%d+')) or 0
-  if previous >= now then return previous + 1 end
-  return now
-end
-
-local function write_record(base, fence, now, holder, home, info, lease_ms)
-  redis.call('SET', KEYS[base + 1], string.format('%.0f %.0f %s %s %s', fence, now, holder, home, info),
-    'PX', RECORD_MS + lease_ms)
-end
-
--- An explicit owner's first hold: what an earlier owner left behind must not count.
-local function first_hold(base, waiter, lease_ms)
-  redis.call('DEL', KEYS[base + 4])
-  redis.call('SADD', KEYS[base + 4], waiter)
-  redis.call('PEXPIRE', KEYS[base + 4], lease_ms)
-end
 
 -- A dead process has no subscription left: then PUBLISH reaches nobody. A user who may not publish
 -- cannot tell, and takes the waiter for alive.

@@ -8,7 +8,7 @@
 -- Reply {1, fence, now us, holds}                     granted; holds is 1 but for explicit owners
 --       {0, now us, pttl ms, position, foreign}       held; position 0 is the head, -1 is not in line,
 --                                                     foreign 1: the holder is no fencelock client
--- include: _grant
+-- include: _fence
 
 local waiter, holder, ttl, channel, owned = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[6], ARGV[7] == '1'
 
@@ -19,6 +19,11 @@ local function take()
   if owned then first_hold(1, waiter, ttl) end
   return {1, fence, now, 1}
 end
+
+local free = redis.call('SET', KEYS[1], holder, 'NX', 'PX', ttl)
+if free and redis.call('EXISTS', KEYS[3]) == 0 then return take() end
+
+-- include: _grant
 
 local function entry()
   return table.concat({waiter, holder, ARGV[5], channel, ARGV[3], ARGV[4], ARGV[7], ARGV[8]}, ' ')
@@ -54,8 +59,7 @@ local function line_up(now)
   return redis.call('ZRANK', KEYS[3], entry())
 end
 
-if redis.call('SET', KEYS[1], holder, 'NX', 'PX', ttl) then
-  if redis.call('EXISTS', KEYS[3]) == 0 then return take() end
+if free then
   -- Free, but others came before: they go first. Whoever is granted overwrites our mark.
   if channel ~= '' then line_up(server_us()) end
   local next_waiter, fence = grant_next(1, waiter, ARGV[5])

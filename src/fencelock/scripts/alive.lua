@@ -4,6 +4,7 @@
 -- KEYS  per lock: lock record queue alive holds   (see _grant.lua)
 -- ARGV  1 home of the client, then per lock: n, and n waiter entries
 -- Reply {now us, per lock {holder or '', fence, pttl ms, foreign, {position or -1 per entry}}}
+-- include: _fence
 -- include: _grant
 
 local FORGET_US = 60000000  -- proofs older than any patience are dropped

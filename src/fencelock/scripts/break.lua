@@ -4,6 +4,7 @@
 -- ARGV  1 reason   2 how long the reason is kept, ms
 -- Reply {1, holder, info}   revoked
 --       {0, '', ''}         nobody held it; the line was moved all the same
+-- include: _fence
 -- include: _grant
 
 local holder = redis.call('GET', KEYS[1])

@@ -5,7 +5,6 @@
 -- Reply {1, 0}            released
 --       {0, holds left}   an explicit owner still holds
 --       {-1, revoked}     not the holder; revoked is the operator's reason, or ''
--- include: _grant
 
 if redis.call('GET', KEYS[1]) ~= ARGV[2] then
   local holder, reason = string.match(redis.call('GET', KEYS[6]) or '', '^(%S+) (.*)$')
@@ -16,5 +15,13 @@ if ARGV[3] == '1' then
   local left = redis.call('SCARD', KEYS[5])
   if left > 0 then return {0, left} end
 end
+if redis.call('EXISTS', KEYS[3]) == 0 then
+  redis.call('DEL', KEYS[1])
+  return {1, 0}
+end
+
+-- include: _fence
+-- include: _grant
+
 if not grant_next(1, '', ARGV[4]) then redis.call('DEL', KEYS[1]) end
 return {1, 0}

@@ -4,7 +4,7 @@
 -- ARGV  per lease: holder, ttl ms, owned
 -- Reply per lease: '1' renewed; '0 expired', '0 taken' or '0 revoked REASON' otherwise
 
-local RECORD_MS = 600000  -- as in _grant.lua
+local RECORD_MS = 600000  -- as in _fence.lua
 
 local function renew(k, holder, ttl, owned)
   local current = redis.call('GET', KEYS[k])
