@@ -11,15 +11,19 @@ Rules of this file:
 
 from __future__ import annotations
 
+import logging
+
 from fencelock._core.ask import PASSING, Asked, ask, persist
 from fencelock._core.hold import Grant, Hold, Want, milliseconds
 from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.renew import first_attention
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Line, Waiter, look
-from fencelock.errors import ServerError, ServerUnreachable
+from fencelock.errors import FencelockError, ServerError, ServerUnreachable
 from fencelock.lease import BaseLease
 from fencelock.scripts import ABANDON, ACQUIRE, GIVE_BACK
+
+log = logging.getLogger("fencelock")
 
 # The least time an answer gets, however short the caller's timeout is.
 ANSWER_SECONDS_MIN = 0.05
@@ -231,7 +235,11 @@ async def acquire(
     port: Port, want: Want, patience: float | None, lease_type: type[BaseLease], unit: object
 ) -> Hold | None:
     """Take a lock and have its lease minded; None when it was not granted in time."""
-    grant = await obtain(port, want, patience)
+    try:
+        grant = await obtain(port, want, patience)
+    except FencelockError as error:
+        log.warning("acquire of %r failed: %s", want.keys.name, error)
+        raise
     if grant is None:
         return None
     now = port.now()

@@ -24,12 +24,17 @@ async def release(port: Port, hold: Hold) -> int:
     """
     script, keys, args = request(hold.want)
     lease = hold.lease
+    tended = lease._port or port  # noqa: SLF001 - the lease's other half; another loop's, maybe
+    with tended.mutex():
+        tended.book.discard(hold)
     if lease.lost:
         if hold.open and not lease.forked:  # ours to give back even so
             port.post(script, keys, args)
         hold.open = False
-        raise lease._lost_error()  # noqa: SLF001 - the lease's other half
+        lease._bind(None, None)  # noqa: SLF001 - as above
+        raise lease._lost_error()  # noqa: SLF001 - as above
     hold.open = False
+    lease._bind(None, None)  # noqa: SLF001 - as above
     asked = Asked()
     try:
         reply = await ask(port, script, keys, args, port.now() + port.patience, asked=asked)

@@ -14,8 +14,9 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
+from weakref import ref
 
 from fencelock._core.ask import ask
 from fencelock._core.hold import Hold
@@ -51,6 +52,20 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking port suspended")
 
 
+def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
+    """Return what connections call with a push; it does not keep the port alive.
+
+    Without cycles a client that is dropped closes its connections at once.
+    """
+
+    def pushed(connection: Connection, message: list[bytes]) -> None:
+        alive = port()
+        if alive is not None:
+            alive.pushed(connection, message)
+
+    return pushed
+
+
 class BlockingPort:
     """Implements ``_core.port.Port`` for threads."""
 
@@ -58,6 +73,7 @@ class BlockingPort:
         self.source = source
         self.patience = patience
         self._prefix = home
+        self._ear = _ear(ref(self))
         self._start()
         fork.watch(self)
 
@@ -153,10 +169,10 @@ class BlockingPort:
 
     def _connect(self, until: float) -> Connection:
         if isinstance(self.source, Direct):
-            return direct.connect(self.source.locate(until), until, self._pushed)
+            return direct.connect(self.source.locate(until), until, self._ear)
         from fencelock._transport import cloned  # noqa: PLC0415 - needs redis-py's exceptions
 
-        return cloned.connect(self.source, until, self._pushed)
+        return cloned.connect(self.source, until, self._ear)
 
     # -- waiting --------------------------------------------------------------------------------
 
@@ -203,7 +219,7 @@ class BlockingPort:
     def wake(self, waiter: Waiter) -> None:
         """Leave it to the waiter's own bound: it reads a socket, and news come there first."""
 
-    def _pushed(self, connection: Connection, message: list[bytes]) -> None:
+    def pushed(self, connection: Connection, message: list[bytes]) -> None:
         """Dispatch a push: a grant to the waiter that reads, a revocation to its hold."""
         kind, _, payload = (
             message[2].partition(b" ") if message[0] == b"message" else (b"", b"", b"")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
 
 from fencelock._core.port import Args, Broken, Keys
 from fencelock._transport.direct import Connection
@@ -35,10 +36,13 @@ class Job(NamedTuple):
 
 
 class Posts:
-    """Jobs and the thread that sees to them; the thread ends with the last job."""
+    """Jobs and the thread that sees to them; it ends with the last job.
+
+    Only the running thread keeps the port alive.
+    """
 
     def __init__(self, port: BlockingPort) -> None:
-        self._port = port
+        self._ref = ref(port)
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
         self._running = False
@@ -52,7 +56,10 @@ class Posts:
             if self._running:
                 return
             self._running = True
-        threading.Thread(target=self._run, name="fencelock-posts", daemon=True).start()
+        port = self._ref()
+        threading.Thread(
+            target=self._run, args=(port,), name="fencelock-posts", daemon=True
+        ).start()
 
     def finish(self, until: float) -> None:
         """Wait until all jobs are done, or until the instant."""
@@ -60,7 +67,7 @@ class Posts:
             while self._running and now() < until:
                 self._changed.wait(until - now())
 
-    def _run(self) -> None:
+    def _run(self, port: BlockingPort) -> None:
         while True:
             with self._changed:
                 if not self._jobs:
@@ -68,14 +75,15 @@ class Posts:
                     self._changed.notify_all()
                     return
                 job = self._jobs.popleft()
-            self._do(job)
+            _do(port, job)
 
-    def _do(self, job: Job) -> None:
-        from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other
 
-        if job.trail is not None and _answered(job.trail, job.until):
-            return
-        run_blocking(self._port.deliver(job.script, job.keys, job.args, job.until))
+def _do(port: BlockingPort, job: Job) -> None:
+    from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other
+
+    if job.trail is not None and _answered(job.trail, job.until):
+        return
+    run_blocking(port.deliver(job.script, job.keys, job.args, job.until))
 
 
 def _sent_behind(trail: Connection, script: Script, keys: Keys, args: Args) -> bool:

@@ -11,6 +11,7 @@ import os
 import select
 import threading
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from fencelock._core.port import Broken
 from fencelock._core.renew import attend
@@ -31,10 +32,10 @@ CONNECT_SECONDS = 1.0
 
 
 class Tender:
-    """Starts, wakes and ends the thread."""
+    """Starts, wakes and ends the thread. Only the running thread keeps the port alive."""
 
     def __init__(self, port: BlockingPort) -> None:
-        self._port = port
+        self._ref = ref(port)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wakes_at = 0.0
@@ -51,7 +52,7 @@ class Tender:
                 self._pipe = self._pipe or os.pipe()
                 self._wakes_at = 0.0
                 self._thread = threading.Thread(
-                    target=self._run, name="fencelock-leases", daemon=True
+                    target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
                 )
                 self._thread.start()
             elif when < self._wakes_at:
@@ -68,36 +69,36 @@ class Tender:
         if self._pipe is not None:
             os.write(self._pipe[1], b"!")
 
-    def _run(self) -> None:
+    def _run(self, port: BlockingPort) -> None:
         from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other
 
         idle_since = None
         while True:
-            with self._port.mutex():
-                next_at = self._port.book.next_at()
+            with port.mutex():
+                next_at = port.book.next_at()
             current = now()
             if next_at is None:
                 idle_since = idle_since or current
-                if self._ends(current - idle_since):
+                if self._ends(port, current - idle_since):
                     return
                 next_at = idle_since + LINGER_SECONDS
             else:
                 idle_since = None
             if next_at > current:
-                self._rest(next_at)
+                self._rest(port, next_at)
                 continue
             try:
-                run_blocking(attend(self._port))
+                run_blocking(attend(port))
             except Exception:
                 log.exception("tending leases failed; trying again")
-                self._rest(now() + 1.0)
+                self._rest(port, now() + 1.0)
 
-    def _ends(self, idle: float) -> bool:
+    def _ends(self, port: BlockingPort, idle: float) -> bool:
         """End the thread when it lingered long enough and nothing came in the meantime."""
-        if idle < LINGER_SECONDS and not self._port.closed:
+        if idle < LINGER_SECONDS and not port.closed:
             return False
-        with self._lock, self._port.mutex():
-            if self._port.book.holds:
+        with self._lock, port.mutex():
+            if port.book.holds:
                 return False
             self._thread = None
             self._hang_up()
@@ -107,15 +108,15 @@ class Tender:
                 self._pipe = None
             return True
 
-    def _rest(self, until: float) -> None:
+    def _rest(self, port: BlockingPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""
         with self._lock:
             self._wakes_at = until
-        with self._port.mutex():
-            sooner = self._port.book.next_at()
+        with port.mutex():
+            sooner = port.book.next_at()
         if sooner is not None and sooner < until:
             return  # added after we looked and before ``mind`` could see when we wake
-        ear = self._listening(until)
+        ear = self._listening(port, until)
         pipe = self._pipe
         if pipe is None:
             return
@@ -140,12 +141,12 @@ class Tender:
         if poll.poll(0):
             os.read(pipe, 4096)
 
-    def _listening(self, until: float) -> Connection | None:
+    def _listening(self, port: BlockingPort, until: float) -> Connection | None:
         """Return the connection that hears revocations, opened once a lease lasts."""
         current = now()
         if self._ear is not None and self._ear.sound:
             return self._ear
-        if not self._port.book.holds:
+        if not port.book.holds:
             return None
         if self._deaf_until == 0.0:
             self._deaf_until = current + LISTEN_AFTER_SECONDS
@@ -154,8 +155,8 @@ class Tender:
         self._deaf_until = current + CONNECT_SECONDS * 2
         try:
             give_up_at = min(until, current + CONNECT_SECONDS)
-            self._ear = self._port.take(give_up_at)
-            self._ear.subscribe(self._port.home, give_up_at)
+            self._ear = port.take(give_up_at)
+            self._ear.subscribe(port.home, give_up_at)
         except (Broken, FencelockError):
             return None
         return self._ear

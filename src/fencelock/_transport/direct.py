@@ -218,20 +218,17 @@ def connect(
             if number == 0:
                 check_version(reply)
     except Broken as broken:
+        connection.close()
         raise Broken(f"{address}: {broken}", sent=False) from broken.__cause__
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
 def _dial(address: Address, until: float) -> socket.socket:
-    left = max(0.001, until - now())
     try:
-        if address.path:
-            sock = socket.socket(socket.AF_UNIX)
-            sock.settimeout(left)
-            sock.connect(address.path)
-        else:
-            sock = socket.create_connection((address.host, address.port), left)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock = _open(address, max(0.001, until - now()))
     except TimeoutError as error:
         raise Broken(f"{address}: no connection in time", sent=False) from error
     except OSError as error:
@@ -239,6 +236,21 @@ def _dial(address: Address, until: float) -> socket.socket:
     sock.setblocking(True)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
+    return sock
+
+
+def _open(address: Address, seconds: float) -> socket.socket:
+    if not address.path:
+        sock = socket.create_connection((address.host, address.port), seconds)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.settimeout(seconds)
+        sock.connect(address.path)
+    except BaseException:
+        sock.close()
+        raise
     return sock
 
 

@@ -78,7 +78,6 @@ class _Base:
         return hold
 
     async def _give_back(self, hold: Hold) -> int:
-        hold.lease._port.book.discard(hold)  # noqa: SLF001 - the port of the loop it was acquired in
         return await release(self._port(), hold)
 
     def _entered(self, hold: Hold | None) -> AsyncLease:

@@ -69,10 +69,7 @@ class _Base:
         return hold
 
     def _give_back(self, hold: Hold) -> int:
-        port = self._port
-        with port.mutex():
-            port.book.discard(hold)
-        return run_blocking(release(port, hold))
+        return run_blocking(release(self._port, hold))
 
     def __exit__(
         self,
