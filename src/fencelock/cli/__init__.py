@@ -1,0 +1,78 @@
+"""The command line: ``fencelock COMMAND``.
+
+One file per command; what they share:
+
+    arguments.py   options that several commands have, durations, help with an example
+    exits.py       exit statuses: every error is given its number and its hint here
+    output.py      tables, JSON and messages; durations for people
+    session.py     from --url and --prefix to a port and keys
+    signals.py     a signal ends a wait, or goes to the command that runs
+    waiting.py     tells people who holds the lock that they wait for
+    guard.py       ``run``: starts the process that keeps the command, and talks with it
+    watch.py       ``run``: that process; it stops the command in time, whatever becomes of us
+    processes.py   ``run``: which processes belong to the command
+
+Rules:
+
+- Data goes to stdout, messages go to stderr.
+- A command loads its own file and no other command's.
+"""
+
+from __future__ import annotations
+
+import sys
+
+COMMANDS = {
+    "run": "hold a lock while a command runs",
+    "acquire": "take a lock for a script; prints the holder id",
+    "renew": "keep a lock that a script took",
+    "release": "give back a lock that a script took",
+    "wait": "wait until a lock is free; take nothing",
+    "ls": "list locks",
+    "show": "show one lock, its holder and its line of waiters",
+    "break": "take a lock away from its holder",
+    "doctor": "check server, permissions and settings",
+    "server": "start, stop or look at the embedded server",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    from fencelock.cli import exits
+
+    words = sys.argv[1:] if argv is None else argv
+    return exits.guarded(lambda: _dispatch(words))
+
+
+def _dispatch(words: list[str]) -> int:
+    from fencelock.cli.exits import UsageError
+
+    if not words:
+        raise UsageError("which command?", hint="fencelock --help")
+    name, rest = words[0], words[1:]
+    if name in {"-h", "--help", "help"}:
+        return _dispatch([rest[0], "--help"]) if rest else _help()
+    if name in {"-V", "--version", "version"}:
+        from fencelock import __version__
+
+        print(f"fencelock {__version__}")
+        return 0
+    if name not in COMMANDS:
+        raise UsageError(f"there is no command {name!r}", hint="fencelock --help")
+    from importlib import import_module
+
+    module = import_module(f"fencelock.cli.{'break_' if name == 'break' else name}")
+    status: int = module.main(rest)
+    return status
+
+
+def _help() -> int:
+    print("usage: fencelock COMMAND [options]\n\ncommands:")
+    for name, summary in COMMANDS.items():
+        print(f"  {name:9} {summary}")
+    print(
+        "\nexample:\n  fencelock run nightly --no-wait -- ./backup.sh\n\n"
+        "Each command has --help. The server is --url, else FENCELOCK_URL, else one that starts\n"
+        "by itself and is shared by all processes of this user on this machine."
+    )
+    return 0

@@ -1,0 +1,145 @@
+"""Options that several commands have, durations, and help with an example."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any, Final, NoReturn
+
+from fencelock import options
+from fencelock.cli.exits import UsageError
+
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)")
+
+
+class Parser(argparse.ArgumentParser):
+    """Turns its complaints into a UsageError, so that they look and end like all others."""
+
+    def __init__(self, command: str, summary: str, *, example: str, more: str = "") -> None:
+        super().__init__(
+            prog=f"fencelock {command}",
+            description=f"{summary[:1].upper()}{summary[1:]}." + (f" {more}." if more else ""),
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a UsageError that names the help."""
+        raise UsageError(message, hint=f"{self.prog} --help")
+
+
+def parser(command: str, summary: str, *, example: str, more: str = "") -> Parser:
+    """Return a parser with the options that every command has."""
+    made = Parser(command, summary, example=example, more=more)
+    made.add_argument("--json", action="store_true", help="print JSON")
+    return made
+
+
+def add_server(made: Parser) -> None:
+    """Add where the locks are."""
+    made.add_argument(
+        "--url",
+        metavar="URL",
+        help="the server: redis://, valkey://, rediss:// or unix:// (default: FENCELOCK_URL, else"
+        " the embedded server)",
+    )
+    made.add_argument(
+        "--prefix",
+        metavar="TEXT",
+        default=options.KEY_PREFIX,
+        help="what stands before every key, may be empty (default: %(default)s)",
+    )
+    made.add_argument("-v", "--verbose", action="store_true", help="tell more on stderr")
+
+
+def add_name(made: Parser) -> None:
+    """Add the lock's name."""
+    made.add_argument("name", metavar="NAME", help="the name of the lock")
+
+
+def add_ttl(made: Parser, *, renewed: bool) -> None:
+    """Add the length of the lease."""
+    manner = "renewed while CMD runs" if renewed else "not renewed by itself"
+    made.add_argument(
+        "--ttl",
+        metavar="DUR",
+        type=duration,
+        default=options.TTL,
+        help=f"length of the lease, {manner} (default: {options.TTL:g}s)",
+    )
+
+
+def add_wait(made: Parser) -> None:
+    """Add how long to wait for the lock; see ``patience``."""
+    how_long = made.add_mutually_exclusive_group()
+    how_long.add_argument(
+        "-w",
+        "--wait",
+        metavar="DUR",
+        type=duration,
+        help="wait at most so long (default: for ever)",
+    )
+    how_long.add_argument("-n", "--no-wait", action="store_true", help="do not wait at all")
+
+
+def add_quiet(made: Parser) -> None:
+    """Add -q."""
+    made.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+
+
+def patience(args: argparse.Namespace) -> float | None:
+    """Return how long to wait: 0.0 for one try, None for ever."""
+    wait: float | None = 0.0 if args.no_wait else args.wait
+    return wait
+
+
+def add_label(made: Parser) -> None:
+    """Add what people see beside host and process."""
+    made.add_argument("--label", metavar="TEXT", help="shown beside the process (default: you)")
+
+
+def duration(text: str) -> float:
+    """Return the seconds of ``90``, ``1.5s``, ``500ms``, ``2m``, ``1h`` or ``1d``."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no duration: write 90, 1.5s, 500ms, 2m, 1h or 1d"
+        )
+    seconds = float(match[1]) * _UNITS[match[2]]
+    if seconds > options.TTL_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than ten years")
+    return seconds
+
+
+def positive_duration(text: str) -> float:
+    """Return the seconds of a duration above zero."""
+    seconds = duration(text)
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r}: it must be above zero")
+    return seconds
+
+
+def exit_status(text: str) -> int:
+    """Return a number that a process can end with."""
+    if not text.isdecimal() or not 0 <= int(text) <= 255:  # noqa: PLR2004 - what the system allows
+        raise argparse.ArgumentTypeError(f"{text!r} is no exit status: 0 to 255")
+    return int(text)
+
+
+def add_holder(made: Parser) -> None:
+    """Add the id that proves the tenure."""
+    import os
+
+    known = os.environ.get("FENCELOCK_HOLDER")
+    made.add_argument(
+        "--holder",
+        metavar="ID",
+        default=known,
+        required=not known,
+        help="the holder id that `fencelock acquire` printed (default: FENCELOCK_HOLDER)",
+    )
+
+
+Arguments = Any  # an argparse.Namespace, whose attributes have no types anyway

@@ -1,0 +1,61 @@
+"""``fencelock break``: take a lock away from its holder, by an operator's word."""
+
+from __future__ import annotations
+
+import sys
+
+from fencelock._core.inspect import revoke, show
+from fencelock._core.keys import LockKeys
+from fencelock._ports.blocking import run_blocking
+from fencelock.cli import arguments
+from fencelock.cli.exits import UsageError
+from fencelock.cli.ls import summary
+from fencelock.cli.output import json_line, say, visible
+from fencelock.cli.session import Session
+from fencelock.cli.waiting import held_by
+from fencelock.errors import NotAcquired
+
+
+def main(argv: list[str]) -> int:
+    """Run the command."""
+    made = arguments.parser(
+        "break",
+        "take a lock away from its holder",
+        more="The holder is told at once, with the\nreason, and the next in line is granted."
+        " Asks before it does so",
+        example='fencelock break deploy --reason "host web3 is down for good"',
+    )
+    arguments.add_name(made)
+    made.add_argument("--reason", metavar="TEXT", required=True, help="told to the holder")
+    made.add_argument(
+        "-y", "--yes", action="store_true", help="do not ask; needed where there is no terminal"
+    )
+    arguments.add_server(made)
+    args = made.parse_args(argv)
+    reason = args.reason.strip()
+    if not reason:
+        raise UsageError("--reason must not be empty: it is what the holder will read")
+    if not args.yes and not sys.stdin.isatty():
+        raise UsageError("break asks, and there is no terminal to ask on", hint="add --yes")
+    with Session(args) as session:
+        keys = session.keys(args.name)
+        if not args.yes:
+            _ask(session, keys)
+        lost = run_blocking(revoke(session.port, keys, reason))
+    if args.json:
+        json_line({"name": args.name, "broken": lost is not None, "was": lost and summary(lost)})
+    elif lost is None:
+        say(f"{args.name} was held by nobody")
+    else:
+        print(visible(f"{args.name} was {held_by(lost)}"))
+    return 0
+
+
+def _ask(session: Session, keys: LockKeys) -> None:
+    info = run_blocking(show(session.port, keys, 1))
+    if not info.held:
+        return
+    question = f"{keys.name} is {held_by(info)}. Take it away? [y/N] "
+    print(visible(question), end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        raise NotAcquired(f"{keys.name!r} was left to its holder", name=keys.name)

@@ -1,0 +1,124 @@
+"""Exit statuses: the one place where errors are given their numbers and hints.
+
+They are those of sysexits.h where it has one, so that no usual exit status of a command that runs
+under ``fencelock run`` is taken for ours.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from fencelock.errors import (
+    FencelockError,
+    LeaseLost,
+    NotAcquired,
+    NotHeld,
+    OutcomeUnknown,
+    QuorumNotReached,
+    ServerDenied,
+    ServerError,
+    ServerReadOnly,
+    ServerUnreachable,
+)
+
+USAGE: Final = 64
+UNREACHABLE: Final = 69
+INTERNAL: Final = 70
+BUSY: Final = 75
+LOST: Final = 76
+DENIED: Final = 77
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+SIGNALLED: Final = 128
+_PIPE: Final = SIGNALLED + 13
+
+DOCTOR: Final = "`fencelock doctor` tells what is wrong"
+
+
+class UsageError(Exception):
+    """The command line cannot be understood."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Interrupted(BaseException):
+    """A signal ended a wait. Not an Exception: nothing but the exit may handle it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+# The first type that fits counts. A ValueError is a bad argument or setting, as everywhere in
+# fencelock.
+_STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
+    (UsageError, USAGE, ""),
+    (NotAcquired, BUSY, "`fencelock show NAME` tells who holds it"),
+    (LeaseLost, LOST, ""),
+    (NotHeld, LOST, ""),
+    (ServerDenied, DENIED, "`fencelock doctor` prints the permissions that are needed"),
+    (ServerUnreachable, UNREACHABLE, DOCTOR),
+    (ServerReadOnly, UNREACHABLE, DOCTOR),
+    (ServerError, UNREACHABLE, DOCTOR),
+    (OutcomeUnknown, UNREACHABLE, DOCTOR),
+    (QuorumNotReached, UNREACHABLE, DOCTOR),
+    (FencelockError, INTERNAL, ""),
+    (ValueError, USAGE, ""),
+)
+
+
+def status_of(error: BaseException) -> int:
+    """Return the exit status that an error means."""
+    return next((status for kind, status, _ in _STATUSES if isinstance(error, kind)), INTERNAL)
+
+
+def hint_for(error: BaseException) -> str:
+    """Return what can be done about an error; empty when there is nothing to say."""
+    if isinstance(error, UsageError):
+        return error.hint
+    if "\n" in str(error):  # it brings its own advice
+        return ""
+    hint = next((hint for kind, _, hint in _STATUSES if isinstance(error, kind)), "")
+    name = getattr(error, "name", "")
+    return hint.replace("NAME", name) if name else hint
+
+
+def tell(error: BaseException) -> int:
+    """Print an error and its hint, and return its exit status."""
+    print(f"fencelock: {error}", file=sys.stderr)
+    hint = hint_for(error)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+    return status_of(error)
+
+
+def guarded(command: Callable[[], int]) -> int:
+    """Run a command and return its exit status, also for what it raises."""
+    try:
+        return _flushed(command())
+    except (FencelockError, UsageError, ValueError) as error:
+        return tell(error)
+    except Interrupted as stop:
+        return SIGNALLED + stop.number
+    except KeyboardInterrupt:
+        return SIGNALLED + 2
+    except BrokenPipeError:
+        # Nobody reads our output any more; the interpreter must not complain of it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE
+    except Exception:  # noqa: BLE001 - whatever else comes is ours to mend: show it
+        import traceback
+
+        traceback.print_exc()
+        print("fencelock: this is a defect of fencelock: please report it", file=sys.stderr)
+        return INTERNAL
+
+
+def _flushed(status: int) -> int:
+    sys.stdout.flush()
+    return status

@@ -1,0 +1,145 @@
+"""The holder's side of the guard: start it, tell it when the lease ends, hear how it went.
+
+See ``watch.py`` for the other side, and for why there is a guard at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+from dataclasses import dataclass
+from typing import Final
+
+from fencelock.cli import watch
+from fencelock.clock import now
+
+# The command gets KILL this long before the deadline at least, so that it is gone by then.
+_MARGIN_SECONDS: Final = 0.05
+_MARGIN_OF_GRACE: Final = 0.05
+# Of a short lease only parts can be given away: the rest is for renewing it.
+_GRACE_OF_LEASE: Final = 3
+_MARGIN_OF_LEASE: Final = 6
+NEVER: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How the command ended.
+
+    ``stopped``: it was stopped because the lease ended; ``ran``: it could be executed at all.
+    """
+
+    status: int
+    stopped: bool
+    ran: bool
+
+
+class Guard:
+    """A guard that was started."""
+
+    def __init__(self, spec: watch.Spec) -> None:
+        ours, theirs = socket.socketpair()
+        # A handler of ours that ran in the child would make it go on as if it were us.
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self.pid = os.fork()
+        if self.pid == 0:
+            ours.close()
+            watch.guard(theirs, spec, blocked)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        theirs.close()
+        self._line = ours
+        self._unread = b""
+        self.command_pid: int | None = None
+
+    def start(self, environment: dict[str, str]) -> None:
+        """Have the command started, with these variables added to our own."""
+        self._send(f"start {json.dumps(environment)}")
+
+    def until(self, term_at: float, kill_at: float) -> None:
+        """Move the instants at which the command is asked to stop and is killed."""
+        self._send(f"until {term_at} {kill_at}")
+
+    def lost(self) -> None:
+        """Have the command stopped now."""
+        self._send("lost")
+
+    def signal(self, number: int) -> None:
+        """Forward a signal to the command."""
+        self._send(f"signal {number}")
+
+    def wait(self, wake: int) -> Ended | None:
+        """Return how the command ended, or None when the guard was killed.
+
+        ``wake`` is the file descriptor that a signal makes readable: its handler then runs here.
+        """
+        poll = select.poll()
+        poll.register(self._line, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        while True:
+            for fd, _ in poll.poll():
+                if fd == wake:
+                    os.read(wake, 4096)
+                    continue
+                data = self._hear()
+                if not data:
+                    return None
+                *words, self._unread = (self._unread + data).split(b"\n")
+                for each in words:
+                    ended = self._take(each.decode().split())
+                    if ended is not None:
+                        return ended
+
+    def _hear(self) -> bytes:
+        try:
+            return self._line.recv(4096)
+        except OSError:
+            return b""
+
+    def _take(self, words: list[str]) -> Ended | None:
+        if words[0] == "started":
+            self.command_pid = int(words[1])
+        elif words[0] == "ended":
+            status, stopped, ran = map(int, words[1:])
+            return Ended(status, bool(stopped), bool(ran))
+        return None
+
+    def close(self) -> None:
+        """Let the guard go, which kills a command that still runs, and wait for its end."""
+        self._line.close()
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+    def _send(self, text: str) -> None:
+        # A guard that was killed is noticed by ``wait``.
+        with contextlib.suppress(OSError):
+            self._line.sendall(text.encode() + b"\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When a command must be asked to stop, and when it must be killed, for a lease's deadline.
+
+    ``end`` is the last deadline that renewals can reach (``--max-hold``).
+    """
+
+    grace: float
+    gentle: bool
+    end: float = NEVER
+
+    def instants(self, deadline: float, current: float) -> tuple[float, float]:
+        """Return (TERM, KILL) for a lease that was just given until ``deadline``."""
+        left = max(0.0, deadline - current)
+        margin = max(_MARGIN_SECONDS, self.grace * _MARGIN_OF_GRACE)
+        kill_at = min(deadline, self.end) - min(margin, left / _MARGIN_OF_LEASE)
+        if not self.gentle:
+            return NEVER, kill_at
+        term_at = deadline - min(self.grace, left / _GRACE_OF_LEASE)
+        return min(term_at, self.end - self.grace), kill_at
+
+    def now(self, deadline: float) -> tuple[float, float]:
+        """Return the instants for a lease that was given just now."""
+        return self.instants(deadline, now())

@@ -1,0 +1,71 @@
+"""``fencelock ls``: list locks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fencelock._core.inspect import LockInfo, names, show
+from fencelock._ports.blocking import run_blocking
+from fencelock.cli import arguments
+from fencelock.cli.output import human, json_line, say, table
+from fencelock.cli.session import Session
+
+_HEADER = ("NAME", "STATE", "HOLDER", "LABEL", "HELD FOR", "LEASE", "FENCE", "WAITING")
+
+
+def main(argv: list[str]) -> int:
+    """Run the command."""
+    made = arguments.parser(
+        "ls",
+        "list locks that are held or waited for",
+        more="Locks that only other programs\ntake, with a plain SET, are not known",
+        example="fencelock ls 'orders:*'",
+    )
+    made.add_argument("glob", metavar="GLOB", nargs="?", default="*", help="names (default: all)")
+    made.add_argument(
+        "-a", "--all", action="store_true", help="also those that were released a short time ago"
+    )
+    arguments.add_server(made)
+    args = made.parse_args(argv)
+    with Session(args) as session:
+        found = run_blocking(names(session.port, args.prefix, args.glob))
+        locks = [run_blocking(show(session.port, session.keys(name), 1)) for name in found]
+    chosen = [each for each in locks if args.all or each.held or each.waiting]
+    if args.json:
+        json_line([summary(each) for each in chosen])
+    elif chosen:
+        table(_HEADER, [_row(each) for each in chosen])
+    else:
+        say("no locks" if args.glob == "*" else f"no locks that match {args.glob!r}")
+    return 0
+
+
+def _row(info: LockInfo) -> tuple[str, ...]:
+    who = info.holder
+    held = info.held
+    return (
+        info.name,
+        "held" if held else "free",
+        f"{who.host}:{who.pid}" if who else "(not fencelock)" if held else "-",
+        who.label if who and who.label else "-",
+        human(info.held_for) if who else "-",
+        human(info.remaining) if held and info.remaining is not None else "-",
+        str(info.fence) if info.fence else "-",
+        str(info.waiting),
+    )
+
+
+def summary(info: LockInfo) -> dict[str, Any]:
+    """Return what ``--json`` prints of a lock."""
+    who = info.holder
+    return {
+        "name": info.name,
+        "held": info.held,
+        "holder": {"host": who.host, "pid": who.pid, "unit": who.unit, "label": who.label}
+        if who
+        else None,
+        "held_for": round(info.held_for, 3) if who else None,
+        "lease": round(info.remaining, 3) if info.held and info.remaining is not None else None,
+        "fence": info.fence,
+        "waiting": info.waiting,
+    }

@@ -1,0 +1,92 @@
+"""Which processes belong to a command that runs under ``fencelock run``, and signals to them.
+
+- Without a terminal the command leads a session of its own: its process group is signalled, then
+  every other process of that session (``timeout`` and shells with job control make more groups).
+- On a terminal it stays in the shell's process group, together with programs that are not ours
+  (``fencelock run … | less``). There its processes are those of the session that have its holder
+  id in their environment.
+
+Where there is no /proc (macOS), the group, or on a terminal the command itself, is all we know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# A guard ends by itself with those it serves: killing it first would leave its command alone.
+GUARD = b"fencelock-guard"
+# A process that forks while it is being killed is caught by the next round.
+_ROUNDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A command and what it started. ``mark`` is empty when the session is the command's own."""
+
+    leader: int
+    session: int
+    mark: bytes = b""
+
+    def signal(self, number: int) -> None:
+        """Send a signal as a terminal would: to the leader's group, or to the leader alone."""
+        send = os.kill if self.mark else os.killpg
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            send(self.leader, number)
+
+    def signal_all(self, number: int) -> None:
+        """Send a signal to every process of the family."""
+        self.signal(number)
+        reached = set() if self.mark else set(_in_group(self.leader))
+        for pid in set(self.members()) - reached - {self.leader}:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+    def kill(self) -> None:
+        """End every process of the family; nothing of it runs afterwards."""
+        for _ in range(_ROUNDS):
+            self.signal_all(signal.SIGKILL)
+            if not any(self.members()):
+                return
+
+    def members(self) -> Iterator[int]:
+        """Yield the processes of the family that live."""
+        for pid, _, session in _living():
+            if session == self.session and (not self.mark or _has(pid, self.mark)):
+                yield pid
+
+
+def _in_group(group: int) -> Iterator[int]:
+    return (pid for pid, its_group, _ in _living() if its_group == group)
+
+
+def _living() -> Iterator[tuple[int, int, int]]:
+    """Yield pid, process group and session of every process that is no zombie and no guard."""
+    try:
+        entries = os.listdir("/proc")  # noqa: PTH208 - pathlib would be a third of the start-up
+    except OSError:
+        return
+    for entry in entries:
+        if not entry.isdecimal():
+            continue
+        with contextlib.suppress(OSError):
+            stat = _read(f"/proc/{entry}/stat")
+            name, _, rest = stat.partition(b"(")[2].rpartition(b")")
+            state, _, group, session = rest.split()[:4]
+            if state not in {b"Z", b"X"} and name != GUARD:
+                yield int(entry), int(group), int(session)
+
+
+def _has(pid: int, mark: bytes) -> bool:
+    try:
+        return mark in _read(f"/proc/{pid}/environ").split(b"\0")
+    except OSError:
+        return False
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:  # noqa: PTH123 - as below
+        return file.read()

@@ -1,0 +1,88 @@
+"""``fencelock run``: hold a lock while a command runs. This file is its options; see ``runner``."""
+
+from __future__ import annotations
+
+from fencelock.cli import arguments, exits
+from fencelock.cli.arguments import Arguments
+
+SUMMARY = "hold a lock while a command runs"
+GRACE = 5.0
+_EXITS = """\
+exit status: the command's own, 128+n when signal n killed it;
+  75 busy (or -E)    76 lease lost, command stopped    69 server unreachable
+  77 denied          64 usage                          126/127 cannot run CMD"""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command."""
+    from fencelock.cli.runner import Run
+
+    return Run(_parsed(argv)).go()
+
+
+def _parsed(argv: list[str]) -> Arguments:
+    made = arguments.parser(
+        "run",
+        SUMMARY,
+        more="The lease is renewed while CMD runs,\nand CMD is stopped before it can end",
+        example="fencelock run nightly --no-wait --at-least 10m -- ./backup.sh --all\n\n" + _EXITS,
+    )
+    made.usage = "fencelock run [options] NAME -- CMD [ARG ...]"
+    arguments.add_name(made)
+    arguments.add_wait(made)
+    made.add_argument(
+        "-E",
+        "--busy-exit",
+        metavar="N",
+        type=arguments.exit_status,
+        default=exits.BUSY,
+        help="exit status when the lock is not granted in time (default: %(default)s; 0 skips)",
+    )
+    _add_tenure(made)
+    arguments.add_label(made)
+    arguments.add_server(made)
+    arguments.add_quiet(made)
+    words, dashes, command = _split(argv)
+    if not dashes and not {"-h", "--help"}.intersection(words):
+        raise exits.UsageError("there is no -- before the command", hint=made.usage)
+    args = made.parse_args(words)
+    if not command:
+        raise exits.UsageError("there is no command after --", hint=made.usage)
+    args.command = command
+    return args
+
+
+def _split(argv: list[str]) -> tuple[list[str], bool, list[str]]:
+    if "--" not in argv:
+        return argv, False, []
+    at = argv.index("--")
+    return argv[:at], True, argv[at + 1 :]
+
+
+def _add_tenure(made: arguments.Parser) -> None:
+    arguments.add_ttl(made, renewed=True)
+    span = arguments.positive_duration
+    made.add_argument(
+        "--max-hold", metavar="DUR", type=span, help="stop CMD before this long has passed"
+    )
+    made.add_argument(
+        "--at-least",
+        metavar="DUR",
+        type=span,
+        help="keep the lock until DUR after the grant, even when CMD is faster; fencelock does not"
+        " wait for it",
+    )
+    made.add_argument(
+        "--on-lost",
+        choices=("term", "kill", "warn"),
+        default="term",
+        help="what a lost lease does to CMD: TERM and then KILL, KILL at once, or a message only"
+        " (default: %(default)s)",
+    )
+    made.add_argument(
+        "--grace",
+        metavar="DUR",
+        type=arguments.duration,
+        default=GRACE,
+        help=f"from TERM to KILL, at most a third of the ttl (default: {GRACE:g}s)",
+    )

@@ -1,0 +1,246 @@
+"""One ``fencelock run``: from the request for the lock to the exit status.
+
+Two processes share the work: this one holds the lock, the guard (``watch.py``) holds the command.
+
+Rules of this file:
+
+- Every deadline that the lease is given goes to the guard in the same moment.
+- The guard is started before the first connection, while there are no threads.
+- Once the command runs, its exit status is ours, but for a lost lease.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from fencelock._core.acquire import acquire
+from fencelock._core.hold import Hold, Want
+from fencelock._core.release import release, request
+from fencelock._core.renew import renew_now
+from fencelock._core.timing import validity
+from fencelock._ports.blocking import run_blocking
+from fencelock.cli import arguments, exits
+from fencelock.cli.arguments import Arguments
+from fencelock.cli.guard import NEVER, Ended, Guard, Schedule
+from fencelock.cli.output import human, json_line, say
+from fencelock.cli.processes import Family
+from fencelock.cli.session import Session
+from fencelock.cli.signals import Signals
+from fencelock.cli.waiting import WaitingLine
+from fencelock.cli.watch import Spec, let_go
+from fencelock.cli.watched import watched
+from fencelock.clock import now
+from fencelock.errors import AcquireTimeout, FencelockError, LeaseLost
+from fencelock.lease import BaseLease
+from fencelock.options import TTL_MIN
+
+_GRACE_OF_TTL = 3
+
+
+class Run:
+    """One run, from the request to the exit status."""
+
+    def __init__(self, args: Arguments) -> None:
+        self.args = args
+        ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
+        self.grace: float = min(args.grace, ttl / _GRACE_OF_TTL)
+        self.warns = args.on_lost == "warn"
+        self.began = self.granted_at = now()
+        self.hold: Hold | None = None
+        self.outcome = "failed"
+
+    def go(self) -> int:
+        """Do it all; return the exit status."""
+        args = self.args
+        with Session(args) as session, Signals() as signals:
+            self.session, self.signals = session, signals
+            self.want = self._want()
+            self.guard = Guard(self._spec())
+            try:
+                status = self._held() if self._granted() else self._busy()
+            except FencelockError as error:
+                self.outcome = type(error).__name__
+                status = exits.tell(error)
+            except exits.Interrupted as stop:
+                self.outcome = "interrupted"
+                status = exits.SIGNALLED + stop.number
+            finally:
+                self.guard.close()
+        if args.json:
+            self._report(status)
+        return status
+
+    # -- before ---------------------------------------------------------------------------------
+
+    def _want(self) -> Want:
+        args = self.args
+        return self.session.want(
+            args.name,
+            unit=f"run {os.path.basename(args.command[0])}",  # noqa: PTH119 - pathlib loads for long
+            ttl=args.ttl,
+            renew=True,
+            label=args.label,
+            max_hold=args.max_hold,
+            on_lost=self._lost,
+        )
+
+    def _spec(self) -> Spec:
+        return Spec(
+            command=self.args.command,
+            terminal=_has_terminal(),
+            gentle=self.args.on_lost != "kill",
+            grace=self.grace,
+            ignored=self.signals.ignored,
+        )
+
+    def _granted(self) -> bool:
+        patience = arguments.patience(self.args)
+        port, want = self.session.port, self.want
+        quiet = self.args.quiet or patience == 0.0
+        with WaitingLine(port, want.keys, quiet=quiet):
+            self.hold = run_blocking(acquire(port, want, patience, watched(self.prolonged), None))
+        return self.hold is not None
+
+    def _busy(self) -> int:
+        self.outcome = "busy"
+        if not self.args.quiet and (self.args.busy_exit or self.args.verbose):
+            waited = arguments.patience(self.args)
+            within = f" within {human(waited)}" if waited else ""
+            exits.tell(
+                AcquireTimeout(f"{self.args.name!r} was not granted{within}", name=self.args.name)
+            )
+        status: int = self.args.busy_exit
+        return status
+
+    # -- during ---------------------------------------------------------------------------------
+
+    def prolonged(self, deadline: float) -> None:
+        """Tell the guard how long the command may run; first called at the grant."""
+        if self.signals.keep():
+            self.granted_at = now()
+            limit = self.args.max_hold
+            end = NEVER if limit is None else self.granted_at + validity(limit)
+            self.schedule = Schedule(self.grace, self.args.on_lost == "term", end)
+        if not self.warns:
+            self.guard.until(*self.schedule.now(deadline))
+
+    def _lost(self, lease: BaseLease) -> None:
+        """Hear of the loss, in the thread that tends the lease."""
+        if self.warns:
+            say(f"{lease._lost_error()}; {self._what()} goes on without it")  # noqa: SLF001 - ours
+        else:
+            self.guard.lost()
+
+    def _held(self) -> int:
+        hold = self._held_now()
+        if self.args.verbose:
+            waited = human(self.granted_at - self.began)
+            say(f"holding {self.args.name}, fence {hold.lease.fence}, after {waited}")
+        self.guard.start(self._environment(hold.lease))
+        terminal = _has_terminal()
+        wake = self.signals.forward(self.guard.signal, terminal=terminal)
+        let_go(0, 1)
+        ended = self.guard.wait(wake)
+        if ended is None:
+            return self._guard_gone(terminal=terminal)
+        if ended.stopped:
+            return self._stopped(hold)
+        self.outcome = "ran" if ended.ran else "not run"
+        self._give_back(hold, ended)
+        return ended.status
+
+    def _environment(self, lease: BaseLease) -> dict[str, str]:
+        return {
+            "FENCELOCK_NAME": lease.name,
+            "FENCELOCK_FENCE": str(lease.fence),
+            "FENCELOCK_HOLDER": lease.holder,
+            "FENCELOCK_URL": self.session.url(),
+            "FENCELOCK_UNTIL": str(int(lease.expires_at() * 1000)),
+        }
+
+    # -- after ----------------------------------------------------------------------------------
+
+    def _give_back(self, hold: Hold, ended: Ended) -> None:
+        """Release, or keep the lock for the rest of ``--at-least``; never changes the status."""
+        port = self.session.port
+        rest = self.granted_at + (self.args.at_least or 0.0) - now()
+        try:
+            if ended.ran and rest >= TTL_MIN:
+                run_blocking(renew_now(port, hold, rest))
+                self._drop(hold)
+                return
+            with port.mutex():
+                port.book.discard(hold)
+            run_blocking(release(port, hold))
+        except LeaseLost as error:
+            self.outcome = "ran, lease lost"
+            if not hold.told or not self.warns:
+                say(f"{error}; {self._what()} had ended by itself")
+        except FencelockError as error:
+            say(f"the lock {self.args.name!r} ends by itself, it could not be given back: {error}")
+
+    def _drop(self, hold: Hold) -> None:
+        """Leave the lease to itself: nobody renews or releases it."""
+        with self.session.port.mutex():
+            self.session.port.book.discard(hold)
+        hold.open = False
+
+    def _stopped(self, hold: Hold) -> int:
+        """The lease ended, or was about to, and the command was stopped."""
+        self.outcome = "lost"
+        why = _why(hold)
+        self._drop(hold)
+        self.session.port.post(*request(hold.want))  # not waited for: the server may be silent
+        say(f"the lease of {self.args.name!r} is lost ({why}): {self._what()} was stopped")
+        return exits.LOST
+
+    def _guard_gone(self, *, terminal: bool) -> int:
+        """The guard was killed: end what the command left behind, then give the lock back."""
+        hold, pid = self._held_now(), self.guard.command_pid
+        if pid is not None:
+            mark = f"FENCELOCK_HOLDER={hold.lease.holder}".encode() if terminal else b""
+            Family(pid, os.getsid(0) if terminal else pid, mark).kill()
+        say(f"the guard process was killed: {self._what()} was stopped")
+        self._give_back(hold, Ended(exits.INTERNAL, stopped=True, ran=True))
+        return exits.INTERNAL
+
+    def _held_now(self) -> Hold:
+        if self.hold is None:
+            raise AssertionError("nothing is held")
+        return self.hold
+
+    def _what(self) -> str:
+        command: str = self.args.command[0]
+        return os.path.basename(command)  # noqa: PTH119 - as in _want
+
+    def _report(self, status: int) -> None:
+        hold = self.hold
+        data: dict[str, Any] = {
+            "name": self.args.name,
+            "fence": hold.lease.fence if hold else None,
+            "outcome": self.outcome,
+            "waited": round((self.granted_at if hold else now()) - self.began, 3),
+            "held": round(now() - self.granted_at, 3) if hold else 0.0,
+            "exit": status,
+        }
+        json_line(data, sys.stderr)
+
+
+def _why(hold: Hold) -> str:
+    lease = hold.lease
+    if lease.lost:
+        error = lease._lost_error()  # noqa: SLF001 - the library's own
+        return f"{error.reason}: {error.detail}" if error.detail else error.reason
+    reason = hold.loss_reason()
+    return "max_hold" if reason == "max_hold" else "the server does not renew it"
+
+
+def _has_terminal() -> bool:
+    """Tell whether we belong to a terminal, wherever stdin and stdout lead."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,149 @@
+"""From ``--url`` and ``--prefix`` to a port and keys."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from types import TracebackType
+from typing import Self
+
+from fencelock import handles, options
+from fencelock._core.hold import Hold, Want
+from fencelock._core.inspect import home_prefix
+from fencelock._core.keys import LockKeys
+from fencelock._ports.blocking import BlockingPort
+from fencelock._transport.source import resolve
+from fencelock.cli.arguments import Arguments
+from fencelock.errors import LeaseLost, NotHeld
+from fencelock.lease import BaseLease
+from fencelock.options import Queue
+
+
+class Session:
+    """One command's way to the server; sends nothing before it is asked to.
+
+    Raises ValueError for a URL or prefix that cannot work.
+    """
+
+    def __init__(self, args: Arguments) -> None:
+        self.prefix: str = args.prefix
+        self._url: str | None = args.url
+        self._defaults = handles.defaults(
+            key_prefix=args.prefix,
+            ttl=options.TTL,
+            label=None,
+            server_timeout=options.PATIENCE,
+        )
+        self.port = BlockingPort(
+            resolve(args.url, asynchronous=False),
+            home=home_prefix(args.prefix),
+            patience=self._defaults.patience,
+        )
+        _hear_the_library(verbose=args.verbose)
+
+    def keys(self, name: str) -> LockKeys:
+        """Return the keys of a lock."""
+        return LockKeys(self.prefix, options.lock_name(name))
+
+    def want(
+        self,
+        name: str,
+        *,
+        unit: str,
+        ttl: float,
+        renew: bool,
+        label: str | None = None,
+        max_hold: float | None = None,
+        on_lost: object = None,
+    ) -> Want:
+        """Return a fresh request for a lock; ValueError for an option that cannot work."""
+        chosen = handles.settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=None,
+            timeout=None,
+            wait=Queue(),
+            on_lost=on_lost,
+            label=label or user(),
+            cancels=False,
+        )
+        return handles.Holds(self.keys(name), chosen).want(self.port, unit)
+
+    def adopt(self, name: str, holder: str, ttl: float) -> Hold:
+        """Return the hold of another process, known by its holder id; ask the server for more."""
+        want = self.want(name, unit="", ttl=ttl, renew=False)
+        want.waiter = want.holder = _holder_id(holder)
+        deadline = self.port.now() + ttl
+        lease = BaseLease(
+            name=name, fence=0, holder=holder, ttl=ttl, deadline=deadline, clock=self.port.now
+        )
+        return Hold(want=want, lease=lease, granted_at=self.port.now())
+
+    def url(self) -> str:
+        """Return the address that other processes of this user reach the same server by."""
+        known = self._url or os.environ.get("FENCELOCK_URL")
+        if known:
+            return known
+        from fencelock import embedded
+
+        return embedded.url()
+
+    def __enter__(self) -> Self:
+        """Return the session."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait up to 1 s for clean-ups and close."""
+        self.port.shut()
+
+
+def embedded_chosen(args: Arguments) -> bool:
+    """Tell whether no server is configured, so that the embedded one is meant."""
+    return not (args.url or os.environ.get("FENCELOCK_URL"))
+
+
+def user() -> str:
+    """Return who runs this, for people to read."""
+    name = os.environ.get("SUDO_USER") or os.environ.get("LOGNAME") or os.environ.get("USER")
+    if name:
+        return name
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def _holder_id(text: str) -> bytes:
+    if not text.isascii() or not text.isprintable() or not text or " " in text:
+        raise ValueError(f"--holder is not what `fencelock acquire` printed: {text!r}")
+    return text.encode()
+
+
+def _hear_the_library(*, verbose: bool) -> None:
+    """Keep the library's log to ``-v``: the commands tell what matters themselves."""
+    log = logging.getLogger("fencelock")
+    log.propagate = False
+    log.handlers.clear()
+    handler = logging.StreamHandler(sys.stderr) if verbose else logging.NullHandler()
+    handler.setFormatter(logging.Formatter("fencelock: %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO if verbose else logging.WARNING)
+
+
+def not_held(error: LeaseLost) -> NotHeld:
+    """Return the error for a holder id that holds nothing any more."""
+    why = f"revoked: {error.detail}" if error.reason == "revoked" else "it expired or was released"
+    return NotHeld(
+        f"{error.name!r} is not held by that holder id any more ({why})",
+        name=error.name,
+    )

@@ -1,0 +1,90 @@
+"""Signals: they end a wait, and once the command runs they are its own.
+
+A signal that was ignored when we began (``nohup``, ``cmd &`` in a script) stays ignored, by us and
+by the command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Final, Self
+
+from fencelock.cli.exits import Interrupted
+
+_WAITING: Final = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
+_JOB: Final = ("SIGTSTP", "SIGCONT")
+# A terminal sends these to the command itself, which is in its foreground group.
+_OF_TERMINAL: Final = frozenset({signal.SIGINT, signal.SIGQUIT})
+
+
+class Signals:
+    """While it is entered, a signal raises Interrupted in the main thread, until ``forward``."""
+
+    def __init__(self) -> None:
+        self.ignored = frozenset(
+            number
+            for number in signal.valid_signals()
+            if signal.getsignal(number) is signal.SIG_IGN
+            and number not in {signal.SIGPIPE, signal.SIGXFSZ}  # Python's own doing
+        )
+        self._before: dict[int, object] = {}
+        self._raises = True
+        self._pending: list[int] = []
+        self._forward: Callable[[int], None] = self._pending.append
+        self._terminal = False
+        self._pipe = (-1, -1)
+
+    def __enter__(self) -> Self:
+        """Install the handlers."""
+        self._install(_WAITING)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Put back what was there."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # it came from signal() itself
+
+    def keep(self) -> bool:
+        """Raise no more: keep the signals that come until they can be forwarded.
+
+        Returns True the first time.
+        """
+        first, self._raises = self._raises, False
+        return first
+
+    def forward(self, send: Callable[[int], None], *, terminal: bool) -> int:
+        """Hand signals to the command; return a file descriptor that each makes readable."""
+        self._raises = False
+        self._pipe = os.pipe()
+        os.set_blocking(self._pipe[1], False)
+        signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+        if not terminal:
+            self._install(_JOB)
+        self._forward = send
+        self._terminal = terminal
+        while self._pending:
+            send(self._pending.pop(0))
+        return self._pipe[0]
+
+    def _install(self, names: tuple[str, ...]) -> None:
+        for name in names:
+            number: int = getattr(signal, name)
+            if number not in self.ignored:
+                self._before[number] = signal.signal(number, self._caught)
+
+    def _caught(self, number: int, _frame: FrameType | None) -> None:
+        if self._raises:
+            self._raises = False
+            raise Interrupted(number)
+        if self._terminal and number in _OF_TERMINAL:
+            return
+        # Its group has no terminal, so TSTP would do nothing.
+        self._forward(signal.SIGSTOP if number == signal.SIGTSTP else number)

@@ -1,0 +1,133 @@
+"""Tell people what they wait for: who holds the lock, for how long, and their place in line.
+
+On a terminal one line that is written again each second; otherwise a line at the start and one each
+minute. Nothing is asked of the server before a wait has lasted a moment.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+from types import TracebackType
+from typing import Final, Self
+
+from fencelock._core.inspect import LockInfo, Person, show
+from fencelock._core.keys import LockKeys
+from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.cli.output import human, visible
+from fencelock.clock import now
+from fencelock.errors import FencelockError
+
+_FIRST_AFTER: Final = 0.3
+_ON_TERMINAL: Final = 1.0
+_ELSEWHERE: Final = 60.0
+_WAITERS: Final = 1000
+_ERASE: Final = "\r\x1b[K"
+
+
+class WaitingLine:
+    """While it is entered, a thread tells about the wait on stderr."""
+
+    def __init__(self, port: BlockingPort, keys: LockKeys, *, quiet: bool) -> None:
+        self._port = port
+        self._keys = keys
+        self._terminal = sys.stderr.isatty()
+        self._quiet = quiet
+        self._over = threading.Event()
+        self._writing = threading.Lock()
+        self._written = False
+
+    def __enter__(self) -> Self:
+        """Start."""
+        if not self._quiet:
+            threading.Thread(target=self._run, name="fencelock-line", daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop, and take the terminal's line away; does not wait for a silent server."""
+        with self._writing:
+            self._over.set()
+            if self._written and self._terminal:
+                sys.stderr.write(_ERASE)
+                sys.stderr.flush()
+
+    def _run(self) -> None:
+        pause = _FIRST_AFTER
+        while not self._over.wait(pause):
+            try:
+                info = run_blocking(show(self._port, self._keys, _WAITERS))
+            except FencelockError as error:
+                self._write(f"waiting for {self._keys.name}: {error}")
+            else:
+                if info.held or self._terminal:
+                    self._write(describe(info))
+            pause = _ON_TERMINAL if self._terminal else _ELSEWHERE
+
+    def _write(self, text: str) -> None:
+        text = visible(text)
+        with self._writing:
+            if self._over.is_set():
+                return
+            if self._terminal:
+                sys.stderr.write(_ERASE + text[: _columns() - 1])
+            else:
+                sys.stderr.write(f"fencelock: {text}\n")
+            sys.stderr.flush()
+            self._written = True
+
+
+def describe(info: LockInfo) -> str:
+    """Return the line for one look at the lock."""
+    parts = [f"waiting for {info.name}: {held_by(info)}"]
+    if info.held and info.remaining is not None:
+        parts.append(f"lease {human(info.remaining)}")
+    place = _place(info.waiters)
+    if place:
+        parts.append(f"you are #{place} of {info.waiting}")
+    return ", ".join(parts)
+
+
+def held_by(info: LockInfo) -> str:
+    """Return who holds a lock, and for how long."""
+    if not info.held:
+        return "free"
+    if info.holder is None:
+        return "held by a program that is not fencelock"
+    return f"held by {person(info.holder)} for {human(info.held_for)}"
+
+
+def person(who: Person) -> str:
+    """Return ``host:pid (label)``."""
+    return f"{who.host}:{who.pid} ({who.label})" if who.label else f"{who.host}:{who.pid}"
+
+
+def _place(waiters: list[Person]) -> int:
+    """Return our place in line, counted from 1; 0 when we do not stand in it."""
+    ours = (socket.gethostname()[:64], os.getpid())
+    places = (place for place, who in enumerate(waiters, 1) if (who.host, who.pid) == ours)
+    return next(places, 0)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+class Patience:
+    """A span that began when this was made; None never ends."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._end = float("inf") if seconds is None else now() + seconds
+
+    def left(self) -> float:
+        """Return what is left, never below 0."""
+        return max(0.0, self._end - now())

@@ -1,0 +1,279 @@
+"""The guard: a process of its own that keeps the command of ``fencelock run``.
+
+It is the command's parent. It knows nothing of locks: it is told two instants, when to ask the
+command to stop (TERM) and when to kill it, and each renewal of the lease moves both. So the command
+is stopped before the lease can end whatever becomes of the process that holds the lease:
+
+- the server is silent: the instants do not move, and they come;
+- the holder is stopped (SIGSTOP, Ctrl-Z, a debugger): the same;
+- the holder is killed: its end of the line closes, and the command is killed at once.
+
+When the guard itself is killed, the kernel kills the command (Linux: PR_SET_PDEATHSIG), and the
+holder, which sees its end of the line close, kills what the command left.
+
+Rules of this file:
+
+- It is forked before any thread exists, and stays without threads.
+- It ignores every signal that can be ignored, and stands in a process group of its own: what a
+  terminal sends is not for it.
+- Instants are those of ``fencelock.clock``. A sleep is never longer than a second, as the kernel's
+  timers stand still while the machine is suspended and that clock does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from fencelock.cli.exits import NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
+from fencelock.cli.processes import GUARD, Family
+from fencelock.clock import now
+
+_SLICE = 1.0
+# After TERM the command is gone but others of its family live: how often to look.
+_LOOK = 0.02
+_PR_SET_PDEATHSIG = 1
+IGNORED_BY_GUARD = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "TSTP", "TTIN", "TTOU", "PIPE")
+_SIGNALS = tuple(getattr(signal, f"SIG{name}") for name in IGNORED_BY_GUARD)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What the guard is to keep. ``ignored`` are the signals that were ignored when we began."""
+
+    command: list[str]
+    terminal: bool
+    gentle: bool  # a lost lease first means TERM, not KILL
+    grace: float
+    ignored: frozenset[int]
+
+
+class Watch:
+    """The guard's state and its loop."""
+
+    def __init__(self, line: socket.socket, spec: Spec) -> None:
+        self._line = line
+        self._spec = spec
+        self._holders_group = os.getpgrp()
+        self._session = os.getsid(0)
+        self._unread = b""
+        self._family: Family | None = None
+        self._status: int | None = None
+        self._failure = (-1, -1)  # a pipe; the child writes to it when it cannot become the command
+        self._term_at = self._kill_at = float("inf")
+        self._stopping = self._killed = False
+        self._wake = os.pipe()
+        self._die_with_parent = _death_signal()
+
+    def run(self) -> None:
+        """Serve until the command has ended or the holder is gone."""
+        os.set_blocking(self._wake[1], False)
+        signal.set_wakeup_fd(self._wake[1], warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        poll = select.poll()
+        poll.register(self._line, select.POLLIN)
+        poll.register(self._wake[0], select.POLLIN)
+        while not self._over():
+            for fd, _ in poll.poll(max(0.0, min(_SLICE, self._next_at() - now())) * 1000):
+                if fd == self._wake[0]:
+                    os.read(fd, 4096)
+                elif not self._heard():
+                    return self._abandoned()
+            self._reap()
+            self._keep_time()
+        return self._report()
+
+    # -- orders ---------------------------------------------------------------------------------
+
+    def _heard(self) -> bool:
+        """Obey what came; False when the holder is gone."""
+        try:
+            data = self._line.recv(65536)
+        except OSError:
+            data = b""
+        *orders, self._unread = (self._unread + data).split(b"\n")
+        for order in orders:
+            word, _, rest = order.partition(b" ")
+            self._obey(word, rest)
+        return bool(data)
+
+    def _obey(self, word: bytes, rest: bytes) -> None:
+        if word == b"start":
+            self._start(json.loads(rest))
+        elif word == b"until":
+            self._move(*map(float, rest.split()))
+        elif word == b"lost":
+            self._stop()
+        elif word == b"signal" and self._family is not None and self._status is None:
+            self._family.signal(int(rest))
+
+    def _move(self, term_at: float, kill_at: float) -> None:
+        if not self._stopping:
+            self._term_at, self._kill_at = term_at, kill_at
+
+    def _abandoned(self) -> None:
+        if self._family is not None:
+            self._family.kill()
+
+    # -- the command ----------------------------------------------------------------------------
+
+    def _start(self, told: dict[str, str]) -> None:
+        environment = os.environ | told
+        self._failure = os.pipe()
+        guard = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become(environment, guard)
+        os.close(self._failure[1])
+        os.set_blocking(self._failure[0], False)
+        mark = f"FENCELOCK_HOLDER={told['FENCELOCK_HOLDER']}".encode()
+        terminal = self._spec.terminal
+        self._family = Family(pid, self._session if terminal else pid, mark if terminal else b"")
+        let_go(0, 1)
+        self._send(f"started {pid}")
+
+    def _become(self, environment: dict[str, str], guard: int) -> NoReturn:
+        """In the child: become the command."""
+        command = self._spec.command
+        status = NOT_EXECUTABLE
+        try:
+            if self._spec.terminal:
+                os.setpgid(0, self._holders_group)
+            else:
+                os.setsid()
+            self._die_with_parent()
+            if os.getppid() != guard:  # it was killed before it could matter to us
+                os._exit(SIGNALLED + signal.SIGKILL)
+            self._restore_signals()
+            os.execvpe(command[0], command, environment)  # noqa: S606 - the user's own command
+        except OSError as error:
+            missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+            status = NOT_FOUND if missing else NOT_EXECUTABLE
+            text = f"fencelock: cannot run {command[0]!r}: {error.strerror}\n"
+            os.write(2, text.encode(errors="replace"))
+        finally:
+            os.write(self._failure[1], b"!")
+            os._exit(status)
+
+    def _restore_signals(self) -> None:
+        """Give the command the signals that we were given."""
+        signal.set_wakeup_fd(-1)
+        for number in (*_SIGNALS, signal.SIGCHLD, signal.SIGXFSZ):
+            ignored = number in self._spec.ignored
+            signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
+
+    def _reap(self) -> None:
+        if self._family is None or self._status is not None:
+            return
+        pid, status = os.waitpid(self._family.leader, os.WNOHANG)
+        if pid:
+            code = os.waitstatus_to_exitcode(status)
+            self._status = code if code >= 0 else SIGNALLED - code
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def _next_at(self) -> float:
+        if self._status is not None:
+            return now() + _LOOK
+        return min(self._term_at, self._kill_at)
+
+    def _keep_time(self) -> None:
+        if self._family is None:
+            return
+        current = now()
+        if current >= self._kill_at:
+            self._begin_to_stop()
+            self._family.kill()
+            self._killed = True
+            self._kill_at = float("inf")
+        elif current >= self._term_at:
+            self._begin_to_stop()
+            self._family.signal_all(signal.SIGTERM)
+            self._family.signal_all(signal.SIGCONT)
+            self._kill_at = min(self._kill_at, current + self._spec.grace)
+
+    def _begin_to_stop(self) -> None:
+        if not self._stopping and self._status is None:
+            self._stopping = True
+            self._send("stopping")
+        self._term_at = float("inf")
+
+    def _stop(self) -> None:
+        """Stop at once: the lease is lost."""
+        if not self._stopping:
+            self._term_at = 0.0
+            if not self._spec.gentle:
+                self._kill_at = 0.0
+
+    def _over(self) -> bool:
+        """Tell whether the command has ended, and when it was stopped, its family too."""
+        if self._family is None or self._status is None:
+            return False
+        # What cannot be killed (another user's) is not waited for.
+        return self._killed or not self._stopping or not any(self._family.members())
+
+    def _report(self) -> None:
+        ran = not os.read(self._failure[0], 1)
+        self._send(f"ended {self._status} {int(self._stopping)} {int(ran)}")
+
+    def _send(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._line.sendall(text.encode() + b"\n")
+
+
+def guard(line: socket.socket, spec: Spec, unblocked: set[signal.Signals | int]) -> NoReturn:
+    """Be the guard; called in a fresh child process, with all signals blocked."""
+    status = 1
+    try:
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        watch = Watch(line, spec)
+        if spec.terminal:
+            os.setpgid(0, 0)
+        else:
+            os.setsid()
+        _name_ourselves()
+        watch.run()
+        status = 0
+    except BaseException:  # noqa: BLE001 - there is nobody above us: print it and end
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(status)
+
+
+def let_go(*standard: int) -> None:
+    """Put nothing in the place of stdin and stdout: they are the command's from now on.
+
+    A pipe that it closes must look closed to whoever is at the other end.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in standard:
+        os.dup2(nothing, fd)
+    os.close(nothing)
+
+
+def _name_ourselves() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as file:  # noqa: PTH123 - see processes
+        file.write(GUARD)
+
+
+def _death_signal() -> Callable[[], object]:
+    """Return what makes a process die with its parent; it does nothing where that is unknown."""
+    if sys.platform != "linux":
+        return lambda: None
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None, use_errno=True).prctl
+    except (ImportError, OSError, AttributeError):
+        return lambda: None
+    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
