@@ -1,0 +1,327 @@
+"""The exclusive lock: rows X1 to X10."""
+
+import logging
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, Poll
+
+
+async def test_the_lock_and_its_expiry_come_in_one_command(world):
+    """X1: one command brings the key with its ttl; there is no instant without an expiry."""
+    client = world.client()
+    async with client.lock("warm", ttl=20):  # connects, and brings the scripts
+        pass
+    lock = client.lock("a", ttl=20)
+    with world.commands() as sent:
+        assert await lock.acquire()
+    assert sent.scripts == 1
+    assert 19_000 < world.pttl("a") <= 20_000
+    await lock.release()
+
+
+async def test_the_plain_form_is_one_command_too(world):
+    """X1, X4: Poll takes the lock by one SET NX PX, and leaves no other key."""
+    lock = world.client().lock("a", ttl=20, wait=Poll())
+    with world.commands() as sent:
+        assert await lock.acquire()
+    assert sent["set"] == 1
+    assert sent.scripts == 0
+    assert 19_000 < world.pttl("a") <= 20_000
+    assert world.server.command("KEYS", f"{world.prefix}*") == [world.key("a")]
+    await lock.release()
+    assert world.server.command("KEYS", f"{world.prefix}*") == []
+
+
+async def test_holder_ids_are_unique_and_cannot_be_guessed(world):
+    """X2: each acquisition has an id of its own, 128 random bits, and it stands at the key."""
+    lock, seen = world.client().lock("a"), set()
+    for _ in range(40):
+        async with lock as lease:
+            assert world.holder("a") == lease.holder
+            seen.add(lease.holder)
+    assert len(seen) == 40
+    assert all(len(holder) >= 22 for holder in seen)
+    assert len({holder[:4] for holder in seen}) > 30  # nothing counted or constant in front
+
+
+@pytest.mark.parametrize("wait", [None, Poll()], ids=["queue", "poll"])
+async def test_only_the_holder_id_releases(world, wait):
+    """X2: a release compares on the server; it tells that it did not hold, and removes nothing."""
+    lock = world.client().lock("a", **({"wait": wait} if wait else {}))
+    await lock.acquire()
+    world.server.command("SET", world.key("a"), "another", "PX", 20_000)
+    with pytest.raises(LeaseLost) as lost:
+        await lock.release()
+    assert lost.value.reason == "taken"
+    assert lost.value.name == "a"
+    assert world.holder("a") == "another"
+
+
+async def test_another_handle_cannot_release(world):
+    """X2, X6: handles do not share what they hold."""
+    client = world.client()
+    mine, other = client.lock("a"), client.lock("a")
+    await mine.acquire()
+    with pytest.raises(NotHeld):
+        await other.release()
+    assert world.holder("a") == mine.lease.holder
+    await mine.release()
+    assert world.holder("a") is None
+
+
+async def test_try_once_says_yes_or_no(world):
+    """X3: ``blocking=False`` returns at once, and stands in no line."""
+    client = world.client()
+    one, two = client.lock("a"), client.lock("a")
+    assert await one.acquire(blocking=False) is True
+    with world.commands() as sent:
+        assert await two.acquire(blocking=False) is False
+    assert sent.scripts == 1
+    assert world.waiting("a") == 0
+    assert await two.acquire(timeout=0) is False
+    await one.release()
+    assert await two.acquire(blocking=False) is True
+    await two.release()
+
+
+async def test_poll_tries_as_often_as_told(world):
+    """X4: an interval and a number of tries; then no, and NotAcquired for a ``with``."""
+    client = world.client()
+    async with client.lock("a"):
+        lock = client.lock("a", wait=Poll(interval=0.01, max_tries=4))
+        with world.commands() as sent:
+            assert await lock.acquire() is False
+        assert sent["set"] == 4
+        with pytest.raises(NotAcquired) as raised:
+            async with lock:
+                raise AssertionError("entered")
+        assert not isinstance(raised.value, AcquireTimeout)
+        with world.commands() as sent:
+            assert await lock.acquire(blocking=False) is False
+        assert sent["set"] == 1
+
+
+async def test_poll_gets_the_lock_once_it_is_free(world):
+    """X4: polling without a bound ends with the lock; it excludes those in line and they it."""
+    client = world.client()
+    holder, poller = client.lock("a"), client.lock("a", wait=Poll(interval=timedelta(seconds=0.01)))
+    await holder.acquire()
+
+    async def poll():
+        async with poller as lease:
+            assert await holder.acquire(blocking=False) is False
+            return lease.fence
+
+    job = world.start(poll())
+    assert await poller.acquire(timeout=0.05) is False
+    assert not job.done
+    await holder.release()
+    assert await job.result() == 0
+    assert world.holder("a") is None
+
+
+async def test_a_timeout_ends_the_wait_and_leaves_nothing(world):
+    """X5, I9: not in time is False, AcquireTimeout for a ``with``, and no place in line."""
+    client = world.client()
+    async with client.lock("a"):
+        assert await client.lock("a").acquire(timeout=0.05) is False
+        assert world.waiting("a") == 0
+        with pytest.raises(TimeoutError) as raised:
+            async with client.lock("a", timeout=timedelta(milliseconds=50)):
+                raise AssertionError("entered")
+        assert isinstance(raised.value, AcquireTimeout)
+        assert raised.value.name == "a"
+        assert world.waiting("a") == 0
+    assert world.holder("a") is None
+
+
+async def test_without_a_timeout_it_waits_until_granted(world):
+    """X5: for ever is for ever; one that gave up before does not count."""
+    client = world.client()
+    holder, waiter = client.lock("a"), client.lock("a")
+    await holder.acquire()
+    job = world.start(waiter.acquire())
+    await world.in_line("a", 1)
+    assert await client.lock("a").acquire(timeout=0.1) is False
+    assert not job.done
+    await holder.release()
+    assert await job.result() is True
+    await waiter.release()
+
+
+async def test_a_strict_handle_refuses_its_holder(world):
+    """X6: "already locked" for who holds it; another thread or task waits its turn."""
+    lock = world.client().lock("a", strict=True)
+    async with lock:
+        with pytest.raises(NotAcquired, match="already locked"):
+            await lock.acquire()
+        with pytest.raises(NotAcquired, match="already locked"):
+            async with lock:
+                raise AssertionError("entered")
+        assert await world.start(lock.acquire(timeout=0.05)).result() is False
+    async with lock:
+        pass
+
+
+async def test_an_ordinary_handle_waits_for_itself(world):
+    """X6: as with ``threading.Lock``, acquiring twice waits; the first lease is untouched."""
+    lock = world.client().lock("a")
+    async with lock as lease:
+        assert await lock.acquire(timeout=0.05) is False
+        lease.check()
+        assert await lock.owned()
+
+
+async def test_release_without_holding_is_an_error(world):
+    """X6: "not locked", as a RuntimeError too; also the second time."""
+    lock = world.client().lock("a")
+    with pytest.raises(RuntimeError, match="not locked") as raised:
+        await lock.release()
+    assert isinstance(raised.value, NotHeld)
+    await lock.acquire()
+    await lock.release()
+    with pytest.raises(NotHeld):
+        await lock.release()
+
+
+async def test_trouble_while_trying_is_logged(world, caplog):
+    """X7: the error is raised as what it is, and it is in the log."""
+    server = world.alone()
+    client = world.client(server_timeout=0.3)
+    async with client.lock("a"):
+        pass
+    server.kill()
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "fencelock"), pytest.raises(ConnectionError):
+        await client.lock("a").acquire(blocking=False)
+    assert [record for record in caplog.records if record.name.startswith("fencelock")]
+
+
+async def test_the_lease_is_judged_locally(world):
+    """X8: remaining, lost and check send nothing."""
+    lock = world.client().lock("a", ttl=20)
+    async with lock as lease:
+        with world.commands() as sent:
+            assert not lease.lost
+            assert 18 < lease.remaining() < 20
+            lease.check()
+        assert sent.counts == {}
+    assert lease.remaining() == 0.0
+    assert not lease.lost
+    with pytest.raises(NotHeld):
+        lease.check()
+
+
+async def test_a_late_release_is_told_and_frees_nobody_else(world):
+    """X8: an expired lease is known here; release says so, and the next holder keeps the lock."""
+    client = world.client()
+    late, following = client.lock("a", ttl=0.15, renew=False), client.lock("a")
+    await late.acquire()
+    lease = late.lease
+    assert await following.acquire(timeout=5)
+    assert lease.lost
+    assert lease.remaining() == 0.0
+    with pytest.raises(LeaseLost) as lost:
+        lease.check()
+    assert (lost.value.reason, lost.value.fence) == ("expired", lease.fence)
+    with pytest.raises(LeaseLost):
+        await late.release()
+    await world.until(lambda: world.waiting("a") == 0)
+    assert await following.owned()
+    await following.release()
+
+
+@pytest.mark.parametrize(
+    ("ttl", "least", "most"),
+    [
+        (7, 6_500, 7_000),
+        (7.5, 7_000, 7_500),
+        (timedelta(seconds=7, milliseconds=500), 7_000, 7_500),
+        (0.75, 100, 750),
+    ],
+)
+async def test_a_ttl_is_a_span(world, ttl, least, most):
+    """X9: int, float or timedelta; milliseconds on the wire."""
+    async with world.client().lock("a", ttl=ttl, renew=False) as lease:
+        assert least < world.pttl("a") <= most
+        assert lease.ttl * 1000 == most
+
+
+async def test_a_ttl_is_an_instant(world):
+    """X9: an aware datetime is a fixed lease until then, whatever the time zone."""
+    for zone in (UTC, None):
+        instant = datetime.now(UTC).astimezone(zone) + timedelta(seconds=9)
+        async with world.client().lock("a", ttl=instant) as lease:
+            assert 8_000 < world.pttl("a") <= 9_000
+            assert abs(lease.expires_at() - instant.timestamp()) < 0.5
+
+
+async def test_an_instant_that_cannot_be_is_refused(world):
+    """X9: without a time zone at once; in the past when the lease would begin."""
+    client = world.client()
+    with pytest.raises(ValueError, match="timezone"):
+        client.lock("a", ttl=datetime(2100, 1, 1))  # noqa: DTZ001 - the mistake that is tested
+    lock = client.lock("a", ttl=datetime.now(UTC) - timedelta(seconds=1))
+    with world.commands() as sent, pytest.raises(ValueError, match="has passed"):
+        await lock.acquire()
+    assert sent.counts == {}
+
+
+async def test_is_it_me(world):
+    """X10: owned() asks the server; locked() whether anybody holds it."""
+    client = world.client()
+    mine, other = client.lock("a"), client.lock("a")
+    assert await mine.locked() is False
+    with world.commands() as sent:
+        assert await mine.owned() is False
+    assert sent.counts == {}
+    async with mine:
+        assert await mine.owned() is True
+        assert await other.owned() is False
+        assert await other.locked() is True
+        world.server.command("SET", world.key("a"), "another", "PX", 20_000)
+        assert await mine.owned() is False
+        world.server.command("SET", world.key("a"), mine.lease.holder, "PX", 20_000)
+    assert await mine.owned() is False
+
+
+async def test_the_lease_says_what_is_held(world):
+    """The lease belongs to its handle while held, and its repr tells its state."""
+    lock = world.client().lock("a", ttl=5, label="nightly")
+    assert lock.lease is None
+    assert "unlocked" in repr(lock)
+    async with lock as lease:
+        assert lock.lease.fence == lease.fence
+        assert lock.lease.name == lock.name == "a"
+        assert lease.ttl == 5
+        assert "<locked" in repr(lock)
+        assert "held" in repr(lease.inner if world.blocking else lease)
+    assert lock.lease is None
+
+
+async def test_a_body_that_raises_releases(world):
+    """The lock is free afterwards, and the body's own error is what is raised."""
+    lock = world.client().lock("a")
+    with pytest.raises(ZeroDivisionError):
+        async with lock:
+            raise ZeroDivisionError
+    assert world.holder("a") is None
+
+
+async def test_a_body_that_outlived_its_lease_is_told(world):
+    """LeaseLost leaves the ``with``; but an error of the body itself is not hidden by it."""
+    lock = world.client().lock("a", ttl=0.05, renew=False)
+
+    async def outlive(error: type[Exception] | None) -> None:
+        async with lock as lease:
+            await world.until(lambda: lease.lost)
+            if error:
+                raise error
+
+    with pytest.raises(LeaseLost):
+        await outlive(None)
+    with pytest.raises(ZeroDivisionError):
+        await outlive(ZeroDivisionError)
+    await world.until(lambda: world.holder("a") is None)

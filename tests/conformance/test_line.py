@@ -1,0 +1,212 @@
+"""Waiting in line: row W1, and I5 to I7, I9."""
+
+import pytest
+
+from fencelock import LeaseLost
+
+# Another process that waits in line; it says so, and tells when it was granted.
+WAITER = """
+import sys, threading, fencelock
+client = fencelock.Client(sys.argv[1], key_prefix=sys.argv[2])
+lock = client.lock("a")
+print("asks", flush=True)
+lock.acquire()
+print("granted", flush=True)
+sys.stdin.read()
+"""
+
+
+async def queue_up(world, clients, number):
+    """Line up waiters that come one after the other; return their jobs and the order of grants."""
+    order = []
+
+    async def wait(place: int) -> None:
+        async with clients[place % len(clients)].lock("a"):
+            order.append(place)
+
+    jobs = []
+    for place in range(number):
+        jobs.append(world.start(wait(place)))
+        await world.in_line("a", place + 1)
+    return jobs, order
+
+
+async def test_first_come_first_served(world):
+    """I5: ten waiters of two clients get the lock in the order in which they came."""
+    clients = [world.client(), world.client()]
+    holder = clients[0].lock("a")
+    await holder.acquire()
+    jobs, order = await queue_up(world, clients, 10)
+    await holder.release()
+    for job in jobs:
+        await job.result()
+    assert order == list(range(10))
+    assert world.waiting("a") == 0
+    assert world.holder("a") is None
+
+
+async def test_a_turn_costs_two_commands(world):
+    """W1, I5: nobody polls; to stand in line and to hand over, however many wait."""
+    clients = [world.client(), world.client()]
+    holder = clients[0].lock("a")
+    await holder.acquire()
+    with world.commands() as sent:
+        jobs, order = await queue_up(world, clients, 10)
+        await holder.release()
+        for job in jobs:
+            await job.result()
+    assert len(order) == 10
+    # 10 to stand in line, 11 releases; rarely a proof of life, where the machine is slow.
+    assert sent.scripts <= 21 + 4, sent.counts
+
+
+async def test_a_release_names_the_next_holder(world):
+    """W1: the lock passes over in the release itself; nobody can come between."""
+    client, waiter = world.client(), world.client().lock("a")
+    holder = client.lock("a")
+    await holder.acquire()
+    job = world.start(waiter.acquire())
+    await world.in_line("a", 1)
+    entry = world.server.command("ZRANGE", world.keys("a").grant[2], 0, 0)[0]
+    await holder.release()
+    assert world.holder("a") == entry.split()[1]
+    assert world.waiting("a") == 0
+    assert await client.lock("a").acquire(blocking=False) is False
+    assert await job.result() is True
+    assert waiter.lease.holder == entry.split()[1]
+    await waiter.release()
+
+
+async def test_one_that_tries_once_does_not_jump_the_line(world):
+    """W1: while others are in line, a free instant is theirs."""
+    client = world.client()
+    holder = client.lock("a", ttl=0.25, renew=False)
+    await holder.acquire()
+    jobs, order = await queue_up(world, [client, world.client()], 2)
+    prober = client.lock("a")
+    got = []
+
+    async def probe():
+        while len(order) < 2:
+            if await prober.acquire(blocking=False):
+                got.append(len(order))
+                await prober.release()
+            await world.tick()
+
+    probing = world.start(probe())
+    for job in jobs:
+        await job.result()
+    await probing.result()
+    assert order == [0, 1]
+    assert 0 not in got, "it was granted before those in line"
+    with pytest.raises(LeaseLost):
+        await holder.release()
+
+
+async def test_a_waiter_whose_process_died_is_skipped(world):
+    """I7: the line does not stand still for the dead."""
+    holder, following = world.client().lock("a"), world.client().lock("a")
+    await holder.acquire()
+    with world.process(WAITER) as process:
+        assert process.stdout.readline() == b"asks\n"
+        await world.in_line("a", 1)
+        process.kill()
+    job = world.start(following.acquire())
+    await world.in_line("a", 2)
+    await holder.release()
+    assert await job.result(3) is True
+    await following.release()
+    assert world.waiting("a") == 0
+
+
+async def test_a_waiter_in_another_process_is_handed_the_lock(world):
+    """W1: over processes as within one."""
+    holder = world.client().lock("a")
+    await holder.acquire()
+    with world.process(WAITER) as process:
+        assert process.stdout.readline() == b"asks\n"
+        await world.in_line("a", 1)
+        await holder.release()
+        assert process.stdout.readline() == b"granted\n"
+        assert world.holder("a")
+        process.kill()
+
+
+async def test_a_waiter_outlives_its_connection(world):
+    """I6, I7: it comes back to its place; those behind it stay behind it."""
+    server = world.alone()
+    clients = [world.client(), world.client(), world.client()]
+    holder = clients[0].lock("a")
+    await holder.acquire()
+    jobs, order = await queue_up(world, clients[1:], 3)
+    for kind in ("normal", "pubsub"):
+        server.command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+    channels = {
+        entry.split()[3] for entry in server.command("ZRANGE", world.keys("a").grant[2], 0, -1)
+    }
+    await world.until(
+        lambda: server.command("PUBSUB", "NUMSUB", *channels)[1::2] == [1] * len(channels)
+    )
+    assert world.waiting("a") == 3
+    await holder.release()
+    for job in jobs:
+        await job.result()
+    assert order == [0, 1, 2]
+
+
+async def test_a_waiter_survives_a_restart_that_forgets(world):
+    """I6: the line is gone, but not those who stood in it."""
+    server = world.alone()
+    client = world.client()
+    holder = client.lock("a", ttl=20, renew=False)
+    await holder.acquire()
+    jobs, _ = await queue_up(world, [world.client()], 2)
+    server.restart()
+    for job in jobs:
+        await job.result()
+    assert world.holder("a") is None
+    with pytest.raises(LeaseLost):
+        await holder.release()
+
+
+async def test_an_expired_holder_does_not_hold_up_the_line(world):
+    """I6: waiters know when the lease ends, and ask then."""
+    holder = world.client().lock("a", ttl=0.4, renew=False)
+    await holder.acquire()
+    jobs, order = await queue_up(world, [world.client()], 2)
+    for job in jobs:
+        await job.result()
+    assert order == [0, 1]
+    with pytest.raises(LeaseLost):
+        await holder.release()
+
+
+async def test_giving_up_in_line_lets_the_next_one_up(world):
+    """I9: those behind a waiter that timed out move up; nothing of it is left."""
+    client = world.client()
+    holder = client.lock("a")
+    await holder.acquire()
+    quitter = world.start(client.lock("a").acquire(timeout=0.2))
+    await world.in_line("a", 1)
+    following = world.client().lock("a")
+    job = world.start(following.acquire())
+    await world.in_line("a", 2)
+    assert await quitter.result() is False
+    await world.in_line("a", 1)
+    await holder.release()
+    assert await job.result() is True
+    await following.release()
+
+
+async def test_a_handed_over_lease_grows_to_its_ttl(world):
+    """I7: it may start short, so that a frozen waiter cannot stop the line; then it is renewed."""
+    client = world.client()
+    holder, waiter = client.lock("a", ttl=30), client.lock("a", ttl=30)
+    await holder.acquire()
+    job = world.start(waiter.acquire())
+    await world.in_line("a", 1)
+    await holder.release()
+    await job.result()
+    await world.until(lambda: world.pttl("a") > 20_000, "a full lease")
+    await world.until(lambda: waiter.lease.remaining() > 20)
+    await waiter.release()

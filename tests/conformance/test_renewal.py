@@ -1,0 +1,268 @@
+"""Renewal and loss: rows N1 to N6, and I8."""
+
+import threading
+
+import pytest
+
+from fencelock import LeaseLost, NotHeld, Poll
+from fencelock.clock import now
+
+WAITS = [{}, {"wait": Poll()}]
+BOTH_FORMS = pytest.mark.parametrize("form", WAITS, ids=["queue", "poll"])
+
+HOLDER = """
+import sys, fencelock
+client = fencelock.Client(sys.argv[1], key_prefix=sys.argv[2])
+lock = client.lock("a", ttl=0.6)
+lock.acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+async def renewed(world, lease) -> float:
+    """Wait for the next renewal; return how much later the lease ends."""
+    before = lease.deadline
+    await world.until(lambda: lease.deadline > before, "a renewal")
+    return lease.deadline - before
+
+
+@BOTH_FORMS
+async def test_a_held_lease_is_renewed_every_third_of_its_ttl(world, form):
+    """N1: well before the end, again and again; the server's copy moves along."""
+    async with world.client().lock("a", ttl=0.9, **form) as lease:
+        spans = [await renewed(world, lease) for _ in range(3)]
+        assert all(0.2 < span < 0.6 for span in spans), spans
+        assert world.pttl("a") > 300
+        lease.check()
+    assert world.holder("a") is None
+
+
+async def test_one_command_and_one_thread_renew_them_all(world):
+    """N1: leases of a client share their renewals, and whoever makes them."""
+    client = world.client()
+    locks = [client.lock(f"many {number}", ttl=1.5) for number in range(30)]
+    for lock in locks:
+        assert await lock.acquire()
+    before = [lock.lease.deadline for lock in locks]
+    with world.commands() as sent:
+        for lock, deadline in zip(locks, before, strict=True):
+            await world.until(lambda lock=lock, old=deadline: lock.lease.deadline > old)
+    assert sent["pexpire"] >= 60  # the lock's key and its record
+    assert sent.scripts <= 12, "thirty leases were renewed one by one"
+    if world.blocking:
+        ours = [each.name for each in threading.enumerate() if each.name == "fencelock-leases"]
+        assert len(ours) == 1
+    for lock in locks:
+        await lock.release()
+
+
+@BOTH_FORMS
+async def test_renewal_asks_with_its_own_id(world, form):
+    """N1, N6: what another holds is not renewed; the lease is lost, and its holder is told once."""
+    told = []
+    lock = world.client().lock("a", ttl=0.6, on_lost=told.append, **form)
+    await lock.acquire()
+    world.server.command("SET", world.key("a"), "another", "PX", 1_000)
+    lease = lock.lease
+    await world.until(lambda: told, "on_lost")
+    assert lease.lost
+    assert world.holder("a") == "another"
+    assert world.pttl("a") <= 1_000
+    with pytest.raises(LeaseLost, match="taken"):
+        await lock.release()
+    assert [one.fence for one in told] == [lease.fence]
+
+
+async def test_a_lease_that_is_gone_is_told_at_the_next_renewal(world):
+    """N6: refused is lost, not tried again; the reason says how."""
+    told = []
+    lock = world.client().lock("a", ttl=0.6, on_lost=told.append)
+    await lock.acquire()
+    world.server.command("DEL", world.key("a"))
+    await world.until(lambda: told, "on_lost")
+    with pytest.raises(LeaseLost) as lost:
+        lock.lease.check()
+    assert lost.value.reason == "expired"
+    assert told[0].lost
+    with pytest.raises(LeaseLost):
+        await lock.release()
+
+
+async def test_renewal_stops_at_release(world):
+    """N2: a key that carries the released id ends by itself; nothing prolongs it."""
+    lock = world.client().lock("a", ttl=0.3)
+    await lock.acquire()
+    holder = lock.lease.holder
+    await lock.release()
+    world.server.command("SET", world.key("a"), holder, "PX", 450)
+    with world.commands() as sent:
+        await world.until(lambda: world.holder("a") is None, "expiry")
+    assert sent.scripts == 0
+
+
+async def test_renewal_dies_with_the_process(world):
+    """N2: nobody renews for the dead; the lock is free after what was left of the ttl."""
+    with world.process(HOLDER) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        holder.kill()
+    async with world.client().lock("a", timeout=5):
+        pass
+
+
+@pytest.mark.parametrize("limit", [{"max_renewals": 2}, {"max_hold": 0.5}, {"max_renewals": 0}])
+async def test_a_limit_ends_a_hold(world, limit):
+    """N3: after so many renewals, or so long, the lease ends, whatever its holder does."""
+    told = []
+    client = world.client()
+    lock = client.lock("a", ttl=0.3, on_lost=told.append, **limit)
+    await lock.acquire()
+    lease, begun, ends = lock.lease, now(), set()
+
+    def gone() -> bool:
+        ends.add(lease.deadline)
+        return bool(told)
+
+    await world.until(gone, "on_lost")
+    if "max_renewals" in limit:
+        assert len(ends) == 1 + limit["max_renewals"]
+    else:
+        assert max(ends) - begun <= 0.5
+    with pytest.raises(LeaseLost) as lost:
+        lease.check()
+    assert lost.value.reason == "max_hold"
+    async with client.lock("a", timeout=5):
+        pass
+    with pytest.raises(LeaseLost):
+        await lock.release()
+
+
+@BOTH_FORMS
+async def test_a_fixed_lease_is_never_renewed(world, form):
+    """N4: ``renew=False`` ends when it said, and says so in time."""
+    told = []
+    lock = world.client().lock("a", ttl=0.3, renew=False, on_lost=told.append, **form)
+    await lock.acquire()
+    lease, end = lock.lease, lock.lease.deadline
+    await world.until(lambda: told, "on_lost")
+    assert lease.deadline == end
+    with pytest.raises(LeaseLost) as lost:
+        await lock.release()
+    assert (lost.value.reason, lost.value.since) == ("expired", end)
+    await world.until(lambda: world.holder("a") is None)
+
+
+async def test_the_defaults_are_thirty_seconds_renewed_after_ten(world):
+    """N5: no ttl given is 30 s, looked after every 10 s; the client's default is an option."""
+    client = world.client()
+    async with client.lock("a") as lease:
+        asked_at = lease.deadline - (30 - 0.3 - 0.002)
+        port = (lease.inner if world.blocking else lease)._port
+        assert 8 < port.book.next_at() - asked_at < 10.1
+        assert 29_000 < world.pttl("a") <= 30_000
+    async with world.client(ttl=7).lock("a"):
+        assert 6_000 < world.pttl("a") <= 7_000
+
+
+async def test_a_renewal_that_gets_no_answer_is_tried_again(world):
+    """N6: a server that stands still for less than the ttl costs nothing."""
+    told = []
+    server = world.alone()
+    lock = world.client().lock("a", ttl=1.5, on_lost=told.append)
+    await lock.acquire()
+    lease = lock.lease
+    server.pause()
+    await world.until(lambda: lease.remaining() < 0.7, "no renewal")
+    server.resume()
+    await renewed(world, lease)
+    server.command("CLIENT", "KILL", "TYPE", "normal")
+    await renewed(world, lease)
+    await lock.release()
+    assert told == []
+
+
+async def test_a_lease_that_cannot_be_proved_is_told_before_it_can_be_granted(world):
+    """N6, I8: with a silent server the loss comes at the local deadline, before the server's."""
+    told = []
+    server = world.alone()
+    client = world.client(server_timeout=1)
+    lock = client.lock("a", ttl=0.6, on_lost=lambda _: told.append(now()))
+    await lock.acquire()
+    server.pause()
+    await world.until(lambda: told, "on_lost")
+    assert told[0] - lock.lease.deadline < 0.5
+    with pytest.raises(LeaseLost) as lost:
+        await lock.release()
+    assert lost.value.reason == "expired"
+    server.resume()
+    await world.until(lambda: world.holder("a") is None)
+
+
+async def test_a_lost_lease_stays_lost(world):
+    """I8: what was told stays true, also when the server would still renew."""
+    lock = world.client().lock("a", ttl=0.1, renew=False)
+    await lock.acquire()
+    lease = lock.lease
+    await world.until(lambda: lease.lost)
+    world.server.command("SET", world.key("a"), lease.holder, "PX", 5_000)
+    with pytest.raises(LeaseLost):
+        await lease.renew()
+    assert lease.lost
+    with pytest.raises(LeaseLost):
+        await lock.release()
+    await world.until(lambda: world.holder("a") is None, "the late release gives it back")
+
+
+@BOTH_FORMS
+async def test_a_lease_is_renewed_by_hand(world, form):
+    """``lease.renew`` takes a ttl of its own, or the usual one; not after the release."""
+    async with world.client().lock("a", ttl=5, renew=False, **form) as lease:
+        await lease.renew(20)
+        assert world.pttl("a") > 18_000
+        assert lease.remaining() > 18
+        await lease.renew()
+        assert world.pttl("a") <= 5_000
+        assert lease.remaining() < 5
+        for bad in (0, -1, float("nan"), True, "x"):
+            with pytest.raises((TypeError, ValueError)):
+                await lease.renew(bad)
+        assert lease.remaining() > 0
+    with pytest.raises(NotHeld):
+        await lease.renew()
+
+
+async def test_what_on_lost_raises_is_logged(world, caplog):
+    """A callback that fails costs nobody else: the other leases are told all the same."""
+    told = []
+
+    def fails(_lease):
+        raise ZeroDivisionError
+
+    client = world.client()
+    first = client.lock("a", ttl=0.2, renew=False, on_lost=fails)
+    second = client.lock("b", ttl=0.2, renew=False, on_lost=told.append)
+    await first.acquire()
+    await second.acquire()
+    await world.until(lambda: told and "ZeroDivisionError" in caplog.text)
+    for lock in (first, second):
+        with pytest.raises(LeaseLost):
+            await lock.release()
+
+
+async def test_a_coroutine_callback_is_awaited(world):
+    """asyncio: ``on_lost`` may be a coroutine function."""
+    if world.blocking:
+        return
+    told = []
+
+    async def tell(lease):
+        await world.tick()
+        told.append(lease.fence)
+
+    lock = world.client().lock("a", ttl=0.1, renew=False, on_lost=tell)
+    await lock.acquire()
+    fence = lock.lease.fence
+    await world.until(lambda: told)
+    assert told == [fence]
+    with pytest.raises(LeaseLost):
+        await lock.release()

@@ -1,0 +1,364 @@
+"""One way to write a test for threads and for asyncio: ``async def``, run by either face.
+
+The blocking face gets awaitable methods that run straight through: its coroutines must finish at
+the first ``send(None)``. What runs beside the test is a thread there and a task here.
+
+At the end of every test: each key has an expiry (X1, I10), and closed clients have no connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Self
+
+import uvloop
+
+import fencelock
+from fencelock._core.keys import LockKeys
+from tests.servers import Refused, Server, ServerBinary
+
+FACES = ("threads", "asyncio", "uvloop")
+SOON = 8.0
+TICK = 0.002
+_numbers = itertools.count(1)
+_never = threading.Event()
+
+
+started: list[Server] = []
+
+
+def _kept(server: Server) -> Server:
+    started.append(server)
+    return server.start()
+
+
+@functools.cache
+def shared_server(binary: ServerBinary) -> Server:
+    """Return the one server of a kind that most tests share; conftest closes it."""
+    return _kept(Server(binary))
+
+
+@functools.cache
+def cluster_node(binary: ServerBinary) -> Server:
+    """Return a Cluster of one node that has all slots: it refuses scripts that touch two."""
+    server = _kept(Server(binary, args=["--cluster-enabled", "yes"]))
+    server.command("CLUSTER", "ADDSLOTS", *range(16384))
+    deadline = time.monotonic() + SOON
+    while server.info("cluster") and "state:ok" not in server.command("CLUSTER", "INFO"):
+        assert time.monotonic() < deadline
+        _never.wait(TICK)
+    return server
+
+
+class Sent:
+    """What reached the server during a block, by command, those inside scripts included."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def __getitem__(self, command: str) -> int:
+        return self.counts.get(command, 0)
+
+    @property
+    def scripts(self) -> int:
+        """How many script calls clients sent."""
+        return self["evalsha"] + self["eval"]
+
+
+class World:
+    """One test: a face, a server, a key prefix of its own, and all that the test starts."""
+
+    def __init__(self, face: str, server: Server) -> None:
+        self.face = face
+        self.server = server
+        self.prefix = f"t{next(_numbers)}:"
+        self._clients: list[Any] = []
+        self._jobs: list[Any] = []
+        self._own: list[Server] = []
+
+    @property
+    def blocking(self) -> bool:
+        return self.face == "threads"
+
+    # running
+
+    def run(self, test: Coroutine[Any, Any, None]) -> None:
+        """Run a test to its end, and look after it."""
+        whole = self._whole(test)
+        if self.blocking:
+            straight(whole)
+        elif self.face == "uvloop":
+            uvloop.run(whole)
+        else:
+            asyncio.run(whole)
+
+    async def _whole(self, test: Coroutine[Any, Any, None]) -> None:
+        try:
+            await test
+            self.check_keys()
+        finally:
+            await self._end()
+        if not self._own:
+            await self.until(lambda: not self.connections(), "closed clients have no connection")
+
+    async def _end(self) -> None:
+        for job in self._jobs:
+            job.abandon()
+        for client in self._clients:
+            await client.aclose()
+        for server in self._own:
+            server.close()
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> Job:
+        """Run something beside the test: in a thread, or in a task."""
+        job = ThreadJob(work) if self.blocking else TaskJob(work)
+        self._jobs.append(job)
+        return job
+
+    async def until(
+        self, condition: Callable[[], Any], what: str = "", seconds: float = SOON
+    ) -> Any:
+        """Return the condition's first true value; fail when there is none in time."""
+        deadline = time.monotonic() + seconds
+        while not (value := condition()):
+            assert time.monotonic() < deadline, f"in {seconds} s it did not come about: {what}"
+            await self.tick()
+        return value
+
+    async def tick(self) -> None:
+        """Let others run for a moment."""
+        if self.blocking:
+            _never.wait(TICK)
+            return
+        loop = asyncio.get_running_loop()
+        later = loop.create_future()
+        loop.call_later(TICK, later.set_result, None)
+        await later
+
+    # what tests are made of
+
+    def client(self, source: object = None, **options: Any) -> Any:
+        """Return a client of this face, by default over the test's server and prefix."""
+        options = {"key_prefix": self.prefix, **options}
+        source = self.server.url if source is None else source
+        client: Any
+        if self.blocking:
+            client = StraightClient(fencelock.Client(source, **options))
+        else:
+            client = fencelock.AsyncClient(source, **options)
+        self._clients.append(client)
+        return client
+
+    def alone(self, *args: str, **options: Any) -> Server:
+        """Start a server of the same kind for this test alone; the test's server from here on."""
+        self.server = Server(self.server.binary, args=args, **options)
+        self._own.append(self.server)
+        return self.server.start()
+
+    def process(self, program: str) -> subprocess.Popen[bytes]:
+        """Run a program beside the test; it is told the server and the prefix."""
+        command = [sys.executable, "-c", program, self.server.url, self.prefix]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def keys(self, name: str) -> LockKeys:
+        return LockKeys(self.prefix, name)
+
+    def key(self, name: str) -> str:
+        return self.prefix + name
+
+    # questions to the server
+
+    def holder(self, name: str) -> str | None:
+        return self.server.command("GET", self.key(name))
+
+    def pttl(self, name: str) -> int:
+        return self.server.command("PTTL", self.key(name))
+
+    def waiting(self, name: str) -> int:
+        """How many stand in line."""
+        return self.server.command("ZCARD", self.keys(name).grant[2])
+
+    async def in_line(self, name: str, number: int) -> None:
+        """Wait until so many stand in line."""
+        await self.until(lambda: self.waiting(name) == number, f"{number} in line")
+
+    def connections(self) -> list[str]:
+        """Return fencelock's connections to the server."""
+        lines = self.server.command("CLIENT", "LIST").splitlines()
+        return [line for line in lines if " name=fencelock " in line]
+
+    def check_keys(self) -> None:
+        """Fail when a key of this test has no expiry, as far as the server still answers."""
+        try:
+            keys = self.server.command("KEYS", f"{self.prefix}*")
+        except (OSError, Refused):
+            assert self._own
+            return
+        for key in keys:
+            name = key.encode(errors="surrogateescape")
+            assert self.server.command("PTTL", name) != -1, f"{key!r} never expires"
+
+    @contextlib.contextmanager
+    def commands(self) -> Iterator[Sent]:
+        """Count what reaches the server in a block; the counting itself is left out."""
+        sent, before = Sent(), self.server.commandstats()
+        yield sent
+        after = self.server.commandstats()
+        counts = {name: number - before.get(name, 0) for name, number in after.items()}
+        sent.counts = {name: number for name, number in counts.items() if number and name != "info"}
+
+
+def straight(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine that must not suspend."""
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        work.close()
+    raise AssertionError("the blocking face suspended")
+
+
+# --- beside the test ------------------------------------------------------------------------------
+
+
+class ThreadJob:
+    """A coroutine that runs straight through in a thread."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._work = work
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = straight(self._work)
+        except BaseException as error:  # noqa: BLE001 - it is for the test to raise
+            self._error = error
+
+    @property
+    def done(self) -> bool:
+        return not self._thread.is_alive()
+
+    async def result(self, seconds: float = SOON) -> Any:
+        """Return or raise what came out of it."""
+        self._thread.join(seconds)
+        assert self.done, f"it did not end in {seconds} s"
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def abandon(self) -> None:
+        """Leave it alone: its client is closed, and the thread is a daemon."""
+
+
+class TaskJob:
+    """A coroutine that runs in a task."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._task = asyncio.ensure_future(work)
+
+    @property
+    def done(self) -> bool:
+        return self._task.done()
+
+    async def result(self, seconds: float = SOON) -> Any:
+        """Return or raise what came out of it."""
+        await asyncio.wait({self._task}, timeout=seconds)
+        assert self.done, f"it did not end in {seconds} s"
+        return self._task.result()
+
+    def abandon(self) -> None:
+        """End it."""
+        self._task.cancel()
+
+
+Job = ThreadJob | TaskJob
+
+
+# --- the blocking face, awaitable -----------------------------------------------------------------
+
+
+class StraightClient:
+    """``Client`` with the methods of ``AsyncClient``."""
+
+    def __init__(self, inner: fencelock.Client) -> None:
+        self.inner = inner
+
+    def lock(self, name: str, **options: Any) -> StraightLock:
+        return StraightLock(self.inner.lock(name, **options))
+
+    def rlock(self, name: str, **options: Any) -> StraightLock:
+        return StraightLock(self.inner.rlock(name, **options))
+
+    async def aclose(self) -> None:
+        self.inner.close()
+
+    async def __aenter__(self) -> Self:
+        self.inner.__enter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.inner.__exit__(*error)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+class StraightLock:
+    """``Lock`` or ``RLock`` with the methods of their asyncio twins."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def lease(self) -> StraightLease | None:
+        return None if self.inner.lease is None else StraightLease(self.inner.lease)
+
+    async def acquire(self, *args: Any, **options: Any) -> bool:
+        return self.inner.acquire(*args, **options)
+
+    async def release(self) -> int | None:
+        return self.inner.release()
+
+    async def locked(self) -> bool:
+        return self.inner.locked()
+
+    async def owned(self) -> bool:
+        return self.inner.owned()
+
+    async def __aenter__(self) -> StraightLease:
+        return StraightLease(self.inner.__enter__())
+
+    async def __aexit__(self, *error: object) -> None:
+        return self.inner.__exit__(*error)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+class StraightLease:
+    """``Lease`` with the methods of ``AsyncLease``; what sends nothing is as it is."""
+
+    def __init__(self, inner: fencelock.Lease) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def renew(self, *args: Any) -> None:
+        self.inner.renew(*args)
