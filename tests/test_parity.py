@@ -1,0 +1,180 @@
+"""The two faces are one: the same names, parameters, defaults, results and words.
+
+What is awaited carries ``async``, classes carry ``Async``, and a docstring may say something else
+only where it speaks of what the other face does not have: see ``OWN``.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from types import FunctionType
+
+import pytest
+
+import fencelock
+
+PAIRS = [
+    (getattr(fencelock, name), getattr(fencelock, f"Async{name}"))
+    for name in ("Client", "Lock", "RLock", "Lease")
+]
+SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__repr__", "__del__")
+
+# These answer from what this process knows. All other methods send something, and are awaited.
+LOCAL = {
+    "Client": {"__init__", "__repr__", "lock", "rlock"},
+    "Lock": {"__del__", "__init__", "__repr__", "lease", "name"},
+    "RLock": {"__del__", "__init__", "__repr__", "lease", "name"},
+    "Lease": {
+        *("__init__", "__repr__", "check", "deadline", "expires_at", "fence"),
+        *("holder", "lost", "name", "remaining", "ttl"),
+    },
+}
+
+# What only one of the faces has. A sentence without a twin must speak of one of these.
+OWN = re.compile(
+    r"asyncio|threading|\bloops?\b|\bawait|async with|coroutine|[Cc]ancel"  # tasks have
+    r"|Ctrl-C|background thread|context manager|blocking client"  # threads have
+)
+# Their parameters are how the faces make them, not how users do.
+MADE_BY_US = {"Lock", "RLock", "Lease"}
+# A thread cannot be cancelled, and a callback of a thread is not awaited.
+OTHER_TYPES = {"Client.lock.on_lost", "Client.rlock.on_lost"}
+
+
+def members(face: type) -> dict[str, object]:
+    names = [name for name in dir(face) if not name.startswith("_") or name in SPECIAL]
+    return {twin(name): inspect.getattr_static(face, name) for name in names}
+
+
+def twin(name: str) -> str:
+    """Return what a name is called in the face for threads."""
+    special = {"__aenter__": "__enter__", "__aexit__": "__exit__", "aclose": "close"}
+    return special.get(name, re.sub(r"\bAsync(?=[A-Z])", "", name))
+
+
+def both(kind: type) -> Iterator[tuple[str, str, object, object]]:
+    """Yield every member of that kind that the two faces share."""
+    for sync, aio in PAIRS:
+        theirs = members(aio)
+        for name, ours in members(sync).items():
+            if isinstance(ours, kind) and not (name == "__init__" and sync.__name__ in MADE_BY_US):
+                yield sync.__name__, name, ours, theirs[name]
+
+
+def each(kind: type) -> pytest.MarkDecorator:
+    found = list(both(kind))
+    ids = [f"{face}.{name}" for face, name, *_ in found]
+    return pytest.mark.parametrize(("face", "name", "sync", "aio"), found, ids=ids)
+
+
+FACES = pytest.mark.parametrize(("sync", "aio"), PAIRS, ids=[one.__name__ for one, _ in PAIRS])
+
+
+# --- names and signatures -------------------------------------------------------------------------
+
+
+@FACES
+def test_the_faces_have_the_same_names(sync, aio):
+    assert sorted(members(sync)) == sorted(members(aio))
+
+
+@FACES
+def test_members_are_of_the_same_kind(sync, aio):
+    kinds = {name: type(member) for name, member in members(sync).items()}
+
+    assert kinds == {name: type(member) for name, member in members(aio).items()}
+
+
+@each(FunctionType)
+def test_parameters_and_defaults_are_the_same(face, name, sync, aio):
+    ours, theirs = inspect.signature(sync).parameters, inspect.signature(aio).parameters
+
+    assert shape(ours) == shape(theirs)
+
+
+def shape(parameters) -> list[tuple[str, object, object]]:
+    return [(one.name, one.kind, one.default) for one in parameters.values()]
+
+
+@each(FunctionType)
+def test_types_are_the_same(face, name, sync, aio):
+    ours, theirs = types(sync), types(aio)
+    for other in OTHER_TYPES:
+        if other.startswith(f"{face}.{name}."):
+            parameter = other.rpartition(".")[2]
+            assert ours.pop(parameter) != theirs.pop(parameter)
+
+    assert ours == theirs
+
+
+def types(function) -> dict[str, str]:
+    return {name: twin(str(note)) for name, note in function.__annotations__.items()}
+
+
+@each(property)
+def test_properties_have_the_same_type(face, name, sync, aio):
+    assert types(sync.fget) == types(aio.fget)
+
+
+@each(FunctionType)
+def test_what_sends_is_awaited_and_nothing_else_is(face, name, sync, aio):
+    assert not inspect.iscoroutinefunction(sync)
+    assert inspect.iscoroutinefunction(aio) == (name not in LOCAL[face])
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+@FACES
+def test_the_classes_say_the_same(sync, aio):
+    assert strangers(sync, aio) == []
+
+
+@each(FunctionType)
+def test_the_methods_say_the_same(face, name, sync, aio):
+    assert strangers(sync, aio) == []
+
+
+@each(property)
+def test_the_properties_say_the_same(face, name, sync, aio):
+    assert strangers(sync, aio) == []
+
+
+def strangers(sync: object, aio: object) -> list[str]:
+    """Return the sentences without a twin that have no excuse."""
+    ours, theirs = sentences(sync), sentences(aio)
+    plain_ours, plain_theirs = [[plain(one) for one in each] for each in (ours, theirs)]
+    found = SequenceMatcher(a=plain_ours, b=plain_theirs, autojunk=False).get_opcodes()
+    differing = [ours[i1:i2] + theirs[j1:j2] for what, i1, i2, j1, j2 in found if what != "equal"]
+    return [one for chunk in differing if not OWN.search(" ".join(chunk)) for one in chunk]
+
+
+def sentences(told: object) -> list[str]:
+    text = " ".join(inspect.cleandoc(told.__doc__ or "").split())
+    return re.split(r"(?<=[.:;]) ", text)
+
+
+def plain(sentence: str) -> str:
+    """Return a sentence as the face for threads would say it."""
+    said = twin(sentence).replace("aclose", "close").replace("``async with``", "``with``")
+    return re.sub(r"\btask(s?)\b", r"thread\1", said).replace(".__enter__", "")
+
+
+@pytest.mark.parametrize(
+    ("sync", "aio", "same"),
+    [
+        ("Release. Ends soon.", "Release. Ends soon.", True),
+        ("Any thread may.", "Any task may.", True),
+        ("Made by ``Client.lock``.", "Made by ``AsyncClient.lock``.", True),
+        ("Release.", "Release. Cancelled, it is carried out.", True),
+        ("Release.", "Release. Ends soon.", False),
+        ("Release. Ends soon.", "Release. Ends at once.", False),
+        ("Ends by Ctrl-C. Ends soon.", "Ends by cancellation. Ends at once.", True),
+        ("Ends by Ctrl-C. Then. Ends soon.", "Ends by cancellation. Then. Ends at once.", False),
+    ],
+)
+def test_the_comparison_sees_what_differs(sync, aio, same):
+    one, other = (type("Told", (), {"__doc__": text}) for text in (sync, aio))
+
+    assert (strangers(one, other) == []) is same
