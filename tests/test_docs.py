@@ -1,0 +1,258 @@
+"""The documentation against the code: names, signatures, errors, keys, and every Python block.
+
+A fenced block says by its info string what it is: ``python`` compiles, ``python run`` also runs
+(all of a page in one process, from top to bottom, on a server of its own), ``python stub`` is a
+signature and equals the code's. ``python -m tests.test_docs`` prints the stubs as they should be.
+"""
+
+import ast
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+from typing import NamedTuple
+
+import pytest
+
+import fencelock
+from fencelock import errors, options
+from fencelock._core.keys import LockKeys
+from fencelock._transport.wire import ReplyError, server_error
+from tests.servers import Server
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+RUN_SECONDS = 60
+
+
+class Block(NamedTuple):
+    """One fenced block: its info string, its text and the line on which the text begins."""
+
+    info: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    found = re.finditer(r"^```([^\n`]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [Block(one[1].strip(), one[2], text.count("\n", 0, one.start(2)) + 1) for one in found]
+
+
+def python_blocks(page: Path, kind: str = "") -> list[Block]:
+    wanted = f"python {kind}".strip()
+    return [one for one in blocks(page) if f"{one.info} ".startswith(f"{wanted} ")]
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+# --- every block ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_python_block_compiles(page):
+    for block in python_blocks(page):
+        compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as one:
+        yield one
+
+
+RUNNABLE = [page for page in PAGES if python_blocks(page, "run")]
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
+def test_the_runnable_blocks_of_a_page_run(page, server, tmp_path):
+    server.flushall()
+    program = ""
+    for block in python_blocks(page, "run"):  # every block stays on its line, for the traceback
+        program += "\n" * (block.line - 1 - program.count("\n")) + block.text
+    script = tmp_path / f"{page.stem}.py"
+    script.write_text(program)
+
+    ran = subprocess.run(
+        [sys.executable, script],
+        env=os.environ | {"FENCELOCK_URL": server.url},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+# --- the reference of Python ----------------------------------------------------------------------
+
+EXPORTS = [getattr(fencelock, name) for name in fencelock.__all__]
+ERRORS = [one for one in EXPORTS if issubclass(one, BaseException)]
+CLASSES = [one for one in EXPORTS if one not in ERRORS]
+# Made by calling them; the others are made by these.
+CALLED = {"Client", "AsyncClient", "Poll", "Queue"}
+ENTERED = {"__enter__", "__aenter__"}
+
+
+def rendered(one: type) -> dict[str, str]:
+    """Return the public members of a class as a stub would have them, by name."""
+    told = {"__init__": stub(one.__init__)} if one.__name__ in CALLED else {}
+    for name in dir(one):
+        member = inspect.getattr_static(one, name)
+        if name.startswith("_") and name not in ENTERED:
+            continue
+        if isinstance(member, property):
+            told[name] = f"@property\n{stub(member.fget)}"
+        elif isinstance(member, FunctionType):
+            told[name] = stub(member)
+        elif one.__name__ not in CALLED:
+            told[name] = name  # a slot: its type stands in the page only
+    return {name: ast.unparse(ast.parse(text)) for name, text in told.items()}
+
+
+def stub(function: FunctionType) -> str:
+    signature = inspect.signature(function)
+    given = [bare(one) for one in signature.parameters.values()]
+    returned = Written(signature.return_annotation)
+    form = "async def" if inspect.iscoroutinefunction(function) else "def"
+    text = signature.replace(parameters=given, return_annotation=returned)
+    return f"{form} {function.__name__}{text}: ..."
+
+
+def bare(one: inspect.Parameter) -> inspect.Parameter:
+    noted = one.annotation is not one.empty
+    return one.replace(annotation=Written(one.annotation)) if noted else one
+
+
+class Written:
+    """An annotation as a reader knows it: not quoted, and without the module it came from."""
+
+    def __init__(self, annotation: object) -> None:
+        self.text = str(annotation).replace("options.", "")
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def written(page: Path) -> dict[str, dict[str, str]]:
+    """Return the members of every class in the stubs of a page."""
+    trees = (ast.parse(block.text) for block in python_blocks(page, "stub"))
+    classes = (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+    return {node.name: dict(map(member, node.body)) for node in classes}
+
+
+def member(node: ast.stmt) -> tuple[str, str]:
+    if isinstance(node, ast.AnnAssign):
+        name = ast.unparse(node.target)
+        return name, name
+    return getattr(node, "name", ""), ast.unparse(node)
+
+
+PYTHON = REFERENCE / "python.md"
+
+
+@pytest.mark.parametrize("one", CLASSES, ids=lambda one: one.__name__)
+def test_the_reference_has_the_signatures_of_every_class(one):
+    assert written(PYTHON).get(one.__name__) == rendered(one)
+
+
+def test_the_reference_names_everything_public():
+    page = PYTHON.read_text()
+    missing = [name for name in fencelock.__all__ if f"`{name}`" not in page]
+
+    assert missing == []
+
+
+def option_names() -> set[str]:
+    made = (fencelock.Client, fencelock.Client.lock, fencelock.Client.rlock, fencelock.Poll)
+    return {name for each in made for name in inspect.signature(each).parameters} - {"self"}
+
+
+def test_the_reference_explains_every_option_in_a_table():
+    rows = re.findall(r"^\| `(\w+)` \|", PYTHON.read_text(), re.MULTILINE)
+
+    assert sorted(option_names() - set(rows)) == []
+
+
+def test_the_reference_tells_the_defaults():
+    page = PYTHON.read_text()
+    for name, value in (
+        ("ttl", f"{options.TTL:g} s"),
+        ("key_prefix", f'`"{options.KEY_PREFIX}"`'),
+        ("server_timeout", f"{options.PATIENCE:g} s"),
+        ("interval", f"{options.Poll().interval:g} s"),
+    ):
+        assert re.search(rf"^\| `{name}` \| {re.escape(value)} \|", page, re.MULTILINE), name
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_the_page_of_errors_has_every_error_and_its_bases():
+    page = (REFERENCE / "errors.md").read_text()
+    missing = [one.__name__ for one in ERRORS if f"## {one.__name__}\n" not in page]
+
+    assert missing == []
+
+
+def test_the_tree_of_errors_is_the_code_s():
+    tree = errors.__doc__.partition("\n\n")[2].rpartition("\n\n")[0]
+    shown = [block.text for block in blocks(REFERENCE / "errors.md") if block.info == "text"]
+
+    assert f"{tree}\n" in shown
+
+
+def codes() -> list[str]:
+    from fencelock._transport import wire  # noqa: PLC0415  # its tables are private
+
+    return sorted(code for table, _ in wire._KINDS for code in table)
+
+
+@pytest.mark.parametrize("code", codes())
+def test_the_page_of_errors_tells_what_a_code_becomes(code):
+    kind = type(server_error(ReplyError(f"{code} told"))).__name__
+    page = (REFERENCE / "errors.md").read_text()
+
+    assert re.search(rf"^\| `{code}` \| `{kind}` \| \S", page, re.MULTILINE)
+
+
+def test_the_page_of_errors_has_no_code_that_the_library_does_not_know():
+    page = (REFERENCE / "errors.md").read_text()
+    shown = re.findall(r"^\| `([A-Z]+)` \| `\w+` \|", page, re.MULTILINE)
+
+    assert sorted(set(shown) - {"REFUSED", "CLOSED"}) == codes()
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["orders:42", "{user:7}:cart"])
+def test_the_page_of_keys_shows_the_keys_that_the_library_uses(name):
+    page = (REFERENCE / "keys.md").read_text()
+    missing = [
+        key.decode()
+        for key in LockKeys(options.KEY_PREFIX, name).all
+        if f"`{key.decode()}`" not in page
+    ]
+
+    assert missing == []
+
+
+def main() -> None:
+    """Print the stubs as the code has them."""
+    for one in CLASSES:
+        print(f"\nclass {one.__name__}:")  # noqa: T201  # run by hand, to be read
+        for text in rendered(one).values():
+            print("    " + text.replace("\n", "\n    "))  # noqa: T201  # as above
+
+
+if __name__ == "__main__":
+    main()
