@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import FunctionType
 from typing import NamedTuple
@@ -216,6 +217,15 @@ def codes() -> list[str]:
     return sorted(code for table, _ in wire._KINDS for code in table)
 
 
+def test_the_page_of_errors_tells_every_reason_of_a_loss():
+    told = errors.LeaseLost.__doc__.partition(";")[0]
+    reasons = [one for one in re.findall(r"``(\w+)``", told) if one != "reason"]
+    page = (REFERENCE / "errors.md").read_text()
+
+    assert reasons
+    assert [one for one in reasons if f"\n| `{one}` | " not in page] == []
+
+
 @pytest.mark.parametrize("code", codes())
 def test_the_page_of_errors_tells_what_a_code_becomes(code):
     kind = type(server_error(ReplyError(f"{code} told"))).__name__
@@ -244,6 +254,54 @@ def test_the_page_of_keys_shows_the_keys_that_the_library_uses(name):
     ]
 
     assert missing == []
+
+
+def acl_rules() -> dict[str, list[str]]:
+    """Return the rules that the page gives, by user."""
+    told = [one.text.split() for one in blocks(REFERENCE / "keys.md")]
+    return {words[2]: words for words in told if words[:2] == ["ACL", "SETUSER"]}
+
+
+def as_user(server: Server, user: str) -> fencelock.Client:
+    server.command(*acl_rules()[user])
+    server.command("ACL", "LOG", "RESET")
+    server.command("SCRIPT", "FLUSH")
+    return fencelock.Client(f"redis://{user}:secret@127.0.0.1:{server.port}/0")
+
+
+def test_the_smallest_permissions_are_enough(server):
+    with as_user(server, "locks") as client:
+        holder, waiter = client.lock("permitted", ttl=3), client.lock("permitted", ttl=3)
+        assert holder.acquire()
+        assert not waiter.acquire(timeout=0.1)
+        taken = threading.Thread(target=waiter.acquire)
+        taken.start()
+        while server.command("ZCARD", "fencelock:{fencelock:permitted}~queue") == 0:
+            pass
+        holder.release()
+        taken.join()
+        assert waiter.owned()
+        assert waiter.lease is not None
+        waiter.lease.renew()
+        waiter.release()
+        one, two = (client.rlock("permitted too", owner="job") for _ in range(2))
+        assert one.acquire()
+        assert two.acquire()
+        assert one.release() == 1
+        assert two.release() == 0
+
+    assert server.command("ACL", "LOG") == []
+
+
+def test_the_permissions_for_the_plain_form_are_enough(server):
+    with as_user(server, "plain") as client:
+        plain = client.lock("plain", wait=fencelock.Poll())
+        with plain as lease:
+            assert plain.locked()
+            assert plain.owned()
+            lease.renew()
+
+    assert server.command("ACL", "LOG") == []
 
 
 def main() -> None:
