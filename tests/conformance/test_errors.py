@@ -1,0 +1,523 @@
+"""The error map: each trouble of a server, provoked, is what ``errors.py`` says; never "held"."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import Self
+
+import pytest
+
+from fencelock import (
+    FencelockError,
+    LeaseLost,
+    NotAcquired,
+    OutcomeUnknown,
+    Poll,
+    ServerDenied,
+    ServerError,
+    ServerReadOnly,
+    ServerUnreachable,
+    ServerUnsuitable,
+)
+from tests.servers import Refused, Server
+
+SILENT = (OutcomeUnknown, ServerUnreachable)
+ATTEMPTS = {
+    "once": {"blocking": False},
+    "in line": {"timeout": 0.4},
+}
+ways = pytest.mark.parametrize("way", ATTEMPTS.values(), ids=ATTEMPTS)
+
+
+async def refused(lock, kind, **how) -> FencelockError:
+    """Return the error of an acquire, which is of this kind and never "not acquired"."""
+    with pytest.raises(kind) as raised:
+        assert await lock.acquire(**how), "an error looked like: held"
+    assert not isinstance(raised.value, NotAcquired)
+    return raised.value
+
+
+async def refused_everywhere(client, kind, code: str) -> None:
+    """See that every way to ask ends with this error."""
+    for way in ATTEMPTS.values():
+        error = await refused(client.lock("a"), kind, **way)
+        assert error.code == code
+        assert isinstance(error.__cause__, Exception)
+        assert code in str(error.__cause__) or code in str(error)
+    error = await refused(client.lock("a", wait=Poll()), kind, blocking=False)
+    assert error.code == code
+
+
+# --- silence and broken lines ---------------------------------------------------------------------
+
+
+@ways
+async def test_a_frozen_server(world, way):
+    """Unknown or unreachable within the time given; once it goes on, nothing is left (I4, I13)."""
+    server = world.alone()
+    client = world.client(server_timeout=0.5)
+    async with client.lock("b"):
+        pass
+    server.pause()
+    begun = time.monotonic()
+    await refused(client.lock("a"), SILENT, **way)
+    assert time.monotonic() - begun < 3
+    server.resume()
+    await world.until(lambda: (world.holder("a"), world.waiting("a")) == (None, 0), "the undo")
+    assert await client.lock("a").locked() is False
+
+
+async def test_a_server_that_freezes_while_the_lock_is_held(world):
+    """A release without an answer is no success, and is made up for later."""
+    server = world.alone()
+    client = world.client(server_timeout=0.4)
+    lock = client.lock("a", ttl=20)
+    await lock.acquire()
+    server.pause()
+    with pytest.raises(SILENT):
+        await lock.release()
+    server.resume()
+    await world.until(lambda: world.holder("a") is None, "the release")
+
+
+async def test_a_waiter_of_a_server_that_freezes(world):
+    """A timeout holds while in line, too; the place is given up behind the freeze."""
+    server = world.alone()
+    client = world.client(server_timeout=0.4)
+    holder = client.lock("a", ttl=20, renew=False)
+    await holder.acquire()
+    waiter = world.client(server_timeout=0.4).lock("a")
+    job = world.start(waiter.acquire(timeout=1))
+    await world.in_line("a", 1)
+    server.pause()
+    with contextlib.suppress(*SILENT):
+        assert await job.result(4) is False
+    server.resume()
+    await world.in_line("a", 0)
+    await holder.release()
+
+
+async def test_killed_connections(world):
+    """They cost a reconnect, and nobody notices."""
+    client = world.client()
+    lock = client.lock("a")
+    for _ in range(3):
+        async with lock:
+            world.server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            world.server.command("CLIENT", "KILL", "TYPE", "pubsub")
+    assert world.holder("a") is None
+
+
+@ways
+async def test_a_server_that_died(world, way):
+    """Unreachable; and when it is back, all goes on."""
+    server = world.alone()
+    client = world.client(server_timeout=0.4)
+    async with client.lock("a"):
+        pass
+    server.kill()
+    await refused(client.lock("a"), SILENT, **way)
+    server.start()
+    async with client.lock("a", timeout=5):
+        pass
+
+
+async def test_nobody_listens(world):
+    """Told at once: no waiting for an address where nobody ever answered."""
+    with socket.socket() as line:
+        line.bind(("127.0.0.1", 0))
+        client = world.client(f"redis://127.0.0.1:{line.getsockname()[1]}", server_timeout=30)
+        for lock in (client.lock("a"), client.lock("a", wait=Poll())):
+            error = await refused(lock, ServerUnreachable)
+            assert error.code == "REFUSED"
+            assert "127.0.0.1" in str(error)
+
+
+async def test_no_socket_file(world, tmp_path):
+    """The same for a Unix socket that is not there."""
+    client = world.client(f"unix://{tmp_path}/none", server_timeout=30)
+    error = await refused(client.lock("a"), ServerUnreachable)
+    assert isinstance(error.__cause__, FileNotFoundError)
+
+
+@ways
+async def test_a_port_that_stays_silent(world, way):
+    """It accepts and says nothing: unreachable, within the time given."""
+    with socket.create_server(("127.0.0.1", 0)) as line:
+        url = f"redis://127.0.0.1:{line.getsockname()[1]}"
+        client = world.client(url, server_timeout=0.3)
+        begun = time.monotonic()
+        await refused(client.lock("a"), ServerUnreachable, **way)
+        assert time.monotonic() - begun < 3
+
+
+async def test_a_server_that_loads(world):
+    """LOADING is waited for as long as there is time, then unreachable."""
+    server = world.alone("--rdbcompression", "no")
+    fill = "for i = 1, 4000 do redis.call('SET', 'fill:' .. i, string.rep('x', 2000)) end"
+    server.command("EVAL", fill, 0)
+    often = loads_slowly(server)
+    client = world.client()
+    async with client.lock("a"):
+        pass
+    reload = threading.Thread(target=server.command, args=("DEBUG", "RELOAD"))
+    reload.start()
+
+    def loads() -> bool:
+        try:
+            server.command("GET", "fill:1")
+        except Refused as error:
+            return "LOADING" in str(error)
+        return False
+
+    await world.until(loads, "LOADING")
+    if often:
+        error = await refused(client.lock("a"), ServerUnreachable, timeout=0.1)
+        assert error.code == "LOADING"
+    else:
+        await refused(client.lock("a"), SILENT, timeout=0.1)
+    try:
+        async with client.lock("a", timeout=7):
+            pass
+    finally:
+        reload.join()
+
+
+def loads_slowly(server: Server) -> bool:
+    """Make loading last; tell whether the server looks around often meanwhile (from 7.0 on)."""
+    server.command("CONFIG", "SET", "key-load-delay", 200)
+    try:
+        server.command("CONFIG", "SET", "loading-process-events-interval-bytes", 1024)
+    except Refused:
+        return False  # every 2 MB
+    return True
+
+
+async def test_a_busy_server(world):
+    """BUSY with somebody's script: waited for, then unreachable."""
+    server = world.alone("--lua-time-limit", "5")
+    client = world.client(server_timeout=5)
+    async with client.lock("a"):
+        pass
+
+    def spin() -> None:
+        with contextlib.suppress(Refused, OSError):
+            server.command("EVAL", "while true do end", 0)
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+
+    def busy() -> bool:
+        try:
+            server.command("GET", "x")
+        except Refused as error:
+            return "BUSY" in str(error)
+        return False
+
+    await world.until(busy, "BUSY")
+    error = await refused(client.lock("a"), ServerUnreachable, timeout=0.2)
+    assert error.code == "BUSY"
+    server.command("SCRIPT", "KILL")
+    thread.join()
+    async with client.lock("a"):
+        pass
+
+
+async def test_too_many_clients(world):
+    """MAXCLIENTS, whose error comes instead of an answer to anything: unreachable, then well."""
+    server = world.alone("--maxclients", "4")
+    with contextlib.ExitStack() as lines:
+        for _ in range(4):
+            line = lines.enter_context(socket.socket(socket.AF_UNIX))
+            line.connect(str(server.socket))
+            line.sendall(b"PING\r\n")
+            assert line.recv(7)
+        error = await refused(
+            world.client(server_timeout=0.4).lock("a"), ServerUnreachable, timeout=0.3
+        )
+        assert error.code in {"MAXCLIENTS", ""}
+    async with world.client().lock("a", timeout=5):
+        pass
+
+
+# --- permissions ----------------------------------------------------------------------------------
+
+
+async def test_no_password(world):
+    """NOAUTH: denied, and told what to do."""
+    server = world.server
+    server.command("CONFIG", "SET", "requirepass", "x")
+    try:
+        client = world.client()
+        await refused_everywhere(client, ServerDenied, "NOAUTH")
+        assert "password" in str(await refused(client.lock("a"), PermissionError))
+    finally:
+        without_password(server, "x")
+
+
+def without_password(server: Server, password: str) -> None:
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(server.socket))
+        line.sendall(f"AUTH {password}\r\nCONFIG SET requirepass ''\r\n".encode())
+        assert line.recv(3) == b"+OK"
+        while b"+OK" not in line.recv(100):
+            pass
+
+
+async def test_a_wrong_password_is_tried_once(world):
+    """WRONGPASS: denied; asking again and again would lock the account."""
+    server = world.alone()
+    url = server.tcp_url.replace("redis://", "redis://default:wrong@")
+    server.command("ACL", "SETUSER", "default", ">right")
+    for way in ATTEMPTS.values():
+        begun = hellos(server)
+        error = await refused(world.client(url).lock("a"), ServerDenied, **way)
+        assert error.code == "WRONGPASS"
+        assert hellos(server) - begun == 1
+        assert "wrong" not in str(world.client(url))
+
+
+def hellos(server: Server) -> int:
+    """Count greetings by a user who may."""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(server.socket))
+        line.sendall(b"AUTH right\r\nINFO commandstats\r\n")
+        text = b""
+        while b"cmdstat_auth" not in text:
+            text += line.recv(65536)
+        found = [part for part in text.decode().split("\r\n") if part.startswith("cmdstat_hello:")]
+        return int(found[0].split("calls=")[1].split(",")[0]) if found else 0
+
+
+@pytest.mark.parametrize(
+    ("trouble", "rules"),
+    {
+        "command": ["~*", "&*", "+@all", "-evalsha", "-eval"],
+        "key": ["~other:*", "&*", "+@all"],
+        "command in a script": ["~*", "&*", "+@all", "-set"],
+        "another command in a script": ["~*", "&*", "+@all", "-get"],
+    }.items(),
+)
+async def test_a_permission_that_lacks(world, trouble, rules):
+    """NOPERM: denied, also where the server tells it from inside a script."""
+    server = world.alone()
+    server.command("ACL", "SETUSER", "app", "reset", "on", ">x", *rules)
+    client = world.client(server.tcp_url.replace("redis://", "redis://app:x@"))
+    for way in ATTEMPTS.values():
+        error = await refused(client.lock("a"), ServerDenied, **way)
+        assert error.code == "NOPERM", trouble
+    assert world.holder("a") is None
+
+
+async def test_a_channel_that_is_not_allowed(world):
+    """NOPERM: who may not listen cannot wait in line; denied, and nothing is left."""
+    server = world.alone()
+    server.command("ACL", "SETUSER", "app", "reset", "on", ">x", "~*", "resetchannels", "+@all")
+    client = world.client(server.tcp_url.replace("redis://", "redis://app:x@"))
+    error = await refused(client.lock("a"), ServerDenied, timeout=0.4)
+    assert error.code == "NOPERM"
+    assert (world.holder("a"), world.waiting("a")) == (None, 0)
+    async with client.lock("a", wait=Poll()):
+        pass
+
+
+async def test_the_plain_form_needs_little(world):
+    """Poll works for a user with SET and one script on one key, and no channel."""
+    server = world.alone()
+    rules = ["~t*", "resetchannels", "-@all", "+hello", "+auth", "+set", "+eval", "+evalsha"]
+    rules += ["+get", "+del", "+pexpire"]
+    server.command("ACL", "SETUSER", "app", "reset", "on", ">x", *rules)
+    client = world.client(server.tcp_url.replace("redis://", "redis://app:x@"))
+    async with client.lock("a", wait=Poll()) as lease:
+        await lease.renew()
+    assert world.holder("a") is None
+
+
+# --- a server that cannot -------------------------------------------------------------------------
+
+
+async def test_forgotten_scripts(world):
+    """NOSCRIPT: they are brought again, at any time."""
+    client = world.client()
+    holder, waiter = client.lock("a"), client.lock("a")
+    for _ in range(2):
+        world.server.command("SCRIPT", "FLUSH")
+        await holder.acquire()
+        world.server.command("SCRIPT", "FLUSH")
+        job = world.start(waiter.acquire())
+        await world.in_line("a", 1)
+        world.server.command("SCRIPT", "FLUSH")
+        await holder.release()
+        await job.result()
+        world.server.command("SCRIPT", "FLUSH")
+        await waiter.lease.renew()
+        world.server.command("SCRIPT", "FLUSH")
+        await waiter.release()
+
+
+async def test_out_of_memory(world):
+    """OOM: unsuitable; but who holds can renew and release, and the next in line gets it."""
+    server = world.alone()
+    client = world.client()
+    holder, waiter, alone = client.lock("a"), client.lock("a"), client.lock("b")
+    await holder.acquire()
+    await alone.acquire()
+    job = world.start(waiter.acquire())
+    await world.in_line("a", 1)
+    server.command("CONFIG", "SET", "maxmemory", "1")
+    await refused_everywhere(world.client(key_prefix=f"{world.prefix}x"), ServerUnsuitable, "OOM")
+    await holder.lease.renew()
+    await holder.release()
+    assert await job.result() is True
+    await waiter.release()
+    await alone.release()
+    assert server.command("EXISTS", world.key("b")) == 0
+
+
+async def test_a_replica(world):
+    """READONLY: told as such, to be pointed at the master."""
+    server = world.alone()
+    server.command("REPLICAOF", "127.0.0.1", 1)
+    await refused_everywhere(world.client(), ServerReadOnly, "READONLY")
+
+
+async def test_a_replica_without_its_master(world):
+    """MASTERDOWN: it may be back in a moment; unreachable when it is not."""
+    server = world.alone("--replica-serve-stale-data", "no")
+    server.command("REPLICAOF", "127.0.0.1", 1)
+    error = await refused(world.client().lock("a"), ServerUnreachable, timeout=0.2)
+    assert error.code == "MASTERDOWN"
+
+
+async def test_too_few_replicas(world):
+    """NOREPLICAS: the master does not take writes now; the lease that was held says so as well."""
+    server = world.alone()
+    client = world.client(server_timeout=0.5)
+    lock = client.lock("b", ttl=20)
+    await lock.acquire()
+    server.command("CONFIG", "SET", "min-replicas-to-write", "1")
+    await refused_everywhere(client, ServerReadOnly, "NOREPLICAS")
+    with pytest.raises(ServerReadOnly):
+        await lock.release()
+    server.command("CONFIG", "SET", "min-replicas-to-write", "0")
+
+
+async def test_a_disk_that_fails(world):
+    """MISCONF: the master refuses writes as it cannot save."""
+    server = world.alone()
+    (server.directory / "dump.rdb" / "x").mkdir(parents=True)  # nothing can be renamed onto it
+    server.command("SET", "something", "to save")
+    server.command("CONFIG", "SET", "save", "3600 1")
+    server.command("BGSAVE")
+    await world.until(lambda: server.info("persistence")["rdb_last_bgsave_status"] == "err")
+    await refused_everywhere(world.client(), ServerReadOnly, "MISCONF")
+
+
+@pytest.mark.parametrize("what", ["list", "hash"])
+async def test_something_else_at_the_key(world, what):
+    """WRONGTYPE: unsuitable, for ever; never "held"."""
+    command = {"list": ("LPUSH", "x"), "hash": ("HSET", "x", "y")}[what]
+    world.server.command(command[0], world.key("a"), *command[1:])
+    world.server.command("PEXPIRE", world.key("a"), 60_000)
+    client = world.client()
+    for way in ATTEMPTS.values():
+        error = await refused(client.lock("a"), ServerUnsuitable, **way)
+        assert error.code == "WRONGTYPE"
+        assert "key_prefix" in str(error)
+    with pytest.raises(ServerUnsuitable):
+        await client.lock("a").locked()
+
+
+async def test_something_else_at_the_key_of_the_plain_form(world):
+    """SET NX alone cannot tell a list from a lock: when time is up, the error must."""
+    world.server.command("LPUSH", world.key("a"), "x")
+    world.server.command("PEXPIRE", world.key("a"), 60_000)
+    lock = world.client().lock("a", wait=Poll(interval=0.01, max_tries=2))
+    for how in ({"blocking": False}, {}, {"timeout": 0.1}):
+        error = await refused(lock, ServerUnsuitable, **how)
+        assert error.code == "WRONGTYPE"
+
+
+# --- what only a stand-in can say -----------------------------------------------------------------
+
+
+class StandIn:
+    """A server made of a thread: one fixed answer to each command, on every connection."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._answers = answers
+        self._line = socket.create_server(("127.0.0.1", 0))
+        self.url = f"redis://127.0.0.1:{self._line.getsockname()[1]}"
+        self.connections = 0
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                line, _ = self._line.accept()
+                self.connections += 1
+                with line:
+                    for answer in self._answers:
+                        line.recv(65536)
+                        line.sendall(answer)
+                    while line.recv(65536):
+                        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._line.shutdown(socket.SHUT_RDWR)
+        self._line.close()
+
+
+HELLO = b"%2\r\n+server\r\n+redis\r\n+version\r\n+"
+STRANGE = {
+    "no HELLO": (b"-ERR unknown command `HELLO`, with args beginning with: `3`\r\n", "NOPROTO"),
+    "no RESP3": (b"-NOPROTO unsupported protocol version\r\n", "NOPROTO"),
+    "6.0": (HELLO + b"6.0.16\r\n", ""),
+}
+
+
+@pytest.mark.parametrize(("answer", "code"), STRANGE.values(), ids=STRANGE)
+async def test_a_server_that_is_too_old(world, answer, code):
+    """Unsuitable, and told which are not."""
+    with StandIn(answer) as server:
+        error = await refused(world.client(server.url).lock("a"), ServerUnsuitable)
+        assert error.code == code
+        assert "too old" in str(error)
+
+
+async def test_an_error_that_nobody_knows(world):
+    """A ServerError with the server's own words."""
+    with StandIn(HELLO + b"7.0.0\r\n", b"-FANCY what is this\r\n") as server:
+        client = world.client(server.url, server_timeout=0.3)
+        error = await refused(client.lock("a"), ServerError, blocking=False)
+        assert type(error) is ServerError
+        assert (error.code, "what is this" in str(error)) == ("FANCY", True)
+
+
+async def test_something_that_is_no_server_at_all(world):
+    """A web server, say: unreachable, not a hang and not a stray exception."""
+    with StandIn(b"HTTP/1.1 400 Bad Request\r\n\r\n") as server:
+        client = world.client(server.url, server_timeout=0.3)
+        await refused(client.lock("a"), ServerUnreachable, timeout=0.5)
+
+
+# --- afterwards -----------------------------------------------------------------------------------
+
+
+async def test_a_closed_client(world):
+    """What it held is not renewed; asking again is an error that says why."""
+    client = world.client()
+    lock = client.lock("a", ttl=20)
+    await lock.acquire()
+    await client.aclose()
+    error = await refused(client.lock("b"), ServerUnreachable, timeout=1)
+    assert (error.code, "closed" in str(error)) == ("CLOSED", True)
+    with pytest.raises((ServerUnreachable, LeaseLost)):
+        await lock.release()
+    await client.aclose()
