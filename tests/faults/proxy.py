@@ -1,0 +1,239 @@
+"""A proxy between a client and a real server that loses what a network can lose.
+
+    with Proxy(server) as proxy:
+        fault = proxy.on("acquire", "drop_reply", then="rst")
+        ...                      # the next acquire runs, its answer never arrives
+        fault.wait()
+
+Operations are named after the script that runs (by its digest or its source), or after the
+command. What a fault does:
+
+- ``drop_request``  the server never sees it;
+- ``drop_reply``    it runs, its answer is thrown away;
+- ``delay_request``, ``delay_reply``  it arrives ``seconds`` later, or when ``release()`` is called;
+- ``error``         the client gets ``text`` for an answer, the server sees nothing;
+- ``drop_push``     a published message is lost (operation ``granted`` or ``revoked``), no more.
+
+After a drop the connection ends as ``then`` says: ``close``, ``rst``, ``silence`` (requests still
+run, no answer ever comes) or ``blackhole`` (nothing passes either way): a stream that lost one
+message never delivers a later one.
+"""
+
+import contextlib
+import socket
+import struct
+import threading
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from tests.faults.resp import Splitter, news, operation
+
+RECV = 65536
+WAIT = 10.0
+
+
+@dataclass(eq=False)
+class Fault:
+    """One thing that is to happen to the n-th operation of a name, and to ``times - 1`` more."""
+
+    operation: str
+    action: str
+    then: str = "close"
+    nth: int = 1
+    times: int = 1
+    seconds: float = WAIT
+    text: str = ""
+    hit: threading.Event = field(default_factory=threading.Event)
+    go: threading.Event = field(default_factory=threading.Event)
+
+    def wait(self):
+        """Return once it happened."""
+        assert self.hit.wait(WAIT), f"no {self.operation} came to {self.action}"
+
+    def release(self):
+        """End a delay."""
+        self.go.set()
+
+
+class Proxy:
+    """Listens on a free TCP port of this host; ``server`` is a ``tests.servers.Server``."""
+
+    def __init__(self, server):
+        self.server = server
+        self.seen = Counter()
+        self.new_connections = "pass"  # or "refuse", or "blackhole"
+        self.requests_flow = threading.Event()
+        self.answers_flow = threading.Event()
+        self.heal()
+        self._lock = threading.Lock()
+        self._faults = []
+        self._links = []
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=2048)
+        self.port = self._listener.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}/0"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def on(self, name, action, **how):
+        """Have something happen to an operation; return the fault, to be waited for."""
+        fault = Fault(name, action, **how)
+        with self._lock:
+            self._faults.append(fault)
+        return fault
+
+    def cut(self, *, requests=True, answers=True):
+        """Hold what is sent that way until ``heal``, as a network does that comes back."""
+        if requests:
+            self.requests_flow.clear()
+        if answers:
+            self.answers_flow.clear()
+
+    def heal(self):
+        """Let everything flow, also what was held."""
+        self.requests_flow.set()
+        self.answers_flow.set()
+
+    def drop_all(self, then="rst"):
+        """End every open connection."""
+        for link in self.links():
+            link.end(then)
+
+    def forget(self):
+        """Drop the faults that did not happen yet."""
+        with self._lock:
+            self._faults.clear()
+
+    def links(self):
+        with self._lock:
+            return [link for link in self._links if not link.ended]
+
+    def take(self, name):
+        """Count an operation and return the fault that it meets, if any."""
+        with self._lock:
+            self.seen[name] += 1
+            for fault in self._faults:
+                if fault.operation == name:
+                    fault.nth -= 1
+                    if fault.nth <= 0:
+                        return self._hit(fault)
+        return None
+
+    def _hit(self, fault):
+        fault.times -= 1
+        if fault.times == 0:
+            self._faults.remove(fault)
+        fault.hit.set()
+        return fault
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            link = Link(self, client)
+            with self._lock:
+                self._links = [each for each in self._links if not each.ended] + [link]
+            link.start()
+
+    def close(self):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.heal()
+        self.drop_all("close")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Link:
+    """One connection through the proxy: a thread each way."""
+
+    def __init__(self, proxy, client):
+        self.proxy = proxy
+        self.client = client
+        self.server = None
+        self.ended = False
+        self._deaf = self._mute = False  # requests, answers are thrown away
+        self._asked = deque()  # the faults of the requests that have no answer yet
+        self._lock = threading.Lock()
+
+    def start(self):
+        match self.proxy.new_connections:
+            case "refuse":
+                self.end("rst")
+                return
+            case "blackhole":
+                self.end("blackhole")
+        try:
+            self.server = socket.create_connection(("127.0.0.1", self.proxy.server.port), WAIT)
+            self.server.settimeout(None)
+            self.server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:
+            self.end("rst")
+            return
+        pump = threading.Thread(target=self._pump, args=(self.client, self._request), daemon=True)
+        pump.start()
+        pump = threading.Thread(target=self._pump, args=(self.server, self._answer), daemon=True)
+        pump.start()
+
+    def end(self, then):
+        """End as a fault says; a muted link stays open until the client closes it."""
+        with self._lock:
+            self._mute = True
+            self._deaf = self._deaf or then != "silence"
+            if then in {"silence", "blackhole"} or self.ended:
+                return
+            self.ended = True
+        if then == "rst":
+            self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        for sock, how in ((self.client, socket.SHUT_RD), (self.server, socket.SHUT_RDWR)):
+            if sock is not None:
+                with contextlib.suppress(OSError):
+                    sock.shutdown(how)  # wakes the thread that reads it
+                sock.close()
+
+    def _pump(self, source, handle):
+        splitter = Splitter()
+        try:
+            while data := source.recv(RECV):
+                for message in splitter.feed(data):
+                    handle(message)
+        except OSError:
+            pass
+        finally:
+            if source is self.client or not self._mute:
+                self.end("close")
+
+    def _request(self, message):
+        self.proxy.requests_flow.wait()
+        if self._deaf:
+            return  # a fault is for a request that gets this far
+        fault = self.proxy.take(operation(message))
+        action = fault.action if fault else ""
+        if action == "drop_request":
+            self.end("blackhole" if fault.then == "silence" else fault.then)
+            return
+        if action == "error":
+            self.client.sendall(b"-%b\r\n" % fault.text.encode())
+            return
+        if action == "delay_request":
+            fault.go.wait(fault.seconds)
+        self._asked.append(fault)
+        self.server.sendall(message)
+
+    def _answer(self, message):
+        told = news(message)
+        fault = self.proxy.take(told) if told else self._asked.popleft()
+        action = fault.action if fault else ""
+        if action == "delay_reply":
+            fault.go.wait(fault.seconds)
+        self.proxy.answers_flow.wait()
+        if action == "drop_reply":
+            self.end(fault.then)
+        if action not in {"drop_reply", "drop_push"} and not self._mute:
+            self.client.sendall(message)

@@ -1,0 +1,141 @@
+"""Processes that hold or wait die or freeze: the line goes on, within bounds that are stated (I7).
+
+A waiter whose process is gone costs nothing: the server sees that nobody listens. A frozen one
+still looks alive. Its grant costs the claim (2 s, or its ttl if that is shorter), unless it has
+been silent for three proofs of life (7 s): then it is skipped. A fixed lease (``renew=False``) has
+no claim: a frozen waiter that wants one costs its whole ttl.
+"""
+
+import pytest
+
+from fencelock._core.timing import CLAIM_SECONDS
+from fencelock.clock import now
+from tests.faults.world import MACHINE_SECONDS, View
+
+# A waiter looks when a lease ends; further back it looks up to this much later (waiters.py).
+LOOK_SECONDS = 0.1
+# And a claim that ends is seen only by who looks: the next one in line, every 2 s at the latest.
+PROOF_SECONDS = 2.0
+SLACK = LOOK_SECONDS + MACHINE_SECONDS
+
+
+def lined_up(children, server, name, **options):
+    """Have children wait in this order; return what each was told, as futures."""
+    view, asked = View(server, name), []
+    for child in children:
+        child.lock(name, **options)
+        asked.append(child.ask("acquire", name))
+        view.until_waiting(len(asked))
+    return asked
+
+
+def test_the_next_is_granted_when_a_killed_holders_lease_ends(server, start, name):
+    holder, waiter = start(server.url, count=2)
+    holder.lock(name, ttl=1)
+    holder.acquire(name)
+    (asked,) = lined_up([waiter], server, name)
+    died = now()
+    holder.kill()
+    waited = asked.result(5)["returned"] - died
+    assert waited < 1 + SLACK
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_killed_waiters_are_skipped_at_once(server, start, connect, name, renew):
+    dead, alive = start(server.url, count=2), start(server.url)
+    lock = connect(server.url).lock(name)
+    lock.acquire()
+    *_, asked = lined_up([*dead, alive], server, name, renew=renew)
+    for child in dead:
+        child.kill()
+    released = now()
+    lock.release()
+    assert asked.result(5)["returned"] - released < MACHINE_SECONDS
+    alive.tell("release", name)
+    assert View(server, name).free()
+
+
+@pytest.mark.slow
+def test_a_frozen_head_costs_its_claim(server, start, connect, name):
+    frozen, alive = start(server.url, count=2)
+    lock = connect(server.url).lock(name)
+    lock.acquire()
+    late, asked = lined_up([frozen, alive], server, name)
+    frozen.pause()
+    released = now()
+    lock.release()
+    waited = asked.result(9)["returned"] - released
+    assert waited < CLAIM_SECONDS + SLACK
+    frozen.resume()
+    alive.tell("release", name)
+    assert late.result(9)["granted"], "the frozen one goes on waiting when it wakes"
+    frozen.tell("release", name)
+    assert View(server, name).free()
+
+
+@pytest.mark.slow
+def test_three_frozen_waiters_cost_a_claim_each_until_they_are_taken_for_dead(
+    server, start, connect, name
+):
+    *frozen, alive = start(server.url, count=4)
+    lock = connect(server.url).lock(name)
+    lock.acquire()
+    *_, asked = lined_up([*frozen, alive], server, name)
+    for child in frozen:
+        child.pause()
+    released = now()
+    lock.release()
+    waited = asked.result(20)["returned"] - released
+    assert waited < 3 * (CLAIM_SECONDS + SLACK)
+
+
+@pytest.mark.slow
+def test_many_frozen_waiters_cost_no_more_than_it_takes_to_be_taken_for_dead(
+    server, start, connect, name
+):
+    *frozen, alive = start(server.url, count=9)
+    lock = connect(server.url).lock(name)
+    lock.acquire()
+    *_, asked = lined_up([*frozen, alive], server, name)
+    for child in frozen:
+        child.pause()
+    released = now()
+    lock.release()
+    waited = asked.result(30)["returned"] - released
+    assert waited < 7 + CLAIM_SECONDS + SLACK
+
+
+@pytest.mark.slow
+def test_who_was_frozen_for_long_is_skipped_at_once(server, start, connect, name):
+    frozen, alive = start(server.url, count=2)
+    lock = connect(server.url).lock(name)
+    lock.acquire()
+    _, asked = lined_up([frozen, alive], server, name)
+    frozen.pause()
+    since = now()
+    alive_key = View(server, name).keys.grant[3].decode()
+    wait_for_silence(server, alive_key, since, 7.0 + PROOF_SECONDS)
+    released = now()
+    lock.release()
+    assert asked.result(9)["returned"] - released < MACHINE_SECONDS
+
+
+def wait_for_silence(server, alive_key, since, seconds):
+    """Wait until a client that stopped at ``since`` must be taken for dead."""
+    from tests.faults.world import wait_until  # noqa: PLC0415 - only here
+
+    wait_until(lambda: now() - since > seconds, seconds + 1)
+    assert server.command("ZCARD", alive_key) >= 1
+
+
+@pytest.mark.slow
+def test_a_frozen_waiter_for_a_fixed_lease_costs_its_ttl(server, start, connect, name):
+    frozen, alive = start(server.url, count=2)
+    lock = connect(server.url).lock(name)
+    lock.acquire()
+    _, asked = lined_up([frozen, alive], server, name, ttl=4, renew=False)
+    frozen.pause()
+    released = now()
+    lock.release()
+    waited = asked.result(9)["returned"] - released
+    assert CLAIM_SECONDS < waited < 4 + SLACK

@@ -1,0 +1,275 @@
+"""A request or its answer is lost, for every request of every operation (I4, I9).
+
+Whatever the network did: the caller ends with the truth, nobody else's lock is touched, and
+nothing is left behind. The leases are far longer than the tests, so that no expiry helps.
+"""
+
+from typing import NamedTuple
+
+import pytest
+
+from fencelock import OutcomeUnknown, Poll, ServerUnreachable
+from tests.faults.world import MACHINE_SECONDS, outcome, spawn, wait_until
+
+TTL = 60.0
+TIMEOUT = 0.4
+UNDONE_SECONDS = 5.0  # of this an undo may need to find another way than a silent connection
+UNKNOWN = (OutcomeUnknown, ServerUnreachable)
+
+
+class Loss(NamedTuple):
+    """What is lost, and how the connection ends."""
+
+    action: str
+    then: str
+
+    def __str__(self):
+        return f"{self.action}-{self.then}"
+
+
+BROKEN = [
+    Loss(action, then) for action in ("drop_request", "drop_reply") for then in ("close", "rst")
+]
+SILENT = [
+    Loss("drop_request", "blackhole"),
+    Loss("drop_reply", "silence"),
+    Loss("drop_reply", "blackhole"),
+]
+SLOWLY = [pytest.param(each, marks=pytest.mark.slow) for each in SILENT]
+every_loss = pytest.mark.parametrize("how", BROKEN + SLOWLY, ids=str)
+every_loss_quickly = pytest.mark.parametrize("how", BROKEN + SILENT, ids=str)
+
+
+@pytest.fixture
+def client(connect, proxy):
+    """A client of the face under test behind the proxy."""
+    return connect(proxy.url, server_timeout=TIMEOUT)
+
+
+@pytest.fixture
+def other(connect, server):
+    """Another client, on the server itself."""
+    return connect(server.url)
+
+
+def told_the_truth(result, lock, view, then):
+    """Check an acquire's result against the server; return True when the lock is held."""
+    if isinstance(result, UNKNOWN):
+        assert then in {"silence", "blackhole"}, f"a broken connection is no reason: {result!r}"
+        view.until_free(UNDONE_SECONDS)
+        return False
+    assert result is True
+    assert view.holder() == lock.lease.holder
+    assert not lock.lease.lost
+    return True
+
+
+@every_loss_quickly
+@pytest.mark.parametrize("blocking", [True, False], ids=["acquire", "try"])
+def test_acquire_of_a_free_lock(client, proxy, view, how, blocking):
+    lock = client.lock(view.name, ttl=TTL)
+    fault = proxy.on("acquire", how.action, then=how.then)
+    result, _ = outcome(lock.acquire, blocking, TIMEOUT if blocking else -1)
+    fault.wait()
+    if told_the_truth(result, lock, view, how.then):
+        lock.release()
+        assert view.free()
+
+
+@every_loss
+def test_acquire_that_brings_the_script_along(client, proxy, view, how):
+    view.server.command("SCRIPT", "FLUSH")
+    lock = client.lock(view.name, ttl=TTL)
+    fault = proxy.on("acquire", how.action, then=how.then, nth=2)
+    result, _ = outcome(lock.acquire, timeout=TIMEOUT)
+    fault.wait()
+    if told_the_truth(result, lock, view, how.then):
+        lock.release()
+        assert view.free()
+
+
+@every_loss
+def test_acquire_that_lines_up(client, other, proxy, view, how):
+    holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
+    holding.acquire()
+    fault = proxy.on("acquire", how.action, then=how.then)
+    ending = spawn(outcome, lock.acquire, timeout=TIMEOUT * 2)
+    fault.wait()
+    if how.then in {"close", "rst"}:
+        view.until_waiting(1)
+        holding.release()
+        result, _ = ending.result(5)
+        assert told_the_truth(result, lock, view, how.then)
+        lock.release()
+    else:
+        assert isinstance(ending.result(5)[0], UNKNOWN)
+        view.until_waiting(0, UNDONE_SECONDS)
+        assert view.holder() == holding.lease.holder
+        holding.release()
+    assert view.free()
+
+
+@pytest.mark.parametrize("then", ["close", "rst", "blackhole"])
+def test_the_connection_dies_with_the_grant(client, other, proxy, view, then):
+    holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
+    holding.acquire()
+    fault = proxy.on("granted", "drop_reply", then=then)
+    ending = spawn(outcome, lock.acquire, timeout=4.0)
+    view.until_waiting(1)
+    holding.release()
+    fault.wait()
+    result, _ = ending.result(6)
+    assert told_the_truth(result, lock, view, "close")
+    lock.release()
+    assert view.free()
+
+
+@every_loss
+def test_renewal_by_wish(client, proxy, view, how):
+    lock = client.lock(view.name, ttl=TTL)
+    lock.acquire()
+    lease, before = lock.lease, lock.lease.deadline
+    fault = proxy.on("renew", how.action, then=how.then)
+    result, took = outcome(lease.renew, TTL * 2)
+    fault.wait()
+    if how.then in {"close", "rst"}:
+        assert result is None
+        assert lease.deadline > before + TTL / 2
+    else:
+        assert isinstance(result, UNKNOWN)
+        assert took < TIMEOUT + 0.1 + MACHINE_SECONDS
+        assert lease.deadline == before, "an unknown renewal changes nothing"
+    assert view.holder() == lease.holder
+    assert view.remaining() >= lease.remaining()
+    lock.release()
+    assert view.free()
+
+
+@every_loss
+def test_renewal_by_itself(client, proxy, view, how):
+    lock = client.lock(view.name, ttl=1.0)
+    lock.acquire()
+    lease = lock.lease
+    proxy.on("renew", how.action, then=how.then).wait()
+    seen = {lease.deadline}
+    wait_until(lambda: seen.add(lease.deadline) or len(seen) == 3, what="two more renewals")
+    assert not lease.lost
+    assert view.holder() == lease.holder
+    lock.release()
+    assert view.free()
+
+
+@every_loss_quickly
+def test_release(client, proxy, view, how):
+    lock = client.lock(view.name, ttl=TTL)
+    lock.acquire()
+    fault = proxy.on("release", how.action, then=how.then)
+    result, took = outcome(lock.release)
+    fault.wait()
+    if isinstance(result, UNKNOWN):
+        assert how.then in {"silence", "blackhole"}
+        assert took < TIMEOUT + 0.1 + MACHINE_SECONDS
+        view.until_free(UNDONE_SECONDS)
+    else:
+        assert result is None
+        assert view.free()
+
+
+@every_loss
+def test_release_to_the_next_in_line(client, other, proxy, view, how):
+    lock, waiting = client.lock(view.name, ttl=TTL), other.lock(view.name, ttl=TTL)
+    lock.acquire()
+    ending = spawn(outcome, waiting.acquire, timeout=8.0)
+    view.until_waiting(1)
+    fault = proxy.on("release", how.action, then=how.then)
+    outcome(lock.release)
+    fault.wait()
+    assert ending.result(9)[0] is True
+    proxy.forget()
+    client.close()  # waits for what is still under way
+    assert view.holder() == waiting.lease.holder, "a repeated release freed the next one's lock"
+    assert not waiting.lease.lost
+    waiting.release()
+    assert view.free()
+
+
+@every_loss
+def test_leaving_the_line(client, other, proxy, view, how):
+    holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
+    holding.acquire()
+    fault = proxy.on("abandon", how.action, then=how.then)
+    result, took = outcome(lock.acquire, timeout=0.2)
+    fault.wait()
+    assert result is False or isinstance(result, UNKNOWN)
+    assert took < 0.2 + 0.1 + MACHINE_SECONDS
+    view.until_waiting(0, UNDONE_SECONDS)
+    assert view.holder() == holding.lease.holder
+    holding.release()
+    assert view.free()
+
+
+@every_loss
+def test_the_grant_that_crosses_the_leaving(client, other, proxy, view, how):
+    """It is granted while it leaves: whatever is lost, the lock goes on."""
+    holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
+    holding.acquire()
+    crossing = proxy.on("abandon", "delay_request")
+    ending = spawn(outcome, lock.acquire, timeout=0.2)
+    crossing.wait()
+    proxy.on("abandon", how.action, then=how.then)
+    holding.release()
+    crossing.release()
+    result, _ = ending.result(5)
+    assert result is False or isinstance(result, UNKNOWN)
+    view.until_free(UNDONE_SECONDS)
+
+
+@every_loss
+def test_an_owner_enters_again(client, proxy, view, how):
+    first, second = (client.rlock(view.name, owner="me", ttl=TTL) for _ in range(2))
+    first.acquire()
+    fault = proxy.on("acquire", how.action, then=how.then)
+    result, _ = outcome(second.acquire, timeout=TIMEOUT)
+    fault.wait()
+    if result is True:
+        assert view.holds() == 2
+        assert second.release() == 1
+    else:
+        assert isinstance(result, UNKNOWN)
+        wait_until(lambda: view.holds() == 1, UNDONE_SECONDS, "the entry undone")
+    assert view.holder() == first.lease.holder
+    assert first.release() == 0
+    assert view.free()
+
+
+@every_loss
+def test_an_owner_leaves_once(client, proxy, view, how):
+    first, second = (client.rlock(view.name, owner="me", ttl=TTL) for _ in range(2))
+    first.acquire()
+    second.acquire()
+    fault = proxy.on("release", how.action, then=how.then)
+    result, _ = outcome(second.release)
+    fault.wait()
+    assert result == 1 or isinstance(result, UNKNOWN)
+    wait_until(lambda: view.holds() == 1, UNDONE_SECONDS, "one hold left")
+    assert view.holder() == first.lease.holder
+    assert first.release() == 0
+    assert view.free()
+
+
+@every_loss
+@pytest.mark.parametrize("request_", ["set", "keep", "give_back"])
+def test_the_plain_form(client, proxy, view, how, request_):
+    lock = client.lock(view.name, ttl=0.9 if request_ == "keep" else TTL, wait=Poll(interval=0.05))
+    fault = proxy.on(request_, how.action, then=how.then)
+    result, _ = outcome(lock.acquire, timeout=TIMEOUT)
+    if not told_the_truth(result, lock, view, how.then):
+        return
+    if request_ == "keep":
+        fault.wait()
+        before = lock.lease.deadline
+        wait_until(lambda: lock.lease.deadline > before, what="another renewal")
+    result, _ = outcome(lock.release)
+    fault.wait()
+    assert result is None or isinstance(result, UNKNOWN)
+    view.until_free(UNDONE_SECONDS)

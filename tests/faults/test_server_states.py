@@ -1,0 +1,182 @@
+"""A server that is busy, loading, or whose clock jumps: timeouts hold, and nobody is misled."""
+
+import contextlib
+
+import pytest
+
+from fencelock import OutcomeUnknown, ServerError, ServerUnreachable
+from fencelock.clock import now
+from tests.faults.conftest import load
+from tests.faults.proxy import Proxy
+from tests.faults.wall_clock import server_with_a_clock, why_not
+from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
+from tests.servers import Refused, Server, binaries
+
+TIMEOUT = 0.3
+ALLOWED_SECONDS = 0.1 + MACHINE_SECONDS
+TROUBLE = (OutcomeUnknown, ServerError)
+
+
+@pytest.fixture(params=binaries(), ids=str)
+def any_server(request):
+    """A server of each kind: what they may do while busy or loading differs."""
+    with Server(request.param, persistent=True) as server:
+        load(server)
+        yield server
+
+
+@contextlib.contextmanager
+def busy(server):
+    """Keep the server busy with a script; it answers BUSY from the beginning."""
+    server.command("CONFIG", "SET", "lua-time-limit", "1")
+    running = spawn(server.command, "EVAL", "while true do end", 0)
+    wait_until(lambda: _refuses(server, "BUSY"))
+    try:
+        yield
+    finally:
+        server.command("SCRIPT", "KILL")
+        with contextlib.suppress(Refused):
+            running.result(5)
+
+
+def _refuses(server, code):
+    try:
+        server.command("GET", "x")
+    except Refused as error:
+        return str(error).startswith(code)
+    except OSError:
+        return False
+    return False
+
+
+@pytest.mark.parametrize("used", [False, True], ids=["before connecting", "after connecting"])
+def test_a_busy_server(connect, any_server, name, used):
+    view, client = View(any_server, name), connect(any_server.url, server_timeout=TIMEOUT)
+    lock = client.lock(name, ttl=60)
+    if used:
+        lock.acquire()
+        lock.release()
+    with busy(any_server):
+        for attempt in (
+            lambda: lock.acquire(timeout=TIMEOUT),
+            lambda: lock.acquire(blocking=False),
+        ):
+            result, took = outcome(attempt)
+            assert isinstance(result, ServerUnreachable)
+            assert result.code == "BUSY"
+            assert took < TIMEOUT + ALLOWED_SECONDS
+    view.until_free()
+
+
+def test_a_server_that_is_busy_for_a_moment(connect, any_server, name):
+    """Whoever lines up then is granted by handoff like any other, not by its next look."""
+    view = View(any_server, name)
+    holding = connect(any_server.url).lock(name, ttl=60)
+    with Proxy(any_server) as proxy:
+        lock = connect(proxy.url).lock(name, ttl=60)
+        holding.acquire()
+        with busy(any_server):
+            ending = spawn(outcome, lock.acquire, timeout=9)
+            wait_until(lambda: proxy.seen["subscribe"] > 1, what="BUSY, and another try")
+        view.until_waiting(1)
+        released = now()
+        holding.release()
+        assert ending.result(10)[0] is True
+        assert now() - released < MACHINE_SECONDS, "the grant did not reach its channel"
+        lock.release()
+    assert view.free()
+
+
+@pytest.mark.slow
+def test_a_loading_server(connect, any_server, name):
+    """Loading is trouble while it lasts, and passes by itself."""
+    fill = "for i = 1, 20000 do redis.call('SET', 'k' .. i, 'x') end"
+    any_server.command("EVAL", fill, 0)
+    lock = connect(any_server.url, server_timeout=20).lock(name, ttl=60)
+    assert lock.acquire()
+    lock.release()
+    any_server.stop()
+    any_server._options += ["--key-load-delay", "100"]
+    starting = spawn(any_server.start)
+    wait_until(lambda: _refuses(any_server, "LOADING"))
+    result, took = outcome(lock.acquire, timeout=TIMEOUT)
+    assert isinstance(result, TROUBLE)
+    assert took < TIMEOUT + ALLOWED_SECONDS
+    assert lock.acquire(timeout=20)
+    lock.release()
+    starting.result(20)
+    View(any_server, name).until_free()
+
+
+@pytest.fixture
+def clock(tmp_path):
+    if why_not():
+        pytest.skip(why_not())
+    with server_with_a_clock(tmp_path) as (server, jump):
+        load(server)
+        yield server, jump
+
+
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_timeouts_hold_when_the_servers_clock_jumps(connect, clock, name, seconds):
+    server, jump = clock
+    view = View(server, name)
+    holding, lock = (connect(server.url).lock(name, ttl=60) for _ in range(2))
+    holding.acquire()
+    ending = spawn(outcome, lock.acquire, timeout=0.6)
+    view.until_waiting(1)
+    jump(seconds)
+    result, took = ending.result(5)
+    assert took < 0.6 + ALLOWED_SECONDS
+    if seconds < 0:
+        assert result is False
+        holding.release()
+    elif (
+        result is True
+    ):  # a lease ends by the server's clock: it may be ours now, and nobody else's
+        assert view.holder() == lock.lease.holder
+        lock.release()
+    view.until_free()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [3600, -3600])
+def test_a_line_survives_a_jump_of_the_servers_clock(connect, clock, name, seconds):
+    """Forward, all in line seem dead for a moment; backward, arrivals lie ahead: all are served."""
+    server, jump = clock
+    locks = [connect(server.url).lock(name, ttl=60) for _ in range(4)]
+    locks[0].acquire()
+    fence = locks[0].lease.fence
+    served = [spawn(outcome, lock.acquire, timeout=20) for lock in locks[1:]]
+    View(server, name).until_waiting(3)
+    jump(seconds)
+    outcome(locks[0].release)  # forward it says that the lease is lost
+    fences = [fence]
+    while served:
+        wait_until(lambda: any(each.done() for each in served), 10)
+        (turn,) = [number for number, each in enumerate(served) if each.done()]
+        assert served.pop(turn).result()[0] is True
+        lock = locks.pop(turn + 1)
+        fences.append(lock.lease.fence)
+        lock.release()
+    assert fences == sorted(set(fences))
+    View(server, name).until_free()
+
+
+@pytest.mark.slow
+def test_a_handed_lease_is_not_stretched_by_a_jump(connect, clock, name):
+    """The clock jumps between lining up and the grant: the deadline is never beyond the lease."""
+    server, jump = clock
+    view = View(server, name)
+    holding = connect(server.url).lock(name, ttl=60)
+    lock = connect(server.url).lock(name, ttl=1.5, renew=False)
+    for seconds in (3600, -3600):
+        holding.acquire()
+        ending = spawn(outcome, lock.acquire, timeout=9)
+        view.until_waiting(1)
+        jump(seconds)
+        outcome(holding.release)
+        assert ending.result(10)[0] is True
+        assert lock.lease.remaining() <= view.remaining()
+        outcome(lock.release)
+        view.until_free()

@@ -1,0 +1,205 @@
+"""Both faces behind one blocking surface, and the truth as the server has it."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import inspect
+import threading
+
+import fencelock
+from fencelock._core.keys import LockKeys
+from fencelock.clock import now
+
+PREFIX = "fencelock:"
+# Beyond the 100 ms of I13: what a loaded machine with few cores adds to a thread's wake-up.
+MACHINE_SECONDS = 0.25
+
+
+def wait_until(true, seconds=5.0, what="the state"):
+    """Wait for a state by asking for it; return what it gave, fail at the end of the time."""
+    pause, deadline = threading.Event(), now() + seconds
+    while not (found := true()):
+        assert now() < deadline, f"{what}: not within {seconds} s"
+        pause.wait(0.002)
+    return found
+
+
+def spawn(function, *args, **options):
+    """Run in a daemon thread; return a future."""
+    future = concurrent.futures.Future()
+
+    def run():
+        try:
+            future.set_result(function(*args, **options))
+        except BaseException as error:  # noqa: BLE001 - the future hands it to who asks
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def outcome(function, *args, **options):
+    """Return what a call gave, or the error it raised, and how long it took."""
+    begun = now()
+    try:
+        result = function(*args, **options)
+    except fencelock.FencelockError as error:
+        result = error
+    return result, now() - begun
+
+
+class _Face:
+    """Keeps the handles it made, so that a test that fails drops none while it holds."""
+
+    def __init__(self):
+        self._made = []
+
+    def lock(self, name, **options):
+        return self._make(self.client.lock(name, **options))
+
+    def rlock(self, name, **options):
+        return self._make(self.client.rlock(name, **options))
+
+    def _make(self, handle):
+        self._made.append(handle)
+        return handle
+
+    def _forget(self):
+        for handle in self._made:
+            for hold in handle._holds._holds:
+                hold.open = False
+
+
+class Threads(_Face):
+    """The blocking face, as it is."""
+
+    name = "threads"
+
+    def __init__(self, url, **options):
+        super().__init__()
+        self.client = fencelock.Client(url, **options)
+
+    @property
+    def port(self):
+        return self.client._port
+
+    def close(self):
+        self._forget()
+        self.client.close()
+
+
+class Tasks(_Face):
+    """The asyncio face, in a loop of its own thread; every call blocks until it ended there."""
+
+    name = "tasks"
+
+    def __init__(self, url, **options):
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
+        self._thread.start()
+        self.client = fencelock.AsyncClient(url, **options)
+
+    @property
+    def port(self):
+        return self.run(self._port())
+
+    async def _port(self):
+        return self.client._port()
+
+    def _make(self, handle):
+        return OnLoop(self, super()._make(handle))
+
+    def begin(self, coroutine):
+        """Start a task; its future's ``cancel`` cancels the task."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def run(self, coroutine):
+        return self.begin(coroutine).result(60)
+
+    def close(self):
+        if self.loop.is_closed():
+            return
+        self._forget()
+        self.run(self.client.aclose())
+        self.run(_rest_of_the_tasks())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(10)
+        self.loop.close()
+
+
+async def _rest_of_the_tasks():
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class OnLoop:
+    """A lock or lease of the asyncio face whose coroutines are run on its loop and waited for."""
+
+    def __init__(self, face, inner):
+        self._face = face
+        self._inner = inner
+
+    def __getattr__(self, name):
+        if name == "lease":
+            lease = self._face.run(self._newest_lease())
+            return lease and OnLoop(self._face, lease)
+        value = getattr(self._inner, name)
+        if not inspect.iscoroutinefunction(value):
+            return value
+        return lambda *args, **options: self._face.run(value(*args, **options))
+
+    async def _newest_lease(self):
+        return self._inner.lease
+
+
+FACES = (Threads, Tasks)
+
+
+class View:
+    """One lock as the server has it."""
+
+    def __init__(self, server, name):
+        self.server = server
+        self.name = name
+        self.keys = LockKeys(PREFIX, name)
+        self._lock, _, self._queue, _, self._holds = (key.decode() for key in self.keys.grant)
+
+    def holder(self):
+        return self.server.command("GET", self._lock)
+
+    def remaining(self):
+        """Return the lease's rest in seconds; negative without one."""
+        return self.server.command("PTTL", self._lock) / 1000
+
+    def waiting(self):
+        return self.server.command("ZCARD", self._queue)
+
+    def holds(self):
+        """Return the number of holds of an explicit owner."""
+        return self.server.command("SCARD", self._holds)
+
+    def free(self):
+        """Tell whether nobody holds it and nobody is in line."""
+        return self.holder() is None and self.waiting() == 0
+
+    def until_free(self, seconds=3.0):
+        wait_until(self.free, seconds, f"nothing left of {self.name}")
+
+    def until_waiting(self, count, seconds=5.0):
+        wait_until(lambda: self.waiting() == count, seconds, f"{count} in line")
+
+    def until_held_by(self, lease, seconds=5.0):
+        wait_until(lambda: self.holder() == lease.holder, seconds, "held by that lease")
+
+
+@contextlib.contextmanager
+def held(view, seconds=60.0):
+    """Hold a lock as some other program would: a plain key with an expiry."""
+    key = view.keys.lock.decode()
+    assert view.server.command("SET", key, "another", "NX", "PX", int(seconds * 1000)) == "OK"
+    yield
+    if view.holder() == "another":
+        view.server.command("DEL", key)
