@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def main() -> None:
     entries = [json.loads(line) for line in lines]
     check(entries, turns)
     order = [entry["who"] for entry in entries[::2]]
-    changes = sum(a != b for a, b in zip(order, order[1:], strict=False))
+    changes = sum(a != b for a, b in pairwise(order))
     print(f"{turns * len(NAMES)} turns, none overlapped, fences grew, {changes} changes of hands")
 
 

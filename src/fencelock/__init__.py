@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name of fencelock.aio
+def __getattr__(name: str) -> Any:
     """Import the asyncio face when it is first used: the command line does not pay for it."""
     if name in {"AsyncClient", "AsyncLease", "AsyncLock", "AsyncRLock"}:
         from fencelock import aio  # noqa: PLC0415 - see above

@@ -4,7 +4,7 @@ FencelockError
 ├── NotAcquired ── AcquireTimeout (also TimeoutError)
 ├── LeaseLost              we held it; we no longer do, or can no longer prove it
 ├── NotHeld                (also RuntimeError) release or renew without holding
-├── OutcomeUnknown         may or may not have run; undo is scheduled
+├── OutcomeUnknown         (also ConnectionError) may or may not have run; undo is scheduled
 ├── QuorumNotReached       one cause per node
 └── ServerError            the server is the trouble, not the lock
     ├── ServerUnreachable  (also ConnectionError) no answer: refused, reset, frozen, loading
@@ -64,7 +64,7 @@ class NotHeld(FencelockError, RuntimeError):
         self.name = name
 
 
-class OutcomeUnknown(FencelockError):
+class OutcomeUnknown(FencelockError, ConnectionError):
     """The server may or may not have run the request; its undo is scheduled."""
 
 

@@ -28,8 +28,9 @@ from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.lease import BaseLease
 from fencelock.options import Poll, Queue, Seconds, Wait
 
-INFO_BYTES_MAX = 384
-_HOST = socket.gethostname()[:64]
+TOLD_BYTES_MAX = 64  # of each thing that `show` prints
+SPACE = 0x20  # it and all below would end a field of a record
+_HOST = socket.gethostname()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +134,12 @@ def _owner(value: str, *, plain: bool) -> bytes:
         raise ValueError(f"owner must have at most {options.NAME_BYTES_MAX} bytes")
     # Ids stand in space-separated records, so anything but plain characters is escaped.
     return b"owner:" + b"".join(
-        b"%c" % byte if byte > 0x20 and byte not in b"%\x7f" else b"%%%02x" % byte for byte in owner
+        b"%c" % byte if byte > SPACE and byte not in b"%\x7f" else b"%%%02x" % byte
+        for byte in owner
     )
 
 
-def _on_lost(value: object, *, cancels: bool) -> Any:  # noqa: ANN401 - a callable of the user's
+def _on_lost(value: object, *, cancels: bool) -> Any:
     if value is None or callable(value):
         return value
     if value == "cancel":
@@ -155,14 +157,16 @@ def describe(unit: str, label: str | None) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _described(pid: int, unit: str, label: str | None) -> bytes:
-    told: dict[str, str | int] = {
-        "host": _HOST,
-        "pid": pid,
-        "unit": unit[: options.LABEL_CHARS_MAX],
-    }
+    told: dict[str, str | int] = {"host": _told(_HOST), "pid": pid, "unit": _told(unit)}
     if label:
-        told["label"] = label[: options.LABEL_CHARS_MAX]
-    return json.dumps(told, separators=(",", ":")).encode()
+        told["label"] = _told(label)
+    return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _told(text: str) -> str:
+    """Return a text cut to its bound, with nothing in it that a terminal would obey."""
+    printable = "".join(char if char.isprintable() else "?" for char in text)
+    return printable.encode(errors="replace")[:TOLD_BYTES_MAX].decode(errors="ignore")
 
 
 class Holds:
@@ -273,7 +277,7 @@ class Holds:
     def dropped(self) -> None:
         """Stop renewing what nobody can release any more: it ends by its ttl."""
         for hold in self._now():
-            if hold.open:
+            if hold.open and not hold.lease.lost:
                 hold.open = False
                 warnings.warn(
                     f"a handle of {self.keys.name!r} was dropped while it held the lock:"

@@ -32,6 +32,7 @@ class BaseLease:
         "__weakref__",
         "_clock",
         "_deadline",
+        "_end",
         "_generation",
         "_hold",
         "_loss",
@@ -52,6 +53,7 @@ class BaseLease:
         self.ttl = ttl
         self._deadline = deadline
         self._clock = clock
+        self._end = "expired"  # the reason, when the deadline comes
         self._loss: tuple[str, float, str] | None = None
         self._released = False
         self._generation = process.generation
@@ -76,17 +78,16 @@ class BaseLease:
         """
         if self._loss is not None:
             return True
-        if self.forked:
+        if self._forked():
             self._lose("forked", self._clock())
             return True
         if self._released or self._clock() < self._deadline:
             return False
-        self._lose("expired", self._deadline)
+        self._lose(self._end, self._deadline)
         return True
 
-    @property
-    def forked(self) -> bool:
-        """Tell whether this is a parent's lease, seen in its child: not ours to renew or release."""
+    def _forked(self) -> bool:
+        """Tell whether this is a parent's lease, seen in its child: not ours to touch."""
         return self._generation != process.generation
 
     def remaining(self) -> float:
@@ -116,7 +117,7 @@ class BaseLease:
             raise NotHeld(f"the lease of {self.name!r} was released", name=self.name)
 
     def _lost_error(self) -> LeaseLost:
-        reason, since, detail = self._loss or ("expired", self._deadline, "")
+        reason, since, detail = self._loss or (self._end, self._deadline, "")
         return LeaseLost(self.name, fence=self.fence, reason=reason, since=since, detail=detail)
 
     def _lose(self, reason: str, since: float, detail: str = "") -> bool:

@@ -52,8 +52,11 @@ class Poll:
 
 Wait = Queue | Poll
 
+# A patience below any timeout: one try, however long its answer takes.
+NO_WAIT: Final = -1.0
 
-def span(what: str, value: Any) -> float:  # noqa: ANN401 - any wrong type gets the clear error
+
+def span(what: str, value: Any) -> float:
     """Return seconds from a number or timedelta; TypeError or ValueError names the argument."""
     if isinstance(value, timedelta):
         return value.total_seconds()
@@ -64,7 +67,7 @@ def span(what: str, value: Any) -> float:  # noqa: ANN401 - any wrong type gets 
     return float(value)
 
 
-def positive(what: str, value: Any) -> float:  # noqa: ANN401 - as above
+def positive(what: str, value: Any) -> float:
     """Return a span above 0."""
     seconds = span(what, value)
     if not 0 < seconds < math.inf:
@@ -72,7 +75,7 @@ def positive(what: str, value: Any) -> float:  # noqa: ANN401 - as above
     return seconds
 
 
-def lease_ttl(value: Any) -> float:  # noqa: ANN401 - as above
+def lease_ttl(value: Any) -> float:
     """Return the ttl in seconds, within what a lease can be."""
     seconds = span("ttl", value)
     if not TTL_MIN <= seconds <= TTL_MAX:
@@ -89,7 +92,7 @@ def until(value: datetime) -> float:
     return (value - datetime.now(UTC)).total_seconds()
 
 
-def lock_name(value: Any) -> str:  # noqa: ANN401 - as above
+def lock_name(value: Any) -> str:
     """Return the name of a lock: any text of 1 to 1,024 bytes."""
     if not isinstance(value, str):
         raise TypeError(f"name must be str, not {type(value).__name__}")
@@ -102,14 +105,14 @@ def lock_name(value: Any) -> str:  # noqa: ANN401 - as above
     return value
 
 
-def key_prefix(value: Any) -> str:  # noqa: ANN401 - as above
+def key_prefix(value: Any) -> str:
     """Return the prefix of all keys; it may be empty."""
     if not isinstance(value, str):
         raise TypeError(f"key_prefix must be str, not {type(value).__name__}")
     return value
 
 
-def count(what: str, value: Any) -> int:  # noqa: ANN401 - as above
+def count(what: str, value: Any) -> int:
     """Return a whole number of at least 1."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {value!r}")
@@ -118,7 +121,7 @@ def count(what: str, value: Any) -> int:  # noqa: ANN401 - as above
     return value
 
 
-def text(what: str, value: Any) -> str:  # noqa: ANN401 - as above
+def text(what: str, value: Any) -> str:
     """Return a label or owner id: a non-empty str."""
     if not isinstance(value, str):
         raise TypeError(f"{what} must be str, not {type(value).__name__}")
@@ -127,8 +130,8 @@ def text(what: str, value: Any) -> str:  # noqa: ANN401 - as above
     return value
 
 
-def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:  # noqa: ANN401 - as above
-    """Return how long acquire may wait: None for ever, 0.0 for one try.
+def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:
+    """Return how long acquire may wait: None for ever, ``NO_WAIT`` for one try.
 
     ``threading.Lock``'s rules: -1 waits for ever, any other negative number is a mistake, and so
     is a timeout without blocking.
@@ -139,7 +142,7 @@ def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:  # noq
     if not blocking:
         if seconds != -1:
             raise ValueError("can't specify a timeout for a non-blocking call")
-        return 0.0
+        return NO_WAIT
     if seconds == -1:
         return None
     if seconds < 0:

@@ -19,16 +19,18 @@ from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.renew import first_attention
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Line, Waiter, look
-from fencelock.errors import FencelockError, ServerError, ServerUnreachable
+from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.lease import BaseLease
 from fencelock.scripts import ABANDON, ACQUIRE, GIVE_BACK
 
 log = logging.getLogger("fencelock")
 
 # The least time an answer gets, however short the caller's timeout is.
-ANSWER_SECONDS_MIN = 0.05
-# A timed-out acquire may take this much longer to leave the line by itself (I13 allows 100 ms).
+ANSWER_SECONDS_MIN = 0.08
+# A timed-out acquire may take this much longer to leave the line by itself (I13 allows 100 ms),
+# or two round trips where the network is slower than that.
 LEAVING_SECONDS = 0.06
+LEAVING_SECONDS_MAX = 1.0
 FOR_EVER = float("inf")
 # Grants that came too late before the ttl is called too short for this connection.
 LATE_GRANTS_MAX = 3
@@ -36,13 +38,18 @@ LATE_GRANTS_MAX = 3
 
 async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
-    asked = Asked()
+    waiter, asked = Waiter(want), Asked()
     until = answer_by(port, give_up_at)
-    try:
+    args = want.acquire_args(b"")
+
+    async def once() -> tuple[float, Reply]:
+        await port.open(waiter, until, listen=False)
+        asked.began = True
         asked_at = port.now()
-        reply = await ask(
-            port, ACQUIRE, want.keys.grant, want.acquire_args(b""), until, asked=asked
-        )
+        return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)
+
+    try:
+        asked_at, reply = await persist(port, once, until, asked)
         if reply[0] == 0:
             return None
         grant = _granted(want, reply, asked_at)
@@ -50,8 +57,10 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
             return grant
         raise too_late(want)
     except BaseException:
-        port.post(ABANDON, want.keys.grant, want.abandon_args(b""), asked.trail)
+        _undo(port, waiter, asked)
         raise
+    finally:
+        port.close(waiter)
 
 
 async def queue(port: Port, want: Want, give_up_at: float) -> Grant | None:
@@ -63,13 +72,31 @@ async def queue(port: Port, want: Want, give_up_at: float) -> Grant | None:
             await _leave(port, waiter)
         return grant
     except BaseException:
-        if waiter.channel:
-            port.post(ABANDON, want.keys.grant, want.abandon_args(waiter.channel), asked.trail)
+        _undo(port, waiter, asked)
         raise
     finally:
         with port.mutex():
             port.lines.leave(waiter, port.now())
         port.close(waiter)
+
+
+def _undo(port: Port, waiter: Waiter, asked: Asked) -> None:
+    """Undo what may have run, behind the request on the connection that it went on."""
+    if not asked.began:
+        return
+    want = waiter.want
+    with port.mutex():
+        port.lines.give_up(want)
+    args = want.abandon_args(waiter.channel)
+    port.post(ABANDON, want.keys.grant, args, asked.trail or waiter.seat)
+
+
+def late_grant(port: Port, who: bytes) -> None:
+    """Give back a grant that was pushed to a waiter who has given up."""
+    with port.mutex():
+        want = port.lines.gave_up(who)
+    if want is not None:
+        port.post(ABANDON, want.keys.grant, want.abandon_args(b""))
 
 
 async def _stand(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> Grant | None:
@@ -97,6 +124,7 @@ async def _request(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) 
 
     async def once() -> tuple[float, Reply]:
         await port.open(waiter, until)
+        asked.began = True
         asked_at = port.now()
         args = want.acquire_args(waiter.channel)
         return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)
@@ -105,11 +133,11 @@ async def _request(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) 
     if reply[0] == 1:
         return _granted(want, reply, asked_at)
     _, now_us, pttl_ms, position, foreign = reply
-    waiter.answered(asked_at, now_us, position)
+    waiter.answered(asked_at, now_us, position, port.now())
     with port.mutex():
         line = port.lines.join(waiter)
         if len(line.waiters) == 1:
-            line.postpone(asked_at, pttl_ms, position, bool(foreign))
+            line.postpone(asked_at, pttl_ms, position, foreign=bool(foreign))
     return None
 
 
@@ -144,14 +172,19 @@ async def _looked(port: Port, waiter: Waiter, line: Line, asked: Asked, give_up_
 
 
 async def _leave(port: Port, waiter: Waiter) -> None:
-    """Leave the line, and give back what was granted in this very moment."""
+    """Leave the line, and give back what was granted in this very moment.
+
+    Silence is not "held by others" (I12): OutcomeUnknown, and the caller undoes.
+    """
     want = waiter.want
     args = want.abandon_args(waiter.channel)
+    until = port.now() + max(LEAVING_SECONDS, min(LEAVING_SECONDS_MAX, 2 * waiter.trip))
     try:
-        until = port.now() + LEAVING_SECONDS
         await port.call(ABANDON, want.keys.grant, args, until, waiter)
     except Broken as broken:
-        port.post(ABANDON, want.keys.grant, args, broken.trail)
+        raise OutcomeUnknown(
+            f"{want.keys.name!r} was not granted in time, and the server is silent: {broken}"
+        ) from broken
 
 
 def answer_by(port: Port, give_up_at: float) -> float:
@@ -180,13 +213,15 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
     """
     until = answer_by(port, give_up_at)
     command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", milliseconds(want.ttl))
-    asked = Asked()
+    waiter, asked = Waiter(want), Asked()
 
     async def once() -> tuple[float, Reply]:
+        await port.open(waiter, until, listen=False)
+        asked.began = True
         if asked.sent:
-            await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until)
+            await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until, waiter)
         asked_at = port.now()
-        return asked_at, await port.command(command, until)
+        return asked_at, await port.command(command, until, waiter)
 
     try:
         asked_at, reply = await persist(port, once, until, asked)
@@ -197,8 +232,11 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
             return grant
         raise too_late(want)
     except BaseException:
-        port.post(GIVE_BACK, want.keys.plain, (want.holder,), asked.trail)
+        if asked.began:
+            port.post(GIVE_BACK, want.keys.plain, (want.holder,), asked.trail or waiter.seat)
         raise
+    finally:
+        port.close(waiter)
 
 
 async def poll(
@@ -212,23 +250,30 @@ async def poll(
     while True:
         grant = await poll_once(port, want, give_up_at)
         tries += 1
-        if grant is not None or tries == max_tries:
+        if grant is not None:
             return grant
         again_at = port.now() + interval * (0.875 + port.jitter() / 4)
-        await port.sleep(min(again_at, give_up_at))
-        if port.now() >= give_up_at:
+        if tries != max_tries:
+            await port.sleep(min(again_at, give_up_at))
+        if tries == max_tries or port.now() >= give_up_at:
+            # SET NX says nil for a key of another kind too: the script tells them apart.
+            until = answer_by(port, port.now())
+            await ask(port, GIVE_BACK, want.keys.plain, (want.holder,), until)
             return None
 
 
 async def obtain(port: Port, want: Want, patience: float | None) -> Grant | None:
-    """Take a lock as the handle asks: one try for a patience of 0, for ever for None."""
-    give_up_at = FOR_EVER if patience is None else port.now() + patience
+    """Take a lock as the handle asks: one try for a patience of 0 or less, for ever for None.
+
+    A try without a timeout (below 0) gives a slow server time to answer; a timeout of 0 does not.
+    """
+    at_once = patience is not None and patience <= 0
+    bounded = patience is not None and patience >= 0
+    give_up_at = port.now() + patience if bounded and patience is not None else FOR_EVER
     if want.plain:
-        tries = 1 if patience == 0.0 else want.terms.max_tries
+        tries = 1 if at_once else want.terms.max_tries
         return await poll(port, want, give_up_at, want.terms.interval, tries)
-    if patience == 0.0:
-        return await attempt(port, want, FOR_EVER)
-    return await queue(port, want, give_up_at)
+    return await (attempt if at_once else queue)(port, want, give_up_at)
 
 
 async def acquire(
@@ -252,6 +297,6 @@ async def acquire(
         clock=port.now,
     )
     hold = Hold(want=want, lease=lease, granted_at=now, unit=unit)
-    lease._bind(port, hold)  # noqa: SLF001 - the lease's other half
+    lease._bind(port, hold)
     port.keep(hold, first_attention(hold, grant.lease, port.jitter(), now))
     return hold

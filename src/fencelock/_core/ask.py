@@ -25,9 +25,10 @@ PASSING = frozenset({"BUSY", "LOADING", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN",
 class Asked:
     """What is known of a request so far: whether it may have run, and on which connection."""
 
-    __slots__ = ("sent", "trail")
+    __slots__ = ("began", "sent", "trail")
 
     def __init__(self) -> None:
+        self.began = False  # something was put on a connection: there is something to undo
         self.sent = False
         self.trail: object = None
 

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.timing import CLAIM_SECONDS
+from fencelock._core.timing import CLAIM_SECONDS, validity
 from fencelock.lease import BaseLease
+
+# A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
+LEAST_GAIN = 0.05
 
 
 @dataclass(slots=True, frozen=True)
@@ -111,7 +114,9 @@ class Hold:
             return False
         if terms.max_renewals is not None and self.renewals >= terms.max_renewals:
             return False
-        return terms.max_hold is None or now < self.granted_at + terms.max_hold
+        # Near ``max_hold`` a renewal must gain something: a lease of a few ms is none.
+        gained = now + validity(self.next_ttl(now)) - self.lease.deadline
+        return terms.max_hold is None or gained > terms.ttl * LEAST_GAIN
 
     def next_ttl(self, now: float) -> float:
         """Return the length of the next lease: ``max_hold`` cuts the last one short."""
@@ -122,11 +127,11 @@ class Hold:
             return terms.ttl
         return min(terms.ttl, self.granted_at + terms.max_hold - now)
 
-    def loss_reason(self) -> str:
-        """Return why the lease ends when its deadline is reached."""
+    def final(self) -> None:
+        """Note that nothing prolongs the lease any more, and why it will have ended."""
         terms = self.want.terms
-        limited = terms.max_hold is not None or terms.max_renewals is not None
-        return "max_hold" if limited and not self.failures else "expired"
+        if terms.renew and (terms.max_hold is not None or terms.max_renewals is not None):
+            self.lease._end = "max_hold"
 
 
 def milliseconds(seconds: float) -> int:

@@ -65,14 +65,19 @@ class Port(Protocol):
         answer came by ``until``, and a ``ServerError`` when the answer is an error.
         """
 
-    async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
+    async def command(
+        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+    ) -> Reply:
         """Run a plain command; ends like ``call``."""
 
-    async def open(self, waiter: Waiter, until: float) -> None:
-        """Give a waiter a channel that hears grants; set ``waiter.channel``. Ends like ``call``."""
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+        """Seat a waiter on a connection of its own, set ``waiter.seat``; ends like ``call``.
+
+        With ``listen`` on one that hears grants: set ``waiter.channel``. A seat may be a trail.
+        """
 
     def close(self, waiter: Waiter) -> None:
-        """Take the waiter's channel back."""
+        """Take the waiter's seat back."""
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Return when the waiter was told something (``waiter.news``), or at ``until``."""

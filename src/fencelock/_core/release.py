@@ -13,6 +13,7 @@ from __future__ import annotations
 from fencelock._core.ask import Asked, ask
 from fencelock._core.hold import Hold, Want
 from fencelock._core.port import Args, Keys, Port, Reply
+from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import GIVE_BACK, RELEASE, Script
 
 
@@ -20,26 +21,27 @@ async def release(port: Port, hold: Hold) -> int:
     """Release and return how many holds of an explicit owner are left.
 
     Raises LeaseLost when the lease had ended before, and OutcomeUnknown or ServerUnreachable when
-    no answer came: then it is repeated in the background, and the lease ends by itself at the latest.
+    no answer came: then it is repeated in the background; the lease ends by itself at the latest.
     """
     script, keys, args = request(hold.want)
     lease = hold.lease
-    tended = lease._port or port  # noqa: SLF001 - the lease's other half; another loop's, maybe
+    tended = lease._port or port
     with tended.mutex():
         tended.book.discard(hold)
     if lease.lost:
-        if hold.open and not lease.forked:  # ours to give back even so
+        if hold.open and not lease._forked():
             port.post(script, keys, args)
         hold.open = False
-        lease._bind(None, None)  # noqa: SLF001 - as above
-        raise lease._lost_error()  # noqa: SLF001 - as above
+        lease._bind(None, None)
+        raise lease._lost_error()
     hold.open = False
-    lease._bind(None, None)  # noqa: SLF001 - as above
+    lease._bind(None, None)
     asked = Asked()
     try:
         reply = await ask(port, script, keys, args, port.now() + port.patience, asked=asked)
-    except BaseException:
-        port.post(script, keys, args, asked.trail)
+    except BaseException as error:
+        if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
+            port.post(script, keys, args, asked.trail)
         raise
     return _judge(hold, reply, repeated=asked.sent)
 
@@ -57,8 +59,10 @@ def request(want: Want) -> tuple[Script, Keys, Args]:
 
 def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:
     verdict, extra = (reply or -1, b"") if hold.want.plain else reply
-    if verdict == -1 and not repeated:
-        hold.lease._lose("revoked" if extra else "taken", hold.lease.deadline, extra.decode())  # noqa: SLF001 - as above
-        raise hold.lease._lost_error()  # noqa: SLF001 - as above
-    hold.lease._released = True  # noqa: SLF001 - as above
-    return int(extra) if verdict == 0 else 0
+    if verdict < 0 and not repeated:
+        revoked = verdict == -1 and bool(extra)
+        detail = extra.decode() if revoked else ""
+        hold.lease._lose("revoked" if revoked else "taken", hold.lease.deadline, detail)
+        raise hold.lease._lost_error()
+    hold.lease._released = True
+    return extra if isinstance(extra, int) else 0

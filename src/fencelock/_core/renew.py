@@ -12,7 +12,8 @@ Rules of this file:
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import inf
 
 from fencelock._core.ask import PASSING, Asked, persist
 from fencelock._core.hold import Hold, milliseconds
@@ -72,6 +73,14 @@ class RenewalBook:
             self.discard(hold)
         return due
 
+    def first_end(self, horizon: float) -> float:
+        """Return the earliest deadline before ``horizon``, or infinity.
+
+        A lease ends after it wants attention, so only buckets up to the horizon matter.
+        """
+        near = (key for key in self._buckets if key * self.GRAIN <= horizon)
+        return min((h.lease.deadline for key in near for h in self._buckets[key]), default=inf)
+
     def all_holds(self) -> list[Hold]:
         """Return every hold."""
         return [hold for bucket in self._buckets.values() for hold in bucket]
@@ -81,32 +90,48 @@ def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> floa
     """Return when a hold with a new lease wants attention: at its renewal, or at its end."""
     deadline = hold.lease.deadline
     if not hold.renewable(now):
+        hold.final()
         return deadline
     left = min(lease, deadline - now)
     delay = renewal_delay(left, jitter)
     if lease < hold.want.ttl:  # handed over and short: whoever stalls now would lose it soon
         delay = min(delay, GROW_SECONDS)
-    return min(deadline, gathered(now + delay, left))
+    return min(deadline, gathered(now + delay, lease))
 
 
 async def attend(port: Port) -> None:
-    """Do what is due: tell losses, renew the rest. Never raises for a server's trouble."""
+    """Do what is due: tell losses, renew the rest. Never raises for a server's trouble.
+
+    The first command without an answer ends the round: what is left is tried again soon, and no
+    silence lasts beyond the next deadline of any lease.
+    """
     now = port.now()
     with port.mutex():
         due = port.book.due(now)
     renewing = [hold for hold in due if not _ended(port, hold, now)]
-    full = [hold for hold in renewing if not hold.want.plain]
+    batches = list(_batches(renewing))
+    for number, batch in enumerate(batches):
+        failure = await _renew(port, batch, renewing)
+        if failure is not None:
+            for left in batches[number:]:
+                _failed(port, left, failure)
+            return
+
+
+def _batches(holds: Sequence[Hold]) -> Iterator[Sequence[Hold]]:
+    """Bring holds together that one command can renew; the plain form takes one each."""
+    full = [hold for hold in holds if not hold.want.plain]
     for start in range(0, len(full), LEASES_PER_CALL):
-        await _renew(port, full[start : start + LEASES_PER_CALL])
-    for hold in renewing:
+        yield full[start : start + LEASES_PER_CALL]
+    for hold in holds:
         if hold.want.plain:
-            await _renew(port, [hold])
+            yield [hold]
 
 
 def _ended(port: Port, hold: Hold, now: float) -> bool:
     """Tell a loss that has come; put a hold that only waits for its end back."""
     if now >= hold.lease.deadline:
-        lose(port, hold, hold.loss_reason(), hold.lease.deadline)
+        lose(port, hold, hold.lease._end, hold.lease.deadline)
         return True
     if hold.renewable(now):
         return False
@@ -120,18 +145,21 @@ def _put_back(port: Port, hold: Hold, when: float) -> None:
             port.book.add(hold, when)
 
 
-async def _renew(port: Port, holds: Sequence[Hold]) -> None:
+async def _renew(port: Port, holds: Sequence[Hold], under_way: Sequence[Hold]) -> Exception | None:
+    """Renew one batch; return what went wrong when there was no answer."""
     asked_at = port.now()
     ttls = [hold.next_ttl(asked_at) for hold in holds]
-    shortest = min(hold.lease.deadline for hold in holds)
-    until = min(asked_at + min(CALL_SECONDS_MAX, *(ttl / 3 for ttl in ttls)), shortest)
+    with port.mutex():
+        ends = port.book.first_end(asked_at + CALL_SECONDS_MAX)
+    ends = min([ends, *(hold.lease.deadline for hold in under_way if hold.open)])
+    until = min(asked_at + min(CALL_SECONDS_MAX, min(ttls) / 3), ends)
     try:
         replies = await _ask(port, holds, ttls, until)
     except (Broken, ServerError) as error:
-        _failed(port, holds, error)
-        return
+        return error
     for hold, ttl, reply in zip(holds, ttls, replies, strict=True):
         _apply(port, hold, ttl, reply, asked_at)
+    return None
 
 
 async def _ask(
@@ -155,11 +183,11 @@ def _apply(port: Port, hold: Hold, ttl: float, reply: bytes, asked_at: float) ->
         lose(port, hold, reason, port.now(), detail)
         return
     if hold.lease.lost:  # too late: a lost lease stays lost, so the server's copy must go
-        lose(port, hold, hold.loss_reason(), hold.lease.deadline)
+        lose(port, hold, hold.lease._end, hold.lease.deadline)
         if hold.open:
             port.post(*request(hold.want))
         return
-    hold.lease._deadline = asked_at + validity(ttl)  # noqa: SLF001 - the lease's other half
+    hold.lease._deadline = asked_at + validity(ttl)
     hold.renewals += 1
     hold.failures = 0
     _put_back(port, hold, first_attention(hold, ttl, port.jitter(), asked_at))
@@ -181,6 +209,16 @@ def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         _put_back(port, hold, min(again_at, hold.lease.deadline))
 
 
+def lose_all(port: Port, reason: str) -> None:
+    """Tell the holder of every lease in the book that it is not minded any more."""
+    with port.mutex():
+        holds = port.book.all_holds()
+        for hold in holds:
+            port.book.discard(hold)
+    for hold in holds:
+        lose(port, hold, reason, port.now())
+
+
 def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> None:
     """Mark a hold lost and tell its holder, once."""
     with port.mutex():
@@ -188,7 +226,7 @@ def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") ->
         hold.told = True
     if not first:
         return
-    hold.lease._lose(reason, since, detail)  # noqa: SLF001 - the lease's other half
+    hold.lease._lose(reason, since, detail)
     log.warning(
         "lost lease of %r, fence %d: %s %s", hold.lease.name, hold.lease.fence, reason, detail
     )
@@ -196,12 +234,11 @@ def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") ->
 
 
 async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
-    """Renew one lease by its holder's wish, for ``ttl`` seconds or as long as usual.
+    """Renew one lease that is held, for ``ttl`` seconds or as long as usual.
 
     Raises LeaseLost when it was lost or is refused, and like ``ask`` when no answer comes: then
     the lease stays what it was.
     """
-    hold.lease.check()
     if ttl is None and hold.want.terms.fixed_end:
         return
     span = hold.next_ttl(port.now()) if ttl is None else ttl

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # Entries of one line that a look asks about: the first ones; the others follow when they are first.
 ENTRIES_PER_LOOK = 64
 LOCKS_PER_LOOK = 100
+# Given-up requests that are remembered, so that a late grant can be given back.
+GONE_MAX = 1000
 # Before the head's client asks about an expired lease it leaves the server this long.
 EXPIRY_SLACK = 0.005
 # Clients further back wait a little longer, so that they do not all ask at once when a holder dies.
@@ -45,6 +47,7 @@ class Waiter:
     channel: bytes = b""
     asked_at: float = 0.0  # local instant before the last request that was answered
     answered_us: int = 0  # the server's time in that answer
+    trip: float = 0.0  # how long that answer took
     position: int = -1
     news: bool = False  # something below was set since the last wait
     grant: Grant | None = None
@@ -56,9 +59,10 @@ class Waiter:
         self.pushed = (fence, granted_us, lease_ms)
         self.news = True
 
-    def answered(self, asked_at: float, answered_us: int, position: int) -> None:
+    def answered(self, asked_at: float, answered_us: int, position: int, now: float) -> None:
         """Note the answer that put us in line; what was pushed before it is over."""
         self.asked_at, self.answered_us, self.position = asked_at, answered_us, position
+        self.trip = now - asked_at
         if self.pushed is not None and self.pushed[1] < answered_us:
             self.pushed = None
 
@@ -92,7 +96,7 @@ class Line:
     waiters: dict[Waiter, None] = field(default_factory=dict)
     look_at: float = 0.0
 
-    def postpone(self, now: float, pttl_ms: int, position: int, foreign: bool) -> None:
+    def postpone(self, now: float, pttl_ms: int, position: int, *, foreign: bool) -> None:
         """Set the next look from what the server just said."""
         if foreign:
             self.look_at = now + (FOREIGN_SECONDS if position <= 0 else FOREIGN_BEHIND_SECONDS)
@@ -111,10 +115,11 @@ class Line:
 class Lines:
     """The lines in which this client stands, by the lock's key."""
 
-    __slots__ = ("_lines",)
+    __slots__ = ("_gone", "_lines")
 
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
+        self._gone: dict[bytes, Want] = {}
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -134,6 +139,16 @@ class Lines:
             del self._lines[waiter.want.keys.lock]
         elif waiter.grant is not None:  # granted: the line moves
             line.look_at = max(line.look_at, now + PROOF_SECONDS)
+
+    def give_up(self, want: Want) -> None:
+        """Remember a request that was given up: a frozen server may still grant it."""
+        self._gone[want.waiter] = want
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
+
+    def gave_up(self, who: bytes) -> Want | None:
+        """Return the given-up request of this waiter id, once."""
+        return self._gone.pop(who, None)
 
     def due(self, now: float) -> list[tuple[Line, list[Waiter]]]:
         """Claim the lines that want a look soon, each with its first waiters; under the mutex."""
@@ -173,13 +188,14 @@ async def look(port: Port, until: float, waiter: Waiter) -> None:
 def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at: float) -> None:
     holder, fence, pttl_ms, foreign, positions = told
     line.postpone(
-        asked_at, pttl_ms, min((p for p in positions if p >= 0), default=0), bool(foreign)
+        asked_at, pttl_ms, min((p for p in positions if p >= 0), default=0), foreign=bool(foreign)
     )
     for waiter, position in zip(waiters, positions, strict=True):
         waiter.position = position
-        if position >= 0 or waiter.news:
+        mine = holder == waiter.want.holder
+        if waiter.news or (position >= 0 and not mine):
             continue
-        if holder == waiter.want.holder and not waiter.want.owned:
+        if mine and not waiter.want.owned:
             lease = max(0, pttl_ms) / 1000
             waiter.take(Grant(fence, asked_at + validity(lease), lease))
         else:

@@ -22,21 +22,23 @@ from typing import Any
 from fencelock._core.ask import ask
 from fencelock._core.hold import Hold
 from fencelock._core.port import Args, Broken, Keys, Reply
-from fencelock._core.renew import RenewalBook, attend, lose
+from fencelock._core.pushes import dispatch
+from fencelock._core.renew import RenewalBook, attend, lose_all
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
-from fencelock._transport.mux import Mux
-from fencelock._transport.mux_dial import dial
+from fencelock._ports.link import Link
+from fencelock._ports.pool import closed
 from fencelock._transport.source import Source
 from fencelock._transport.wire import ReplyError, pack_source
 from fencelock.clock import now
-from fencelock.errors import FencelockError, ServerUnreachable
+from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
 log = logging.getLogger("fencelock")
 
 POST_SECONDS = 30.0  # as in posts.py
 CLOSE_SECONDS = 1.0
+LISTEN_AFTER_SECONDS = 0.2
 _NO_LOCK: AbstractContextManager[Any] = nullcontext()
 
 
@@ -50,11 +52,9 @@ class AioPort:
         self.home = f"{home}@{secrets.token_hex(8)}".encode()
         self.lines = Lines()
         self.book = RenewalBook()
-        self.closed = False
-        self._mux: Mux | None = None
-        self._dialling: asyncio.Task[Mux] | None = None
-        self._listening = False
-        self._reached = False
+        self.closing = False  # nobody may stand in line any more
+        self._hearing: asyncio.TimerHandle | None = None
+        self.link = Link(source, self.home, self._pushed, self._unplugged, patience=patience)
         self._waiters: dict[bytes, Waiter] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -84,59 +84,55 @@ class AioPort:
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
     ) -> Reply:
         """Run a script on the loop's connection."""
-        mux = self._mux
-        if mux is None or not mux.sound:
-            mux = await self._connected(until)
+        mux = await self.link.connected(until)
         return await mux.call(script, keys, args, until)
 
-    async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
+    async def command(
+        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+    ) -> Reply:
         """Run a plain command on the loop's connection."""
-        mux = await self._connected(until)
+        mux = await self.link.connected(until)
         return await mux.command(args, until)
 
-    async def _connected(self, until: float) -> Mux:
-        """Return the sound connection, dialled once however many callers ask."""
-        if self._mux is not None and self._mux.sound:
-            return self._mux
-        if self.closed:
-            raise ServerUnreachable("this client was closed", code="CLOSED")
-        if self._dialling is None or self._dialling.done():
-            self._dialling = self.loop.create_task(self._dial(), name="fencelock-dial")
-        done, _ = await asyncio.wait({self._dialling}, timeout=max(0.0, until - now()))
-        if not done:
-            raise Broken("no connection in time", sent=False)
-        return self._dialling.result()
-
-    async def _dial(self) -> Mux:
-        self._listening = False
-        try:
-            mux = await dial(self.source, self._pushed, now() + self.patience, stall=self.patience)
-        except ServerUnreachable as error:
-            # Nobody answered there ever: more likely a wrong address than a restart.
-            if not self._reached or error.code not in {"", "REFUSED"}:
-                raise
-            raise Broken(str(error), sent=False) from error
-        self._mux, self._reached = mux, True
-        mux.closed.add_done_callback(self._unplugged)
-        return mux
-
-    def _unplugged(self, _: object) -> None:
+    def _unplugged(self) -> None:
         """Send every waiter back to ask: what was pushed in between is gone."""
-        self._listening = False
+        self._rouse()
+        if self.book.holds:
+            self._listen_soon()
+
+    def _rouse(self) -> None:
         for waiter in self._waiters.values():
             waiter.lose_place()
             self.wake(waiter)
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def open(self, waiter: Waiter, until: float) -> None:
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
         """Register a waiter under the loop's channel."""
-        mux = await self._connected(until)
+        if self.closing:
+            raise closed()
+        await self.link.connected(until)
+        if not listen:
+            return
         waiter.channel = self.home
         self._waiters[waiter.want.waiter] = waiter
-        if not self._listening:
-            await mux.subscribe(self.home, until)
-            self._listening = True
+        await self.link.listen(until)
+
+    def _listen_soon(self) -> None:
+        """Hear revocations, once a lease lasts: short ones cost nothing."""
+        if self._hearing is None and not self.link.listening and not self.closing:
+            self._hearing = self.loop.call_later(
+                LISTEN_AFTER_SECONDS, lambda: self._spawn(self._hear(), "fencelock-ear")
+            )
+
+    async def _hear(self) -> None:
+        self._hearing = None
+        if not self.book.holds or self.link.listening:
+            return
+        try:
+            await self.link.listen(now() + self.patience)
+        except (Broken, FencelockError) as error:
+            log.info("revocations are heard at renewals only, for now: %s", error)
 
     def close(self, waiter: Waiter) -> None:
         """Forget a waiter."""
@@ -162,21 +158,10 @@ class AioPort:
             _ring(waiter.seat)
 
     def _pushed(self, message: list[bytes]) -> None:
-        """Dispatch a push: a grant to its waiter, a revocation to its hold."""
-        if message[0] != b"message":
-            return
-        kind, _, payload = message[2].partition(b" ")
-        if kind == b"granted":
-            who, fence, granted_us, lease_ms = payload.split()
-            waiter = self._waiters.get(who)
-            if waiter is not None:
-                waiter.hear(int(fence), int(granted_us), int(lease_ms))
-                self.wake(waiter)
-        elif kind == b"revoked":
-            holder, _, reason = payload.partition(b" ")
-            for hold in self.book.all_holds():
-                if hold.want.holder == holder:
-                    lose(self, hold, "revoked", now(), reason.decode())
+        """Take a push, and wake the waiter that it was for."""
+        waiter = dispatch(self, message, self._waiters.get)
+        if waiter is not None:
+            self.wake(waiter)
 
     # -- leases ---------------------------------------------------------------------------------
 
@@ -184,9 +169,11 @@ class AioPort:
         """Put a new hold into the renewal book and set the timer for it."""
         self.book.add(hold, when)
         self._set_timer(when)
+        if not self.link.listening:
+            self._listen_soon()
 
     def _set_timer(self, when: float | None) -> None:
-        if when is None or self.closed or (self._timer is not None and when >= self._timer_at):
+        if when is None or self.link.closed or (self._timer is not None and when >= self._timer_at):
             return
         if self._timer is not None:
             self._timer.cancel()
@@ -196,6 +183,8 @@ class AioPort:
     def _due(self) -> None:
         self._timer = None
         self._spawn(self._attend(), "fencelock-leases")
+        # The task takes out what is due before it waits; others may be due before it ends.
+        self.loop.call_soon(lambda: self._set_timer(self.book.next_at()))
 
     async def _attend(self) -> None:
         try:
@@ -220,12 +209,13 @@ class AioPort:
 
     def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
         """Write the request at once, behind all that went before; see to its answer in a task."""
-        if self.loop.is_closed() or self.closed:
+        if self.loop.is_closed() or self.link.closed:
             return
         slot = None
-        if self._mux is not None and self._mux.sound:
-            slot = self._mux.request(pack_source(script, keys, args), now() + POST_SECONDS)
-            self._mux.flush()
+        mux = self.link.mux
+        if mux is not None and mux.sound:
+            slot = mux.request(pack_source(script, keys, args), now() + POST_SECONDS)
+            mux.flush()
         self._spawn(self._deliver(script, keys, args, slot), "fencelock-post")
 
     async def _deliver(
@@ -242,21 +232,26 @@ class AioPort:
     # -- ends -----------------------------------------------------------------------------------
 
     async def shut(self) -> None:
-        """Let clean-ups finish for a moment, then close the connection."""
+        """Let waiters leave and clean-ups finish for a moment, then close the connection."""
+        self.closing = True
+        until = now() + CLOSE_SECONDS
+        self._rouse()
+        while len(self.lines) and now() < until:
+            await asyncio.sleep(0)
         posts = {task for task in self._tasks if task.get_name() == "fencelock-post"}
         if posts:
-            await asyncio.wait(posts, timeout=CLOSE_SECONDS)
-        self.closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        for task in (*self._tasks, *((self._dialling,) if self._dialling else ())):
+            await asyncio.wait(posts, timeout=max(0.0, until - now()))
+        lose_all(self, "closed")
+        for timer in (self._timer, self._hearing):
+            if timer is not None:
+                timer.cancel()
+        for task in self._tasks:
             task.cancel()
-        if self._mux is not None:
-            self._mux.close()
+        self.link.close()
 
     def after_fork(self) -> None:
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
-        self.closed = True
+        self.closing = self.link.closed = True
 
 
 async def _done(slot: asyncio.Future[Any]) -> bool:

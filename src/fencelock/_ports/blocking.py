@@ -21,23 +21,24 @@ from weakref import ref
 from fencelock._core.ask import ask
 from fencelock._core.hold import Hold
 from fencelock._core.port import Args, Broken, Keys, Reply
-from fencelock._core.renew import RenewalBook, lose
+from fencelock._core.pushes import dispatch
+from fencelock._core.renew import RenewalBook, lose_all
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
+from fencelock._ports.pool import Pool, closed
 from fencelock._ports.posts import Posts
 from fencelock._ports.tender import Tender
-from fencelock._transport import direct
 from fencelock._transport.direct import Connection
-from fencelock._transport.source import Direct, Source
+from fencelock._transport.source import Source
 from fencelock.clock import now
-from fencelock.errors import FencelockError, ServerUnreachable
+from fencelock.errors import FencelockError
 from fencelock.scripts import Script
 
 log = logging.getLogger("fencelock")
 T = TypeVar("T")
 
-# Idle connections that are kept for the next call; more are opened when more threads ask at once.
-IDLE_MAX = 16
+# How long close() waits for waiters to leave their lines and for clean-ups.
+CLOSE_SECONDS = 1.0
 
 
 def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
@@ -50,6 +51,13 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
     finally:
         flow.close()
     raise RuntimeError("a blocking port suspended")
+
+
+def _told(hold: Hold) -> None:
+    try:
+        hold.want.terms.on_lost(hold.lease)
+    except Exception:
+        log.exception("on_lost of %r raised", hold.lease.name)
 
 
 def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
@@ -82,11 +90,10 @@ class BlockingPort:
         self.home = f"{self._prefix}@{secrets.token_hex(8)}".encode()
         self.lines = Lines()
         self.book = RenewalBook()
-        self.closed = False
+        self.closing = False  # nobody may stand in line any more
         self._lock = threading.Lock()
-        self._idle: list[Connection] = []
+        self.pool = Pool(self.source, self._ear)
         self._channels = 0
-        self._reached = False
         self._tender = Tender(self)
         self._posts = Posts(self)
 
@@ -117,78 +124,40 @@ class BlockingPort:
         """Run a script on any connection, or on the waiter's."""
         if waiter is not None:
             return self._seat(waiter).call(script, keys, args, until)
-        connection = self.take(until)
+        connection = self.pool.take(until)
         try:
             return connection.call(script, keys, args, until)
         finally:
-            self.give(connection)
+            self.pool.give(connection)
 
-    async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
-        """Run a plain command on any connection."""
-        connection = self.take(until)
+    async def command(
+        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a plain command on any connection, or on the waiter's."""
+        if waiter is not None:
+            return self._seat(waiter).command(args, until)
+        connection = self.pool.take(until)
         try:
             return connection.command(args, until)
         finally:
-            self.give(connection)
-
-    def take(self, until: float) -> Connection:
-        """Return a sound connection, opened when none is idle."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._dial(until)
-
-    def give(self, connection: Connection) -> None:
-        """Keep a sound connection for the next call; after a failure drop all idle ones too.
-
-        What broke one (a restart, a failover) broke the others: they must not cost a try each.
-        """
-        if connection.sound and len(self._idle) < IDLE_MAX and not self.closed:
-            self._idle.append(connection)
-        elif connection.sound:
-            connection.close()
-        else:
-            self._drop_idle()
-
-    def _drop_idle(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-
-    def _dial(self, until: float) -> Connection:
-        if self.closed:
-            raise ServerUnreachable("this client was closed", code="CLOSED")
-        try:
-            connection = self._connect(until)
-        except ServerUnreachable as error:
-            # Nobody answered there ever: more likely a wrong address than a restart.
-            if not self._reached or error.code not in {"", "REFUSED"}:
-                raise
-            raise Broken(str(error), sent=False) from error
-        self._reached = True
-        return connection
-
-    def _connect(self, until: float) -> Connection:
-        if isinstance(self.source, Direct):
-            return direct.connect(self.source.locate(until), until, self._ear)
-        from fencelock._transport import cloned  # noqa: PLC0415 - needs redis-py's exceptions
-
-        return cloned.connect(self.source, until, self._ear)
+            self.pool.give(connection)
 
     # -- waiting --------------------------------------------------------------------------------
 
-    async def open(self, waiter: Waiter, until: float) -> None:
-        """Seat a waiter on a connection that listens to the waiter's channel."""
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+        """Seat a waiter on a connection, one that listens to its channel when asked."""
+        if self.closing:
+            raise closed()
         seat = waiter.seat
-        if isinstance(seat, Connection):
-            if seat.sound:
-                return
+        if not isinstance(seat, Connection) or not seat.sound:
             self.close(waiter)
-        connection = self.take(until)
-        waiter.channel = waiter.channel or connection.channel or self._new_channel()
-        waiter.seat = connection
-        connection.waiter = waiter
-        if connection.channel != waiter.channel:
-            connection.subscribe(waiter.channel, until)
+            seat = waiter.seat = self.pool.take(until)
+            seat.waiter = waiter
+        if not listen:
+            return
+        waiter.channel = waiter.channel or seat.channel or self._new_channel()
+        if seat.channel != waiter.channel:
+            seat.subscribe(waiter.channel, until)
 
     def _new_channel(self) -> bytes:
         with self._lock:
@@ -205,7 +174,7 @@ class BlockingPort:
         connection, waiter.seat = waiter.seat, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            self.give(connection)
+            self.pool.give(connection)
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
@@ -220,25 +189,13 @@ class BlockingPort:
         """Leave it to the waiter's own bound: it reads a socket, and news come there first."""
 
     def pushed(self, connection: Connection, message: list[bytes]) -> None:
-        """Dispatch a push: a grant to the waiter that reads, a revocation to its hold."""
-        kind, _, payload = (
-            message[2].partition(b" ") if message[0] == b"message" else (b"", b"", b"")
-        )
+        """Take a push; the waiter it may be for is the one that reads."""
         waiter = connection.waiter
-        if kind == b"granted" and waiter is not None:
-            who, fence, granted_us, lease_ms = payload.split()
-            if who == waiter.want.waiter:
-                waiter.hear(int(fence), int(granted_us), int(lease_ms))
-        elif kind == b"revoked":
-            self.revoked(payload)
 
-    def revoked(self, payload: bytes) -> None:
-        """Tell the hold that an operator broke."""
-        holder, _, reason = payload.partition(b" ")
-        with self._lock:
-            hit = [hold for hold in self.book.all_holds() if hold.want.holder == holder]
-        for hold in hit:
-            lose(self, hold, "revoked", now(), reason.decode())
+        def find(who: bytes) -> Waiter | None:
+            return waiter if waiter is not None and waiter.want.waiter == who else None
+
+        dispatch(self, message, find)
 
     # -- leases ---------------------------------------------------------------------------------
 
@@ -249,14 +206,11 @@ class BlockingPort:
         self._tender.mind(when)
 
     def tell(self, hold: Hold) -> None:
-        """Call the holder's ``on_lost``; what it raises is logged."""
-        on_lost = hold.want.terms.on_lost
-        if on_lost is None:
-            return
-        try:
-            on_lost(hold.lease)
-        except Exception:
-            log.exception("on_lost of %r raised", hold.lease.name)
+        """Call the holder's ``on_lost`` in a thread of its own: other leases cannot wait for it."""
+        if hold.want.terms.on_lost is not None:
+            threading.Thread(
+                target=_told, args=(hold,), name="fencelock-on-lost", daemon=True
+            ).start()
 
     def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
         """Send behind the trail at once, and see to the answer in a background thread."""
@@ -273,17 +227,22 @@ class BlockingPort:
 
     def shut(self) -> None:
         """Close the connections; who still waits gets an error, who holds keeps its lease."""
-        self._posts.finish(now() + 1.0)
-        self.closed = True
+        self.closing = True
+        until = now() + CLOSE_SECONDS
         with self._lock:
             seats = [waiter.seat for waiter in self.lines.all_waiters()]
         for seat in seats:
             if isinstance(seat, Connection):
                 seat.interrupt()
+        while len(self.lines) and now() < until:
+            time.sleep(0.005)
+        self._posts.finish(until)
+        lose_all(self, "closed")
+        self.pool.closed = True
         self._tender.stop()
-        self._drop_idle()
+        self.pool.drop()
 
     def after_fork(self) -> None:
         """In a child: everything here was the parent's."""
-        self._drop_idle()
+        self.pool.drop()
         self._start()

@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
 # How long a clean-up is tried: a default lease has ended by itself by then.
 POST_SECONDS = 30.0
+# How long the connection of the request gets to answer before another one is tried as well: the
+# copy behind the request stays there and keeps its order.
+TRAIL_SECONDS = 2.0
+# Threads that see to clean-ups at once; a silent server may hold up each for a while.
+WORKERS_MAX = 4
 
 
 class Job(NamedTuple):
@@ -36,26 +41,28 @@ class Job(NamedTuple):
 
 
 class Posts:
-    """Jobs and the thread that sees to them; it ends with the last job.
+    """Jobs and the few threads that see to them; they end with the last job.
 
-    Only the running thread keeps the port alive.
+    Only a running thread keeps the port alive.
     """
 
     def __init__(self, port: BlockingPort) -> None:
         self._ref = ref(port)
         self._jobs: deque[Job] = deque()
         self._changed = threading.Condition()
-        self._running = False
+        self._running = 0
 
     def add(self, script: Script, keys: Keys, args: Args, trail: Connection | None) -> None:
         """Send behind the trail, and have the answer seen to."""
         if trail is not None and not _sent_behind(trail, script, keys, args):
             trail = None
+        job = Job(script, keys, args, trail, now() + POST_SECONDS)
         with self._changed:
-            self._jobs.append(Job(script, keys, args, trail, now() + POST_SECONDS))
-            if self._running:
+            # What was not sent yet comes first: the others only wait for an answer.
+            (self._jobs.append if trail else self._jobs.appendleft)(job)
+            if self._running == WORKERS_MAX:
                 return
-            self._running = True
+            self._running += 1
         port = self._ref()
         threading.Thread(
             target=self._run, args=(port,), name="fencelock-posts", daemon=True
@@ -71,7 +78,7 @@ class Posts:
         while True:
             with self._changed:
                 if not self._jobs:
-                    self._running = False
+                    self._running -= 1
                     self._changed.notify_all()
                     return
                 job = self._jobs.popleft()
@@ -81,13 +88,14 @@ class Posts:
 def _do(port: BlockingPort, job: Job) -> None:
     from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other
 
-    if job.trail is not None and _answered(job.trail, job.until):
+    if job.trail is not None and _answered(job.trail, min(job.until, now() + TRAIL_SECONDS)):
         return
     run_blocking(port.deliver(job.script, job.keys, job.args, job.until))
 
 
 def _sent_behind(trail: Connection, script: Script, keys: Keys, args: Args) -> bool:
     """Send on the connection that a request went on; with the source, as NOSCRIPT cannot be met."""
+    trail.sound, trail.undoing = False, True  # for nothing but this
     try:
         trail.send(pack_source(script, keys, args))
     except (Broken, OSError):

@@ -95,7 +95,7 @@ class Tender:
 
     def _ends(self, port: BlockingPort, idle: float) -> bool:
         """End the thread when it lingered long enough and nothing came in the meantime."""
-        if idle < LINGER_SECONDS and not port.closed:
+        if idle < LINGER_SECONDS and not port.pool.closed:
             return False
         with self._lock, port.mutex():
             if port.book.holds:
@@ -128,8 +128,7 @@ class Tender:
             return
         try:
             if ear.readable(pipe[0], until - now()):
-                while ear.listen(0.0):
-                    pass
+                ear.settle()
             else:
                 self._drain(pipe[0])
         except Broken:
@@ -146,6 +145,9 @@ class Tender:
         current = now()
         if self._ear is not None and self._ear.sound:
             return self._ear
+        if self._ear is not None:
+            self._ear.close()
+            self._ear = None
         if not port.book.holds:
             return None
         if self._deaf_until == 0.0:
@@ -155,7 +157,7 @@ class Tender:
         self._deaf_until = current + CONNECT_SECONDS * 2
         try:
             give_up_at = min(until, current + CONNECT_SECONDS)
-            self._ear = port.take(give_up_at)
+            self._ear = port.pool.take(give_up_at)
             self._ear.subscribe(port.home, give_up_at)
         except (Broken, FencelockError):
             return None

@@ -74,7 +74,7 @@ def _redacted(url: str) -> str:
 
 
 def from_settings(settings: Mapping[str, Any]) -> Address | None:
-    """Return the address in a client's ``connection_kwargs``, or None when more than that is in it."""
+    """Return the address in a client's ``connection_kwargs``; None when more is in them."""
     if settings.get("credential_provider") or settings.get("redis_connect_func"):
         return None
     return Address(

@@ -74,9 +74,9 @@ def connect(
     theirs = cloned.connection_class(**private_settings(cloned, until))
     try:
         theirs.connect()
-        sock = theirs._sock  # noqa: SLF001 - see the head of this file
+        sock = theirs._sock
     except Exception as error:
         raise failure(cloned, error) from error
-    theirs._sock = None  # noqa: SLF001 - ours from here on: theirs must not close it
+    theirs._sock = None
     sock.settimeout(None)
     return Connection(sock, pushed)

@@ -34,6 +34,8 @@ from fencelock.scripts import Script
 # A receive is never longer than this, so that a far deadline needs no new socket option.
 SLICE = 1.0
 RECV_BYTES = 65536
+# What the kernel has is there at once; this is only more than nothing.
+SETTLE_SECONDS = 0.001
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 
 
@@ -48,9 +50,11 @@ class Connection:
         "_slice",
         "_sock",
         "channel",
+        "idle_since",
         "owed",
         "pushed",
         "sound",
+        "undoing",
         "waiter",
     )
 
@@ -64,6 +68,8 @@ class Connection:
         self.sound = True  # False after a failure: nothing new may be asked on it
         self.owed = 0  # answers that were not read yet
         self.channel = b""  # the channel it listens to
+        self.idle_since = 0.0
+        self.undoing = False  # a clean-up owns it now
         self.waiter: Any = None  # who waits on it
 
     def call(
@@ -74,18 +80,18 @@ class Connection:
             return self.ask(pack_call(script, keys, args), until)
         except ReplyError as error:
             if not str(error).startswith("NOSCRIPT"):
-                raise server_error(error) from None
+                raise server_error(error) from error
         try:
             return self.ask(pack_source(script, keys, args), until)
         except ReplyError as error:
-            raise server_error(error) from None
+            raise server_error(error) from error
 
     def command(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command and return its reply."""
         try:
             return self.ask(pack(args), until)
         except ReplyError as error:
-            raise server_error(error) from None
+            raise server_error(error) from error
 
     def ask(self, packed: bytes, until: float) -> Reply:
         """Send and read the answer; ReplyError is raised, pushes go to ``pushed``."""
@@ -132,6 +138,17 @@ class Connection:
             self.sound = False  # an answer that nobody asked for
         return reply is not INCOMPLETE
 
+    def settle(self) -> bool:
+        """Take what came while the connection was idle; False when it was closed meanwhile."""
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        try:
+            while self.sound and poll.poll(0):
+                self.listen(now() + SETTLE_SECONDS)
+        except Broken:
+            return False
+        return self.sound
+
     def readable(self, wake: int, seconds: float) -> bool:
         """Wait until a push may be there or ``wake`` (a file descriptor) is written to."""
         poll = select.poll()
@@ -145,7 +162,7 @@ class Connection:
         try:
             self.answer(until, confirms=True)
         except ReplyError as error:
-            raise server_error(error) from None
+            raise server_error(error) from error
         self.channel = channel
 
     def interrupt(self) -> None:
@@ -164,7 +181,7 @@ class Connection:
 
     def _next(self, until: float, *, broken: bool = True) -> Any:
         """Return the next message; at ``until`` raise Broken, or return INCOMPLETE."""
-        while (message := self._reader.gets()) is INCOMPLETE:
+        while (message := self._parsed()) is INCOMPLETE:
             left = until - now()
             if left <= 0:
                 if broken:
@@ -177,6 +194,14 @@ class Connection:
             if data is not None:
                 self._reader.feed(data)
         return message
+
+    def _parsed(self) -> Any:
+        """Return the next complete message; Broken when the bytes are no protocol of ours."""
+        try:
+            return self._reader.gets()
+        except ConnectionError as error:
+            self._fail()
+            raise Broken(f"no Redis or Valkey server: {error}", sent=True) from error
 
     def _receive(self, seconds: float) -> bytes | None:
         """Return what came, b"" at the end, None when nothing came in time."""
@@ -233,7 +258,7 @@ def _dial(address: Address, until: float) -> socket.socket:
         raise Broken(f"{address}: no connection in time", sent=False) from error
     except OSError as error:
         raise refused(address, error) from error
-    sock.setblocking(True)
+    sock.settimeout(None)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
     return sock

@@ -64,10 +64,10 @@ async def _adopted(source: Cloned, mux: Mux, until: float) -> None:
     theirs: Any = source.connection_class(**cloned.private_settings(source, until))
     try:
         await theirs.connect()
-        transport = theirs._writer.transport  # noqa: SLF001 - no public way, see cloned.py
+        transport = theirs._writer.transport
     except Exception as error:
         raise cloned.failure(source, error) from error
-    theirs._reader = theirs._writer = None  # noqa: SLF001 - ours from here on
+    theirs._reader = theirs._writer = None
     transport.set_protocol(mux)
     mux.connection_made(transport)
     transport.resume_reading()

@@ -61,14 +61,16 @@ def resolve(source: object, *, asynchronous: bool) -> Source:
 
 
 def _from_url(url: str, *, asynchronous: bool) -> Source:
-    scheme = url.partition("://")[0]
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise ValueError(f"source URL must look like redis://host:6379/0, not {url!r}")
     if scheme in PLAIN_SCHEMES:
         address = parse(url)
         return Direct(lambda _: address, str(address))
     if scheme in TLS_SCHEMES:
         return _from_client(_tls_client(url, asynchronous=asynchronous), asynchronous=asynchronous)
     known = ", ".join(f"{each}://" for each in (*PLAIN_SCHEMES, *TLS_SCHEMES))
-    raise ValueError(f"source URL must begin with one of {known}, not {scheme or url!r}")
+    raise ValueError(f"source URL must begin with one of {known}, not {scheme}://")
 
 
 def _tls_client(url: str, *, asynchronous: bool) -> object:
@@ -102,7 +104,7 @@ def _from_client(client: object, *, asynchronous: bool) -> Source:
     return Cloned(connection_class, dict(settings), f"{type(client).__name__} client")
 
 
-def _check_colour(client: object, connection_class: Any, *, asynchronous: bool) -> None:  # noqa: ANN401 - foreign
+def _check_colour(client: object, connection_class: Any, *, asynchronous: bool) -> None:
     if inspect.iscoroutinefunction(connection_class.connect) == asynchronous:
         return
     module = type(client).__module__.partition(".")[0]

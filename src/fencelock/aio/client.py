@@ -77,7 +77,8 @@ class AsyncClient:
         ``timeout`` bounds ``with`` (None: waits for ever). ``wait`` is ``Queue()``, in line, or
         ``Poll(...)``, the plain form. ``on_lost`` is called with the lease once it is lost
         (a coroutine function is awaited in a task of its own); ``"cancel"`` cancels the body of
-        ``async with``, which then raises LeaseLost. ``strict`` makes a second acquire by the holding task an error.
+        ``async with``, which then raises LeaseLost. ``strict`` makes a second acquire by the
+        holding task an error.
 
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
@@ -114,7 +115,8 @@ class AsyncClient:
         """Return a handle of the reentrant lock ``name``; sends nothing.
 
         Without ``owner`` the task owns, and acquiring again sends nothing. With ``owner``, an id
-        of your choice, all handles with that id own together, in any task, process or host; the count of their holds lives on the server.
+        of your choice, all handles with that id own together, in any task, process or host;
+        the count of their holds lives on the server.
         The other options are those of ``lock``.
 
         Raises:

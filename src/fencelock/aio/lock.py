@@ -17,7 +17,7 @@ from fencelock._core.release import release
 from fencelock._core.renew import renew_now
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, LeaseLost
 from fencelock.handles import Holds, Settings, adopted
 
 log = logging.getLogger("fencelock")
@@ -103,7 +103,8 @@ class _Base:
         except FencelockError as trouble:
             if error is None or stopped:
                 raise trouble from error
-            log.warning("release of %r failed after the body raised: %s", self.name, trouble)
+            if not isinstance(error, LeaseLost):  # told already
+                log.warning("release of %r failed after the body raised: %s", self.name, trouble)
 
     async def release(self) -> int | None:
         """Release; see the subclasses."""

@@ -27,4 +27,5 @@ class Lease(BaseLease):
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)
+        self.check()
         run_blocking(renew_now(self._port, self._hold, span))

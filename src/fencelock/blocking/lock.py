@@ -15,7 +15,7 @@ from fencelock._core.release import release
 from fencelock._core.renew import renew_now
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, LeaseLost
 from fencelock.handles import Holds, Settings, adopted
 
 log = logging.getLogger("fencelock")
@@ -83,7 +83,8 @@ class _Base:
         except FencelockError as trouble:
             if error is None:
                 raise
-            log.warning("release of %r failed after the body raised: %s", self.name, trouble)
+            if not isinstance(error, LeaseLost):  # told already
+                log.warning("release of %r failed after the body raised: %s", self.name, trouble)
 
     def release(self) -> int | None:
         """Release; see the subclasses."""

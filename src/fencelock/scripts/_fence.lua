@@ -10,9 +10,8 @@ local function server_us()
   return t[1] * 1000000 + t[2]
 end
 
--- I3: never below the last fence plus one, never below the clock.
-local function next_fence(base, now)
-  local last = redis.call('GET', KEYS[base + 1])
+-- I3: never below the last fence plus one, never below the clock. `last` is the record so far.
+local function next_fence(last, now)
   local previous = last and tonumber(string.match(last, '^%d+')) or 0
   if previous >= now then return previous + 1 end
   return now
@@ -21,6 +20,11 @@ end
 local function write_record(base, fence, now, holder, home, info, lease_ms)
   redis.call('SET', KEYS[base + 1], string.format('%.0f %.0f %s %s %s', fence, now, holder, home, info),
     'PX', RECORD_MS + lease_ms)
+end
+
+-- An explicit owner's holds share the keys: one hold's shorter lease must not end another's.
+local function prolong(key, lease_ms)
+  if redis.call('PTTL', key) < lease_ms then redis.call('PEXPIRE', key, lease_ms) end
 end
 
 -- An explicit owner's first hold: what an earlier owner left behind must not count.

@@ -47,7 +47,7 @@ local function grant_next(base, me, near)
     local mine = waiter == me
     if mine or lives(base, now, home, tonumber(head[2])) then
       local lease_ms = tonumber((mine or home == near) and ttl or claim)
-      local fence = next_fence(base, now)
+      local fence = next_fence(redis.call('GET', KEYS[base + 1]), now)
       if mine or told(channel, waiter, fence, now, lease_ms) then
         redis.call('SET', KEYS[base], holder, 'PX', lease_ms)
         write_record(base, fence, now, holder, home, info, lease_ms)

@@ -12,9 +12,11 @@
 
 local waiter, holder, ttl, channel, owned = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[6], ARGV[7] == '1'
 
+-- Everything is read before anything is written: a user who may not read leaves no lock behind.
+local now, record = server_us(), redis.call('GET', KEYS[2])
+
 local function take()
-  local now = server_us()
-  local fence = next_fence(1, now)
+  local fence = next_fence(record, now)
   write_record(1, fence, now, holder, ARGV[5], ARGV[8], ttl)
   if owned then first_hold(1, waiter, ttl) end
   return {1, fence, now, 1}
@@ -30,14 +32,14 @@ local function entry()
 end
 
 -- Asked again by the holder: a repeated request, or an explicit owner's re-entry. R2: a full lease.
-local function keep(record)
-  local now, holds = server_us(), 1
-  redis.call('PEXPIRE', KEYS[1], ttl)
-  redis.call('PEXPIRE', KEYS[2], RECORD_MS + ttl)
+local function keep()
+  local holds = 1
+  prolong(KEYS[1], ttl)
+  prolong(KEYS[2], RECORD_MS + ttl)
   if owned then
     redis.call('ZREM', KEYS[3], entry())
     redis.call('SADD', KEYS[5], waiter)
-    redis.call('PEXPIRE', KEYS[5], ttl)
+    prolong(KEYS[5], ttl)
     holds = redis.call('SCARD', KEYS[5])
   end
   local fence = record and tonumber(string.match(record, '^%d+'))
@@ -49,7 +51,7 @@ local function keep(record)
 end
 
 -- Arrival is the server's clock, and never before the last in line: first come, first served.
-local function line_up(now)
+local function line_up()
   local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
   local arrival = now
   if last[2] and tonumber(last[2]) >= now then arrival = tonumber(last[2]) + 1 end
@@ -61,16 +63,16 @@ end
 
 if free then
   -- Free, but others came before: they go first. Whoever is granted overwrites our mark.
-  if channel ~= '' then line_up(server_us()) end
+  if channel ~= '' then line_up() end
   local next_waiter, fence = grant_next(1, waiter, ARGV[5])
-  if not next_waiter then return take() end
-  if next_waiter == waiter then return {1, fence, server_us(), 1} end
+  if not next_waiter then return take() end  -- nobody in line lives
+  if next_waiter == waiter then return {1, fence, now, 1} end
+  record = redis.call('GET', KEYS[2])
 end
 
 local current = redis.call('GET', KEYS[1])
-local record = redis.call('GET', KEYS[2])
-if current == holder then return keep(record) end
-local now, position = server_us(), -1
-if channel ~= '' then position = line_up(now) end
+if current == holder then return keep() end
+local position = -1
+if channel ~= '' then position = line_up() end
 local foreign = (record and string.match(record, '^%d+ %d+ (%S+)')) ~= current and 1 or 0
 return {0, now, redis.call('PTTL', KEYS[1]), position, foreign}

@@ -4,6 +4,7 @@
 -- ARGV  1 waiter   2 holder   3 owned   4 home
 -- Reply {1, 0}            released
 --       {0, holds left}   an explicit owner still holds
+--       {-2, holds left}  the owner holds, but not by this acquisition: it was released before
 --       {-1, revoked}     not the holder; revoked is the operator's reason, or ''
 
 if redis.call('GET', KEYS[1]) ~= ARGV[2] then
@@ -11,7 +12,7 @@ if redis.call('GET', KEYS[1]) ~= ARGV[2] then
   return {-1, holder == ARGV[2] and reason or ''}
 end
 if ARGV[3] == '1' then
-  if redis.call('SREM', KEYS[5], ARGV[1]) == 0 then return {-1, ''} end
+  if redis.call('SREM', KEYS[5], ARGV[1]) == 0 then return {-2, redis.call('SCARD', KEYS[5])} end
   local left = redis.call('SCARD', KEYS[5])
   if left > 0 then return {0, left} end
 end

@@ -6,6 +6,16 @@
 
 local RECORD_MS = 600000  -- as in _fence.lua
 
+-- An explicit owner's holds share the keys: one hold's shorter lease must not end another's.
+local function prolong(k, ttl)
+  if redis.call('PTTL', KEYS[k]) < ttl then
+    redis.call('PEXPIRE', KEYS[k], ttl)
+    redis.call('PEXPIRE', KEYS[k + 1], RECORD_MS + ttl)
+    redis.call('PEXPIRE', KEYS[k + 2], ttl)
+  end
+  return '1'
+end
+
 local function renew(k, holder, ttl, owned)
   local current = redis.call('GET', KEYS[k])
   if current ~= holder then
@@ -13,9 +23,9 @@ local function renew(k, holder, ttl, owned)
     if revoked == holder then return '0 revoked ' .. reason end
     return current and '0 taken' or '0 expired'
   end
+  if owned == '1' then return prolong(k, ttl) end
   redis.call('PEXPIRE', KEYS[k], ttl)
   redis.call('PEXPIRE', KEYS[k + 1], RECORD_MS + ttl)
-  if owned == '1' then redis.call('PEXPIRE', KEYS[k + 2], ttl) end
   return '1'
 end
 

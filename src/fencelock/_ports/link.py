@@ -1,0 +1,87 @@
+"""The asyncio port's one connection: dialled once however many ask, listened on when needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fencelock._core.port import Broken
+from fencelock._ports.pool import closed
+from fencelock._transport.mux import Mux, Pushed
+from fencelock._transport.mux_dial import dial
+from fencelock._transport.source import Source
+from fencelock.clock import now
+from fencelock.errors import ServerUnreachable
+
+
+class Link:
+    """A connection that comes back; ``unplugged`` is called each time it is lost."""
+
+    def __init__(
+        self,
+        source: Source,
+        home: bytes,
+        pushed: Pushed,
+        unplugged: Callable[[], None],
+        *,
+        patience: float,
+    ) -> None:
+        self._source = source
+        self._home = home
+        self._pushed = pushed
+        self._unplugged = unplugged
+        self._patience = patience
+        self._dialling: asyncio.Task[Mux] | None = None
+        self._reached = False
+        self.mux: Mux | None = None
+        self.listening = False  # the home channel is heard
+        self.closed = False
+
+    async def connected(self, until: float) -> Mux:
+        """Return the sound connection; ends like ``Pool.take``."""
+        if self.mux is not None and self.mux.sound:
+            return self.mux
+        if self.closed:
+            raise closed()
+        if self._dialling is None or self._dialling.done():
+            self._dialling = asyncio.create_task(self._dial(), name="fencelock-dial")
+        done, _ = await asyncio.wait({self._dialling}, timeout=max(0.0, until - now()))
+        if not done:
+            raise Broken("no connection in time", sent=False)
+        if self._dialling.cancelled():
+            raise closed()
+        return self._dialling.result()
+
+    async def listen(self, until: float) -> None:
+        """Hear the home channel; ends like ``Port.call``."""
+        if self.listening:
+            return
+        mux = await self.connected(until)
+        await mux.subscribe(self._home, until)
+        self.listening = mux is self.mux and mux.sound
+
+    def close(self) -> None:
+        """Close for good."""
+        self.closed = True
+        if self._dialling is not None:
+            self._dialling.cancel()
+        if self.mux is not None:
+            self.mux.close()
+
+    async def _dial(self) -> Mux:
+        try:
+            mux = await dial(
+                self._source, self._pushed, now() + self._patience, stall=self._patience
+            )
+        except ServerUnreachable as error:
+            # Nobody answered there ever: more likely a wrong address than a restart.
+            if not self._reached or error.code not in {"", "REFUSED"}:
+                raise
+            raise Broken(str(error), sent=False) from error
+        self.mux, self._reached, self.listening = mux, True, False
+        mux.closed.add_done_callback(lambda _: self._lost())
+        return mux
+
+    def _lost(self) -> None:
+        self.listening = False
+        self._unplugged()

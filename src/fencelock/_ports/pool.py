@@ -1,0 +1,98 @@
+"""The blocking port's private connections: opened when needed, a few kept for the next call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fencelock._core.port import Broken
+from fencelock._transport import direct
+from fencelock._transport.direct import Connection
+from fencelock._transport.source import Direct, Source
+from fencelock.clock import now
+from fencelock.errors import ServerUnreachable
+
+# Idle connections that are kept for the next call; more are opened when more threads ask at once.
+IDLE_MAX = 16
+FRESH_SECONDS = 0.01
+
+
+class Pool:
+    """Connections of one client; a connection is used by one thread at a time."""
+
+    __slots__ = ("_idle", "_pushed", "_reached", "_source", "closed")
+
+    def __init__(self, source: Source, pushed: Callable[[Connection, list[bytes]], None]) -> None:
+        self._source = source
+        self._pushed = pushed
+        self._idle: list[Connection] = []
+        self._reached = False
+        self.closed = False
+
+    def take(self, until: float) -> Connection:
+        """Return a sound connection, opened when none is idle.
+
+        Raises Broken when there was none by ``until``, and a ServerError when the server refuses,
+        or when nobody was ever reached there: more likely a wrong address than a restart.
+        """
+        connection = self._idle_one()
+        return self._dial(until) if connection is None else connection
+
+    def _idle_one(self) -> Connection | None:
+        """Return an idle connection that the server has not closed.
+
+        One that was used a moment ago is not looked at: in a loop of calls that would cost more
+        than the rare second try.
+        """
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return None
+            if now() - connection.idle_since < FRESH_SECONDS or connection.settle():
+                return connection
+            self.drop()
+            connection.close()
+
+    def give(self, connection: Connection) -> None:
+        """Keep a sound connection for the next call; after a failure drop all idle ones too.
+
+        What broke one (a restart, a failover) broke the others: they must not cost a try each.
+        """
+        if not connection.sound:
+            self.drop()
+            if not connection.undoing:
+                connection.close()
+        elif len(self._idle) < IDLE_MAX and not self.closed:
+            connection.idle_since = now()
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def drop(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _dial(self, until: float) -> Connection:
+        if self.closed:
+            raise closed()
+        try:
+            connection = self._connect(until)
+        except ServerUnreachable as error:
+            if not self._reached or error.code not in {"", "REFUSED"}:
+                raise
+            raise Broken(str(error), sent=False) from error
+        self._reached = True
+        return connection
+
+    def _connect(self, until: float) -> Connection:
+        if isinstance(self._source, Direct):
+            return direct.connect(self._source.locate(until), until, self._pushed)
+        from fencelock._transport import cloned  # noqa: PLC0415 - needs redis-py's exceptions
+
+        return cloned.connect(self._source, until, self._pushed)
+
+
+def closed() -> ServerUnreachable:
+    """Return the error for a client that was closed."""
+    return ServerUnreachable("this client was closed", code="CLOSED")
