@@ -15,7 +15,7 @@ import json
 import os
 import socket
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -285,18 +285,3 @@ class Holds:
                     ResourceWarning,
                     stacklevel=3,
                 )
-
-
-def adopted(holds: Holds, port: Port, waiter: bytes) -> Hold:
-    """Return a hold that another handle of the same explicit owner acquired."""
-    want = replace(holds.want(port, ""), waiter=waiter)
-    now = port.now()
-    lease = BaseLease(
-        name=want.keys.name,
-        fence=0,
-        holder=want.holder.decode(),
-        ttl=want.ttl,
-        deadline=now + want.ttl,
-        clock=port.now,
-    )
-    return Hold(want=want, lease=lease, granted_at=now)

@@ -10,11 +10,17 @@ Rules of this file:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fencelock._core.ask import Asked, ask
 from fencelock._core.hold import Hold, Want
+from fencelock._core.inspect import held_ids
 from fencelock._core.port import Args, Keys, Port, Reply
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import GIVE_BACK, RELEASE, Script
+
+# Of release.lua: the owner holds, but this acquisition of it was released already.
+ELSEWHERE = -2
 
 
 async def release(port: Port, hold: Hold) -> int:
@@ -43,7 +49,28 @@ async def release(port: Port, hold: Hold) -> int:
         if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
             port.post(script, keys, args, asked.trail)
         raise
+    if hold.want.owned and reply[0] == ELSEWHERE and not asked.sent:
+        left = await release_for_owner(port, hold.want)
+        if left is not None:
+            lease._released = True
+            return left
     return _judge(hold, reply, repeated=asked.sent)
+
+
+async def release_for_owner(port: Port, want: Want) -> int | None:
+    """Release one hold of an explicit owner, whichever handle acquired it.
+
+    Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
+    """
+    until = port.now() + port.patience
+    for waiter in await held_ids(port, want.keys):
+        script, keys, args = request(replace(want, waiter=waiter))
+        verdict, extra = await ask(port, script, keys, args, until)
+        if verdict >= 0:
+            return int(extra)
+        if verdict != ELSEWHERE:
+            break
+    return None
 
 
 def request(want: Want) -> tuple[Script, Keys, Args]:

@@ -242,6 +242,9 @@ class AioPort:
         if posts:
             await asyncio.wait(posts, timeout=max(0.0, until - now()))
         lose_all(self, "closed")
+        told = {task for task in self._tasks if task.get_name() == "fencelock-on-lost"}
+        if told:
+            await asyncio.wait(told, timeout=CLOSE_SECONDS)
         for timer in (self._timer, self._hearing):
             if timer is not None:
                 timer.cancel()

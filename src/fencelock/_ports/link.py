@@ -43,14 +43,16 @@ class Link:
             return self.mux
         if self.closed:
             raise closed()
-        if self._dialling is None or self._dialling.done():
-            self._dialling = asyncio.create_task(self._dial(), name="fencelock-dial")
-        done, _ = await asyncio.wait({self._dialling}, timeout=max(0.0, until - now()))
+        dialling = self._dialling
+        if dialling is None or dialling.done():
+            dialling = self._dialling = asyncio.create_task(self._dial(), name="fencelock-dial")
+            dialling.add_done_callback(_seen)
+        done, _ = await asyncio.wait({dialling}, timeout=max(0.0, until - now()))
         if not done:
             raise Broken("no connection in time", sent=False)
-        if self._dialling.cancelled():
+        if dialling.cancelled():
             raise closed()
-        return self._dialling.result()
+        return dialling.result()
 
     async def listen(self, until: float) -> None:
         """Hear the home channel; ends like ``Port.call``."""
@@ -85,3 +87,9 @@ class Link:
     def _lost(self) -> None:
         self.listening = False
         self._unplugged()
+
+
+def _seen(dialling: asyncio.Task[Mux]) -> None:
+    """Take the error of a dial for which everybody stopped waiting: it was told as "no answer"."""
+    if not dialling.cancelled():
+        dialling.exception()

@@ -266,9 +266,7 @@ def _dial(address: Address, until: float) -> socket.socket:
 
 def _open(address: Address, seconds: float) -> socket.socket:
     if not address.path:
-        sock = socket.create_connection((address.host, address.port), seconds)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
+        return _open_tcp(address, now() + seconds)
     sock = socket.socket(socket.AF_UNIX)
     try:
         sock.settimeout(seconds)
@@ -277,6 +275,24 @@ def _open(address: Address, seconds: float) -> socket.socket:
         sock.close()
         raise
     return sock
+
+
+def _open_tcp(address: Address, until: float) -> socket.socket:
+    """Try each address of the name, each with its share of the time that is left."""
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    trouble: OSError = OSError(f"{address.host} has no address")
+    for number, (family, kind, protocol, _, where) in enumerate(found):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(max(0.001, (until - now()) / (len(found) - number)))
+            sock.connect(where)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            sock.close()
+            trouble = error
+        else:
+            return sock
+    raise trouble
 
 
 def refused(address: object, error: OSError) -> ServerUnreachable:

@@ -49,6 +49,7 @@ class Mux(asyncio.Protocol):
         self._unsent: list[bytes] = []
         self._watch: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
+        self.keepsake: object = None  # what must live as long as the connection
 
     # -- what callers use -----------------------------------------------------------------------
 

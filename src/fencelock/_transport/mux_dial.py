@@ -67,6 +67,8 @@ async def _adopted(source: Cloned, mux: Mux, until: float) -> None:
         transport = theirs._writer.transport
     except Exception as error:
         raise cloned.failure(source, error) from error
+    # Ours from here on. The writer must live as long as the transport: its end would close it.
+    mux.keepsake = theirs._writer
     theirs._reader = theirs._writer = None
     transport.set_protocol(mux)
     mux.connection_made(transport)

@@ -11,14 +11,14 @@ from typing import Any
 from fencelock import options
 from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold
-from fencelock._core.inspect import held_ids, holder_of
+from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.release import release
+from fencelock._core.release import release, release_for_owner
 from fencelock._core.renew import renew_now
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.errors import FencelockError, LeaseLost
-from fencelock.handles import Holds, Settings, adopted
+from fencelock.handles import Holds, Settings
 
 log = logging.getLogger("fencelock")
 
@@ -220,7 +220,12 @@ class AsyncRLock(_Base):
             return await self._give_back(self._holds.take(task, only_own=True))
         if self._holds.newest() is not None:
             return await self._give_back(self._holds.take(task))
-        return await self._give_back(await self._adopt())
+        # The owner id travelled here: another handle or process acquired.
+        want = self._holds.want(self._port(), _task().get_name())
+        left = await release_for_owner(self._port(), want)
+        if left is None:
+            raise self._holds.not_held()
+        return left
 
     async def _enter(self, patience: float | None) -> Hold | None:
         hold = None if self._holds.settings.owner else self._holds.of(_task())
@@ -231,16 +236,6 @@ class AsyncRLock(_Base):
             await renew_now(self._port(), hold, None)
         hold.count += 1
         return hold
-
-    async def _adopt(self) -> Hold:
-        """Find a hold of our owner id that another handle or process acquired."""
-        port, holds = self._port(), self._holds
-        if await holder_of(port, holds.keys) != holds.settings.owner:
-            raise holds.not_held()
-        ids = await held_ids(port, holds.keys)
-        if not ids:
-            raise holds.not_held()
-        return adopted(holds, port, ids[0])
 
     async def __aenter__(self) -> AsyncLease:
         """Enter within the handle's ``timeout`` and return the lease; see ``AsyncLock``."""

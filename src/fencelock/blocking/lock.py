@@ -9,14 +9,14 @@ from types import TracebackType
 from fencelock import options
 from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold
-from fencelock._core.inspect import held_ids, holder_of
+from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.release import release
+from fencelock._core.release import release, release_for_owner
 from fencelock._core.renew import renew_now
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.errors import FencelockError, LeaseLost
-from fencelock.handles import Holds, Settings, adopted
+from fencelock.handles import Holds, Settings
 
 log = logging.getLogger("fencelock")
 
@@ -190,7 +190,12 @@ class RLock(_Base):
             return self._give_back(self._holds.take(unit, only_own=True))
         if self._holds.newest() is not None:
             return self._give_back(self._holds.take(unit))
-        return self._give_back(self._adopt())
+        # The owner id travelled here: another handle or process acquired.
+        want = self._holds.want(self._port, current_thread().name)
+        left = run_blocking(release_for_owner(self._port, want))
+        if left is None:
+            raise self._holds.not_held()
+        return left
 
     def _enter(self, patience: float | None) -> Hold | None:
         hold = None if self._holds.settings.owner else self._holds.of(get_ident())
@@ -201,16 +206,6 @@ class RLock(_Base):
             run_blocking(renew_now(self._port, hold, None))
         hold.count += 1
         return hold
-
-    def _adopt(self) -> Hold:
-        """Find a hold of our owner id that another handle or process acquired."""
-        port, holds = self._port, self._holds
-        if run_blocking(holder_of(port, holds.keys)) != holds.settings.owner:
-            raise holds.not_held()
-        ids = run_blocking(held_ids(port, holds.keys))
-        if not ids:
-            raise holds.not_held()
-        return adopted(holds, port, ids[0])
 
     def __enter__(self) -> Lease:
         """Enter within the handle's ``timeout`` and return the lease; see ``Lock.__enter__``."""
