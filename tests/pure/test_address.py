@@ -1,0 +1,95 @@
+"""_transport/address.py: URLs and settings become one address; its password stays inside."""
+
+import pytest
+
+from fencelock._transport.address import Address, from_settings, parse
+
+URLS = {
+    "redis://": Address(),
+    "redis://h": Address("h"),
+    "redis://h:7000": Address("h", 7000),
+    "valkey://h/3": Address("h", db=3),
+    "redis://h?db=4": Address("h", db=4),
+    "redis://:pw@h": Address("h", password="pw"),
+    "redis://u:p%40%3A%2F@h:1/2": Address("h", 1, "", "u", "p@:/", 2),
+    "redis://h?username=u&password=p": Address("h", username="u", password="p"),
+    "redis://[::1]:7000/1": Address("::1", 7000, db=1),
+    "unix:///run/s": Address(path="/run/s"),
+    "unix:///run/a%20b?db=2": Address(path="/run/a b", db=2),
+    "unix://u:p@/run/s": Address(path="/run/s", username="u", password="p"),
+    "unix:///run/s?username=u&password=p": Address(path="/run/s", username="u", password="p"),
+}
+
+
+@pytest.mark.parametrize(("url", "address"), URLS.items(), ids=URLS)
+def test_a_url_is_an_address(url, address):
+    assert parse(url) == address
+
+
+@pytest.mark.parametrize(
+    "url", ["redis://h:x", "redis://h:99999", "redis://h/x", "redis://h?db=-1", "unix://"]
+)
+def test_a_bad_url_is_refused_by_name(url):
+    with pytest.raises(ValueError, match="source URL"):
+        parse(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://u:s3cret@h:x",
+        "redis://u:s3cret@h/x",
+        "unix://u:s3cret@",
+        "redis://h:x?password=s3cret",
+    ],
+)
+def test_a_refusal_never_shows_a_password(url):
+    with pytest.raises(ValueError) as raised:
+        parse(url)
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("address", [*URLS.values()], ids=str)
+def test_an_address_shows_itself_without_its_password(address):
+    shown = str(address)
+    assert "p@" not in shown
+    assert "pw" not in shown
+    assert parse(shown) == Address(
+        address.host, address.port, address.path, address.username, None, address.db
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "commands"),
+    [
+        (Address(), [(b"HELLO", b"3", b"SETNAME", b"fencelock")]),
+        (
+            Address(password="p", db=2),
+            [
+                (b"HELLO", b"3", b"AUTH", b"default", b"p", b"SETNAME", b"fencelock"),
+                (b"SELECT", b"2"),
+            ],
+        ),
+        (
+            Address(username="u", password="é"),
+            [(b"HELLO", b"3", b"AUTH", b"u", "é".encode(), b"SETNAME", b"fencelock")],
+        ),
+    ],
+)
+def test_a_greeting_authenticates_and_selects(address, commands):
+    assert address.handshake() == commands
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({}, Address()),
+        ({"host": "h", "port": "7", "db": "2"}, Address("h", 7, db=2)),
+        ({"path": "/s", "password": "p"}, Address(path="/s", password="p")),
+        ({"credential_provider": object()}, None),
+        ({"redis_connect_func": print}, None),
+        ({"host": None, "username": None, "db": None}, Address()),
+    ],
+)
+def test_the_settings_of_a_client_are_an_address_when_that_is_all(settings, address):
+    assert from_settings(settings) == address

@@ -1,0 +1,104 @@
+"""handles.py: the options of a handle, and whose hold a release means."""
+
+import json
+
+import pytest
+
+from fencelock import NotHeld, Poll
+from fencelock._core.hold import Hold
+from fencelock._core.keys import LockKeys
+from fencelock.handles import Holds, defaults, describe, settings
+from fencelock.options import Queue
+
+GIVEN = defaults(key_prefix="p:", ttl=30, label=None, server_timeout=5)
+PLAIN = dict.fromkeys(("ttl", "max_hold", "max_renewals", "timeout", "on_lost", "label"))
+
+
+def chosen(**given):
+    options = {**PLAIN, "renew": True, "wait": Queue(), "cancels": True, **given}
+    return settings(GIVEN, **options)
+
+
+class Stub:
+    """As much of a lease as holds need."""
+
+    lost = False
+    fence = 1
+
+
+def holds(*units):
+    kept = Holds(LockKeys("p:", "a"), chosen())
+    for unit in units:
+        kept.add(Hold(want=None, lease=Stub(), granted_at=0.0, unit=unit))
+    return kept
+
+
+def test_the_clients_options_are_the_defaults():
+    terms = chosen().terms
+    assert (terms.ttl, terms.renew, terms.plain) == (30.0, True, False)
+    assert chosen(ttl=7).terms.ttl == 7.0
+    assert chosen(wait=Poll(interval=2, max_tries=3)).terms.max_tries == 3
+
+
+def test_a_short_hold_begins_with_a_short_lease():
+    assert chosen(max_hold=5).ttl() == 5.0
+    assert chosen(max_hold=50).ttl() == 30.0
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"on_lost": "cancel", "cancels": False}, ValueError),
+        ({"on_lost": "stop"}, TypeError),
+        ({"on_lost": 1}, TypeError),
+        ({"wait": None}, TypeError),
+        ({"owner": ""}, ValueError),
+        ({"owner": b"x"}, TypeError),
+        ({"owner": "x" * 1025}, ValueError),
+        ({"owner": "x", "wait": Poll()}, ValueError),
+        ({"max_renewals": -1}, ValueError),
+        ({"max_hold": 0}, ValueError),
+        ({"label": ""}, ValueError),
+    ],
+)
+def test_what_cannot_work_is_refused(given, error):
+    with pytest.raises(error):
+        chosen(**given)
+
+
+def test_owner_ids_have_no_blanks_and_stay_apart():
+    names = ["a b", "a%20b", "a\nb", "a", "%", "%25", "é", "\x7f", "\0"]
+    owners = [chosen(owner=name).owner for name in names]
+    assert len(set(owners)) == len(names)
+    assert all(len(owner.split()) == 1 and b"\0" not in owner for owner in owners)
+
+
+def test_a_release_means_ones_own_hold_else_the_newest():
+    kept = holds("a", "b", "c")
+    assert kept.take("b").unit == "b"
+    assert kept.take("x").unit == "c"
+    with pytest.raises(NotHeld):
+        kept.take("x", only_own=True)
+    assert kept.take("x").unit == "a"
+    with pytest.raises(NotHeld, match="not locked"):
+        kept.take("a")
+
+
+def test_of_two_holds_of_one_unit_the_newest_counts():
+    kept = holds("a", "a")
+    newest = kept.newest()
+    assert kept.of("a") is newest
+    assert kept.take("a") is newest
+    assert kept.remove(newest) is False
+
+
+@pytest.mark.parametrize("text", ["x" * 5000, "é" * 5000, '"\\\n' * 500, "\ud800", "\x1b[31m"])
+def test_what_people_are_shown_is_bounded_json(text):
+    described = describe(text, text)
+    assert len(described) < 1024
+    assert b"\n" not in described
+    assert set(json.loads(described)) == {"host", "pid", "unit", "label"}
+
+
+def test_no_label_is_not_shown():
+    assert "label" not in json.loads(describe("main", None))

@@ -1,0 +1,79 @@
+"""lease.py: a lease by the local clock alone, and lost only once (I2, I8)."""
+
+import time
+
+import pytest
+
+from fencelock import LeaseLost, NotHeld
+from fencelock.lease import BaseLease
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def lease(clock):
+    return BaseLease(name="a", fence=7, holder="h", ttl=10.0, deadline=110.0, clock=clock)
+
+
+def test_it_holds_until_its_deadline(lease, clock):
+    assert (lease.lost, lease.remaining(), lease.deadline) == (False, 10.0, 110.0)
+    lease.check()
+    clock.now = 109.99
+    lease.check()
+    clock.now = 110.0
+    assert (lease.lost, lease.remaining()) == (True, 0.0)
+
+
+def test_a_loss_says_what_when_and_why(lease, clock):
+    clock.now = 115.0
+    with pytest.raises(LeaseLost, match="expired") as lost:
+        lease.check()
+    error = lost.value
+    assert (error.name, error.fence, error.reason, error.since) == ("a", 7, "expired", 110.0)
+
+
+def test_once_lost_it_stays_lost(lease, clock):
+    clock.now = 111.0
+    assert lease.lost
+    clock.now = 100.0
+    lease._deadline = 200.0
+    assert lease.lost
+    assert lease.remaining() == 0.0
+
+
+def test_the_first_loss_counts(lease):
+    assert lease._lose("taken", 101.0, "by hand") is True
+    assert lease._lose("expired", 102.0) is False
+    with pytest.raises(LeaseLost, match="taken: by hand") as lost:
+        lease.check()
+    assert (lost.value.reason, lost.value.detail, lost.value.since) == ("taken", "by hand", 101.0)
+
+
+def test_what_was_released_was_not_lost(lease, clock):
+    lease._released = True
+    clock.now = 200.0
+    assert (lease.lost, lease.remaining()) == (False, 0.0)
+    assert lease._lose("expired", 110.0) is False
+    with pytest.raises(NotHeld):
+        lease.check()
+
+
+def test_its_end_is_told_in_unix_time_too(lease):
+    assert abs(lease.expires_at() - (time.time() + 10.0)) < 1.0
+
+
+def test_its_repr_tells_its_state(lease, clock):
+    assert "held" in repr(lease)
+    assert "fence=7" in repr(lease)
+    clock.now = 120.0
+    assert "lost" in repr(lease)

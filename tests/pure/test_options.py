@@ -1,0 +1,140 @@
+"""options.py: what is accepted, and what is refused by which error, before anything is sent."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fencelock import Poll, Queue, options
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [(30, 30.0), (0.5, 0.5), (timedelta(minutes=2), 120.0), (timedelta(microseconds=1), 1e-6)],
+)
+def test_a_span_is_a_number_or_a_timedelta(value, seconds):
+    assert options.span("x", value) == seconds
+    assert isinstance(options.span("x", value), float)
+
+
+@pytest.mark.parametrize("value", [True, False, None, "1", b"1", 1j, [1], datetime.now(UTC)])
+def test_a_span_of_another_type_is_a_type_error(value):
+    with pytest.raises(TypeError, match="the thing"):
+        options.span("the thing", value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 0.0, NAN, INF, -INF, timedelta(0)])
+def test_positive_means_above_zero_and_finite(value):
+    with pytest.raises(ValueError, match="the thing"):
+        options.positive("the thing", value)
+
+
+@pytest.mark.parametrize("value", [0.01, 1, 30, 86_400 * 365, timedelta(days=3650)])
+def test_a_ttl_may_be_ten_milliseconds_to_ten_years(value):
+    assert options.lease_ttl(value) > 0
+
+
+@pytest.mark.parametrize("value", [0, -1, 0.009, 4e8, 2**63, INF, NAN, timedelta(days=3651)])
+def test_a_ttl_beyond_that_is_a_value_error(value):
+    with pytest.raises(ValueError, match="ttl"):
+        options.lease_ttl(value)
+
+
+def test_an_instant_needs_a_time_zone():
+    left = options.until(datetime.now(UTC) + timedelta(seconds=10))
+    assert 9 < left <= 10
+    assert options.until(datetime.now(UTC) - timedelta(seconds=10)) < -9
+    with pytest.raises(ValueError, match="timezone"):
+        options.until(datetime(2100, 1, 1))  # noqa: DTZ001 - the mistake that is tested
+
+
+@pytest.mark.parametrize("name", ["a", " ", "\n", "é" * 512, "x" * 1024, "{}", "🔒"])
+def test_a_name_is_any_text_of_1_to_1024_bytes(name):
+    assert options.lock_name(name) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("", ValueError), ("x" * 1025, ValueError), ("é" * 513, ValueError), ("\udc80", ValueError)]
+    + [(value, TypeError) for value in (None, b"a", 1, ["a"])],
+)
+def test_other_names_are_refused(name, error):
+    with pytest.raises(error, match="name"):
+        options.lock_name(name)
+
+
+@pytest.mark.parametrize("value", [None, b"", 1])
+def test_a_prefix_is_text(value):
+    assert options.key_prefix("") == ""
+    with pytest.raises(TypeError, match="key_prefix"):
+        options.key_prefix(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "error"), [(0, ValueError), (-1, ValueError), (1.0, TypeError), (True, TypeError)]
+)
+def test_a_count_is_a_whole_number_from_one(value, error):
+    assert options.count("tries", 1) == 1
+    with pytest.raises(error, match="tries"):
+        options.count("tries", value)
+
+
+@pytest.mark.parametrize(("value", "error"), [("", ValueError), (b"x", TypeError), (0, TypeError)])
+def test_a_text_is_not_empty(value, error):
+    with pytest.raises(error, match="label"):
+        options.text("label", value)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "patience"),
+    [(-1, None), (None, None), (0, 0.0), (2, 2.0), (timedelta(seconds=1), 1.0), (9e9, 9e9)],
+)
+def test_a_timeout_means_what_it_means_to_threading(timeout, patience):
+    assert options.patience_of_acquire(timeout, blocking=True) == patience
+
+
+@pytest.mark.parametrize(
+    ("timeout", "blocking", "error"),
+    [
+        (1, False, ValueError),
+        (0, False, ValueError),
+        (-2, True, ValueError),
+        (-0.5, True, ValueError),
+        (1e10, True, OverflowError),
+        (INF, True, OverflowError),
+        (NAN, True, ValueError),
+        ("1", True, TypeError),
+        (True, True, TypeError),
+    ],
+)
+def test_a_timeout_that_cannot_be_is_refused(timeout, blocking, error):
+    with pytest.raises(error, match="timeout"):
+        options.patience_of_acquire(timeout, blocking=blocking)
+
+
+def test_one_try_is_not_a_wait_of_no_time():
+    assert options.patience_of_acquire(-1, blocking=False) not in {None, 1.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"interval": 0}, ValueError),
+        ({"interval": -1}, ValueError),
+        ({"interval": NAN}, ValueError),
+        ({"interval": "1"}, TypeError),
+        ({"max_tries": 0}, ValueError),
+        ({"max_tries": 1.5}, TypeError),
+        ({"max_tries": True}, TypeError),
+    ],
+)
+def test_polling_checks_its_options(given, error):
+    with pytest.raises(error):
+        Poll(**given)
+
+
+def test_ways_to_wait_are_values():
+    assert Poll(interval=timedelta(seconds=2)) == Poll(interval=2)
+    assert hash(Queue()) == hash(Queue())
+    assert Poll().interval == 0.1

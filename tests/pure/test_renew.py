@@ -1,0 +1,128 @@
+"""_core/renew.py: the book that knows which lease wants attention when."""
+
+import random
+
+import pytest
+
+from fencelock._core.hold import Hold, Terms, Want
+from fencelock._core.keys import LockKeys
+from fencelock._core.renew import RenewalBook, first_attention
+from fencelock.lease import BaseLease
+
+NOW = 1000.0
+
+
+def hold(*, ttl: float = 30.0, deadline: float | None = None, **terms) -> Hold:
+    want = Want(
+        keys=LockKeys("p:", "a"),
+        terms=Terms(**{"ttl": ttl, "renew": True, **terms}),
+        waiter=b"w",
+        holder=b"w",
+        home=b"h",
+        info=b"{}",
+        ttl=ttl,
+    )
+    ends = NOW + ttl if deadline is None else deadline
+    lease = BaseLease(name="a", fence=1, holder="w", ttl=ttl, deadline=ends, clock=lambda: NOW)
+    return Hold(want=want, lease=lease, granted_at=NOW)
+
+
+def test_an_empty_book_wants_nothing():
+    book = RenewalBook()
+    assert (book.next_at(), book.due(NOW), book.all_holds(), book.holds) == (None, [], [], 0)
+
+
+def test_what_is_due_is_taken_out_and_nothing_else():
+    book, soon, later = RenewalBook(), hold(), hold()
+    book.add(later, NOW + 5)
+    book.add(soon, NOW + 1)
+    assert book.next_at() == pytest.approx(NOW + 1, abs=RenewalBook.GRAIN)
+    assert book.due(NOW) == []
+    assert book.due(NOW + 1.1) == [soon]
+    assert book.due(NOW + 1.1) == []
+    assert book.all_holds() == [later]
+    assert book.holds == 1
+    assert book.due(NOW + 6) == [later]
+    assert book.next_at() is None
+
+
+def test_nothing_is_due_before_the_instant_that_the_book_names():
+    """A loop that sleeps until next_at() and then takes what is due makes progress each time."""
+    book, chance = RenewalBook(), random.Random(7)
+    for _ in range(500):
+        book.add(hold(), NOW + chance.random() * 3)
+    rounds = 0
+    while (at := book.next_at()) is not None:
+        assert book.due(at), "woken for nothing"
+        rounds += 1
+    assert (book.holds, book.all_holds()) == (0, [])
+    assert rounds <= 500
+
+
+def test_a_discarded_hold_leaves_nothing_behind():
+    book, one, two = RenewalBook(), hold(), hold()
+    book.discard(one)
+    book.add(one, NOW + 1)
+    book.add(two, NOW + 1)
+    book.discard(one)
+    book.discard(one)
+    assert (book.holds, book.all_holds()) == (1, [two])
+    book.discard(two)
+    assert (book.holds, book.next_at(), book._buckets) == (0, None, {})
+
+
+def test_a_hold_that_was_due_may_be_discarded():
+    book, one = RenewalBook(), hold()
+    book.add(one, NOW)
+    assert book.due(NOW + 1) == [one]
+    book.discard(one)
+    assert book.holds == 0
+
+
+def test_a_book_of_many_counts_right():
+    book, chance, inside = RenewalBook(), random.Random(3), set()
+    holds = [hold() for _ in range(200)]
+    for _ in range(5000):
+        one = chance.choice(holds)
+        if one in inside:
+            book.discard(one)
+            inside.discard(one)
+        else:
+            book.add(one, NOW + chance.random() * 10)
+            inside.add(one)
+    assert book.holds == len(inside)
+    assert set(book.all_holds()) == inside
+    assert set(book.due(NOW + 20)) == inside
+
+
+def test_a_renewed_lease_wants_attention_well_before_its_end():
+    at = first_attention(hold(), 30.0, 0.0, NOW)
+    assert NOW + 8.5 < at <= NOW + 10
+
+
+@pytest.mark.parametrize(
+    "terms", [{"renew": False}, {"max_renewals": 0}], ids=["fixed", "no renewals"]
+)
+def test_any_other_lease_wants_it_at_its_end(terms):
+    one = hold(ttl=5.0, **terms)
+    assert first_attention(one, 5.0, 0.5, NOW) == one.lease.deadline
+
+
+def test_a_late_grant_is_renewed_by_what_is_left_of_it():
+    one = hold(deadline=NOW + 3)
+    assert NOW < first_attention(one, 30.0, 0.0, NOW) <= NOW + 1
+
+
+def test_the_last_renewal_is_cut_to_the_longest_hold():
+    one = hold(ttl=10.0, max_hold=25.0)
+    assert one.next_ttl(NOW + 10) == 10.0
+    assert one.next_ttl(NOW + 20) == pytest.approx(5.0)
+    one.lease._deadline = NOW + 25
+    assert not one.renewable(NOW + 24.9)
+
+
+def test_a_released_hold_is_never_renewable():
+    one = hold()
+    assert one.renewable(NOW)
+    one.open = False
+    assert not one.renewable(NOW)

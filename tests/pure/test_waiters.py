@@ -1,0 +1,80 @@
+"""_core/waiters.py: how long a waiter may sleep before somebody looks (I6)."""
+
+from fencelock._core.hold import Terms, Want
+from fencelock._core.keys import LockKeys
+from fencelock._core.timing import FOREIGN_SECONDS, PROOF_SECONDS
+from fencelock._core.waiters import BEHIND_SECONDS, ENTRIES_PER_LOOK, Line, Lines, Waiter
+
+NOW = 1000.0
+
+
+def waiter(name: str = "a", number: int = 0) -> Waiter:
+    who = f"w{number}".encode()
+    want = Want(
+        keys=LockKeys("p:", name),
+        terms=Terms(ttl=30.0, renew=True),
+        waiter=who,
+        holder=who,
+        home=b"h",
+        info=b"{}",
+        ttl=30.0,
+    )
+    return Waiter(want)
+
+
+def test_a_look_comes_when_the_lease_ends_or_a_proof_is_due():
+    line = Line()
+    line.postpone(NOW, 500, 0, foreign=False)
+    assert NOW + 0.5 < line.look_at < NOW + 0.6
+    line.postpone(NOW, 60_000, 0, foreign=False)
+    assert line.look_at == NOW + PROOF_SECONDS
+
+
+def test_those_further_back_look_later():
+    looks = []
+    for position in (0, 1, 10, 1000):
+        line = Line()
+        line.postpone(NOW, 100, position, foreign=False)
+        looks.append(line.look_at)
+    assert looks == sorted(looks)
+    assert looks[0] < looks[1] < looks[2]
+    assert looks[-1] <= NOW + PROOF_SECONDS
+
+
+def test_behind_a_foreign_holder_the_head_looks_often():
+    line = Line()
+    line.postpone(NOW, -1, 0, foreign=True)
+    assert line.look_at == NOW + FOREIGN_SECONDS
+    line.postpone(NOW, -1, 3, foreign=True)
+    assert line.look_at > NOW + FOREIGN_SECONDS
+
+
+def test_a_clients_second_waiter_leaves_looking_to_its_first():
+    lines, one, two = Lines(), waiter(number=1), waiter(number=2)
+    line = lines.join(one)
+    assert lines.join(two) is line
+    line.look_at = NOW
+    assert (line.bound(one), line.bound(two)) == (NOW, NOW + BEHIND_SECONDS)
+    lines.leave(one, NOW)
+    assert line.bound(two) == NOW
+
+
+def test_a_line_ends_with_its_last_waiter():
+    lines, one, two = Lines(), waiter(number=1), waiter(number=2)
+    lines.join(one)
+    lines.join(two)
+    lines.leave(one, NOW)
+    lines.leave(one, NOW)
+    assert (len(lines), lines.all_waiters()) == (1, [two])
+    lines.leave(two, NOW)
+    assert (len(lines), lines.all_waiters()) == (0, [])
+
+
+def test_one_look_serves_all_lines_that_are_due():
+    lines = Lines()
+    for name in "abc":
+        for number in range(100):
+            lines.join(waiter(name, number)).look_at = NOW + (60 if name == "c" else 0)
+    due = lines.due(NOW)
+    assert [len(waiters) for _, waiters in due] == [ENTRIES_PER_LOOK] * 2
+    assert lines.due(NOW) == [], "claimed: nobody else looks at the same time"
