@@ -1,0 +1,252 @@
+"""A holder learns of a lost lease in time: before anybody else can be granted it (I8).
+
+All instants are CLOCK_BOOTTIME, which every process of this host reads alike.
+"""
+
+import threading
+
+import pytest
+
+from fencelock import LeaseLost
+from fencelock._core.inspect import revoke
+from fencelock._ports.blocking import run_blocking
+from fencelock.clock import now
+from tests.faults.world import MACHINE_SECONDS, Tasks, Threads, View, outcome, spawn, wait_until
+
+CALLBACK_SECONDS = 0.05 + MACHINE_SECONDS
+REVOKED_SECONDS = 1.0
+
+
+class Losses:
+    """What ``on_lost`` told, by lock: when, and how long after the local deadline."""
+
+    def __init__(self):
+        self.at, self.late = {}, {}
+
+    def __call__(self, lease):
+        self.at[lease.name] = now()
+        self.late[lease.name] = now() - lease.deadline
+
+
+@pytest.fixture
+def losses():
+    return Losses()
+
+
+@pytest.fixture
+def operator(server):
+    """Revoke a lock as an operator's command does."""
+    client = Threads(server.url)
+    yield lambda view: run_blocking(revoke(client.port, view.keys, "test"))
+    client.close()
+
+
+def until_told(losses, name, seconds=5.0):
+    wait_until(lambda: name in losses.at, seconds, f"the loss of {name} is told")
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_the_first_look_of_a_holder_that_was_frozen(server, proxy, start, view, renew):
+    """It says lost without asking anybody, and nothing is renewed any more."""
+    child = start(proxy.url)
+    child.lock(view.name, ttl=0.4, renew=renew)
+    child.acquire(view.name)
+    child.pause()
+    wait_until(lambda: view.holder() is None, what="the server let it end")
+    asked = proxy.seen.total()
+    child.resume()
+    assert child.tell("lost", view.name)["lost"] is True
+    assert child.tell("check", view.name)["error"] == "LeaseLost"
+    assert child.tell("renew", view.name)["error"] == "LeaseLost"
+    assert proxy.seen["renew"] <= asked
+    assert view.holder() is None
+    assert child.tell("release", view.name)["error"] == "LeaseLost"
+
+
+def test_a_frozen_holder_touches_nothing_of_its_successor(server, start, connect, view):
+    child = start(server.url)
+    child.lock(view.name, ttl=0.4)
+    first = child.acquire(view.name)
+    child.pause()
+    lock = connect(server.url).lock(view.name, ttl=60)
+    assert lock.acquire(timeout=5)
+    child.resume()
+    wait_until(lambda: child.losses, what="it is told")
+    assert child.tell("release", view.name)["error"] == "LeaseLost"
+    assert view.holder() == lock.lease.holder
+    assert lock.lease.fence > first["fence"]
+    lock.release()
+    assert view.free()
+
+
+@pytest.mark.parametrize("ttl", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", ["blackhole", "rst"])
+def test_the_loss_is_told_before_the_next_can_be_granted(connect, proxy, losses, ttl, how):
+    """The holder's network is gone; another client, on the server itself, waits in line."""
+    view = View(proxy.server, "told-in-time")
+    lock = connect(proxy.url).lock(view.name, ttl=ttl, on_lost=losses)
+    lock.acquire()
+    lease = lock.lease
+    proxy.new_connections = "blackhole" if how == "blackhole" else "refuse"
+    proxy.drop_all(how)
+    other = connect(proxy.server.url).lock(view.name, ttl=60)
+    assert other.acquire(timeout=10)
+    granted = now()
+    assert lease.lost
+    assert lease.deadline <= granted
+    until_told(losses, view.name)
+    assert losses.late[view.name] < CALLBACK_SECONDS
+    other.release()
+    assert outcome(lock.release)[0].reason == "expired"
+
+
+def test_losses_are_told_in_time_when_many_leases_wait_for_a_silent_server(
+    connect, own_server, name, losses
+):
+    """Renewals of some leases are under way, unanswered; others end meanwhile."""
+    client = connect(own_server.url)
+    for number in range(8):
+        client.lock(f"{name}-long-{number}", ttl=2.0 + number / 4).acquire()
+    short = [f"{name}-short-{number}" for number in range(6)]
+    for number, each in enumerate(short):
+        client.lock(each, ttl=0.7 + number * 0.13, on_lost=losses).acquire()
+    own_server.pause()
+    for each in short:
+        until_told(losses, each)
+    own_server.resume()
+    assert max(losses.late.values()) < CALLBACK_SECONDS, losses.late
+
+
+@pytest.mark.slow
+def test_losses_are_told_in_time_when_batches_of_renewals_stand(connect, own_server, name, losses):
+    """Hundreds of leases end together on a silent server: the last is told like the first."""
+    client = connect(own_server.url)
+    names = [f"{name}-{number}" for number in range(350)]
+    for each in names:
+        client.lock(each, ttl=4, on_lost=losses).acquire()
+    own_server.pause()
+    wait_until(lambda: len(losses.at) == len(names), 12, "all are told")
+    own_server.resume()
+    assert max(losses.late.values()) < CALLBACK_SECONDS
+
+
+def test_a_deleted_key_is_found_out_by_the_next_renewal(server, connect, view, losses):
+    lock = connect(server.url).lock(view.name, ttl=0.6, on_lost=losses)
+    lock.acquire()
+    server.command("DEL", view.keys.lock.decode())
+    until_told(losses, view.name, 0.2 + CALLBACK_SECONDS)
+    assert lock.lease.lost
+    with pytest.raises(LeaseLost) as told:
+        lock.release()
+    assert told.value.reason == "expired"
+
+
+@pytest.mark.parametrize("how", ["in line", "try"])
+def test_a_revoked_holder_is_told_soon(connect, view, losses, operator, how):
+    """Long before its next renewal, which is ten seconds away."""
+    client = connect(view.server.url)
+    lock = client.lock(view.name, ttl=30, on_lost=losses)
+    lock.acquire(blocking=how == "in line")
+    wait_until(lambda: hears(view, client), 2.0, "it listens for revocations")
+    revoked = now()
+    assert operator(view) is not None
+    until_told(losses, view.name)
+    assert losses.at[view.name] - revoked < REVOKED_SECONDS
+    with pytest.raises(LeaseLost) as told:
+        lock.release()
+    assert (told.value.reason, told.value.detail) == ("revoked", "test")
+
+
+def hears(view, client):
+    """Tell whether a client listens where revocations are told."""
+    return client.port.home.decode() in view.server.command("PUBSUB", "CHANNELS", "*")
+
+
+def test_a_holder_that_is_revoked_at_once_is_told_soon(connect, view, losses, operator):
+    """Also when it did not listen yet: that costs the time until it does."""
+    lock = connect(view.server.url).lock(view.name, ttl=30, on_lost=losses)
+    lock.acquire()
+    revoked = now()
+    operator(view)
+    until_told(losses, view.name)
+    assert losses.at[view.name] - revoked < REVOKED_SECONDS
+
+
+def test_a_revoked_holder_is_told_after_its_connections_were_killed(
+    connect, view, losses, operator
+):
+    server, client = view.server, connect(view.server.url)
+    lock = client.lock(view.name, ttl=30, on_lost=losses)
+    lock.acquire()
+    wait_until(lambda: hears(view, client), 2.0)
+    server.command("CLIENT", "KILL", "TYPE", "pubsub")
+    server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+    wait_until(lambda: hears(view, client), 3.0, "it listens again")
+    revoked = now()
+    operator(view)
+    until_told(losses, view.name)
+    assert losses.at[view.name] - revoked < REVOKED_SECONDS
+
+
+def test_the_next_in_line_is_granted_what_was_revoked(connect, view, losses, operator):
+    client = connect(view.server.url)
+    lock = client.lock(view.name, ttl=30, on_lost=losses)
+    lock.acquire()
+    other = connect(view.server.url).lock(view.name, ttl=30)
+    waiting = spawn(other.acquire)
+    view.until_waiting(1)
+    wait_until(lambda: hears(view, client), 2.0, "it listens for revocations")
+    operator(view)
+    assert waiting.result(5) is True
+    assert view.holder() == other.lease.holder
+    until_told(losses, view.name, REVOKED_SECONDS)
+    outcome(lock.release)
+    assert view.holder() == other.lease.holder
+    other.release()
+    assert view.free()
+
+
+def test_max_hold_ends_a_lease_that_is_renewed(server, connect, view, losses):
+    begun = now()
+    lock = connect(server.url).lock(view.name, ttl=0.4, max_hold=0.9, on_lost=losses)
+    lock.acquire()
+    until_told(losses, view.name)
+    assert 0.7 < losses.at[view.name] - begun < 0.9 + CALLBACK_SECONDS
+    assert losses.late[view.name] < CALLBACK_SECONDS
+    with pytest.raises(LeaseLost) as told:
+        lock.release()
+    assert told.value.reason == "max_hold"
+    view.until_free()
+
+
+def test_a_slow_callback_does_not_cost_others_their_lease(server, connect, view, name, face):
+    """A callback may block its own thread or task; other leases go on being renewed."""
+    if face is Tasks:
+        pytest.skip("a callback that blocks a loop stops all that runs in it")
+    client, go = connect(server.url), threading.Event()
+    lost = client.lock(view.name, ttl=0.4, on_lost=lambda _: go.wait(5))
+    kept = client.lock(f"{name}-kept", ttl=0.6)
+    lost.acquire()
+    kept.acquire()
+    lease, before = kept.lease, kept.lease.deadline
+    server.command("DEL", view.keys.lock.decode())
+    wait_until(lambda: lease.deadline > before + 0.6 or lease.lost, 3)
+    go.set()
+    assert not lease.lost
+    kept.release()
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_an_owners_short_entry_does_not_cut_the_long_one(server, connect, view, renew):
+    """Who enters with a shorter ttl must not shorten what the owner holds already."""
+    client = connect(server.url)
+    long, short = (client.rlock(view.name, owner="me", ttl=ttl, renew=renew) for ttl in (20, 0.3))
+    long.acquire()
+    short.acquire()
+    assert view.remaining() >= long.lease.remaining()
+    short.lease.renew()
+    assert view.remaining() >= long.lease.remaining()
+    short.release()
+    assert view.remaining() >= long.lease.remaining()
+    long.release()
+    assert View(server, view.name).free()

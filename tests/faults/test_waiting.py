@@ -1,0 +1,243 @@
+"""Waiting survives what happens to messages, connections and servers (I5, I6).
+
+A lost wake-up costs time: at most the 2 s after which a waiter looks by itself. A dead connection
+costs nothing: the waiter comes back and asks.
+"""
+
+import pytest
+
+from fencelock import FencelockError
+from fencelock.clock import now
+from tests.faults.conftest import load
+from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
+
+LOOK_SECONDS = 2.0
+SLACK = 0.1 + MACHINE_SECONDS
+
+
+def in_line(locks, view, **options):
+    """Have locks wait in this order; return futures of what each was told."""
+    waiting = []
+    for lock in locks:
+        waiting.append(spawn(outcome, lock.acquire, **options))
+        view.until_waiting(len(waiting))
+    return waiting
+
+
+def until_served(locks, waiting, view, seconds=15):
+    """Let each release when it is granted, in whatever order; all must be."""
+    left = dict(zip(waiting, locks, strict=True))
+    fences = []
+    deadline = now() + seconds
+    while left:
+        wait_until(lambda: any(each.done() for each in left), deadline - now(), "the next grant")
+        for each in [each for each in left if each.done()]:
+            lock = left.pop(each)
+            assert each.result()[0] is True
+            fences.append(lock.lease.fence)
+            lock.release()
+    assert fences == sorted(set(fences))
+    view.until_free()
+
+
+def test_a_lost_wake_up_costs_a_look(connect, server, proxy, view, name):
+    holding, lock = connect(server.url).lock(name, ttl=60), connect(proxy.url).lock(name, ttl=60)
+    holding.acquire()
+    (waiting,) = in_line([lock], view)
+    lost = proxy.on("granted", "drop_push")
+    released = now()
+    holding.release()
+    lost.wait()
+    assert waiting.result(5)[0] is True
+    assert now() - released < LOOK_SECONDS + SLACK
+    assert view.holder() == lock.lease.holder
+    assert lock.lease.remaining() <= view.remaining()
+    lock.release()
+    assert view.free()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ttl", [0.5, 1, 4])
+def test_all_wake_ups_are_lost(connect, server, proxy, view, ttl):
+    """Everybody is served, one look after the other, also with leases shorter than a look."""
+    holding = connect(server.url).lock(view.name, ttl=60)
+    holding.acquire()
+    proxy.on("granted", "drop_push", times=1000)
+    locks = [connect(proxy.url).lock(view.name, ttl=ttl) for _ in range(3)]
+    waiting = in_line(locks, view)
+    holding.release()
+    until_served(locks, waiting, view)
+
+
+@pytest.mark.parametrize("kind", ["pubsub", "all"])
+def test_the_waiters_connection_is_killed(connect, server, view, kind):
+    holding = connect(server.url).lock(view.name, ttl=60)
+    holding.acquire()
+    locks = [connect(server.url).lock(view.name, ttl=60) for _ in range(3)]
+    waiting = in_line(locks, view)
+    for line in server.command("CLIENT", "LIST").splitlines():
+        client = dict(field.split("=", 1) for field in line.split(" ") if "=" in field)
+        if kind == "all" or int(client["sub"]):
+            server.command("CLIENT", "KILL", "ID", client["id"])
+    wait_until(lambda: listeners(server) >= 3, what="all listen again")
+    released = now()
+    holding.release()
+    until_served(locks, waiting, view)
+    assert now() - released < LOOK_SECONDS + SLACK
+
+
+def listeners(server):
+    listening = [line for line in server.command("CLIENT", "LIST").splitlines() if " sub=1" in line]
+    return len(listening)
+
+
+def test_the_connection_dies_again_and_again(connect, server, proxy, view, name):
+    holding, lock = connect(server.url).lock(name, ttl=60), connect(proxy.url).lock(name, ttl=60)
+    holding.acquire()
+    (waiting,) = in_line([lock], view)
+    for _ in range(20):
+        asked = proxy.seen["acquire"]
+        proxy.drop_all()
+        wait_until(lambda before=asked: proxy.seen["acquire"] > before, what="it asks again")
+    assert view.waiting() == 1
+    holding.release()
+    until_served([lock], [waiting], view)
+
+
+def test_scripts_are_flushed_while_they_wait_and_hold(connect, server, view):
+    holding = connect(server.url).lock(view.name, ttl=0.6)
+    holding.acquire()
+    lease = holding.lease
+    locks = [connect(server.url).lock(view.name, ttl=60) for _ in range(3)]
+    waiting = in_line(locks, view)
+    server.command("SCRIPT", "FLUSH")
+    before = lease.deadline
+    wait_until(lambda: lease.deadline > before, what="a renewal that brings the script along")
+    server.command("SCRIPT", "FLUSH")
+    holding.release()
+    until_served(locks, waiting, view)
+    load(server)
+
+
+def test_everything_is_flushed_while_they_wait_and_hold(connect, server, view):
+    """The holder is told at its next renewal; those in line come back by their next look."""
+    holding = connect(server.url).lock(view.name, ttl=0.6)
+    holding.acquire()
+    lease = holding.lease
+    locks = [connect(server.url).lock(view.name, ttl=60) for _ in range(3)]
+    waiting = in_line(locks, view)
+    server.flushall()
+    wait_until(lambda: lease.lost, 0.6 + SLACK, "the loss is told")
+    begun = now()
+    until_served(locks, waiting, view)
+    assert now() - begun < LOOK_SECONDS + SLACK
+
+
+@pytest.mark.slow
+def test_everything_is_flushed_while_hundreds_wait(connect, server, view):
+    """More waiters of one client than a look asks about: they all come back."""
+    client = connect(server.url)
+    holding = client.lock(view.name, ttl=60)
+    holding.acquire()
+    locks = [client.lock(view.name, ttl=60) for _ in range(150)]
+    waiting = [spawn(outcome, lock.acquire) for lock in locks]
+    view.until_waiting(150, 20)
+    server.flushall()
+    until_served(locks, waiting, view, 30)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_the_server_restarts_while_they_wait_and_hold(
+    connect, own_server, own_view, persistent, how
+):
+    if persistent:
+        own_server.command("CONFIG", "SET", "appendonly", "yes")
+        wait_until(lambda: own_server.info("persistence")["aof_rewrite_in_progress"] == "0")
+        own_server._options += ["--appendonly", "yes"]
+    holding = connect(own_server.url).lock(own_view.name, ttl=60)
+    holding.acquire()
+    locks = [connect(own_server.url).lock(own_view.name, ttl=60) for _ in range(3)]
+    waiting = in_line(locks, own_view)
+    getattr(own_server, how)()
+    own_server.start()
+    released, _ = outcome(holding.release)
+    assert released is None if persistent else isinstance(released, FencelockError | None)
+    until_served(locks, waiting, own_view)
+
+
+@pytest.mark.parametrize("size", [1, 20])
+def test_a_listener_that_reads_too_slowly_is_cut_off(start, own_server, own_view, size):
+    """A frozen subscriber's output piles up, the server cuts it off; when it wakes it is back."""
+    own_server.command("CONFIG", "SET", "client-output-buffer-limit", "pubsub 65536 65536 1")
+    holder, *waiters = start(own_server.url, count=3)
+    for child in (holder, *waiters):
+        child.lock(own_view.name, ttl=60)
+    holder.acquire(own_view.name)
+    asked = []
+    for number, child in enumerate(waiters, 1):
+        asked.append(child.ask("acquire", own_view.name))
+        own_view.until_waiting(number)
+    for child in waiters:
+        child.pause()
+    channels = own_server.command("PUBSUB", "CHANNELS", "*")
+    for _ in range(size * 10):
+        for channel in channels:
+            own_server.command("PUBLISH", channel, "x" * 1_000_000)
+    wait_until(lambda: listeners(own_server) <= 1, what="cut off")
+    for child in waiters:
+        child.resume()
+    wait_until(lambda: listeners(own_server) >= 2, what="they listen again")
+    holder.tell("release", own_view.name)
+    left = dict(zip(asked, waiters, strict=True))
+    while left:
+        wait_until(lambda: any(each.done() for each in left), what="the next grant")
+        for each in [each for each in left if each.done()]:
+            assert each.result()["granted"]
+            left.pop(each).tell("release", own_view.name)
+    own_view.until_free()
+
+
+@pytest.mark.slow
+def test_a_timeout_in_the_moment_of_the_grant(connect, server, view):
+    """Release and timeout are aimed at each other from 60 sides; the lock is never lost."""
+    holding, lock = (connect(server.url).lock(view.name, ttl=60) for _ in range(2))
+    both = {True: 0, False: 0}
+    for number in range(60):
+        holding.acquire()
+        begun = now()
+        waiting = spawn(outcome, lock.acquire, timeout=0.05)
+        wait_until(lambda at=begun + 0.046 + number * 3e-4: now() >= at)
+        holding.release()
+        result, _ = waiting.result(5)
+        both[result] += 1
+        if result:
+            lock.release()
+        assert view.free()
+    assert both[True], both
+    assert both[False], both
+
+
+@pytest.mark.slow
+def test_a_thousand_come_and_go(connect, server, view):
+    """Turns are taken while connections are killed and scripts flushed: all are served in order."""
+    clients = [connect(server.url) for _ in range(8)]
+    counted = []
+
+    def take_turns(lock):
+        for _ in range(125):
+            assert lock.acquire(timeout=20)
+            counted.append(lock.lease.fence)
+            lock.release()
+
+    turns = [spawn(take_turns, client.lock(view.name, ttl=20)) for client in clients]
+    for number in range(20):
+        wait_until(lambda n=number: len(counted) > n * 40, 30)
+        server.command("CLIENT", "KILL", "TYPE", "pubsub")
+        server.command("SCRIPT", "FLUSH")
+    for each in turns:
+        each.result(40)
+    assert counted == sorted(set(counted))
+    assert len(counted) == 1000
+    view.until_free()
+    load(View(server, "").server)
