@@ -14,7 +14,7 @@ from fencelock._ports.blocking import run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
-from fencelock.cli.output import human, json_line
+from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
 from fencelock.cli.signals import Signals
 from fencelock.cli.waiting import WaitingLine
@@ -35,16 +35,18 @@ def main(argv: list[str]) -> int:
             session.want(args.name, unit="acquire", ttl=args.ttl, renew=False, label=args.label)
         )
         patience = arguments.patience(args)
-        with WaitingLine(session.port, want.keys, quiet=args.quiet or patience == 0.0):
+        quiet = args.quiet or patience == arguments.ONE_TRY
+        with WaitingLine(session.port, want.keys, quiet=quiet):
             hold = run_blocking(acquire(session.port, want, patience, Lease, None))
         if hold is None:
-            within = f" within {human(patience)}" if patience else ""
+            within = arguments.within(args)
             raise AcquireTimeout(f"{args.name!r} was not granted{within}", name=args.name)
         try:
             _print(hold, as_json=args.json or args.format == "json")
         except BaseException:  # nobody has the holder id: nobody could give the lock back
             run_blocking(release(session.port, hold))
             raise
+        session.leave(hold)
     return 0
 
 

@@ -8,8 +8,11 @@ from typing import Any, Final, NoReturn
 
 from fencelock import options
 from fencelock.cli.exits import UsageError
+from fencelock.cli.output import human
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+# A try without a timeout: a slow server may take its time to answer.
+ONE_TRY: Final = -1.0
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)")
 
 
@@ -90,9 +93,15 @@ def add_quiet(made: Parser) -> None:
 
 
 def patience(args: argparse.Namespace) -> float | None:
-    """Return how long to wait: 0.0 for one try, None for ever."""
-    wait: float | None = 0.0 if args.no_wait else args.wait
-    return wait
+    """Return how long to wait: below 0 for one try, None for ever."""
+    wait: float | None = ONE_TRY if args.no_wait else args.wait
+    return ONE_TRY if wait == 0 else wait
+
+
+def within(args: argparse.Namespace) -> str:
+    """Return the end of "… was not granted": how long was waited, or nothing."""
+    wait = patience(args)
+    return "" if wait is None or wait < 0 else f" within {human(wait)}"
 
 
 def add_label(made: Parser) -> None:

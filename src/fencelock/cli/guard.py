@@ -104,6 +104,7 @@ class Guard:
             self.command_pid = int(words[1])
         elif words[0] == "ended":
             status, stopped, ran = map(int, words[1:])
+            self._send("done")
             return Ended(status, bool(stopped), bool(ran))
         return None
 

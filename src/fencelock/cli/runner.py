@@ -98,7 +98,7 @@ class Run:
     def _granted(self) -> bool:
         patience = arguments.patience(self.args)
         port, want = self.session.port, self.want
-        quiet = self.args.quiet or patience == 0.0
+        quiet = self.args.quiet or patience == arguments.ONE_TRY
         with WaitingLine(port, want.keys, quiet=quiet):
             self.hold = run_blocking(acquire(port, want, patience, watched(self.prolonged), None))
         return self.hold is not None
@@ -106,11 +106,8 @@ class Run:
     def _busy(self) -> int:
         self.outcome = "busy"
         if not self.args.quiet and (self.args.busy_exit or self.args.verbose):
-            waited = arguments.patience(self.args)
-            within = f" within {human(waited)}" if waited else ""
-            exits.tell(
-                AcquireTimeout(f"{self.args.name!r} was not granted{within}", name=self.args.name)
-            )
+            name, within = self.args.name, arguments.within(self.args)
+            exits.tell(AcquireTimeout(f"{name!r} was not granted{within}", name=name))
         status: int = self.args.busy_exit
         return status
 
@@ -129,7 +126,7 @@ class Run:
     def _lost(self, lease: BaseLease) -> None:
         """Hear of the loss, in the thread that tends the lease."""
         if self.warns:
-            say(f"{lease._lost_error()}; {self._what()} goes on without it")  # noqa: SLF001 - ours
+            say(f"{lease._lost_error()}; {self._what()} goes on without it")
         else:
             self.guard.lost()
 
@@ -168,30 +165,26 @@ class Run:
         rest = self.granted_at + (self.args.at_least or 0.0) - now()
         try:
             if ended.ran and rest >= TTL_MIN:
-                run_blocking(renew_now(port, hold, rest))
-                self._drop(hold)
-                return
-            with port.mutex():
-                port.book.discard(hold)
-            run_blocking(release(port, hold))
+                self.session.settle(hold)
+                rest = self.granted_at + self.args.at_least - now()
+                run_blocking(renew_now(port, hold, max(TTL_MIN, rest)))
+                self.session.leave(hold)
+            else:
+                # Once the lease has ended by itself there is nothing left to give back.
+                port.patience = min(port.patience, hold.lease.remaining())
+                run_blocking(release(port, hold))
         except LeaseLost as error:
             self.outcome = "ran, lease lost"
-            if not hold.told or not self.warns:
+            if not (hold.told and self.warns):
                 say(f"{error}; {self._what()} had ended by itself")
         except FencelockError as error:
             say(f"the lock {self.args.name!r} ends by itself, it could not be given back: {error}")
-
-    def _drop(self, hold: Hold) -> None:
-        """Leave the lease to itself: nobody renews or releases it."""
-        with self.session.port.mutex():
-            self.session.port.book.discard(hold)
-        hold.open = False
 
     def _stopped(self, hold: Hold) -> int:
         """The lease ended, or was about to, and the command was stopped."""
         self.outcome = "lost"
         why = _why(hold)
-        self._drop(hold)
+        self.session.leave(hold)
         self.session.port.post(*request(hold.want))  # not waited for: the server may be silent
         say(f"the lease of {self.args.name!r} is lost ({why}): {self._what()} was stopped")
         return exits.LOST
@@ -229,12 +222,10 @@ class Run:
 
 
 def _why(hold: Hold) -> str:
-    lease = hold.lease
-    if lease.lost:
-        error = lease._lost_error()  # noqa: SLF001 - the library's own
-        return f"{error.reason}: {error.detail}" if error.detail else error.reason
-    reason = hold.loss_reason()
-    return "max_hold" if reason == "max_hold" else "the server does not renew it"
+    error = hold.lease._lost_error()
+    if not hold.lease.lost and error.reason == "expired":
+        return "the server does not renew it"
+    return f"{error.reason}: {error.detail}" if error.detail else error.reason
 
 
 def _has_terminal() -> bool:

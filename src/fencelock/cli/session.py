@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from fencelock import handles, options
 from fencelock._core.hold import Hold, Want
@@ -18,6 +19,10 @@ from fencelock.cli.arguments import Arguments
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
 from fencelock.options import Queue
+
+# A renewal waits no longer than this for an answer; how often to look whether it has ended.
+_RENEWAL_SECONDS: Final = 1.1
+_PAUSE: Final = 0.002
 
 
 class Session:
@@ -81,6 +86,26 @@ class Session:
             name=name, fence=0, holder=holder, ttl=ttl, deadline=deadline, clock=self.port.now
         )
         return Hold(want=want, lease=lease, granted_at=self.port.now())
+
+    def leave(self, hold: Hold) -> None:
+        """Leave a lease to itself: nobody renews or releases it from now on."""
+        self.settle(hold)
+        hold.open = False
+
+    def settle(self, hold: Hold) -> None:
+        """Take a hold out of the background's hands, and let a renewal that is under way end.
+
+        It would undo what the caller does to the lease next.
+        """
+        port = self.port
+        give_up_at = port.now() + _RENEWAL_SECONDS
+        while port.now() < give_up_at:
+            with port.mutex():
+                before = port.book.holds
+                port.book.discard(hold)
+                if port.book.holds < before or hold.told:
+                    break
+            time.sleep(_PAUSE)
 
     def url(self) -> str:
         """Return the address that other processes of this user reach the same server by."""

@@ -10,7 +10,7 @@ from typing import Final
 from fencelock._core.inspect import LockInfo, show
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments
-from fencelock.cli.output import human, json_line
+from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
 from fencelock.cli.signals import Signals
 from fencelock.cli.waiting import Patience, WaitingLine
@@ -38,13 +38,13 @@ def main(argv: list[str]) -> int:
     with Session(args) as session, Signals():
         keys = session.keys(args.name)
         patience = arguments.patience(args)
-        quiet = args.quiet or patience == 0.0
+        quiet = args.quiet or patience == arguments.ONE_TRY
         with WaitingLine(session.port, keys, quiet=quiet):
             info = _free(session, args.name, Patience(patience))
     if args.json:
         json_line({"name": args.name, "free": not info.held, "waited": round(now() - began, 3)})
     if info.held:
-        within = f" within {human(patience)}" if patience else ""
+        within = arguments.within(args)
         raise AcquireTimeout(f"{args.name!r} was not free{within}", name=args.name)
     return 0
 

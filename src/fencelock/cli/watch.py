@@ -69,7 +69,7 @@ class Watch:
         self._status: int | None = None
         self._failure = (-1, -1)  # a pipe; the child writes to it when it cannot become the command
         self._term_at = self._kill_at = float("inf")
-        self._stopping = self._killed = False
+        self._stopping = self._killed = self._dismissed = False
         self._wake = os.pipe()
         self._die_with_parent = _death_signal()
 
@@ -89,7 +89,12 @@ class Watch:
                     return self._abandoned()
             self._reap()
             self._keep_time()
-        return self._report()
+        self._report()
+        # The command may have ended by what killed the holder: then the rest of its family must go.
+        while not self._dismissed:
+            if not self._heard():
+                return self._abandoned()
+        return None
 
     # -- orders ---------------------------------------------------------------------------------
 
@@ -112,6 +117,8 @@ class Watch:
             self._move(*map(float, rest.split()))
         elif word == b"lost":
             self._stop()
+        elif word == b"done":
+            self._dismissed = True
         elif word == b"signal" and self._family is not None and self._status is None:
             self._family.signal(int(rest))
 

@@ -1,0 +1,209 @@
+"""Commands as a shell starts them: real processes, on a real server.
+
+Nothing here sleeps: what a test waits for it asks for, again and again, until a deadline.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from fencelock.clock import now
+
+PATIENCE = 15.0
+FENCELOCK = (sys.executable, "-m", "fencelock")
+_PAUSE = 0.005
+
+# What a test's command reports goes to a file of lines "WORD INSTANT", the instant on the clock of
+# leases. It says "up" once it handles signals, then what it hears, and "still" again and again.
+REPORTER = """
+import os, signal, sys, time
+from fencelock.clock import now
+out = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+def say(word):
+    os.write(out, f"{word} {now()}\\n".encode())
+def heard(number, _):
+    say(signal.Signals(number).name)
+    if number in ends:
+        say("bye")
+        sys.exit(int(sys.argv[3]))
+names = [name for name in sys.argv[2].split(",") if name]
+ends = {getattr(signal, name.strip("!")) for name in names if name.startswith("!")}
+for name in names:
+    signal.signal(getattr(signal, name.strip("!")), heard)
+say(f"up:{os.getpid()}")
+while True:
+    say("still")
+    signal.sigtimedwait([], 0.005)
+"""
+
+
+def eventually(condition, what="it", patience=PATIENCE):
+    """Return what the condition returns once that is true."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        signal.sigtimedwait([], _PAUSE)
+    raise AssertionError(f"{what} did not come true in {patience} s: {condition()!r}")
+
+
+def quoted(words):
+    """Return a command as a shell reads it."""
+    return shlex.join(map(str, words))
+
+
+class Process:
+    """A command that was started."""
+
+    def __init__(self, *words, env, **options):
+        options = {"stdin": subprocess.DEVNULL, "start_new_session": True} | options
+        self.popen = subprocess.Popen(
+            [*FENCELOCK, *map(str, words)],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        self.pid = self.popen.pid
+
+    def end(self, patience=PATIENCE):
+        """Return its exit status, with what it printed in ``out`` and ``err``."""
+        self.out, self.err = self.popen.communicate(timeout=patience)
+        return self.popen.returncode
+
+    def close_stdin(self):
+        self.popen.stdin.close()
+        self.popen.stdin = None
+
+    def send(self, number):
+        self.popen.send_signal(number)
+
+    def close(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+        self.popen.communicate()
+
+
+class Result:
+    """What a command did."""
+
+    def __init__(self, process, status):
+        self.status, self.out, self.err = status, process.out, process.err
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+    @property
+    def report(self):
+        """The JSON that ``run --json`` ends with."""
+        return json.loads(self.err.splitlines()[-1])
+
+    def __repr__(self):
+        return f"exit {self.status}\nout: {self.out}\nerr: {self.err}"
+
+
+class Shell:
+    """Starts commands with one environment, and ends what is left of them."""
+
+    def __init__(self, folder: Path, env: dict[str, str]):
+        self.folder = folder
+        self.env = env
+        self._started = []
+        self._reporters = []
+
+    def start(self, *words, **options):
+        process = Process(*words, env=self.env | options.pop("env", {}), **options)
+        self._started.append(process)
+        return process
+
+    def __call__(self, *words, **options):
+        process = self.start(*words, **options)
+        return Result(process, process.end())
+
+    def reporter(self, *, handles="", exit_with=0):
+        """Return a command that reports, and its report. ``!TERM`` ends it, ``TERM`` does not."""
+        names = ",".join(
+            f"!SIG{name[1:]}" if name.startswith("!") else f"SIG{name}" for name in handles.split()
+        )
+        made = Report(self.folder / f"report-{len(self._reporters)}")
+        self._reporters.append(made)
+        return (sys.executable, "-c", REPORTER, made.path, names, exit_with), made
+
+    def close(self):
+        for process in self._started:
+            process.close()
+        for report in self._reporters:
+            if report.pid and alive(report.pid):
+                os.kill(report.pid, signal.SIGKILL)
+
+
+class Report:
+    """What a reporter wrote."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def lines(self):
+        text = self.path.read_text() if self.path.exists() else ""
+        return [line.split() for line in text.splitlines() if line.count(" ") == 1]
+
+    def words(self):
+        return [word for word, _ in self.lines()]
+
+    def at(self, word):
+        """Return the first instant of a word, or None."""
+        return next((float(at) for each, at in self.lines() if each == word), None)
+
+    @property
+    def pid(self):
+        ups = [word for word in self.words() if word.startswith("up:")]
+        return int(ups[0][3:]) if ups else None
+
+    def up(self):
+        """Wait until it has started; return its pid."""
+        return eventually(lambda: self.pid, "the start of the command")
+
+    def heard(self, word):
+        eventually(lambda: word in self.words(), word)
+
+    def last_sign(self):
+        """Return the last instant at which it was seen alive."""
+        return float(self.lines()[-1][1])
+
+
+def alive(pid):
+    """Tell whether a process lives; a zombie does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in {"Z", "X"}
+
+
+def gone(pid):
+    """Wait for the end of a process."""
+    eventually(lambda: not alive(pid), f"the end of {pid}")
+
+
+def listens(server):
+    """Wait until a holder hears revocations: it begins to a moment after the grant."""
+
+    def heard():
+        channels = server.command("PUBSUB", "CHANNELS", "fencelock:@*")
+        return any("." not in channel for channel in channels)
+
+    eventually(heard, "a holder that listens")
+
+
+def instant():
+    return now()

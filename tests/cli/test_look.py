@@ -1,0 +1,354 @@
+"""``ls``, ``show``, ``break``, ``doctor``, ``server`` and the help."""
+
+import os
+import signal
+
+import pytest
+
+from fencelock.cli import COMMANDS, main
+from fencelock.cli.arguments import duration
+from fencelock.cli.output import human, visible
+from tests.cli.shell import eventually
+from tests.servers import Server, binaries, directory_of_servers
+
+# --- ls and show ----------------------------------------------------------------------------------
+
+
+def test_ls_lists_what_is_held(shell):
+    assert shell("ls").out == ""
+    assert "no locks" in shell("ls").err
+    told = shell("acquire", "orders:1", "--label", "ann", "--ttl", "50s", "--json").json
+    shell("acquire", "bills:1")
+    header, first, second = shell("ls").out.splitlines()
+    assert header.split()[:4] == ["NAME", "STATE", "HOLDER", "LABEL"]
+    assert first.startswith("bills:1")
+    name, state, holder, label, held_for, lease, fence, waiting = second.split()
+    assert (name, state, label, waiting) == ("orders:1", "held", "ann", "0")
+    assert holder == f"{os.uname().nodename}:{os.getpid()}"
+    assert held_for.endswith("s")
+    assert lease in {"48s", "49s"}
+    assert int(fence) == told["fence"]
+
+
+def test_ls_matches_a_glob_and_a_prefix(shell):
+    for name in ("a:1", "a:2", "b:1"):
+        shell("acquire", name)
+    assert [each["name"] for each in shell("ls", "a:*", "--json").json] == ["a:1", "a:2"]
+    assert shell("ls", "--json", "--prefix", "other:").json == []
+    assert shell("ls", "c*").err == "fencelock: no locks that match 'c*'\n"
+
+
+def test_ls_json_tells_all(shell):
+    shell("acquire", "x", "--label", "ann", "--ttl", "50s")
+    (info,) = shell("ls", "--json").json
+    assert info["held"] is True
+    assert info["holder"]["label"] == "ann"
+    assert info["holder"]["pid"] == os.getpid()
+    assert 40 < info["lease"] <= 50
+    assert info["held_for"] >= 0
+    assert info["waiting"] == 0
+
+
+def test_ls_shows_released_ones_when_asked(shell):
+    shell("run", "x", "--", "true")
+    assert shell("ls", "--json").json == []
+    (info,) = shell("ls", "--all", "--json").json
+    assert (info["held"], info["holder"], info["lease"]) == (False, None, None)
+    assert shell("ls", "--all").out.splitlines()[1].split()[:3] == ["x", "free", "-"]
+
+
+def test_names_cannot_write_to_the_terminal(shell):
+    shell("acquire", "bad\x1b[2Jname", "--label", "\x1b[31mred")
+    out = shell("ls").out
+    assert "\x1b" not in out
+    assert "bad\\x1b[2Jname" in out
+    assert "\x1b" not in shell("show", "bad\x1b[2Jname").out
+
+
+def test_show_tells_the_holder_and_the_line(shell):
+    shell("acquire", "x", "--label", "ann")
+    waiters = []
+    for n in range(2):
+        waiters.append(shell.start("run", "x", "--label", f"w{n}", "--", "true"))
+        eventually(lambda n=n: shell("show", "x", "--json").json["waiting"] == n + 1, "in line")
+    out = shell("show", "x").out
+    assert f"held by {os.uname().nodename}:{os.getpid()} (ann) for" in out
+    assert "key      fencelock:x\n" in out
+    assert "waiting  2\n" in out
+    *_, first, second = out.splitlines()
+    assert first.split() == ["1", f"{os.uname().nodename}:{waiters[0].pid}", "(w0)", "run", "true"]
+    assert second.split()[0] == "2"
+    told = shell("show", "x", "--json").json
+    assert [each["pid"] for each in told["waiters"]] == [each.pid for each in waiters]
+    assert [each["place"] for each in told["waiters"]] == [1, 2]
+
+
+def test_show_of_a_free_lock_and_of_another_programs(shell, server):
+    assert "state    free\n" in shell("show", "x").out
+    assert shell("show", "x", "--json").json["held"] is False
+    server.command("SET", "fencelock:x", "theirs", "PX", 50_000)
+    assert "held by a program that is not fencelock" in shell("show", "x").out
+    server.command("DEL", "fencelock:x")
+    server.command("SADD", "fencelock:x", "y")
+    assert shell("show", "x").status == 69
+
+
+# --- break ----------------------------------------------------------------------------------------
+
+
+def test_break_takes_the_lock_and_says_from_whom(shell, server):
+    shell("acquire", "x", "--label", "ann")
+    result = shell("break", "x", "--reason", "r", "--yes")
+    assert result.status == 0
+    assert f"x was held by {os.uname().nodename}:{os.getpid()} (ann) for" in result.out
+    assert server.command("EXISTS", "fencelock:x") == 0
+
+
+def test_break_grants_to_the_next_in_line(shell):
+    shell("acquire", "x")
+    process = shell.start("run", "x", "-q", "--", "true")
+    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    told = shell("break", "x", "--reason", "r", "--yes", "--json").json
+    assert told["broken"] is True
+    assert told["was"]["holder"]["pid"] == os.getpid()
+    assert process.end() == 0
+
+
+def test_break_of_a_free_lock_says_so(shell):
+    result = shell("break", "x", "--reason", "r", "--yes")
+    assert (result.status, result.err) == (0, "fencelock: x was held by nobody\n")
+    assert shell("break", "x", "--reason", "r", "--yes", "--json").json["broken"] is False
+
+
+@pytest.mark.parametrize(
+    "words", [["--yes"], ["--reason", "r"], ["--reason", " ", "--yes"], ["--reason", "", "--yes"]]
+)
+def test_break_needs_a_reason_and_a_yes(shell, server, words):
+    shell("acquire", "x")
+    assert shell("break", "x", *words).status == 64
+    assert server.command("EXISTS", "fencelock:x") == 1
+
+
+@pytest.mark.parametrize(("answer", "status"), [("y", 0), ("n", 75), ("", 75)])
+def test_break_asks_on_a_terminal(shell, server, answer, status):
+    shell("acquire", "x")
+    master, terminal = os.openpty()
+    os.write(master, f"{answer}\n".encode())
+    process = shell.start("break", "x", "--reason", "r", stdin=terminal)
+    assert process.end() == status
+    assert "Take it away? [y/N]" in process.err
+    assert server.command("EXISTS", "fencelock:x") == (1 if status else 0)
+    os.close(terminal)
+    os.close(master)
+
+
+# --- doctor ---------------------------------------------------------------------------------------
+
+
+def checks(shell, *words, **options):
+    result = shell("doctor", "--json", *words, **options)
+    return result.status, {each["what"]: each for each in result.json["checks"]}
+
+
+@pytest.mark.parametrize("binary", binaries(), ids=str)
+def test_doctor_finds_a_plain_server_well(shell, binary):
+    with Server(binary, persistent=True) as server:
+        status, found = checks(shell, "--url", server.url)
+        out = shell("doctor", "--url", server.url).out
+    assert status == 0
+    assert {each["level"] for each in found.values()} == {"OK"}, found
+    assert found["server"]["found"] == str(binary).replace("-", " ").title()
+    assert "answers in" in found["reachable"]["found"]
+    assert "ACL SETUSER" in out
+    assert all(line.split()[0] == "OK" for line in out.splitlines()[: len(found)])
+
+
+def test_doctor_warns_of_what_loses_locks(shell, own_server):
+    url = ("--url", own_server.url)
+    status, found = checks(shell, *url)
+    assert (status, found["persistence"]["level"]) == (0, "WARN")
+    own_server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+    status, found = checks(shell, *url)
+    assert (status, found["eviction"]["level"]) == (0, "WARN")
+    own_server.command("CONFIG", "SET", "maxmemory", "100mb")
+    status, found = checks(shell, *url)
+    assert (status, found["eviction"]["level"]) == (1, "FAIL")
+    assert "noeviction" in found["eviction"]["change"]
+
+
+def test_doctor_tells_a_replica(shell, own_server):
+    own_server.command("CONFIG", "SET", "repl-diskless-sync-delay", 0)
+    with Server(binaries()[0], args=["--replicaof", "127.0.0.1", str(own_server.port)]) as replica:
+        eventually(lambda: replica.info("replication")["master_link_status"] == "up", "the link")
+        status, found = checks(shell, "--url", replica.url)
+        assert (status, found["role"]["level"]) == (1, "FAIL")
+        assert str(own_server.port) in found["role"]["change"]
+        _, found = checks(shell, "--url", own_server.url)
+        assert "1 replica" in found["role"]["found"]
+
+
+def test_doctor_tells_a_server_that_is_not_there(shell, tmp_path):
+    status, found = checks(shell, "--url", f"unix://{tmp_path}/nothing")
+    assert status == 1
+    assert "cannot connect" in found["server"]["found"]
+
+
+def test_doctor_tells_missing_permissions(shell, own_server):
+    everything = ("on", ">pw", "~*", "&*", "+@all")
+    own_server.command("ACL", "SETUSER", "guest", *everything, "-zpopmin")
+    url = f"redis://guest:pw@127.0.0.1:{own_server.port}/0"
+    status, found = checks(shell, "--url", url)
+    assert (status, found["permissions"]["level"]) == (1, "FAIL")
+    assert "zpopmin" in found["permissions"]["found"]
+
+
+@pytest.mark.parametrize("binary", binaries(), ids=str)
+def test_the_rule_that_doctor_prints_is_enough_for_everything(shell, binary):
+    with Server(binary) as server:
+        rule = shell("doctor", "--json", "--url", server.url, "--prefix", "my app:").json["acl"]
+        server.command(*rule.replace(">PASSWORD", ">pw").split())
+        where = ("--url", f"redis://locker:pw@127.0.0.1:{server.port}/0", "--prefix", "my app:")
+        result = shell("acquire", "x", *where, "--json")
+        assert result.status == 0, result
+        waiter = shell.start("run", "x", *where, "--", "sh", "-c", "echo run")
+        eventually(lambda: shell("show", "x", *where, "--json").json["waiting"] == 1, "the waiter")
+        assert len(shell("ls", *where, "--json").json) == 1
+        holder = result.json["holder"]
+        assert shell("renew", "x", *where, "--holder", holder).status == 0
+        assert shell("break", "x", *where, "--reason", "r", "--yes").status == 0
+        assert waiter.end() == 0, waiter.err
+        assert shell("wait", "x", *where, "-w", "5s").status == 0
+        status, found = checks(shell, *where)
+        assert "FAIL" not in {each["level"] for each in found.values()}, found
+        assert status == 0
+        where = (*where[:2], "--prefix", "other:")
+        assert shell("acquire", "x", *where).status == 77
+
+
+# --- the embedded server --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def embedded():
+    """Lend the environment of a user who has no server configured."""
+    with directory_of_servers() as directory:
+        yield {
+            "FENCELOCK_URL": "",
+            "FENCELOCK_EMBEDDED": "1",
+            "FENCELOCK_DIR": str(directory / "d"),
+        }
+
+
+def test_server_starts_shows_and_stops(shell, embedded):
+    url = shell("server", "url", env=embedded).out.strip()
+    assert url.startswith(f"unix://{embedded['FENCELOCK_DIR']}")
+    before = shell("server", "status", env=embedded)
+    assert before.status == 69
+    assert before.out.startswith("state      stopped\n")
+    assert shell("server", "start", env=embedded).out.strip() == url
+    status = shell("server", "status", "--json", env=embedded)
+    assert status.status == 0
+    assert (status.json["running"], status.json["url"]) == (True, url)
+    assert "state      running\n" in shell("server", "status", env=embedded).out
+    assert shell("acquire", "x", env=embedded).status == 0
+    assert shell("doctor", env=embedded).status == 0
+    assert shell("server", "stop", "--json", env=embedded).json == {"stopped": True}
+    assert "no embedded server was running" in shell("server", "stop", env=embedded).err
+    assert shell("server", "start", "--json", env=embedded).json == {"url": url}
+    assert shell("server", "url", "--json", env=embedded).json == {"url": url}
+    shell("server", "stop", env=embedded)
+
+
+def test_doctor_starts_no_server(shell, embedded):
+    result = shell("doctor", env=embedded)
+    assert result.status == 0
+    assert "not running; the first lock starts" in result.out
+    assert shell("server", "status", "--json", env=embedded).json["running"] is False
+
+
+def test_where_none_may_be_started_69_and_doctor_say_so(shell, embedded):
+    env = embedded | {"FENCELOCK_EMBEDDED": "0"}
+    assert shell("server", "start", env=env).status == 69
+    status, found = checks(shell, env=env)
+    assert (status, found["embedded"]["level"]) == (1, "FAIL")
+
+
+def test_settings_that_cannot_be_give_64(shell, embedded):
+    for bad in ({"FENCELOCK_DIR": "relative"}, {"FENCELOCK_EMBEDDED": "maybe"}):
+        assert shell("ls", env=embedded | bad).status == 64
+    for words in (["server"], ["server", "explode"]):
+        assert shell(*words, env=embedded).status == 64
+
+
+# --- help, output, durations ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    out = capsys.readouterr().out
+    assert end.value.code == 0
+    assert "example:\n  " in out
+    assert f"fencelock {command}" in out.split("example:")[1]
+
+
+def test_the_help_lists_every_command(shell):
+    out = shell("--help").out
+    assert all(f"\n  {name} " in out for name in COMMANDS)
+    assert shell("help", "ls").out == shell("ls", "--help").out
+    assert shell("--version").out.startswith("fencelock ")
+
+
+@pytest.mark.parametrize(
+    "words", [["ls", "a", "b"], ["show"], ["wait"], ["acquire"], ["doctor", "x"], ["break", "x"]]
+)
+def test_usage_errors_give_64_and_name_the_help(words, capsys):
+    assert main(words) == 64
+    assert capsys.readouterr().err.splitlines()[1] == f"hint: fencelock {words[0]} --help"
+
+
+def test_a_reader_that_goes_away_is_no_error(shell):
+    for n in range(3):
+        shell("acquire", f"x{n}")
+    process = shell.start("ls", "--json")
+    process.popen.stdout.close()
+    process.popen.stdout = None
+    assert process.end() == 128 + signal.SIGPIPE
+    assert process.err == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("1.5s", 1.5), ("500ms", 0.5), ("2m", 120), ("1h", 3600), ("1d", 86400), ("0", 0)],
+)
+def test_durations(text, seconds):
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "s", "-1", "1w", "1 h", "1e3", "inf", "nan", "1h30m", "4000d"]
+)
+def test_what_is_no_duration(text):
+    with pytest.raises(Exception, match=r"duration|ten years"):
+        duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.25, "0.2s"),
+        (27.9, "27s"),
+        (192, "3m12s"),
+        (7500, "2h05m"),
+        (356400, "4d03h"),
+        (-1, "0.0s"),
+    ],
+)
+def test_spans_for_people(seconds, text):
+    assert human(seconds) == text
+
+
+def test_visible_text():
+    assert visible("plain ü") == "plain ü"
+    assert visible("a\nb\x1b") == "a\\x0ab\\x1b"

@@ -1,0 +1,204 @@
+"""A lease that is lost: the command is gone before anybody else can have the lock."""
+
+import signal
+import subprocess
+
+import pytest
+
+from fencelock.cli.guard import NEVER, Schedule
+from tests.cli.shell import alive, eventually, gone, instant, listens, quoted
+
+# What one look at a process may lag behind, on a machine that is busy with other tests.
+SLACK = 0.05
+
+
+@pytest.mark.parametrize("handles", ["TERM", "!TERM"])
+@pytest.mark.parametrize("how", ["pause", "kill"])
+def test_a_silent_server_stops_the_command_before_the_lease_ends(
+    own_server, own_shell, how, handles
+):
+    words, report = own_shell.reporter(handles=handles)
+    options = ("--ttl", "2s", "--grace", "0.5s", "--json")
+    process = own_shell.start("run", "x", *options, "--", *words)
+    pid = report.up()
+    getattr(own_server, how)()
+    silent_at = instant()
+    gone(pid)
+    assert process.end() == 76
+    assert process.err.splitlines()[-1].count('"outcome": "lost"')
+    term_at, last = report.at("SIGTERM"), report.last_sign()
+    # The last renewal was sent before the silence, so its lease ends 2 s after that at the latest.
+    assert last < silent_at + 2.0 - 0.02
+    if handles == "TERM":
+        assert 0.2 < last - term_at < 0.5 + SLACK
+    if how == "pause":
+        own_server.resume()
+        eventually(lambda: own_server.command("EXISTS", "fencelock:x") == 0, "a free lock")
+
+
+def test_the_next_holder_comes_after_the_last_sign_of_the_one_before(own_server, own_shell):
+    """As users see it: two hosts, the server freezes and comes back."""
+    first, its_report = own_shell.reporter(handles="TERM")
+    second, other_report = own_shell.reporter(handles="!TERM")
+    holder = own_shell.start("run", "x", "--ttl", "1.5s", "--", *first)
+    its_report.up()
+    next_one = own_shell.start("run", "x", "-q", "--", *second)
+    eventually(lambda: own_shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    own_server.pause()
+    assert holder.end() == 76
+    own_server.resume()
+    other_report.up()
+    assert its_report.last_sign() < float(other_report.lines()[0][1])
+    next_one.send(signal.SIGTERM)
+    assert next_one.end() == 0
+
+
+def test_a_stopped_fencelock_does_not_keep_the_command_from_being_stopped(server, shell):
+    words, report = shell.reporter(handles="TERM")
+    process = shell.start("run", "x", "--ttl", "1s", "--", *words)
+    pid = report.up()
+    process.send(signal.SIGSTOP)
+    stopped_at = instant()
+    gone(pid)
+    assert report.last_sign() < stopped_at + 1.0 - 0.01
+    process.send(signal.SIGCONT)
+    assert process.end() == 76
+
+
+def test_the_whole_family_is_stopped(server, shell):
+    reporters = [shell.reporter(handles="TERM") for _ in range(3)]
+    one, two, three = (quoted(words) for words, _ in reporters)
+    code = f"{one} & timeout 60 {two} & {three}"
+    process = shell.start("run", "x", "--ttl", "1s", "--", "sh", "-c", code)
+    pids = [report.up() for _, report in reporters]
+    process.send(signal.SIGSTOP)
+    stopped_at = instant()
+    for pid, (_, report) in zip(pids, reporters, strict=True):
+        gone(pid)
+        assert report.last_sign() < stopped_at + 1.0 - 0.01
+        assert "SIGTERM" in report.words()
+    process.send(signal.SIGCONT)
+    assert process.end() == 76
+
+
+def test_others_that_ignore_term_are_killed_after_a_command_that_obeys(server, shell):
+    inner, report = shell.reporter(handles="TERM")
+    code = f"trap 'exit 0' TERM; {quoted(inner)} & wait; wait"
+    process = shell.start("run", "x", "--grace", "0.3s", "--", "sh", "-c", code)
+    pid = report.up()
+    listens(server)
+    shell("break", "x", "--reason", "r", "--yes")
+    assert process.end() == 76
+    assert not alive(pid)
+
+
+# --- revoked --------------------------------------------------------------------------------------
+
+
+def test_a_revoked_lease_stops_the_command_at_once_and_tells_why(server, shell):
+    words, report = shell.reporter(handles="!TERM")
+    process = shell.start("run", "x", "--", *words)
+    report.up()
+    listens(server)
+    began = instant()
+    result = shell("break", "x", "--reason", "host is going down", "--yes")
+    assert result.status == 0
+    report.heard("SIGTERM")
+    assert report.at("SIGTERM") - began < 2
+    assert process.end() == 76
+    assert "revoked: host is going down" in process.err
+
+
+def test_a_command_that_does_not_obey_is_killed_after_the_grace(server, shell):
+    words, report = shell.reporter(handles="TERM")
+    process = shell.start("run", "x", "--grace", "0.4s", "--", *words)
+    report.up()
+    listens(server)
+    shell("break", "x", "--reason", "r", "--yes")
+    assert process.end() == 76
+    assert 0.3 < report.last_sign() - report.at("SIGTERM") < 0.4 + 5 * SLACK
+
+
+def test_on_lost_kill_kills_at_once(server, shell):
+    words, report = shell.reporter(handles="TERM")
+    process = shell.start("run", "x", "--on-lost", "kill", "--", *words)
+    report.up()
+    listens(server)
+    shell("break", "x", "--reason", "r", "--yes")
+    assert process.end() == 76
+    assert "SIGTERM" not in report.words()
+
+
+def test_on_lost_kill_kills_before_the_deadline(own_server, own_shell):
+    words, report = own_shell.reporter(handles="TERM")
+    process = own_shell.start("run", "x", "--ttl", "1s", "--on-lost", "kill", "--", *words)
+    report.up()
+    own_server.pause()
+    silent_at = instant()
+    assert process.end() == 76
+    assert "SIGTERM" not in report.words()
+    assert report.last_sign() < silent_at + 1.0 - 0.01
+
+
+def test_on_lost_warn_tells_and_the_exit_status_stays_the_commands(server, shell):
+    process = shell.start(
+        *("run", "x", "--on-lost", "warn", "--", "sh", "-c"),
+        "echo up; read line; exit 9",
+        stdin=subprocess.PIPE,
+    )
+    assert process.popen.stdout.readline() == "up\n"
+    listens(server)
+    shell("break", "x", "--reason", "r", "--yes")
+    line = process.popen.stderr.readline()
+    assert "is lost: revoked: r; sh goes on without it" in line
+    process.close_stdin()
+    assert process.end() == 9
+
+
+def test_on_lost_warn_lets_the_command_outlive_the_lease(own_server, own_shell):
+    words, report = own_shell.reporter(handles="!TERM", exit_with=4)
+    options = ("--ttl", "500ms", "--on-lost", "warn")
+    process = own_shell.start("run", "x", *options, "--", *words)
+    report.up()
+    own_server.kill()
+    assert "goes on without it" in process.popen.stderr.readline()
+    process.send(signal.SIGTERM)
+    assert process.end() == 4
+
+
+def test_a_loss_is_not_the_exit_status_of_a_command_that_had_ended(own_server, own_shell):
+    """The command ended by itself; only the release finds no server. The lease ends by its ttl."""
+    process = own_shell.start(
+        "run", "x", "--ttl", "1s", "--", "sh", "-c", "echo up; read line; exit 3",
+        stdin=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.popen.stdout.readline() == "up\n"
+    own_server.kill()
+    process.close_stdin()
+    assert process.end() == 3
+    assert "could not be given back" in process.err
+
+
+# --- when -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ttl", [0.1, 0.5, 2.0, 30.0, 86400.0])
+@pytest.mark.parametrize("grace", [0.0, 0.01, 1.0, 5.0])
+def test_term_comes_before_kill_and_kill_before_the_deadline(ttl, grace):
+    grace = min(grace, ttl / 3)
+    term_at, kill_at = Schedule(grace, gentle=True).instants(100 + ttl, 100.0)
+    assert 100 + ttl / 2 < term_at <= 100 + ttl
+    assert 100 + ttl / 2 < kill_at < 100 + ttl
+    assert kill_at <= 100 + ttl - min(0.05, ttl / 6)
+    assert Schedule(grace, gentle=False).instants(100 + ttl, 100.0) == (NEVER, kill_at)
+
+
+def test_a_lease_that_was_handed_over_short_is_not_ended_by_a_long_grace():
+    term_at, _ = Schedule(5.0, gentle=True).instants(102.0, 100.0)
+    assert term_at > 101.0
+
+
+def test_the_grace_counts_back_from_the_end_that_max_hold_sets():
+    schedule = Schedule(5.0, gentle=True, end=160.0)
+    assert schedule.instants(159.9, 155.0)[0] == 155.0
+    assert schedule.instants(130.0, 100.0)[0] == 125.0

@@ -1,0 +1,372 @@
+"""``fencelock run``: exit statuses, what the command is given, and how long the lock is kept."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from fencelock.cli import main
+from tests.cli.shell import eventually
+from tests.servers import Server, binaries, directory_of_servers
+
+SH = ("--", "sh", "-c")
+
+
+def held(shell, name="x"):
+    return shell("show", name, "--json").json["held"]
+
+
+# --- exit statuses --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 75, 76, 255])
+def test_the_exit_status_is_the_commands_own(shell, status):
+    assert shell("run", "x", *SH, f"exit {status}").status == status
+    assert not held(shell)
+
+
+@pytest.mark.parametrize("name", ["TERM", "KILL", "INT", "SEGV"])
+def test_a_command_that_a_signal_killed_gives_128_and_its_number(shell, name):
+    number = getattr(signal, f"SIG{name}")
+    assert shell("run", "x", *SH, f"ulimit -c 0; kill -{name} $$").status == 128 + number
+
+
+def test_busy_gives_75_and_runs_nothing(shell, tmp_path):
+    shell("acquire", "x")
+    for wait in (["-n"], ["-w", "50ms"], ["-w", "0"]):
+        result = shell("run", "x", *wait, "--", "touch", tmp_path / "ran")
+        assert result.status == 75
+        assert "fencelock: 'x' was not granted" in result.err
+        assert "hint: `fencelock show x`" in result.err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_wait_ends_in_time(shell):
+    shell("acquire", "x")
+    began = time.monotonic()
+    assert shell("run", "x", "-w", "0.5s", "--", "true").status == 75
+    assert time.monotonic() - began >= 0.5
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, False), (7, True)])
+def test_busy_exit_changes_the_status_and_0_is_a_silent_skip(shell, number, said):
+    shell("acquire", "x")
+    result = shell("run", "x", "-n", "-E", number, "--", "false")
+    assert result.status == number
+    assert bool(result.err) is said
+
+
+def test_a_server_that_is_not_there_gives_69(shell, tmp_path):
+    result = shell("run", "x", "--url", f"unix://{tmp_path}/nothing", "--", "true")
+    assert result.status == 69
+    assert result.err.startswith("fencelock: ")
+    assert "hint: " in result.err
+
+
+def test_no_server_and_none_that_may_be_started_gives_69(shell):
+    result = shell("run", "x", "--", "true", env={"FENCELOCK_URL": ""})
+    assert result.status == 69
+    assert "FENCELOCK_URL" in result.err
+
+
+def test_a_refusal_gives_77(shell, server):
+    server.command("ACL", "SETUSER", "guest", "on", ">pw", "~*", "&*", "+@all", "-set")
+    url = f"redis://guest:pw@127.0.0.1:{server.port}/0"
+    assert shell("run", "x", "--url", url, "--", "true").status == 77
+    wrong = url.replace("pw", "wrong")
+    result = shell("run", "x", "--url", wrong, "--", "true")
+    assert result.status == 77
+    assert "doctor" in result.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run"],
+        ["run", "x"],
+        ["run", "x", "--"],
+        ["run", "x", "true"],
+        ["run", "--", "true"],
+        ["run", "x", "y", "--", "true"],
+        ["run", "x", "--no-such", "--", "true"],
+        ["run", "x", "-w", "5x", "--", "true"],
+        ["run", "x", "-w", "-5", "--", "true"],
+        ["run", "x", "-w", "1", "-n", "--", "true"],
+        ["run", "x", "-E", "256", "--", "true"],
+        ["run", "x", "--ttl", "0", "--", "true"],
+        ["run", "x", "--ttl", "20000d", "--", "true"],
+        ["run", "x", "--max-hold", "0", "--", "true"],
+        ["run", "x", "--on-lost", "pray", "--", "true"],
+        ["run", "x", "--url", "http://host", "--", "true"],
+        ["run", "", "--", "true"],
+        ["run", "x~queue", "--", "true"],
+        [],
+        ["no-such-command"],
+    ],
+)
+def test_a_command_line_that_means_nothing_gives_64(words, capsys):
+    assert main(words) == 64
+    out, err = capsys.readouterr()
+    assert err.startswith("fencelock: ")
+    assert not out
+
+
+def test_so_it_ends_as_a_process(shell):
+    assert shell("run", "x").status == 64
+
+
+def test_what_cannot_be_run_gives_126_or_127_and_keeps_no_lock(shell, tmp_path):
+    for command, status in (("./no-such", 127), ("no-such-program", 127), (tmp_path, 126)):
+        result = shell("run", "x", "--at-least", "1h", "--json", "--", command)
+        assert result.status == status
+        assert "cannot run" in result.err
+        assert result.report["outcome"] == "not run"
+        assert not held(shell)
+
+
+def test_without_trouble_nothing_is_printed(shell):
+    result = shell("run", "x", "--", "true")
+    assert (result.out, result.err) == ("", "")
+
+
+# --- what the command is given --------------------------------------------------------------------
+
+
+def test_the_command_finds_the_lease_in_its_environment(shell, server):
+    seen = json.loads(
+        shell(
+            *("run", "the lock", "--ttl", "20s", "--", sys.executable, "-c"),
+            "import os, json; print(json.dumps(dict(os.environ)))",
+        ).out
+    )
+    assert seen["FENCELOCK_NAME"] == "the lock"
+    assert int(seen["FENCELOCK_FENCE"]) > 0
+    assert len(seen["FENCELOCK_HOLDER"]) >= 20
+    assert seen["FENCELOCK_URL"] == server.url
+    left = int(seen["FENCELOCK_UNTIL"]) / 1000 - time.time()
+    assert 5 < left < 20
+
+
+def test_the_holder_id_is_the_one_that_the_server_knows(shell, server):
+    process = shell.start(
+        "run", "x", *SH, 'echo "$FENCELOCK_HOLDER"; read line', stdin=subprocess.PIPE
+    )
+    holder = process.popen.stdout.readline().strip()
+    assert server.command("GET", "fencelock:x") == holder
+    process.close_stdin()
+    assert process.end() == 1
+
+
+def test_each_grant_has_a_greater_fence(shell):
+    fences = [int(shell("run", "x", *SH, "echo $FENCELOCK_FENCE").out) for _ in range(3)]
+    assert fences == sorted(set(fences))
+
+
+def test_the_embedded_servers_address_is_passed_on(shell, tmp_path):
+    with directory_of_servers() as directory:
+        env = {
+            "FENCELOCK_URL": "",
+            "FENCELOCK_EMBEDDED": "1",
+            "FENCELOCK_DIR": str(directory / "d"),
+        }
+        result = shell("run", "x", *SH, "echo $FENCELOCK_URL", env=env)
+        assert result.out.startswith(f"unix://{directory / 'd'}")
+
+
+def test_stdin_and_stdout_are_the_commands(shell):
+    data = "".join(f"line {n}\n" for n in range(20000))
+    process = shell.start("run", "x", "--", "cat", stdin=subprocess.PIPE)
+    out, err = process.popen.communicate(data, timeout=15)
+    assert (out, err, process.popen.returncode) == (data, "", 0)
+
+
+def test_a_stdin_that_the_command_closes_is_closed(shell):
+    process = shell.start("run", "x", *SH, "exec <&-; echo closed; sleep 30", stdin=subprocess.PIPE)
+    assert process.popen.stdout.readline() == "closed\n"
+
+    def refused():
+        try:
+            process.popen.stdin.write("x" * 100)
+            process.popen.stdin.flush()
+        except BrokenPipeError:
+            return True
+        return False
+
+    eventually(refused, "a broken pipe")
+    try:
+        process.popen.stdin.close()
+    except BrokenPipeError:
+        process.popen.stdin = None
+
+
+def test_other_descriptors_reach_the_command(shell):
+    read, write = os.pipe()
+    code = f"import os; os.write({write}, b'through\\n')"
+    shell("run", "x", "--", sys.executable, "-c", code, pass_fds=(write,))
+    os.close(write)
+    with os.fdopen(read) as file:
+        assert file.read() == "through\n"
+
+
+def test_signals_that_were_ignored_stay_ignored_and_others_are_as_usual(shell):
+    code = "grep -E '^Sig(Ign|Blk)' /proc/self/status"
+    usual = subprocess.run(["sh", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shell("run", "x", *SH, code).out == usual
+    result = subprocess.run(
+        [
+            "sh",
+            "-c",
+            'trap "" HUP; exec "$@"',
+            "sh",
+            sys.executable,
+            "-m",
+            "fencelock",
+            "run",
+            "x",
+            *SH,
+            code,
+        ],
+        env=shell.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ignored = int(result.stdout.split()[-1], 16)
+    assert ignored & 1 << signal.SIGHUP - 1
+
+
+# --- exclusion ------------------------------------------------------------------------------------
+
+
+def test_runs_of_one_lock_exclude_each_other_and_all_get_their_turn(shell, tmp_path):
+    code = """
+import os, pathlib, sys
+folder = pathlib.Path(sys.argv[1])
+os.mkdir(folder / "inside")  # fails when somebody else is there
+with open(folder / "turns", "a") as file:
+    file.write(os.environ["FENCELOCK_FENCE"] + "\\n")
+os.rmdir(folder / "inside")
+"""
+    words = ("run", "x", "-q", "--", sys.executable, "-c", code, tmp_path)
+    runs = [shell.start(*words) for _ in range(8)]
+    assert [run.end() for run in runs] == [0] * 8
+    fences = [int(line) for line in (tmp_path / "turns").read_text().splitlines()]
+    assert len(fences) == 8
+    assert fences == sorted(set(fences))
+
+
+def test_they_take_turns_in_the_order_of_arrival(shell, tmp_path):
+    first = shell.start("run", "x", *SH, "read line", stdin=subprocess.PIPE)
+    eventually(lambda: held(shell), "the first")
+    later = []
+    for n in range(4):
+        later.append(shell.start("run", "x", "-q", *SH, f"echo {n} >> {tmp_path}/order"))
+        eventually(lambda n=n: shell("show", "x", "--json").json["waiting"] == n + 1, "in line")
+    first.close_stdin()
+    assert [run.end() for run in later] == [0] * 4
+    assert (tmp_path / "order").read_text().split() == ["0", "1", "2", "3"]
+    assert first.end() == 1
+
+
+def test_locks_of_other_names_or_prefixes_are_other_locks(shell):
+    shell("acquire", "x")
+    assert shell("run", "y", "-n", "--", "true").status == 0
+    assert shell("run", "x", "-n", "--prefix", "other:", "--", "true").status == 0
+    assert shell("run", "x", "-n", "--", "true").status == 75
+
+
+def test_runs_may_be_nested(shell):
+    inner = f"{sys.executable} -m fencelock run inner -- sh -c 'echo $FENCELOCK_NAME; exit 5'"
+    result = shell("run", "outer", *SH, inner)
+    assert (result.status, result.out) == (5, "inner\n")
+
+
+# --- how long -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_at_least_keeps_the_lock_after_a_fast_command_and_ends_at_once(shell, status):
+    began = time.monotonic()
+    result = shell("run", "x", "--at-least", "1h", *SH, f"exit {status}")
+    assert result.status == status
+    assert time.monotonic() - began < 10
+    info = shell("show", "x", "--json").json
+    assert info["held"]
+    assert 3500 < info["lease"] <= 3600
+
+
+def test_at_least_counts_from_the_grant_and_then_the_lock_is_free(shell, server):
+    shell("run", "x", "--at-least", "1.5s", *SH, "exit 0")
+    left = server.command("PTTL", "fencelock:x")
+    assert 500 < left <= 1500
+    assert shell("run", "x", "-n", "--", "true").status == 75
+    result = shell("run", "x", "--json", "--", "true")
+    assert result.status == 0
+    assert 0.1 < result.report["waited"] < 1.6
+
+
+def test_a_command_that_took_longer_than_at_least_gives_the_lock_back(shell):
+    assert shell("run", "x", "--at-least", "10ms", *SH, "sleep 0.1").status == 0
+    assert not held(shell)
+
+
+def test_max_hold_stops_the_command_and_ends_the_lock(shell):
+    words, report = shell.reporter(handles="!TERM")
+    began = time.monotonic()
+    result = shell("run", "x", "--max-hold", "1.2s", "--grace", "0.3s", "--json", "--", *words)
+    assert result.status == 76
+    assert "max_hold" in result.err
+    assert 0.5 < time.monotonic() - began < 3
+    assert "SIGTERM" in report.words()
+    eventually(lambda: not held(shell), "the end of the lock")
+
+
+def test_a_lease_is_renewed_for_as_long_as_the_command_runs(shell):
+    result = shell("run", "x", "--ttl", "300ms", *SH, "sleep 1.2; exit 4")
+    assert result.status == 4
+
+
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def test_json_tells_how_it_went(shell):
+    report = shell("run", "x", "--json", *SH, "sleep 0.2; exit 3").report
+    assert report["name"] == "x"
+    assert report["fence"] > 0
+    assert (report["outcome"], report["exit"]) == ("ran", 3)
+    assert report["held"] >= 0.2
+    assert report["waited"] >= 0
+    shell("acquire", "x")
+    result = shell("run", "x", "-n", "--json", "--", "true")
+    assert result.report["outcome"] == "busy"
+    assert (result.report["exit"], result.report["fence"], result.report["held"]) == (75, None, 0.0)
+
+
+def test_verbose_tells_of_the_grant(shell):
+    assert "holding x, fence" in shell("run", "x", "-v", "--", "true").err
+
+
+@pytest.mark.parametrize("binary", binaries(), ids=str)
+def test_it_works_on_every_kind_of_server(shell, binary):
+    with Server(binary) as server:
+        for url in (server.url, server.tcp_url):
+            result = shell("run", "x", "--url", url, *SH, "exit 9")
+            assert result.status == 9, result
+
+
+def test_the_heavy_modules_are_not_loaded(shell):
+    """Start-up is what a cron job pays; redis-py alone would double it."""
+    code = """
+import sys
+from fencelock.cli import main
+main(["run", "x", "--", "true"])
+heavy = {"redis", "asyncio", "subprocess", "fencelock.aio", "ctypes"}
+print(heavy & set(sys.modules), file=sys.stderr)
+"""
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=shell.env, capture_output=True, text=True, check=True)
+    assert done.stderr == "set()\n"
