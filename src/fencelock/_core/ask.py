@@ -64,6 +64,7 @@ async def persist(
 ) -> Reply:
     """Repeat an attempt while it only breaks; note in ``asked`` what may have run."""
     tries = 0
+    refusal: ServerError | None = None
     while True:
         try:
             return await attempt()
@@ -73,11 +74,11 @@ async def persist(
         except ServerError as refused:
             if refused.code not in PASSING:
                 raise
-            trouble = refused
+            trouble = refusal = refused
         again_at = port.now() + retry_delay(tries, port.jitter())
         tries += 1
         if again_at >= until:
-            give_up(trouble, asked)
+            give_up(refusal or trouble, asked)  # "not now" says more than the silence after it
         await port.sleep(again_at)
 
 

@@ -50,7 +50,7 @@ def parse(url: str) -> Address:
     if parts.scheme == "unix":
         path = unquote(parts.path)
         if not path:
-            raise ValueError(f"source URL names no socket: {url!r} (unix:///path/to/socket?db=0)")
+            raise ValueError(f"source URL names no socket: {_redacted(url)} (unix:///path/to/socket?db=0)")
         return Address(
             path=path, username=username, password=password, db=_db(query.get("db", "0"))
         )
@@ -69,8 +69,9 @@ def _db(text: str) -> int:
 
 
 def _redacted(url: str) -> str:
+    """Return a URL without user, password and options."""
     scheme, separator, rest = url.partition("://")
-    return scheme + separator + rest.rpartition("@")[2]
+    return scheme + separator + rest.partition("?")[0].rpartition("@")[2]
 
 
 def from_settings(settings: Mapping[str, Any]) -> Address | None:
