@@ -248,10 +248,15 @@ class Holds:
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""
+        holds = self._now()
         try:
-            self._now().remove(hold)
+            holds.remove(hold)
         except ValueError:
             return False
+        except BaseException:  # a signal's exception: nobody has it now
+            if hold not in holds:
+                holds.append(hold)
+            raise
         return True
 
     def not_held(self) -> NotHeld:

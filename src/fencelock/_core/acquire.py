@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import logging
 
-from fencelock._core.ask import PASSING, Asked, ask, persist
-from fencelock._core.hold import Grant, Hold, Want, milliseconds
+from fencelock._core.ask import PASSING, Asked, answer_by, persist
+from fencelock._core.hold import Grant, Hold, Taker, Want, too_late
+from fencelock._core.poll import poll
 from fencelock._core.port import Broken, Port, Reply
+from fencelock._core.release import request
 from fencelock._core.renew import first_attention
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Line, Waiter, look
-from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
-from fencelock.lease import BaseLease
-from fencelock.scripts import ABANDON, ACQUIRE, GIVE_BACK
+from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
+from fencelock.scripts import ABANDON, ACQUIRE
 
 log = logging.getLogger("fencelock")
 
-# The least time an answer gets, however short the caller's timeout is.
-ANSWER_SECONDS_MIN = 0.08
 # A timed-out acquire may take this much longer to leave the line by itself (I13 allows 100 ms),
 # or two round trips where the network is slower than that.
 LEAVING_SECONDS = 0.06
@@ -44,7 +43,7 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
 
     async def once() -> tuple[float, Reply]:
         await port.open(waiter, until, listen=False)
-        asked.began = True
+        asked.begin()
         asked_at = port.now()
         return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)
 
@@ -124,7 +123,7 @@ async def _request(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) 
 
     async def once() -> tuple[float, Reply]:
         await port.open(waiter, until)
-        asked.began = True
+        asked.begin()
         asked_at = port.now()
         args = want.acquire_args(waiter.channel)
         return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)
@@ -187,79 +186,9 @@ async def _leave(port: Port, waiter: Waiter) -> None:
         ) from broken
 
 
-def answer_by(port: Port, give_up_at: float) -> float:
-    """Return until when an answer is awaited: a healthy server may answer the shortest timeout."""
-    now = port.now()
-    return min(max(give_up_at, now + ANSWER_SECONDS_MIN), now + port.patience)
-
-
 def _granted(want: Want, reply: Reply, asked_at: float) -> Grant:
     _, fence, _, holds = reply
     return Grant(fence, asked_at + validity(want.ttl), want.ttl, holds)
-
-
-def too_late(want: Want) -> ServerUnreachable:
-    """Return the error for answers that outlast the lease they bring."""
-    return ServerUnreachable(
-        f"answers of the server take longer than the ttl of {want.ttl} s can prove;"
-        " use a longer ttl"
-    )
-
-
-async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
-    """Try the plain form once: SET NX PX on the lock's key, nothing else.
-
-    SET NX is not idempotent: when its answer is lost, the key is given back before another try.
-    """
-    until = answer_by(port, give_up_at)
-    command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", milliseconds(want.ttl))
-    waiter, asked = Waiter(want), Asked()
-
-    async def once() -> tuple[float, Reply]:
-        await port.open(waiter, until, listen=False)
-        asked.began = True
-        if asked.sent:
-            await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until, waiter)
-        asked_at = port.now()
-        return asked_at, await port.command(command, until, waiter)
-
-    try:
-        asked_at, reply = await persist(port, once, until, asked)
-        if reply is None:
-            return None
-        grant = Grant(0, asked_at + validity(want.ttl), want.ttl)
-        if grant.deadline > port.now():
-            return grant
-        raise too_late(want)
-    except BaseException:
-        if asked.began:
-            port.post(GIVE_BACK, want.keys.plain, (want.holder,), asked.trail or waiter.seat)
-        raise
-    finally:
-        port.close(waiter)
-
-
-async def poll(
-    port: Port, want: Want, give_up_at: float, interval: float, max_tries: int | None
-) -> Grant | None:
-    """Try again and again; None at ``give_up_at`` or after ``max_tries``.
-
-    The pause varies by a quarter, so that pollers that started together do not stay together.
-    """
-    tries = 0
-    while True:
-        grant = await poll_once(port, want, give_up_at)
-        tries += 1
-        if grant is not None:
-            return grant
-        again_at = port.now() + interval * (0.875 + port.jitter() / 4)
-        if tries != max_tries:
-            await port.sleep(min(again_at, give_up_at))
-        if tries == max_tries or port.now() >= give_up_at:
-            # SET NX says nil for a key of another kind too: the script tells them apart.
-            until = answer_by(port, port.now())
-            await ask(port, GIVE_BACK, want.keys.plain, (want.holder,), until)
-            return None
 
 
 async def obtain(port: Port, want: Want, patience: float | None) -> Grant | None:
@@ -276,19 +205,23 @@ async def obtain(port: Port, want: Want, patience: float | None) -> Grant | None
     return await (attempt if at_once else queue)(port, want, give_up_at)
 
 
-async def acquire(
-    port: Port, want: Want, patience: float | None, lease_type: type[BaseLease], unit: object
-) -> Hold | None:
-    """Take a lock and have its lease minded; None when it was not granted in time."""
+async def acquire(port: Port, want: Want, patience: float | None, taker: Taker) -> Hold | None:
+    """Take a lock for the taker and have its lease minded; None when it was not granted in time."""
     try:
         grant = await obtain(port, want, patience)
+        return None if grant is None else _begin(port, want, grant, taker)
     except FencelockError as error:
         log.warning("acquire of %r failed: %s", want.keys.name, error)
         raise
-    if grant is None:
-        return None
+    except BaseException:
+        # A signal's exception may come anywhere, also when the grant was made and nobody had it.
+        port.post(*request(want))
+        raise
+
+
+def _begin(port: Port, want: Want, grant: Grant, taker: Taker) -> Hold:
     now = port.now()
-    lease = lease_type(
+    lease = taker.lease_type(
         name=want.keys.name,
         fence=grant.fence,
         holder=want.holder.decode(),
@@ -296,7 +229,8 @@ async def acquire(
         deadline=grant.deadline,
         clock=port.now,
     )
-    hold = Hold(want=want, lease=lease, granted_at=now, unit=unit)
+    hold = Hold(want=want, lease=lease, granted_at=now, unit=taker.unit)
     lease._bind(port, hold)
+    taker.admit(hold)
     port.keep(hold, first_attention(hold, grant.lease, port.jitter(), now))
     return hold

@@ -21,6 +21,9 @@ from fencelock.scripts import Script
 # Error codes that say "not now": the same request may succeed a moment later.
 PASSING = frozenset({"BUSY", "LOADING", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "MAXCLIENTS"})
 
+# The least time an answer gets, however short the caller's timeout is.
+ANSWER_SECONDS_MIN = 0.08
+
 
 class Asked:
     """What is known of a request so far: whether it may have run, and on which connection."""
@@ -31,6 +34,11 @@ class Asked:
         self.began = False  # something was put on a connection: there is something to undo
         self.sent = False
         self.trail: object = None
+
+    def begin(self) -> None:
+        """Note that a request goes out: an older one's connection is no trail for its undo."""
+        self.began = True
+        self.trail = None
 
     def note(self, broken: Broken) -> None:
         """Remember that an attempt got no answer."""
@@ -90,3 +98,9 @@ def give_up(trouble: Exception, asked: Asked) -> NoReturn:
     if asked.sent:
         raise OutcomeUnknown(f"no answer in time, it may or may not have run: {trouble}") from cause
     raise ServerUnreachable(f"no connection in time: {trouble}") from cause
+
+
+def answer_by(port: Port, give_up_at: float) -> float:
+    """Return until when an answer is awaited: a healthy server may answer the shortest timeout."""
+    now = port.now()
+    return min(max(give_up_at, now + ANSWER_SECONDS_MIN), now + port.patience)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.timing import CLAIM_SECONDS, validity
+from fencelock.errors import ServerUnreachable
 from fencelock.lease import BaseLease
 
 # A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
@@ -89,6 +91,14 @@ class Grant:
     holds: int = 1
 
 
+class Taker(NamedTuple):
+    """For whom a lock is taken: the face's type of lease, the thread or task, and its handle."""
+
+    lease_type: type[BaseLease]
+    unit: object
+    admit: Callable[[Hold], None]
+
+
 @dataclass(slots=True, eq=False)
 class Hold:
     """A granted acquisition and its lease."""
@@ -108,7 +118,7 @@ class Hold:
     bucket: int = -1  # where the renewal book keeps it
 
     def renewable(self, now: float) -> bool:
-        """Tell whether renewal may go on: asked for, and within its limits."""
+        """Tell whether a renewal at ``now`` makes sense: asked for, and within its limits."""
         terms = self.want.terms
         if not terms.renew or not self.open:
             return False
@@ -137,3 +147,11 @@ class Hold:
 def milliseconds(seconds: float) -> int:
     """Return the wire form of a span, never below 1: PEXPIRE 0 would delete the lock."""
     return max(1, round(seconds * 1000))
+
+
+def too_late(want: Want) -> ServerUnreachable:
+    """Return the error for answers that outlast the lease they bring."""
+    return ServerUnreachable(
+        f"answers of the server take longer than the ttl of {want.ttl} s can prove;"
+        " use a longer ttl"
+    )

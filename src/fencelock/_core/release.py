@@ -10,13 +10,14 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from fencelock._core.ask import Asked, ask
 from fencelock._core.hold import Hold, Want
 from fencelock._core.inspect import held_ids
 from fencelock._core.port import Args, Keys, Port, Reply
-from fencelock.errors import ServerError, ServerUnreachable
+from fencelock.errors import LeaseLost, ServerError, ServerUnreachable
 from fencelock.scripts import GIVE_BACK, RELEASE, Script
 
 # Of release.lua: the owner holds, but this acquisition of it was released already.
@@ -24,33 +25,56 @@ ELSEWHERE = -2
 
 
 async def release(port: Port, hold: Hold) -> int:
-    """Release and return how many holds of an explicit owner are left.
+    """Release a hold; see ``take_and_release``."""
+    return await take_and_release(port, lambda: hold)
 
-    Raises LeaseLost when the lease had ended before, and OutcomeUnknown or ServerUnreachable when
-    no answer came: then it is repeated in the background; the lease ends by itself at the latest.
+
+async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
+    """Release the hold that ``take`` gives, and return how many an explicit owner has left.
+
+    Raises what ``take`` raises, LeaseLost when the lease had ended before, and OutcomeUnknown or
+    ServerUnreachable when no answer came: then, as after a cancellation, it is repeated in the
+    background, and the lease ends by itself at the latest.
     """
-    script, keys, args = request(hold.want)
+    hold: Hold | None = None
+    asked = Asked()
+    try:
+        hold = take()
+        return await _give_back(port, hold, asked)
+    except BaseException as error:
+        if hold is not None and not _settled(error):
+            _retire(port, hold)
+            port.post(*request(hold.want), asked.trail)
+        raise
+
+
+def _settled(error: BaseException) -> bool:
+    """Tell whether an error is an answer, so that asking again would change nothing."""
+    refused = isinstance(error, ServerError) and not isinstance(error, ServerUnreachable)
+    return refused or isinstance(error, LeaseLost)
+
+
+def _retire(port: Port, hold: Hold) -> None:
+    """End renewal, in the book of the port (another loop's, maybe) that began it (I11)."""
     lease = hold.lease
     tended = lease._port or port
     with tended.mutex():
-        tended.book.discard(hold)
-    if lease.lost:
-        if hold.open and not lease._forked():
-            port.post(script, keys, args)
         hold.open = False
-        lease._bind(None, None)
-        raise lease._lost_error()
-    hold.open = False
+        tended.book.discard(hold)
     lease._bind(None, None)
-    asked = Asked()
-    try:
-        reply = await ask(port, script, keys, args, port.now() + port.patience, asked=asked)
-    except BaseException as error:
-        if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
-            port.post(script, keys, args, asked.trail)
-        raise
-    if hold.want.owned and reply[0] == ELSEWHERE and not asked.sent:
-        left = await release_for_owner(port, hold.want)
+
+
+async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
+    lease, want = hold.lease, hold.want
+    _retire(port, hold)
+    script, keys, args = request(want)
+    if lease.lost:
+        if not lease._forked():  # maybe the server still has it: the next in line may go
+            port.post(script, keys, args)
+        raise lease._lost_error()
+    reply = await ask(port, script, keys, args, port.now() + port.patience, asked=asked)
+    if want.owned and reply[0] == ELSEWHERE and not asked.sent:
+        left = await release_for_owner(port, want)
         if left is not None:
             lease._released = True
             return left

@@ -67,7 +67,7 @@ class RenewalBook:
 
     def due(self, now: float) -> list[Hold]:
         """Take out every hold that wants attention now, the earliest buckets first."""
-        begun = sorted(key for key in self._buckets if key * self.GRAIN <= now)
+        begun = sorted(key for key in self._buckets if key <= int(now / self.GRAIN))
         due = [hold for key in begun for hold, when in self._buckets[key].items() if when <= now]
         for hold in due:
             self.discard(hold)
@@ -78,7 +78,7 @@ class RenewalBook:
 
         A lease ends after it wants attention, so only buckets up to the horizon matter.
         """
-        near = (key for key in self._buckets if key * self.GRAIN <= horizon)
+        near = (key for key in self._buckets if key <= int(horizon / self.GRAIN))
         return min((h.lease.deadline for key in near for h in self._buckets[key]), default=inf)
 
     def all_holds(self) -> list[Hold]:
@@ -89,14 +89,22 @@ class RenewalBook:
 def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> float:
     """Return when a hold with a new lease wants attention: at its renewal, or at its end."""
     deadline = hold.lease.deadline
-    if not hold.renewable(now):
-        hold.final()
-        return deadline
-    left = min(lease, deadline - now)
-    delay = renewal_delay(left, jitter)
+    delay = renewal_delay(min(lease, deadline - now), jitter)
     if lease < hold.want.ttl:  # handed over and short: whoever stalls now would lose it soon
         delay = min(delay, GROW_SECONDS)
+    if not hold.renewable(now + delay):
+        hold.final()
+        return deadline
     return min(deadline, gathered(now + delay, lease))
+
+
+def recheck(port: Port) -> None:
+    """Have every lease renewed at once: a revocation may have come while nobody listened."""
+    now = port.now()
+    with port.mutex():
+        for hold in port.book.all_holds():
+            port.book.discard(hold)
+            port.book.add(hold, now)
 
 
 async def attend(port: Port) -> None:
@@ -135,6 +143,7 @@ def _ended(port: Port, hold: Hold, now: float) -> bool:
         return True
     if hold.renewable(now):
         return False
+    hold.final()
     _put_back(port, hold, hold.lease.deadline)
     return True
 

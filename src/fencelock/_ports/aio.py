@@ -23,7 +23,7 @@ from fencelock._core.ask import ask
 from fencelock._core.hold import Hold
 from fencelock._core.port import Args, Broken, Keys, Reply
 from fencelock._core.pushes import dispatch
-from fencelock._core.renew import RenewalBook, attend, lose_all
+from fencelock._core.renew import RenewalBook, attend, lose_all, recheck
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
 from fencelock._ports.link import Link
@@ -131,6 +131,8 @@ class AioPort:
             return
         try:
             await self.link.listen(now() + self.patience)
+            recheck(self)
+            self._set_timer(now())
         except (Broken, FencelockError) as error:
             log.info("revocations are heard at renewals only, for now: %s", error)
 

@@ -58,7 +58,8 @@ class Pool:
 
         What broke one (a restart, a failover) broke the others: they must not cost a try each.
         """
-        if not connection.sound:
+        if not connection.sound or connection.owed:
+            connection.sound = False
             self.drop()
             if not connection.undoing:
                 connection.close()

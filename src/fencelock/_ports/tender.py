@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weakref import ref
 
 from fencelock._core.port import Broken
-from fencelock._core.renew import attend
+from fencelock._core.renew import attend, recheck
 from fencelock._transport.direct import Connection
 from fencelock.clock import now
 from fencelock.errors import FencelockError
@@ -110,13 +110,13 @@ class Tender:
 
     def _rest(self, port: BlockingPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""
+        ear = self._listening(port, until)
         with self._lock:
             self._wakes_at = until
         with port.mutex():
             sooner = port.book.next_at()
         if sooner is not None and sooner < until:
             return  # added after we looked and before ``mind`` could see when we wake
-        ear = self._listening(port, until)
         pipe = self._pipe
         if pipe is None:
             return
@@ -159,6 +159,7 @@ class Tender:
             give_up_at = min(until, current + CONNECT_SECONDS)
             self._ear = port.pool.take(give_up_at)
             self._ear.subscribe(port.home, give_up_at)
+            recheck(port)
         except (Broken, FencelockError):
             return None
         return self._ear

@@ -50,7 +50,9 @@ def parse(url: str) -> Address:
     if parts.scheme == "unix":
         path = unquote(parts.path)
         if not path:
-            raise ValueError(f"source URL names no socket: {_redacted(url)} (unix:///path/to/socket?db=0)")
+            raise ValueError(
+                f"source URL names no socket: {_redacted(url)} (unix:///path/to/socket?db=0)"
+            )
         return Address(
             path=path, username=username, password=password, db=_db(query.get("db", "0"))
         )

@@ -94,9 +94,18 @@ class Connection:
             raise server_error(error) from error
 
     def ask(self, packed: bytes, until: float) -> Reply:
-        """Send and read the answer; ReplyError is raised, pushes go to ``pushed``."""
-        self.send(packed)
-        return self.answer(until)
+        """Send and read the answer; ReplyError is raised, pushes go to ``pushed``.
+
+        Whatever else ends it, a signal's exception too, leaves the connection unsound.
+        """
+        try:
+            self.send(packed)
+            return self.answer(until)
+        except ReplyError:
+            raise
+        except BaseException:
+            self.sound = False
+            raise
 
     def send(self, packed: bytes) -> None:
         """Send a request; Broken when the connection is gone."""
@@ -158,11 +167,14 @@ class Connection:
 
     def subscribe(self, channel: bytes, until: float) -> None:
         """Listen to a channel; ServerDenied when the user may not, Broken when no answer came."""
-        self.send(pack((b"SUBSCRIBE", channel)))
         try:
+            self.send(pack((b"SUBSCRIBE", channel)))
             self.answer(until, confirms=True)
         except ReplyError as error:
             raise server_error(error) from error
+        except BaseException:
+            self.sound = False
+            raise
         self.channel = channel
 
     def interrupt(self) -> None:
@@ -177,7 +189,9 @@ class Connection:
 
     def __del__(self) -> None:
         """Close a connection that a failure left behind."""
-        self._sock.close()
+        sock = getattr(self, "_sock", None)  # none after an interrupt while it was made
+        if sock is not None:
+            sock.close()
 
     def _next(self, until: float, *, broken: bool = True) -> Any:
         """Return the next message; at ``until`` raise Broken, or return INCOMPLETE."""

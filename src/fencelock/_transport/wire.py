@@ -20,7 +20,7 @@ from fencelock.scripts import Script
 INCOMPLETE: Final = object()
 Push: Final = hiredis.PushNotification
 # hiredis' stub allows one element; the function takes any number.
-_pack: Final[Callable[[tuple[bytes | int, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]  # see above
+_pack: Final[Callable[[tuple[bytes, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]  # see above
 
 
 class ReplyError(Exception):
@@ -35,18 +35,22 @@ def reader() -> Any:
 
 
 def pack(args: Sequence[bytes | int]) -> bytes:
-    """Return a command in wire form."""
-    return _pack(tuple(args))
+    """Return a command in wire form.
+
+    hiredis gets bytes only: to turn a number into text it may run a signal handler, and does not
+    survive an exception of that.
+    """
+    return _pack(tuple([b"%d" % each if isinstance(each, int) else each for each in args]))
 
 
 def pack_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
     """Return a script call by its digest."""
-    return _pack((b"EVALSHA", script.digest, len(keys), *keys, *args))
+    return pack((b"EVALSHA", script.digest, len(keys), *keys, *args))
 
 
 def pack_source(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
     """Return a script call that carries the source: the answer to NOSCRIPT."""
-    return _pack((b"EVAL", script.source, len(keys), *keys, *args))
+    return pack((b"EVAL", script.source, len(keys), *keys, *args))
 
 
 # What an error code means for a lock, and what can be done about it.

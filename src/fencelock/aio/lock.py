@@ -10,10 +10,10 @@ from typing import Any
 
 from fencelock import options
 from fencelock._core.acquire import acquire
-from fencelock._core.hold import Hold
+from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.release import release, release_for_owner
+from fencelock._core.release import release_for_owner, take_and_release
 from fencelock._core.renew import renew_now
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
@@ -72,13 +72,13 @@ class _Base:
     async def _obtain(self, patience: float | None) -> Hold | None:
         port, task = self._port(), _task()
         want = self._holds.want(port, task.get_name())
-        hold = await acquire(port, want, patience, AsyncLease, task)
-        if hold is not None:
-            self._holds.add(hold)
-        return hold
+        return await acquire(port, want, patience, Taker(AsyncLease, task, self._holds.add))
 
-    async def _give_back(self, hold: Hold) -> int:
-        return await release(self._port(), hold)
+    async def _give_back(self, *, only_own: bool = False) -> int:
+        task = _task()
+        return await take_and_release(
+            self._port(), lambda: self._holds.take(task, only_own=only_own)
+        )
 
     def _entered(self, hold: Hold | None) -> AsyncLease:
         """Return the lease for a body that begins; a loss may cancel the body from here on."""
@@ -169,7 +169,7 @@ class AsyncLock(_Base):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        await self._give_back(self._holds.take(_task()))
+        await self._give_back()
 
     async def __aenter__(self) -> AsyncLease:
         """Acquire within the handle's ``timeout`` and return the lease.
@@ -217,9 +217,9 @@ class AsyncRLock(_Base):
             hold.lease.check()
             return hold.count
         if self._holds.settings.owner is None:
-            return await self._give_back(self._holds.take(task, only_own=True))
+            return await self._give_back(only_own=True)
         if self._holds.newest() is not None:
-            return await self._give_back(self._holds.take(task))
+            return await self._give_back()
         # The owner id travelled here: another handle or process acquired.
         want = self._holds.want(self._port(), _task().get_name())
         left = await release_for_owner(self._port(), want)

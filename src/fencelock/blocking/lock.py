@@ -8,10 +8,10 @@ from types import TracebackType
 
 from fencelock import options
 from fencelock._core.acquire import acquire
-from fencelock._core.hold import Hold
+from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.release import release, release_for_owner
+from fencelock._core.release import release_for_owner, take_and_release
 from fencelock._core.renew import renew_now
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
@@ -63,13 +63,15 @@ class _Base:
     def _obtain(self, patience: float | None) -> Hold | None:
         port = self._port
         want = self._holds.want(port, current_thread().name)
-        hold = run_blocking(acquire(port, want, patience, Lease, get_ident()))
-        if hold is not None:
-            self._holds.add(hold)
-        return hold
+        return run_blocking(
+            acquire(port, want, patience, Taker(Lease, get_ident(), self._holds.add))
+        )
 
-    def _give_back(self, hold: Hold) -> int:
-        return run_blocking(release(self._port, hold))
+    def _give_back(self, *, only_own: bool = False) -> int:
+        unit = get_ident()
+        return run_blocking(
+            take_and_release(self._port, lambda: self._holds.take(unit, only_own=only_own))
+        )
 
     def __exit__(
         self,
@@ -137,7 +139,7 @@ class Lock(_Base):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        self._give_back(self._holds.take(get_ident()))
+        self._give_back()
 
     def __enter__(self) -> Lease:
         """Acquire within the handle's ``timeout`` and return the lease.
@@ -187,9 +189,9 @@ class RLock(_Base):
             hold.lease.check()
             return hold.count
         if self._holds.settings.owner is None:
-            return self._give_back(self._holds.take(unit, only_own=True))
+            return self._give_back(only_own=True)
         if self._holds.newest() is not None:
-            return self._give_back(self._holds.take(unit))
+            return self._give_back()
         # The owner id travelled here: another handle or process acquired.
         want = self._holds.want(self._port, current_thread().name)
         left = run_blocking(release_for_owner(self._port, want))

@@ -1,0 +1,73 @@
+"""Take a lock by the plain form: ``SET NX PX`` and a compare-and-delete, nothing else.
+
+Rules of this file:
+
+- Only the lock's own key is touched; there is no order of arrival and no fence.
+- ``SET NX`` is not idempotent: when its answer is lost, the key is given back before another try.
+- Whatever ends a try without a lease gives the key back (I9).
+"""
+
+from __future__ import annotations
+
+from fencelock._core.ask import Asked, answer_by, ask, persist
+from fencelock._core.hold import Grant, Want, milliseconds, too_late
+from fencelock._core.port import Port, Reply
+from fencelock._core.timing import validity
+from fencelock._core.waiters import Waiter
+from fencelock.scripts import GIVE_BACK
+
+
+async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
+    """Try the plain form once: SET NX PX on the lock's key, nothing else.
+
+    SET NX is not idempotent: when its answer is lost, the key is given back before another try.
+    """
+    until = answer_by(port, give_up_at)
+    command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", milliseconds(want.ttl))
+    waiter, asked = Waiter(want), Asked()
+
+    async def once() -> tuple[float, Reply]:
+        await port.open(waiter, until, listen=False)
+        asked.begin()
+        if asked.sent:
+            await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until, waiter)
+        asked_at = port.now()
+        return asked_at, await port.command(command, until, waiter)
+
+    try:
+        asked_at, reply = await persist(port, once, until, asked)
+        if reply is None:
+            return None
+        grant = Grant(0, asked_at + validity(want.ttl), want.ttl)
+        if grant.deadline > port.now():
+            return grant
+        raise too_late(want)
+    except BaseException:
+        if asked.began:
+            port.post(GIVE_BACK, want.keys.plain, (want.holder,), asked.trail or waiter.seat)
+        raise
+    finally:
+        port.close(waiter)
+
+
+async def poll(
+    port: Port, want: Want, give_up_at: float, interval: float, max_tries: int | None
+) -> Grant | None:
+    """Try again and again; None at ``give_up_at`` or after ``max_tries``.
+
+    The pause varies by a quarter, so that pollers that started together do not stay together.
+    """
+    tries = 0
+    while True:
+        grant = await poll_once(port, want, give_up_at)
+        tries += 1
+        if grant is not None:
+            return grant
+        again_at = port.now() + interval * (0.875 + port.jitter() / 4)
+        if tries != max_tries:
+            await port.sleep(min(again_at, give_up_at))
+        if tries == max_tries or port.now() >= give_up_at:
+            # SET NX says nil for a key of another kind too: the script tells them apart.
+            until = answer_by(port, port.now())
+            await ask(port, GIVE_BACK, want.keys.plain, (want.holder,), until)
+            return None
