@@ -38,6 +38,9 @@ class Sequence:
         holder = b"owner" if owned else b"h%d" % number
         return b"w%d" % number, holder, b"c%d" % number, b"1" if owned else b"0"
 
+    def home(self):
+        return self.random.choice([HOME, b"elsewhere"])
+
     def entry(self):
         waiter, holder, channel, owned = self.who()
         return b" ".join((waiter, holder, HOME, channel, b"90000", b"70000", owned, b"a b"))
@@ -50,12 +53,12 @@ class Sequence:
 
     def release(self):
         waiter, holder, _, owned = self.who()
-        return scripts.RELEASE, KEYS, (waiter, holder, owned)
+        return scripts.RELEASE, KEYS, (waiter, holder, owned, self.home())
 
     def abandon(self):
         waiter, holder, _, owned = self.who()
         entry = self.random.choice([self.entry(), b""])
-        return scripts.ABANDON, KEYS[:5], (waiter, holder, owned, entry)
+        return scripts.ABANDON, KEYS[:5], (waiter, holder, owned, entry, self.home())
 
     def alive(self):
         entries = [self.entry() for _ in range(self.random.randrange(4))]
@@ -89,6 +92,7 @@ class Sequence:
             (b"ZRANGE", b"z", 0, -1, b"WITHSCORES"), (b"ZPOPMIN", b"z"), (b"ZSCORE", b"z", member),
             (b"ZCARD", b"z"), (b"ZREMRANGEBYSCORE", b"z", b"-inf", self.random.randrange(9)),
             (b"SADD", b"t", member), (b"SREM", b"t", member), (b"SCARD", b"t"), (b"SCARD", key),
+            (b"SMEMBERS", b"one"),
             (b"PEXPIRE", b"z", 90000), (b"PEXPIRE", b"z", 0), (b"SET", QUEUE, b"x"), (b"GET",),
         ])  # fmt: skip
 

@@ -155,6 +155,10 @@ def _scard(space: Keyspace, key: bytes) -> int:
     return len(space.value(key, frozenset) or ())
 
 
+def _smembers(space: Keyspace, key: bytes) -> list[bytes]:
+    return sorted(space.value(key, frozenset) or ())  # a server has an order of its own
+
+
 # -- sorted sets --------------------------------------------------------------------------------
 
 Entries = tuple[tuple[float, bytes], ...]
@@ -258,6 +262,7 @@ TABLE: dict[bytes, tuple[Command, int, int]] = {
     b"SADD": (_sadd, 2, MANY),
     b"SREM": (_srem, 2, MANY),
     b"SCARD": (_scard, 1, 1),
+    b"SMEMBERS": (_smembers, 1, 1),
     b"ZADD": (_zadd, 3, MANY),
     b"ZREM": (_zrem, 2, MANY),
     b"ZREMRANGEBYSCORE": (_zremrangebyscore, 3, 3),

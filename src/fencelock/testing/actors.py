@@ -1,0 +1,106 @@
+"""What the processes of a scenario do: acquire, hold, release, in the words of the shipping flows.
+
+A flow under test is named here once, in ``Flows``, so that a scenario can run with another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+
+from fencelock._core import acquire, release, renew
+from fencelock._core.hold import Hold, Taker, Terms, Want
+from fencelock._core.keys import LockKeys
+from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
+from fencelock.lease import BaseLease
+from fencelock.testing.monitor import Violation
+from fencelock.testing.network import Client
+from fencelock.testing.simulation import World
+
+KEYS = LockKeys("", "lock")
+GAVE_UP = (asyncio.CancelledError, KeyboardInterrupt)
+# A call that was given a timeout may take this much longer (I13).
+IN_TIME_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Flows:
+    """The flows under test; the shipping ones unless told otherwise."""
+
+    acquire: Callable[..., Awaitable[Hold | None]] = acquire.acquire
+    release: Callable[..., Awaitable[int]] = release.release
+    attend: Callable[..., Awaitable[None]] = renew.attend
+
+
+class Actor:
+    """One user of the lock in one process."""
+
+    def __init__(self, world: World, client: Client, flows: Flows) -> None:
+        self.world = world
+        self.client = client
+        self.port = client.port
+        self.flows = flows
+
+    def want(self, terms: Terms, *, owner: bytes | None = None) -> Want:
+        """Return a fresh request, as a handle makes it."""
+        waiter = self.port.new_id()
+        return Want(
+            keys=KEYS,
+            terms=terms,
+            waiter=waiter,
+            holder=owner or waiter,
+            home=self.port.home,
+            info=b"{}",
+            owned=owner is not None,
+            ttl=terms.first_ttl(),
+        )
+
+    async def acquire(self, want: Want, patience: float | None) -> Hold | None:
+        """Take the lock; None in vain, and when a fault kept the server from answering."""
+        monitor = self.world.monitor
+        monitor.asks(self.client, want)
+        asked_at = self.port.now()
+        try:
+            taker = Taker(BaseLease, None, partial(monitor.holds_now, self.client))
+            hold = await self.flows.acquire(self.port, want, patience, taker)
+        except (ServerError, OutcomeUnknown) as error:
+            if not self.world.faulty:
+                raise Violation("I12", f"without any fault: {error!r}") from error
+            hold = None
+        if hold is None and patience and monitor.is_punctual(self.client):
+            self._in_time(asked_at + patience)
+        return hold
+
+    def _in_time(self, give_up_at: float) -> None:
+        if self.port.now() > give_up_at + IN_TIME_SECONDS:
+            raise Violation("I13", f"an acquire ended {self.port.now() - give_up_at} s too late")
+
+    async def release(self, hold: Hold) -> int | None:
+        """Give the lock back, as a face does; None when the lease was lost, or nobody answered."""
+        self.port.book.discard(hold)
+        try:
+            return await self.flows.release(self.port, hold)
+        except LeaseLost as loss:
+            proved = self.port.now() < hold.lease.deadline
+            if proved and not self.world.monitor.was_revoked(hold):
+                raise Violation("I4", f"a release of a proved lease was refused: {loss}") from loss
+        except (ServerError, OutcomeUnknown) as error:
+            if not self.world.faulty:
+                raise Violation("I12", f"without any fault: {error!r}") from error
+        return None
+
+    async def hold_once(self, want: Want, patience: float | None, work: float) -> None:
+        """Acquire, work, release; end quietly when cancelled."""
+        try:
+            hold = await self.acquire(want, patience)
+            if hold is None:
+                return
+            try:
+                if work:
+                    await self.port.sleep(self.port.now() + work)
+            finally:
+                await self.release(hold)
+        except GAVE_UP:
+            return

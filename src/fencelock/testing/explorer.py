@@ -1,0 +1,154 @@
+"""Walks through every schedule of a world, depth first.
+
+Rules of this file:
+
+- A schedule is a list of steps. The next one shares all but its end with the last: its steps are
+  taken again from the beginning, without a look at what else might have happened there.
+- A state that was met before is not explored again. Two runs share a state only when every process
+  saw the same, in the same order, and the rest of the world is the same: then all that can follow
+  is the same too. (States are kept as 64-bit hashes.)
+- The first violation ends the search, and comes with its schedule, one line a step.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fencelock.testing.monitor import Violation
+from fencelock.testing.server import Server
+from fencelock.testing.simulation import World
+from fencelock.testing.steps import Action, options
+
+# Makes a world with its processes started, on the given server; True asks for a trace.
+Build = Callable[[Server, bool], World]
+
+
+@dataclass
+class Report:
+    """What an exploration found. ``complete``: there is no schedule that was not covered."""
+
+    schedules: int = 0
+    steps: int = 0
+    states: int = 0
+    complete: bool = False
+    seconds: float = 0.0
+    violation: Violation | None = None
+    schedule: list[Action] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def extent(self) -> str:
+        """Return whether all was covered, in one word."""
+        if self.violation is not None:
+            return "violated"
+        return "complete" if self.complete else "capped"
+
+    def story(self) -> str:
+        """Return the failing schedule for people, one line a step."""
+        return "\n".join([*self.lines, f"→ {self.violation}"])
+
+
+@dataclass
+class _Fork:
+    """A point of the path with more than one next step."""
+
+    at: int  # how many steps come before it
+    left: list[Action]  # what was not tried yet, in reverse
+
+
+class Explorer:
+    """One search; ``run`` does it."""
+
+    def __init__(self, build: Build, server: Server) -> None:
+        self._build = build
+        self._server = server
+        self._path: list[Action] = []
+        self._forks: list[_Fork] = []
+        self._seen: set[int] = set()
+        self.report = Report()
+
+    def run(self, *, seconds: float, schedules: int) -> Report:
+        """Search until all is covered, a violation is found, or the budget is spent."""
+        began = time.perf_counter()
+        report = self.report
+        logger = logging.getLogger("fencelock")
+        logger.disabled, disabled = True, logger.disabled  # every schedule would tell its losses
+        while report.schedules < schedules and time.perf_counter() - began < seconds:
+            self._one()
+            if report.violation is not None or not self._next():
+                break
+        logger.disabled = disabled
+        report.complete = report.violation is None and not self._forks
+        report.states = len(self._seen)
+        report.seconds = time.perf_counter() - began
+        if report.violation is not None:
+            report.schedule = list(self._path)
+            report.lines = replay(self._build, self._server, self._path)
+        return report
+
+    def _one(self) -> None:
+        """Run one schedule: the path so far, then the first choice everywhere."""
+        self.report.schedules += 1
+        world = None
+        try:
+            world = self._build(self._server, False)  # noqa: FBT003 - its one flag: a trace
+            for action in self._path:
+                world.act(action)
+            self._onward(world)
+        except Violation as violation:
+            self.report.violation = violation
+        finally:
+            if world is not None:
+                self.report.steps += world.taken
+                world.close()
+
+    def _onward(self, world: World) -> None:
+        while choices := options(world):
+            if len(choices) > 1:
+                key = world.key()
+                if key in self._seen:
+                    return
+                self._seen.add(key)
+                self._forks.append(_Fork(len(self._path), choices[:0:-1]))
+            self._path.append(choices[0])
+            world.act(choices[0])
+        world.monitor.end()
+
+    def _next(self) -> bool:
+        """Turn to the next untried step; False when there is none."""
+        while self._forks:
+            fork = self._forks[-1]
+            if fork.left:
+                self._path[fork.at :] = [fork.left.pop()]
+                return True
+            self._forks.pop()
+        return False
+
+
+def replay(build: Build, server: Server, path: list[Action]) -> list[str]:
+    """Run one schedule with its trace."""
+    world = build(server, True)  # noqa: FBT003 - its one flag: a trace
+    try:
+        for action in path:
+            world.act(action)
+        if not options(world):
+            world.monitor.end()
+    except Violation:
+        pass
+    finally:
+        world.close()
+    return world.lines or []
+
+
+def explore(
+    build: Build,
+    server: Server | None = None,
+    *,
+    seconds: float = 60.0,
+    schedules: int = 10_000_000,
+) -> Report:
+    """Search every schedule of the world that ``build`` makes, within a budget."""
+    return Explorer(build, server or Server()).run(seconds=seconds, schedules=schedules)

@@ -1,0 +1,215 @@
+"""What can go wrong, each with a budget of how often.
+
+==========  =====================================================================================
+lost        a connection breaks: the request never arrived, or its answer is gone
+zombie      a connection breaks, and the server runs what it was sent some time later
+silent      a connection passes nothing any more and looks sound, for as long as a port's patience
+wake        a push vanishes
+late        a message waits until time has passed, or until the lock's lease has ended
+expiry      everything stands still until the lock's lease has ended
+crash       a process dies
+pause       a process stands still for longer than the lease, and stays connected
+cancel      a flow is cancelled where it is suspended (asyncio) or interrupted (threads)
+back        the server's clock goes back by ten seconds
+restart     the server restarts: connections break, everything is forgotten
+==========  =====================================================================================
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core.port import Broken
+from fencelock.testing.network import NEVER_US, Client, Link, Task
+from fencelock.testing.server import EMPTY
+
+if TYPE_CHECKING:
+    from fencelock.testing.simulation import World
+
+KINDS = (
+    "lost zombie silent wake late expiry crash pause cancel back restart".split()  # noqa: SIM905 - reads as the table above
+)
+# A clock that is set back by this much runs behind all fences that were given.
+BACK_US = 10_000_000
+# After the lock's end the others need this long to notice and be granted.
+AFTER_EXPIRY_US = 300_000
+
+RESTART_US = 100_000
+
+Action = tuple[Any, ...]
+
+
+def local(world: World, client: Client) -> list[Action]:
+    """Return the faults that compete with a process's own next steps."""
+    left = world.budgets
+    found: list[Action] = []
+    for link in client.links:
+        if link.down and link.passes_down(world.now_us):
+            found += _on_message(world, link, "down")
+    if left.get("cancel"):
+        found += _cancellations(client)
+    if left.get("pause"):
+        found.append(("pause", client.number))
+    return found + _expiry(world)
+
+
+def anywhere(world: World) -> list[Action]:
+    """Return the faults that may strike when no process can do anything by itself."""
+    left = world.budgets
+    found: list[Action] = []
+    for client in world.clients:
+        for link in client.links:
+            if link.up and link.passes_up(world.now_us):
+                found += _on_message(world, link, "up")
+            elif left.get("lost") and not link.closed and not link.up and link.seat_of:
+                found.append(("lost", *link.who, "idle"))
+        if client.alive and not _over(client):
+            found += [(kind, client.number) for kind in ("crash", "pause") if left.get(kind)]
+            found += _cancellations(client) if left.get("cancel") else []
+    found += [(kind,) for kind in ("back", "restart") if left.get(kind)]
+    return found + _expiry(world)
+
+
+def _over(client: Client) -> bool:
+    return all(task.done or task.keeper for task in client.tasks)
+
+
+def _on_message(world: World, link: Link, way: str) -> list[Action]:
+    left = world.budgets
+    kinds = [kind for kind in ("lost", "silent") if left.get(kind)]
+    if way == "up":
+        kinds += ["zombie"] if left.get("zombie") and not link.closed else []
+    elif link.down[0].request is None:
+        kinds = ["wake"] if left.get("wake") else []
+    if left.get("late"):
+        kinds += ["late", "late to the end"] if _end_us(world) else ["late"]
+    return [(kind, *link.who, way) for kind in kinds]
+
+
+def _cancellations(client: Client) -> list[Action]:
+    return [
+        ("cancel", client.number, task.number)
+        for task in client.tasks
+        if task.state is not None and not task.keeper and not task.done
+    ]
+
+
+def _end_us(world: World) -> int:
+    """Return when the lock's lease will have ended on the server, or 0."""
+    return world.monitor.end_us() if world.monitor.view().holder else 0
+
+
+def _expiry(world: World) -> list[Action]:
+    return [("expiry",)] if world.budgets.get("expiry") and _end_us(world) else []
+
+
+def strike(world: World, action: Action) -> None:
+    """Let a fault happen."""
+    kind = action[0]
+    world.budgets[kind.partition(" ")[0]] -= 1
+    world.say(lambda: f"! {' '.join(map(str, action))}")
+    if kind == "cancel":
+        _cancel(world, world.task(action))
+    elif kind == "crash":
+        _crash(world, world.clients[action[1]])
+    elif kind == "pause":
+        _pause(world, world.clients[action[1]])
+    elif kind == "expiry":
+        world.monitor.stood_still()
+        world.pass_to(_end_us(world))
+    elif kind == "back":
+        world.skew_us -= BACK_US
+        world.server.now_us -= BACK_US
+    elif kind == "restart":
+        _restart(world)
+    else:
+        _disturb(world, world.link(action), kind, action[3])
+
+
+def _restart(world: World) -> None:
+    """Start the server anew, with nothing; that takes some time, so that its clock goes on."""
+    world.server.state = EMPTY
+    world.monitor.flushed()
+    for client in world.clients:
+        for link in tuple(client.links):  # what is sent again goes on a new one
+            if client.alive and not link.closed:
+                break_link(world, link, keeps=False)
+    world.pass_to(world.now_us + RESTART_US)
+
+
+def _disturb(world: World, link: Link, kind: str, way: str) -> None:
+    link.client.touched = True
+    if kind == "zombie":
+        world.monitor.is_haunted()
+    if kind in {"lost", "zombie"}:
+        break_link(world, link, keeps=kind == "zombie")
+    elif kind == "silent":
+        link.stalled = True
+        link.dies_us = world.now_us + int(link.client.port.patience * 1_000_000)
+    elif kind == "wake":
+        link.down.pop(0)
+    elif kind == "late" and way == "up":
+        link.late_up = True
+    elif kind == "late":
+        link.late_down = True
+    elif way == "up":
+        link.blocked_up_us = _end_us(world) + AFTER_EXPIRY_US
+    else:
+        link.blocked_down_us = _end_us(world) + AFTER_EXPIRY_US
+
+
+def break_link(world: World, link: Link, *, keeps: bool) -> None:
+    """Break a connection; with ``keeps`` the server still reads what it was sent."""
+    client = link.client
+    lost = [] if keeps else link.up
+    askers = [request.asker for request in link.up] + [
+        item.request.asker for item in link.down if item.request is not None
+    ]
+    posts = [request for request in link.up if request.posted is not None]
+    posts += [each.request for each in link.down if each.request and each.request.posted]
+    link.up = [request for request in link.up if request not in lost]
+    link.owed = 0
+    client.port.hang_up(link)
+    link.stalled, link.dies_us = False, NEVER_US
+    if not keeps:
+        world.server.unsubscribe(link.who)
+    for asker in askers:
+        if asker is not None and not asker.done:
+            asker.ready = ("error", Broken("connection lost", sent=True))
+    client.remember("broken", link.number, keeps, world.now_us)
+    _unplug(world, client, link)
+    for post in posts:
+        post.posted(post)
+
+
+def _unplug(world: World, client: Client, link: Link) -> None:
+    """Tell the waiters of a broken connection, as the ports do."""
+    port = client.port
+    for waiter in port.waiters.values():
+        if port.shared or (waiter.seat is link and world.waits(client, waiter)):
+            waiter.lose_place()
+            world.wake(client, waiter)
+
+
+def _cancel(world: World, task: Task) -> None:
+    shared = task.client.port.shared
+    world.throw(task, asyncio.CancelledError() if shared else KeyboardInterrupt())
+
+
+def _crash(world: World, client: Client) -> None:
+    client.alive = False
+    client.remember("crash")
+    for link in client.links:
+        link.up.clear()
+        link.down.clear()
+        world.server.unsubscribe(link.who)
+    for task in client.tasks:
+        task.coroutine.close()
+        task.done, task.state, task.ready = True, None, None
+
+
+def _pause(world: World, client: Client) -> None:
+    client.was_paused = True
+    client.remember("pause", world.now_us)
+    client.paused_us = max(_end_us(world), world.now_us + 3_000_000) + AFTER_EXPIRY_US

@@ -1,0 +1,267 @@
+"""Watches a world and says which invariant broke (the numbers are those of ARCHITECTURE.md).
+
+It knows what no process knows: the server's state, everybody's clock, and who asked for what.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core.hold import Hold, Want
+from fencelock.testing.keyspace import Keyspace
+from fencelock.testing.network import Client
+from fencelock.testing.server import EPOCH_US, Request
+from fencelock.testing.view import Entry, View, read
+
+if TYPE_CHECKING:
+    from fencelock.testing.simulation import World
+
+# A live waiter behind a lock that nobody has is granted within this, after a fault: a proof of life
+# (2 s), the stagger, the wait behind a fellow waiter (0.5 s), and the pauses of retries.
+UNSERVED_US_MAX = 3_600_000
+# Without any fault only a lease may end with nobody told: then the head looks a moment later.
+UNSERVED_US_MAX_FAULTLESS = 600_000
+# As in _grant.lua: a waiter that arrived or proved its life within this may not be passed over.
+PATIENCE_US = 7_000_000
+# Requests by which a holder gives the lock up: the next in line must have it then.
+GIVING_UP = frozenset({"release", "abandon", "break"})
+# The plain form knows no line: it overtakes, and hands over to nobody.
+PLAIN = frozenset({"SET", "give_back"})
+RECORD_SECONDS = 700.0
+
+
+class Violation(Exception):
+    """An invariant broke."""
+
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(invariant, text)
+        self.invariant = invariant
+
+    def __str__(self) -> str:
+        return ": ".join(self.args)
+
+
+class Monitor:
+    """Checks after every step."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.holds: list[tuple[Client, Hold]] = []
+        self.wants: list[tuple[Client, Want]] = []
+        self.flows: Any = None
+        self._fence = 0
+        self._unserved_us: int | None = None
+        self._revoked: set[bytes] = set()
+        self._told: dict[int, int] = {}
+        self._haunted = False  # the server may run what was given up
+        self._lagging = False  # everything stood still: nobody could be told in time
+
+    # -- what processes report ------------------------------------------------------------------
+
+    async def keep(self, client: Client) -> None:
+        """Tend a process's leases, as the keeper thread or task of a real port does."""
+        while True:
+            await client.port.mind()
+            await self.flows.attend(client.port)
+
+    def asks(self, client: Client, want: Want) -> None:
+        """Note a request before it is sent."""
+        self.wants.append((client, want))
+
+    def holds_now(self, client: Client, hold: Hold) -> None:
+        """Note that a flow returned a lease."""
+        self.holds.append((client, hold))
+
+    def told(self, hold: Hold) -> None:
+        """Count that a holder was told of its loss."""
+        self._told[id(hold)] = self._told.get(id(hold), 0) + 1
+        if self._told[id(hold)] > 1:
+            raise Violation("I8", "a loss was told twice")
+
+    def was_revoked(self, hold: Hold) -> bool:
+        """Tell whether an operator, or a server that forgot everything, took a hold away."""
+        return hold.want.holder in self._revoked
+
+    def is_punctual(self, client: Client) -> bool:
+        """Tell whether a process could do everything in time so far."""
+        return not client.was_paused and not self._lagging
+
+    def flushed(self) -> None:
+        """Note that the server forgot everything: who held, holds no more."""
+        self._revoked.update(hold.want.holder for _, hold in self.holds)
+        self._revoked.update(want.holder for _, want in self.wants)
+
+    # -- the server's truth ---------------------------------------------------------------------
+
+    def view(self) -> View:
+        """Return the lock as it stands on the server."""
+        view = read(self._world.server.state)
+        return view if view.end_us > self._world.server.now_us else view._replace(holder=None)
+
+    def end_us(self) -> int:
+        """Return the world's instant at which the lock will be free if nobody does anything."""
+        return self.view().end_us - EPOCH_US - self._world.skew_us
+
+    def key(self) -> Any:
+        """Return what of it decides about later violations."""
+        return self._fence, self._unserved_us, frozenset(self._revoked), self._lagging
+
+    # -- after a request ------------------------------------------------------------------------
+
+    def served(self, request: Request, before: View) -> None:
+        """Judge what one request changed."""
+        after = self.view()
+        self._fences_grow(after)
+        if after.holder == before.holder:
+            changed = before.holder is not None and after.end_us != before.end_us
+            if changed and before.holder not in request.args:
+                raise Violation("I11", f"{request!r} renewed the lease of {before.holder!r}")
+            return
+        gave_up = before.holder is not None
+        if gave_up:
+            self._may_give_up(request, before)
+        if after.holder is not None:
+            self._told_before(after)
+            self._hears(request, before, after)
+        self._first_come(request, before, after, gave_up=gave_up)
+
+    def _fences_grow(self, after: View) -> None:
+        if after.fence != self._fence:
+            if after.fence < self._fence and after.fence:
+                raise Violation("I3", f"fence {after.fence} after {self._fence}")
+            self._fence = max(after.fence, self._fence)
+
+    def _may_give_up(self, request: Request, before: View) -> None:
+        if request.name == "break":
+            self._revoked.add(before.holder or b"")
+        elif request.name not in GIVING_UP | PLAIN or before.holder not in request.args:
+            raise Violation("I1", f"{request!r} took the lock from {before.holder!r}")
+
+    def _told_before(self, after: View) -> None:
+        for client, hold in self.holds:
+            if not client.alive or not self.is_punctual(client):
+                continue
+            if not hold.open or hold.told or hold.want.holder == after.holder:
+                continue
+            if hold.want.holder not in self._revoked:
+                raise Violation("I8", f"{after.holder!r} was granted before the loss was told")
+
+    def _hears(self, request: Request, before: View, after: View) -> None:
+        """See that who is granted from the line hears it: by the answer, or on a channel (I7)."""
+        for entry in before.line:
+            if entry.holder == after.holder and entry.waiter not in request.args:
+                if entry.channel not in self._world.server.channels:
+                    raise Violation("I7", f"{entry.waiter!r} was granted, but is gone")
+                return
+
+    def _first_come(self, request: Request, before: View, after: View, *, gave_up: bool) -> None:
+        waits = [entry for entry in before.line if entry.waiter not in request.args[:1]]
+        if request.name == "acquire":  # it may itself be in line, and be the one who is granted
+            waits = [*before.line]
+        ahead = []
+        for entry in waits:
+            if entry.holder == after.holder:
+                break
+            ahead.append(entry)
+        passed = [entry.waiter for entry in ahead if self._counts(entry)]
+        if passed and request.name not in PLAIN and (after.holder is not None or gave_up):
+            raise Violation("I5", f"{after.holder!r} was granted before {passed[0]!r}")
+
+    def _counts(self, entry: Entry) -> bool:
+        server = self._world.server
+        fresh = server.now_us - entry.arrived_us <= PATIENCE_US
+        return fresh and entry.channel in server.channels
+
+    # -- after every step -----------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check every lease that its holder believes in (I1, I2, I4)."""
+        view = None
+        for client, hold in self.holds:
+            if not hold.open or not client.alive or hold.lease.remaining() <= 0.0:
+                continue
+            view = view or self.view()
+            if hold.want.holder in self._revoked:
+                continue
+            if view.holder != hold.want.holder:
+                raise Violation(
+                    "I1", f"{hold.want.holder!r} proves a lease, but {view.holder!r} has the lock"
+                )
+            self._ends_in_time(client, hold, view)
+
+    def _ends_in_time(self, client: Client, hold: Hold, view: View) -> None:
+        ours = client.world_us(hold.lease.deadline)
+        theirs = view.end_us - EPOCH_US - self._world.skew_us
+        if ours > theirs:
+            late = (ours - theirs) / 1e6
+            raise Violation("I2", f"the lease of {hold.want.holder!r} is proved {late} s too long")
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def passing(self, instant: int) -> None:
+        """See that nobody waits in vain while time passes (I6, I7)."""
+        world = self._world
+        world.server.now_us = EPOCH_US + instant + world.skew_us
+        view = self.view()
+        if not self._somebody_waits() or (view.holder and view.holder not in self._unaware()):
+            self._unserved_us = None
+            return
+        if self._unserved_us is None:
+            self._unserved_us = max(world.now_us, min(self.end_us(), instant))
+        most = UNSERVED_US_MAX if world.faulty else UNSERVED_US_MAX_FAULTLESS
+        if instant - self._unserved_us > most:
+            raise Violation("I6", "a live waiter stands behind a lock that nobody has")
+
+    def _somebody_waits(self) -> bool:
+        return any(True for _ in self._waiting())
+
+    def _waiting(self) -> Any:
+        """Yield the wants that wait and could hear."""
+        for client in self._world.clients:
+            if client.alive and client.paused_us <= self._world.now_us:
+                for task in client.tasks:
+                    if task.state is not None and task.state.kind == "wait":
+                        assert task.state.waiter is not None  # noqa: S101 - what wait means
+                        yield task.state.waiter.want
+
+    def _unaware(self) -> set[bytes]:
+        return {want.holder for want in self._waiting() if not want.owned}
+
+    def is_haunted(self) -> None:
+        """Note that the server may run a request whose asker has given it up."""
+        self._haunted = True
+
+    def stood_still(self) -> None:
+        """Note that no process could do anything for a while."""
+        self._lagging = True
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Check that nothing is left behind (I9, I10), now and when all has expired."""
+        view = self.view()
+        living = [want for client, want in self.wants if client.alive]
+        # What a broken connection delivers after its undo ends by itself, by the ttl at the latest.
+        for want in living if not self._haunted else ():
+            held = want.waiter in view.owner_holds if want.owned else view.holder == want.holder
+            if held or any(entry.waiter == want.waiter for entry in view.line):
+                what = "a grant" if held else "a place in line"
+                raise Violation("I9", f"{want.waiter!r} is over and left {what} behind")
+        for client in self._world.clients:
+            if client.alive:
+                self._nothing_kept(client)
+        self._nothing_in_time()
+
+    def _nothing_kept(self, client: Client) -> None:
+        port = client.port
+        if len(port.lines) or port.waiters:
+            raise Violation("I9", f"{client.name} still has a waiter")
+        if any(hold.open for hold in port.book.all_holds()):
+            raise Violation("I11", f"{client.name} still renews")
+
+    def _nothing_in_time(self) -> None:
+        space = Keyspace(self._world.server.now_us)
+        space.restore(self._world.server.state)
+        space.advance(RECORD_SECONDS)
+        if left := space.keys():
+            raise Violation("I10", f"left for ever: {left}")

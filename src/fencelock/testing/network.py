@@ -1,0 +1,192 @@
+"""The moving parts between flows and server: connections, tasks and client processes.
+
+Nothing here decides what happens next; the simulation does. A message is on its way in one of a
+connection's two queues until a step takes it out, in order.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Coroutine, Generator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fencelock.testing.server import Request
+
+if TYPE_CHECKING:
+    from fencelock._core.waiters import Waiter
+    from fencelock.testing.port import SimulatedPort
+
+NEVER_US = 1 << 62
+
+
+@types.coroutine
+def trap(state: State) -> Generator[State, Any, Any]:
+    """Suspend the flow until the simulation resumes it."""
+    return (yield state)
+
+
+class State:
+    """What a suspended task waits for; ``until_us`` on the world's clock."""
+
+    __slots__ = ("kind", "link", "until_us", "waiter")
+
+    def __init__(
+        self, kind: str, until_us: int, link: Link | None = None, waiter: Waiter | None = None
+    ) -> None:
+        self.kind = kind  # call, wait, sleep, mind
+        self.until_us = until_us
+        self.link = link
+        self.waiter = waiter
+
+
+class Item(NamedTuple):
+    """A message on its way to the client: the reply to a request, or a push (no request)."""
+
+    request: Request | None
+    value: Any
+
+
+class Link:
+    """One connection: in order in both directions.
+
+    ``sound``: the client may ask on it. ``closed``: the client is gone from it, but the server
+    still reads what it was sent before. ``stalled``: no byte passes, and nobody knows until it
+    dies.
+    """
+
+    __slots__ = (
+        "blocked_down_us",
+        "blocked_up_us",
+        "channel",
+        "client",
+        "closed",
+        "dies_us",
+        "down",
+        "late_down",
+        "late_up",
+        "number",
+        "owed",
+        "seat_of",
+        "sound",
+        "stalled",
+        "up",
+    )
+
+    def __init__(self, client: Client, number: int) -> None:
+        self.client = client
+        self.number = number
+        self.up: list[Request] = []
+        self.down: list[Item] = []
+        self.sound = True
+        self.closed = False
+        self.stalled = False
+        self.dies_us = NEVER_US
+        self.owed = 0  # answers that did not come yet
+        self.channel = b""
+        self.seat_of: Waiter | None = None  # who waits on it, with a connection each
+        self.late_up = self.late_down = False  # nothing passes before time does
+        self.blocked_up_us = self.blocked_down_us = 0  # nothing passes before this instant
+
+    @property
+    def who(self) -> tuple[int, int]:
+        """Return what names the connection in every schedule."""
+        return (self.client.number, self.number)
+
+    def passes_up(self, now_us: int) -> bool:
+        """Tell whether a request can reach the server now."""
+        return not (self.late_up or self.stalled) and self.blocked_up_us <= now_us
+
+    def passes_down(self, now_us: int) -> bool:
+        """Tell whether an answer or a push can reach the process now."""
+        return not (self.late_down or self.stalled) and self.blocked_down_us <= now_us
+
+    def instants_us(self) -> tuple[int, int, int]:
+        """Return when something changes by itself."""
+        return self.blocked_up_us, self.blocked_down_us, self.dies_us
+
+    def key(self) -> Any:
+        """Return what of it matters for the future beside its client's history."""
+        return (
+            len(self.up),
+            tuple((item.request is None, item.value) for item in self.down),
+            (self.sound, self.closed, self.stalled, self.late_up, self.late_down),
+            self.instants_us(),
+        )
+
+
+class Task:
+    """One flow on its way: a coroutine, what it waits for, and what it will be resumed with."""
+
+    __slots__ = ("client", "coroutine", "done", "keeper", "number", "ready", "state")
+
+    def __init__(
+        self, client: Client, number: int, coroutine: Coroutine[Any, Any, None], *, keeper: bool
+    ) -> None:
+        self.client = client
+        self.number = number
+        self.coroutine = coroutine
+        self.keeper = keeper
+        self.done = False
+        self.state: State | None = None
+        self.ready: tuple[str, Any] | None = None  # ("value", reply) or ("error", exception)
+
+
+class Client:
+    """One process: its clock, its connections, its tasks, and the history it has seen."""
+
+    __slots__ = (
+        "alive",
+        "history",
+        "links",
+        "number",
+        "offset",
+        "paused_us",
+        "port",
+        "rate",
+        "tasks",
+        "touched",
+        "was_paused",
+    )
+
+    port: SimulatedPort
+
+    def __init__(self, number: int, offset: float, rate: float) -> None:
+        self.number = number
+        self.offset = offset
+        self.rate = rate
+        self.links: list[Link] = []
+        self.tasks: list[Task] = []
+        self.alive = True
+        self.paused_us = 0
+        self.was_paused = False
+        self.touched = False  # something happened to it: it is no longer like the others
+        self.history = number
+
+    @property
+    def name(self) -> str:
+        """Return a letter for people."""
+        return "ABCDEFGH"[self.number]
+
+    def local(self, world_us: int) -> float:
+        """Return this process's monotonic clock, in seconds."""
+        return self.offset + world_us * self.rate / 1e6
+
+    def world_us(self, local: float) -> int:
+        """Return the first instant of the world at which this process's clock shows ``local``."""
+        seconds = (local - self.offset) / self.rate
+        if seconds > NEVER_US / 2e6:
+            return NEVER_US
+        instant = max(0, int(seconds * 1e6) - 1)
+        while self.local(instant) < local:
+            instant += 1
+        return instant
+
+    def key(self) -> Any:
+        """Return all that decides what this process can still do."""
+        links = tuple([link.key() for link in self.links])
+        return self.history, self.alive, self.paused_us, self.touched, links
+
+    def remember(self, *event: Any) -> None:
+        """Add to the history: two equal histories make two equal processes."""
+        self.history = hash((self.history, event))
+        self.touched = True

@@ -1,0 +1,231 @@
+"""The simulated port: every method that can block suspends into a scheduler that a test owns.
+
+It behaves as the two real ports do, by ``shared``:
+
+- shared, as asyncio: one connection per process, one channel, pushes dispatched as they are read,
+  possibly before a flow whose answer came earlier runs on.
+- not shared, as threads: each waiter has a connection of its own and reads it itself; other calls
+  take any idle connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core.acquire import late_grant
+from fencelock._core.hold import Hold
+from fencelock._core.port import Args, Broken, Keys, Reply
+from fencelock._core.renew import RenewalBook, lose
+from fencelock._core.waiters import Lines, Waiter
+from fencelock.scripts import Script
+from fencelock.testing.network import NEVER_US, Client, Link, State, trap
+from fencelock.testing.server import Request
+
+if TYPE_CHECKING:
+    from fencelock.testing.simulation import World
+
+_FREE: AbstractContextManager[Any] = nullcontext()
+
+
+class SimulatedPort:
+    """Implements ``_core.port.Port`` for one simulated process."""
+
+    def __init__(self, world: World, client: Client, *, shared: bool, patience: float) -> None:
+        self.world = world
+        self.client = client
+        self.shared = shared
+        self.patience = patience
+        self.home = b"home%d" % client.number
+        self.lines = Lines()
+        self.book = RenewalBook()
+        self.waiters: dict[bytes, Waiter] = {}
+        self._ids = 0
+        self._channels = 0
+
+    def now(self) -> float:
+        """Return this process's monotonic clock."""
+        return self.client.local(self.world.now_us)
+
+    def new_id(self) -> bytes:
+        """Return an id that is the same in every schedule."""
+        self._ids += 1
+        return b"%s%d" % (self.client.name.encode(), self._ids)
+
+    def jitter(self) -> float:
+        """Return no randomness: the schedule varies instead."""
+        return 0.5
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guard nothing: between two awaits a flow is alone here."""
+        return _FREE
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    async def call(
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Send a request and wait for its reply, the end of its connection, or the instant."""
+        return await self._ask(Request(script.name, tuple(keys), tuple(args)), until, waiter)
+
+    async def command(
+        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Send a plain command; ends like ``call``."""
+        name = args[0] if isinstance(args[0], bytes) else b""
+        return await self._ask(Request(name.decode(), (), tuple(args)), until, waiter)
+
+    async def _ask(self, request: Request, until: float, waiter: Waiter | None) -> Reply:
+        link = self._link_for(waiter)
+        request.asker = self.world.running
+        link.up.append(request)
+        link.owed += 1
+        state = State("call", self.client.world_us(until), link)
+        try:
+            return await self._suspend(state)
+        except BaseException:
+            request.asker = None
+            if not self.shared and link.owed:
+                link.sound = False  # an answer may still come: nothing else may be read here
+            raise
+
+    def _link_for(self, waiter: Waiter | None) -> Link:
+        if waiter is not None and not self.shared:
+            if not isinstance(waiter.seat, Link) or not waiter.seat.sound:
+                raise Broken("the waiter's connection is gone", sent=False)
+            return waiter.seat
+        return self._idle()
+
+    def _idle(self) -> Link:
+        """Return a sound connection that nobody uses, or the shared one; dialled when none is."""
+        for link in self.client.links:
+            free = self.shared or (link.seat_of is None and not link.owed)
+            if link.sound and free:
+                return link
+        return self._dial()
+
+    def _dial(self) -> Link:
+        link = Link(self.client, len(self.client.links))
+        self.client.links.append(link)
+        return link
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:  # noqa: ARG002 - it is there at once
+        """Seat a waiter; the subscription is there before anything that is asked afterwards."""
+        link = self._idle() if self.shared else self._seated(waiter)
+        if not listen:
+            return
+        self.waiters[waiter.want.waiter] = waiter
+        own = waiter.channel or link.channel or self._new_channel()
+        waiter.channel = self.home if self.shared else own
+        self._listen(link, waiter.channel)
+
+    def _seated(self, waiter: Waiter) -> Link:
+        """Return the waiter's own sound connection, another one when the last broke."""
+        if isinstance(waiter.seat, Link) and waiter.seat.sound:
+            return waiter.seat
+        self._unseat(waiter)
+        link = waiter.seat = self._idle()
+        link.seat_of = waiter
+        return link
+
+    def _new_channel(self) -> bytes:
+        self._channels += 1
+        return b"%b.%d" % (self.home, self._channels)
+
+    def _listen(self, link: Link, channel: bytes) -> None:
+        if link.channel != channel:
+            link.channel = channel
+            self.world.server.subscribe(channel, link.who)
+
+    def close(self, waiter: Waiter) -> None:
+        """Forget a waiter; its connection is kept only when no answer is owed on it."""
+        self.waiters.pop(waiter.want.waiter, None)
+        self._unseat(waiter)
+
+    def _unseat(self, waiter: Waiter) -> None:
+        link, waiter.seat = waiter.seat, None
+        if isinstance(link, Link):
+            link.seat_of = None
+            if not link.sound:
+                self.hang_up(link)
+
+    def hang_up(self, link: Link) -> None:
+        """Close our end. The server still reads what it was sent before."""
+        link.sound, link.closed = False, True
+        link.down.clear()
+        if not link.up:
+            self.world.server.unsubscribe(link.who)
+
+    async def wait(self, waiter: Waiter, until: float) -> None:
+        """Wait for news, or until the instant."""
+        if not self.shared and (not isinstance(waiter.seat, Link) or not waiter.seat.sound):
+            waiter.lose_place()
+        if waiter.news:
+            return
+        link = waiter.seat if isinstance(waiter.seat, Link) else None
+        await self._suspend(State("wait", self.client.world_us(until), link, waiter))
+
+    def wake(self, waiter: Waiter) -> None:
+        """Let a shared waiter's ``wait`` return; one that reads for itself looks by itself."""
+        if self.shared:
+            self.world.wake(self.client, waiter)
+
+    async def sleep(self, until: float) -> None:
+        """Sleep until an instant."""
+        await self._suspend(State("sleep", self.client.world_us(until)))
+
+    async def mind(self) -> None:
+        """Sleep until a lease wants attention: what the keeper of a real port does."""
+        await self._suspend(State("mind", NEVER_US))
+
+    async def _suspend(self, state: State) -> Any:
+        if not self.client.alive:  # a dead process cleans nothing up
+            raise GeneratorExit
+        return await trap(state)
+
+    def pushed(self, link: Link, message: bytes) -> None:
+        """Dispatch a push, as both real ports do."""
+        kind, _, payload = message.partition(b" ")
+        if kind == b"granted":
+            who, fence, granted_us, lease_ms = payload.split()
+            waiter = self.waiters.get(who)
+            if waiter is None or not (self.shared or link.seat_of is waiter):
+                late_grant(self, who)
+                return
+            waiter.hear(int(fence), int(granted_us), int(lease_ms))
+            self.world.wake(self.client, waiter)
+        elif kind == b"revoked":
+            holder, _, reason = payload.partition(b" ")
+            for hold in self.book.all_holds():
+                if hold.want.holder == holder:
+                    lose(self, hold, "revoked", self.now(), reason.decode())
+
+    # -- leases and clean-ups -------------------------------------------------------------------
+
+    def keep(self, hold: Hold, when: float) -> None:
+        """Put a hold into the book; the keeper sees it by itself."""
+        self.book.add(hold, when)
+
+    def tell(self, hold: Hold) -> None:
+        """Tell a loss to the one who watches."""
+        self.world.monitor.told(hold)
+
+    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
+        """Send behind the trail, or on any connection; again, when that one breaks."""
+        if self.client.alive:
+            request = Request(script.name, tuple(keys), tuple(args), posted=self._repost)
+            link = trail if isinstance(trail, Link) and not trail.closed else self._idle()
+            if trail is link:
+                link.sound = self.shared  # for nothing but this
+            self._send(request, link)
+
+    def _repost(self, request: Request) -> None:
+        if self.client.alive:
+            self._send(request, self._idle())
+
+    def _send(self, request: Request, link: Link) -> None:
+        link.up.append(request)
+        link.owed += 1

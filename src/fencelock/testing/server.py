@@ -1,0 +1,128 @@
+"""The server of a simulation: one keyspace, the shipping scripts, and who listens to what.
+
+A request's outcome depends only on the keyspace, the clock, the listeners and the request itself.
+So outcomes are remembered, and a schedule that begins like an earlier one costs no Lua.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fencelock import scripts
+from fencelock.testing.keyspace import CommandError, Frozen, Keyspace
+from fencelock.testing.scripting import Program
+
+EPOCH_US = 1_700_000_000_000_000
+EMPTY: Frozen = frozenset()
+# Outcomes that are remembered; then the memory starts afresh.
+MEMORY_MAX = 300_000
+
+
+class Refusal(NamedTuple):
+    """An error reply."""
+
+    message: str
+
+
+class Outcome(NamedTuple):
+    """What one request did: its reply, the messages it published, and the keyspace after it."""
+
+    reply: Any
+    messages: tuple[tuple[bytes, bytes], ...]
+    state: Frozen
+
+
+class Request:
+    """One request on its way: a script's or command's name, keys and arguments, and who asked."""
+
+    __slots__ = ("args", "asker", "keys", "name", "posted")
+
+    def __init__(
+        self,
+        name: str,
+        keys: tuple[bytes, ...],
+        args: tuple[bytes | int, ...],
+        asker: Any = None,
+        posted: Any = None,
+    ) -> None:
+        self.name = name
+        self.keys = keys
+        self.args = args
+        self.asker = asker  # the task that waits for the reply, if one still does
+        self.posted = posted  # how to send it again, for a clean-up in the background
+
+    def __repr__(self) -> str:
+        words = (arg.decode() if isinstance(arg, bytes) else str(arg) for arg in self.args)
+        return f"{self.name}({' '.join(words)})"
+
+
+class Server:
+    """Runs requests. ``sources`` replaces scripts by name, to seed a fault."""
+
+    def __init__(self, sources: Mapping[str, bytes] | None = None) -> None:
+        texts = {each.name: each.source for each in scripts.ALL} | dict(sources or {})
+        self._programs = {name: Program(text, name) for name, text in texts.items()}
+        self._keyspace = Keyspace(publish=self._publish)
+        self._published: list[tuple[bytes, bytes]] = []
+        self._memory: dict[Any, Outcome] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin again, empty and at the first instant; what was learnt of outcomes stays."""
+        self.state: Frozen = EMPTY
+        self.now_us = EPOCH_US
+        self.listeners: frozenset[tuple[bytes, Any]] = frozenset()
+
+    @property
+    def channels(self) -> dict[bytes, int]:
+        """Return how many listen to each channel."""
+        counts: dict[bytes, int] = {}
+        for channel, _ in self.listeners:
+            counts[channel] = counts.get(channel, 0) + 1
+        return counts
+
+    def subscribe(self, channel: bytes, who: Any) -> None:
+        """Let a connection hear a channel."""
+        self.listeners |= {(channel, who)}
+
+    def unsubscribe(self, who: Any) -> None:
+        """Let a connection hear nothing any more."""
+        self.listeners = frozenset(each for each in self.listeners if each[1] != who)
+
+    def run(self, request: Request) -> Outcome:
+        """Run a request at the present instant and keep what it did."""
+        key = (self.state, self.now_us, self.listeners, request.name, request.keys, request.args)
+        outcome = self._memory.get(key)
+        if outcome is None:
+            if len(self._memory) >= MEMORY_MAX:
+                self._memory.clear()
+            outcome = self._memory[key] = self._run(request)
+        self.state = outcome.state
+        return outcome
+
+    def _run(self, request: Request) -> Outcome:
+        space = self._keyspace
+        space.restore(self.state)
+        space.now_us = self.now_us
+        self._published.clear()
+        try:
+            reply = hashable(self._reply(request))
+        except CommandError as error:
+            reply = Refusal(str(error))
+        return Outcome(reply, tuple(self._published), space.freeze())
+
+    def _reply(self, request: Request) -> Any:
+        program = self._programs.get(request.name)
+        if program is None:
+            return self._keyspace.command(*request.args)
+        return program.run(self._keyspace, request.keys, request.args)
+
+    def _publish(self, channel: bytes, message: bytes) -> int:
+        self._published.append((channel, message))
+        return self.channels.get(channel, 0)
+
+
+def hashable(reply: Any) -> Any:
+    """Return a reply with tuples for lists: it is kept, compared and handed out many times."""
+    return tuple(map(hashable, reply)) if isinstance(reply, list) else reply

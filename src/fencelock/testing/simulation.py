@@ -1,0 +1,261 @@
+"""A world of processes, a network and a server, in which every next step is a choice.
+
+``steps.options`` lists what may happen next, ``World.act`` lets one of it happen. Rules:
+
+- A step is one of: the server runs the next request of a connection; a message reaches a process;
+  a flow runs on; a timer ends; a fault strikes. Between two steps nothing happens.
+- Time stands still until nothing else can happen; then it passes to the next timer. Slowness is a
+  fault with a budget: it lets time pass while a message is under way.
+- Processes share nothing but the server. So while one can do something by itself, only its own
+  steps are offered: the order of such steps between processes changes nothing.
+- Everything is a function of the choices: the same choices give the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from fencelock._core.port import Broken
+from fencelock._core.waiters import Waiter
+from fencelock.errors import ServerError
+from fencelock.testing import faults, steps
+from fencelock.testing.monitor import Monitor, Violation
+from fencelock.testing.network import NEVER_US, Client, Item, Link, Task
+from fencelock.testing.port import SimulatedPort
+from fencelock.testing.server import EPOCH_US, Refusal, Server
+
+# No schedule of ours takes longer; one that does goes round in circles.
+SECONDS_MAX = 60.0
+STEPS_MAX = 3000
+
+
+class World:
+    """One run from the beginning. ``budgets`` says how often which fault may strike."""
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        budgets: Mapping[str, int] | None = None,
+        symmetric: bool = False,
+        push_first: bool = False,
+        traced: bool = False,
+    ) -> None:
+        server.reset()
+        self.server = server
+        self.budgets = dict(budgets or {})
+        self.faulty = False  # a fault has struck
+        self.symmetric = symmetric
+        self.push_first = push_first
+        self.clients: list[Client] = []
+        self.now_us = 0
+        self.skew_us = 0  # the server's clock was set
+        self.taken = 0  # steps
+        self.running: Task | None = None
+        self.lines: list[str] | None = [] if traced else None
+        self.monitor = Monitor(self)
+
+    # -- building -------------------------------------------------------------------------------
+
+    def client(
+        self, *, shared: bool = True, patience: float = 5.0, rate: float = 1.0, keeper: bool = True
+    ) -> Client:
+        """Add a process; its clock starts anywhere and runs at ``rate``."""
+        number = len(self.clients)
+        client = Client(number, 1000.0 * (number + 1), rate)
+        client.port = SimulatedPort(self, client, shared=shared, patience=patience)
+        self.clients.append(client)
+        if keeper:
+            self.start(client, self.monitor.keep(client), keeper=True)
+        return client
+
+    def start(
+        self, client: Client, flow: Coroutine[Any, Any, None], *, keeper: bool = False
+    ) -> Task:
+        """Start a task in a process; it runs to its first suspension at once."""
+        task = Task(client, len(client.tasks), flow, keeper=keeper)
+        client.tasks.append(task)
+        self._step(task, None)
+        return task
+
+    def say(self, text: Callable[[], str]) -> None:
+        """Note one line of the trace, when there is one."""
+        if self.lines is not None:
+            self.lines.append(f"{self.now_us / 1e6:9.4f} s  {text()}")
+
+    # -- what happens ---------------------------------------------------------------------------
+
+    def act(self, action: steps.Action) -> None:
+        """Let one step happen; Violation when an invariant broke."""
+        self.taken += 1
+        if self.taken > STEPS_MAX:
+            raise Violation("I6", "it goes round in circles")
+        self.server.now_us = EPOCH_US + self.now_us + self.skew_us
+        before = self.monitor.view()
+        name = action[0]
+        if name == "serve":
+            self._serve(self.link(action), before)
+        elif name == "hear":
+            self._hear(self.link(action))
+        elif name in {"resume", "timer"}:
+            self._run_on(self.task(action), timer=name == "timer")
+        elif name == "pass":
+            self._pass()
+        elif name == "die":
+            faults.break_link(self, self.link(action), keeps=False)
+        else:
+            self.faulty = True
+            faults.strike(self, action)
+        self.monitor.check()
+
+    def link(self, action: steps.Action) -> Link:
+        """Return the connection that a step names."""
+        return self.clients[action[1]].links[action[2]]
+
+    def task(self, action: steps.Action) -> Task:
+        """Return the task that a step names."""
+        return self.clients[action[1]].tasks[action[2]]
+
+    def _serve(self, link: Link, before: Any) -> None:
+        request = link.up.pop(0)
+        outcome = self.server.run(request)
+        self.say(lambda: f"server: {request!r} of {link.client.name} → {outcome.reply}")
+        link.client.touched = True
+        # In its own answer's company a push goes first on Redis 6.2, last on later servers.
+        place = len(link.down)
+        for channel, message in outcome.messages:
+            self._push(channel, message)
+        if not link.closed:
+            link.down.insert(
+                len(link.down) if self.push_first else place, Item(request, outcome.reply)
+            )
+        elif not link.up:
+            self.server.unsubscribe(link.who)
+        self.monitor.served(request, before)
+
+    def _push(self, channel: bytes, message: bytes) -> None:
+        for heard, (number, line) in sorted(self.server.listeners):
+            link = self.clients[number].links[line]
+            if heard == channel and not link.closed:
+                link.down.append(Item(None, message))
+
+    def _hear(self, link: Link) -> None:
+        item = link.down.pop(0)
+        client = link.client
+        client.remember(link.number, item.request is None, item.value, self.now_us)
+        if item.request is None:
+            self.say(lambda: f"{client.name} hears {item.value.decode()}")
+            client.port.pushed(link, item.value)
+            return
+        link.owed -= 1
+        asker: Task | None = item.request.asker
+        self.say(lambda: f"{client.name} gets the answer to {item.request!r}: {item.value}")
+        if asker is None or asker.done:
+            return
+        item.request.asker = None
+        asker.ready = answer(item.value)
+        if not client.port.shared:  # the thread that reads goes on by itself
+            self._run_on(asker, timer=False)
+
+    def _run_on(self, task: Task, *, timer: bool) -> None:
+        ready: tuple[str, Any] | None = task.ready
+        state = task.state
+        task.client.remember(task.number, timer, self.now_us)
+        if ready is None and state is not None:
+            self.say(lambda: f"{task.client.name}'s {state.kind} ends by its time")
+            late = Broken("no answer in time", sent=True, trail=state.link)
+            ready = ("error", late) if state.kind == "call" else ("value", None)
+        self._step(task, ready)
+
+    def _step(self, task: Task, ready: tuple[str, Any] | None) -> None:
+        """Run a flow to its next suspension."""
+        task.ready, task.state, self.running = None, None, task
+        kind, value = ready or ("value", None)
+        try:
+            resume: Callable[[Any], Any] = task.coroutine.send
+            if kind == "error":
+                resume = task.coroutine.throw
+            task.state = resume(value)
+        except StopIteration:
+            task.done = True
+        finally:
+            self.running = None
+
+    def throw(self, task: Task, error: BaseException) -> None:
+        """Throw an exception into a flow where it is suspended."""
+        task.client.remember(task.number, type(error).__name__, self.now_us)
+        self._step(task, ("error", error))
+
+    def wake(self, client: Client, waiter: Waiter) -> None:
+        """Let the task that waits for this waiter's news run on."""
+        for task in self.waits(client, waiter):
+            task.ready = ("value", None)
+
+    def waits(self, client: Client, waiter: Waiter) -> list[Task]:
+        """Return the task that waits for this waiter's news, if one does."""
+        return [
+            task
+            for task in client.tasks
+            if task.state is not None and task.state.kind == "wait" and task.state.waiter is waiter
+        ]
+
+    def _pass(self) -> None:
+        """Let time pass to the next instant at which something can happen."""
+        links = [link for client in self.clients for link in client.links]
+        late = any(link.late_up or link.late_down for link in links)
+        for link in links:
+            link.late_up = link.late_down = False
+        instant = self._next_us(links)
+        if instant < NEVER_US:
+            self.pass_to(instant)
+        elif not late:
+            raise Violation("I6", "somebody waits for what will never come")
+        if self.now_us > SECONDS_MAX * 1e6:
+            raise Violation("I6", f"not over after {SECONDS_MAX:.0f} s")
+
+    def _next_us(self, links: list[Link]) -> int:
+        """Return the next instant of a timer, of a blocked message, of the end of a pause."""
+        instants = [us for link in links for us in link.instants_us()]
+        for client in self.clients:
+            if client.alive and client.paused_us > self.now_us:
+                instants.append(client.paused_us)
+            elif client.alive:
+                instants += [steps.timer_us(task) for task in client.tasks]
+        return min((each for each in instants if each > self.now_us), default=NEVER_US)
+
+    def pass_to(self, instant: int) -> None:
+        """Set the world's clock forward."""
+        self.monitor.passing(instant)
+        self.now_us = instant
+        self.server.now_us = EPOCH_US + instant + self.skew_us
+
+    # -- states ---------------------------------------------------------------------------------
+
+    def key(self) -> int:
+        """Return a number that two runs share when all that can follow is the same."""
+        return hash(
+            (
+                self.now_us,
+                self.skew_us,
+                self.server.state,
+                self.server.listeners,
+                tuple(self.budgets.values()),
+                self.monitor.key(),
+                tuple([client.key() for client in self.clients]),
+            )
+        )
+
+    def close(self) -> None:
+        """End the flows that are still suspended, quietly."""
+        for client in self.clients:
+            client.alive = False
+            for task in client.tasks:
+                task.coroutine.close()
+
+
+def answer(reply: Any) -> tuple[str, Any]:
+    """Return what a flow is resumed with: the reply, or the error that a port makes of it."""
+    if isinstance(reply, Refusal):
+        return "error", ServerError(reply.message, code=reply.message.partition(" ")[0])
+    return "value", reply

@@ -1,0 +1,145 @@
+"""The deep exploration: ``python -m tests.flows.deep [--seconds N]`` prints what it covered.
+
+Every scenario gets its share of the time; those that end early leave theirs to the others. The
+table says for each how many schedules there were and whether that was all of them.
+"""
+
+# ruff: noqa: T201 - its output is its purpose
+
+import argparse
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator
+
+from fencelock.testing.explorer import Report
+from tests.flows import scenarios as worlds
+from tests.flows.scenarios import Scenario
+from tests.flows.seeded import SEEDS
+
+FAULTS = ("lost", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "back", "restart")
+SINGLE = (
+    worlds.TWO,
+    worlds.TWO_FIXED,
+    worlds.TWO_ROUNDS,
+    worlds.TWO_LONG,
+    worlds.TWO_TOO_LONG,
+    worlds.TWO_IMPATIENT,
+    worlds.THREE,
+    worlds.THREE_WORKING,
+    worlds.THREE_IMPATIENT,
+    worlds.TRIES,
+    worlds.TRY_AND_LINE,
+    worlds.POLLS,
+    worlds.POLLS_ON,
+    worlds.POLL_AND_LINE,
+    worlds.FELLOWS,
+    worlds.FELLOWS_WORKING,
+    worlds.DRIFTING,
+    worlds.BROKEN,
+    worlds.FOREIGN,
+    worlds.OWNER,
+    worlds.OWNERS,
+    worlds.BY_HAND,
+    worlds.CROWD,
+)
+TOGETHER = (
+    {"lost": 2},
+    {"late": 2},
+    {"lost": 1, "late": 1},
+    {"lost": 1, "cancel": 1},
+    {"lost": 1, "crash": 1},
+    {"late": 1, "cancel": 1},
+    {"expiry": 1, "crash": 1},
+    {"pause": 1, "lost": 1},
+    {"silent": 1, "cancel": 1},
+    {"zombie": 1, "cancel": 1},
+    {"late": 1, "lost": 1, "cancel": 1},
+    {"restart": 1, "lost": 1},
+    {"back": 1, "lost": 1, "late": 1},
+)
+COMBINED = (
+    worlds.TWO,
+    worlds.TWO_LONG,
+    worlds.TWO_IMPATIENT,
+    worlds.THREE,
+    worlds.TRIES,
+    worlds.OWNER,
+    worlds.SHORT_PATIENCE,
+)
+
+
+def plan() -> Iterator[Scenario]:
+    """Yield every scenario, the smaller ones first."""
+    for scenario in SINGLE:
+        yield from both(scenario)
+    for fault in FAULTS:
+        for scenario in SINGLE:
+            yield from both(scenario.under(**{fault: 1}))
+    for faults in TOGETHER:
+        for scenario in COMBINED:
+            yield from both(scenario.under(**faults))
+
+
+def both(scenario: Scenario) -> tuple[Scenario, Scenario]:
+    return scenario, scenario.threads()
+
+
+def explored(number: int, seconds: float) -> tuple[int, Report]:
+    """Explore one scenario of the plan; by its number, for another process."""
+    return number, list(plan())[number].explore(seconds=seconds)
+
+
+def row(title: str, report: Report) -> str:
+    return (
+        f"{title:58} {report.schedules:9,} {report.steps:12,} {report.extent:9}"
+        f" {report.seconds:7.1f}"
+    )
+
+
+def work(seconds: float) -> list[tuple[Scenario, Report]]:
+    """Explore the plan on all processors; print each row as it ends."""
+    todo = list(plan())
+    processes = os.cpu_count() or 1
+    each = max(1.0, seconds * processes / 40)  # most scenarios need far less
+    done: list[tuple[Scenario, Report]] = []
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        waiting = [pool.apply_async(explored, (number, each)) for number in range(len(todo))]
+        for result in waiting:
+            number, report = result.get()
+            done.append((todo[number], report))
+            print(row(todo[number].title, report), flush=True)
+            if report.violation is not None:
+                print(report.story(), flush=True)
+    return done
+
+
+def seeds() -> bool:
+    """Look for every sown fault; return whether all were found."""
+    print(f"\n{'sown fault':68} {'schedule':>8}  broke")
+    found = True
+    for seed in SEEDS:
+        report = seed.explore()
+        broke = report.violation.invariant if report.violation else "nothing"
+        found = found and broke in seed.breaks
+        print(f"{seed.name:68} {report.schedules:8,}  {broke}", flush=True)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=300.0, help="about how long to search")
+    seconds = parser.parse_args().seconds
+    print(f"{'scenario':58} {'schedules':>9} {'steps':>12} {'extent':9} {'seconds':>7}")
+    done = work(seconds)
+    violated = [scenario.title for scenario, report in done if report.violation is not None]
+    complete = sum(report.complete for _, report in done)
+    schedules = sum(report.schedules for _, report in done)
+    print(f"\n{len(done)} scenarios, {complete} to their end, {schedules:,} schedules")
+    print(f"violations: {', '.join(violated) or 'none'}")
+    if not seeds() or violated:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

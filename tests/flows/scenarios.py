@@ -1,0 +1,223 @@
+"""What is explored: who does what, in how many processes, and which faults may strike."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fencelock._core import acquire, release, renew
+from fencelock._core.ask import ask
+from fencelock._core.hold import Terms
+from fencelock._core.port import Broken
+from fencelock._core.renew import renew_now
+from fencelock.errors import FencelockError
+from fencelock.scripts import BREAK, GIVE_BACK
+from fencelock.testing.actors import GAVE_UP, KEYS, Actor, Flows
+from fencelock.testing.explorer import Report, explore
+from fencelock.testing.monitor import Violation
+from fencelock.testing.server import Server
+from fencelock.testing.simulation import World
+
+# Short enough that a lease, its renewals and a waiter's looks fit into one schedule.
+TTL = 3.0
+RENEWED = Terms(ttl=TTL, renew=True)
+FIXED = Terms(ttl=TTL, renew=False)
+POLLED = Terms(ttl=TTL, renew=True, plain=True, interval=0.5)
+
+
+def shipping() -> Flows:
+    """Return the flows as the modules have them now."""
+    return Flows(acquire.acquire, release.release, renew.attend)
+
+
+# What one process does: starts its tasks.
+Role = Callable[[World, Flows], None]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One world. ``shared``: processes with one connection each, as asyncio has it."""
+
+    name: str
+    roles: tuple[Role, ...]
+    budgets: dict[str, int] = field(default_factory=dict)
+    shared: bool = True
+    alike: bool = False  # the processes differ in nothing but their names
+    push_first: bool = False
+    flows: Flows = field(default_factory=shipping)
+    sources: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}, {'asyncio' if self.shared else 'threads'}"
+
+    def build(self, server: Server, traced: bool) -> World:
+        world = World(
+            server,
+            budgets=self.budgets,
+            symmetric=self.alike,
+            push_first=self.push_first,
+            traced=traced,
+        )
+        world.monitor.flows = self.flows
+        for role in self.roles:
+            role(self, world)
+        return world
+
+    def explore(self, *, seconds: float = 60.0, schedules: int = 10_000_000) -> Report:
+        return explore(self.build, Server(self.sources), seconds=seconds, schedules=schedules)
+
+    def under(self, **budgets: int) -> "Scenario":
+        """Return the same with these faults."""
+        faults = "+".join(f"{count} {kind}" for kind, count in budgets.items())
+        return replace(self, name=f"{self.name}, {faults}", budgets=budgets)
+
+    def threads(self) -> "Scenario":
+        """Return the same with a connection for each waiter, as threads have it."""
+        return replace(self, shared=False, push_first=True)
+
+
+# -- roles ----------------------------------------------------------------------------------------
+
+
+def user(terms=RENEWED, *, patience=None, work=0.0, rounds=1, tasks=1, rate=1.0, patient=5.0):
+    """A process whose tasks acquire, work and release, some rounds each."""
+
+    async def turns(actor):
+        for _ in range(rounds):
+            await actor.hold_once(actor.want(terms), patience, work)
+
+    def role(scenario, world):
+        client = world.client(shared=scenario.shared, rate=rate, patience=patient)
+        for _ in range(tasks):
+            actor = Actor(world, client, scenario.flows)
+            world.start(client, turns(actor))
+
+    return role
+
+
+def owner(*, work=0.0, depth=2):
+    """An explicit owner that enters ``depth`` times and leaves as often."""
+
+    async def enter(actor, left):
+        hold = await actor.acquire(actor.want(RENEWED, owner=b"owner"), None)
+        if hold is None:
+            return
+        try:
+            if left:
+                await enter(actor, left - 1)
+            elif work:
+                await actor.port.sleep(actor.port.now() + work)
+        finally:
+            counted(actor.world, await actor.release(hold), depth - 1 - left)
+
+    return single(lambda actor: enter(actor, depth - 1))
+
+
+def counted(world, told, expected):
+    """See that a release told how many holds are left: by the plan, or after faults in truth."""
+    view = world.monitor.view()
+    truth = len(view.owner_holds) if view.holder == b"owner" else 0
+    if told not in {None, expected, truth} and "late" not in world.budgets:
+        raise Violation("I4", f"a release told of {told} holds left, not {truth}")
+
+
+def operator():
+    """An operator who breaks the lock once."""
+
+    async def breaks(actor):
+        port = actor.port
+        try:
+            await ask(port, BREAK, KEYS.all, (b"why", 600_000), port.now() + port.patience)
+        except FencelockError:
+            return
+
+    return single(breaks)
+
+
+def foreigner(*, work=1.0):
+    """A program that knows SET NX PX and a compare-and-delete, once."""
+
+    async def sets(actor):
+        port = actor.port
+        try:
+            until = port.now() + port.patience
+            command = (b"SET", KEYS.lock, b"foreign", b"NX", b"PX", int(TTL * 1000))
+            if await port.command(command, until) is not None:
+                await port.sleep(port.now() + work)
+                await ask(port, GIVE_BACK, KEYS.plain, (b"foreign",), port.now() + port.patience)
+        except (Broken, FencelockError):
+            return
+
+    return single(sets)
+
+
+def renewer():
+    """A holder of a fixed lease who renews it by hand, once."""
+
+    async def renews(actor):
+        hold = await actor.acquire(actor.want(FIXED), None)
+        if hold is None:
+            return
+        try:
+            await actor.port.sleep(actor.port.now() + 1.0)
+            await renew_now(actor.port, hold, TTL)
+            await actor.port.sleep(actor.port.now() + 2.5)
+        except FencelockError:
+            if not actor.world.faulty:
+                raise
+        finally:
+            await actor.release(hold)
+
+    return single(renews)
+
+
+def single(program: Callable[[Actor], Any]) -> Role:
+    """A process with one task, which may be cancelled at any point."""
+
+    async def whole(actor):
+        with contextlib.suppress(*GAVE_UP):
+            await program(actor)
+
+    def role(scenario, world):
+        client = world.client(shared=scenario.shared)
+        world.start(client, whole(Actor(world, client, scenario.flows)))
+
+    return role
+
+
+def users(count, *args, **more):
+    return (user(*args, **more),) * count
+
+
+# -- scenarios ------------------------------------------------------------------------------------
+
+TWO = Scenario("2 in line", users(2), alike=True)
+THREE = Scenario("3 in line", users(3), alike=True)
+TWO_FIXED = Scenario("2 fixed", users(2, FIXED), alike=True)
+TWO_ROUNDS = Scenario("2 in line, 2 rounds", users(2, rounds=2), alike=True)
+TWO_WORKING = Scenario("2 working 1.5 s", users(2, work=1.5), alike=True)
+TWO_LONG = Scenario("2 working 4 s, renewed", users(2, work=4.0), alike=True)
+TWO_TOO_LONG = Scenario("2 working 4 s, fixed", users(2, FIXED, work=4.0), alike=True)
+TWO_IMPATIENT = Scenario("2 working 1.5 s, giving up", users(2, work=1.5, patience=1.5), alike=True)
+THREE_WORKING = Scenario("3 working 1.5 s", users(3, work=1.5), alike=True)
+THREE_IMPATIENT = Scenario(
+    "3 working 1.5 s, giving up", users(3, work=1.5, patience=1.5), alike=True
+)
+TRIES = Scenario("3 tries", users(3, patience=0.0), alike=True)
+TRY_AND_LINE = Scenario("2 in line, 1 tries", (*users(2), user(patience=0.0)))
+POLLS = Scenario("2 polling", users(2, POLLED, patience=2.0), alike=True)
+POLLS_ON = Scenario("2 polling for ever", users(2, POLLED, work=1.0), alike=True)
+POLL_AND_LINE = Scenario("1 in line, 1 polling", (user(), user(POLLED, patience=2.0)))
+FELLOWS = Scenario("2 tasks of one process, 1 other", (user(tasks=2), user()))
+FELLOWS_WORKING = Scenario("3 tasks of one process, 1 other", (user(tasks=3, work=0.5), user()))
+DRIFTING = Scenario(
+    "2 working 4 s, clocks adrift", (user(work=4.0, rate=0.996), user(work=4.0, rate=1.004))
+)
+BROKEN = Scenario("2 working 1.5 s, 1 operator", (*users(2, work=1.5), operator()))
+FOREIGN = Scenario("1 in line, 1 foreign", (user(), foreigner()))
+OWNER = Scenario("1 owner twice, 1 in line", (owner(), user()))
+OWNERS = Scenario("2 processes of one owner, 1 in line", (owner(depth=1), owner(depth=1), user()))
+BY_HAND = Scenario("1 renewing by hand, 1 in line", (renewer(), user()))
+SHORT_PATIENCE = Scenario("2 working 4 s, answers by 0.5 s", users(2, work=4.0, patient=0.5))
+CROWD = Scenario("4 in line", users(4), alike=True)

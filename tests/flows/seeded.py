@@ -1,0 +1,231 @@
+"""Faults sown on purpose: each changes one place of a shipping script or flow, and must be found.
+
+A seed names the text that it replaces, and fails when that text is not there any more: then the
+seed must be mended too, or it would prove nothing.
+"""
+
+import contextlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fencelock import scripts
+from fencelock._core import acquire, poll, release, renew, waiters
+from fencelock.testing.explorer import Report
+from tests.flows import scenarios as worlds
+from tests.flows.scenarios import Scenario
+
+
+@dataclass(frozen=True)
+class Change:
+    """One replaced text, in a script (by name) or in a function or method (owner, name)."""
+
+    where: Any
+    name: str
+    old: str
+    new: str
+
+    def source(self) -> bytes:
+        script = next(each for each in scripts.ALL if each.name == self.where)
+        return swapped(script.source.decode(), self.old, self.new).encode()
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Put the changed function in the place of the shipping one."""
+        original = getattr(self.where, self.name)
+        module = sys.modules[original.__module__]
+        text = swapped(textwrap.dedent(inspect.getsource(original)), self.old, self.new)
+        made: dict[str, Any] = {}
+        exec(compile(text, f"<seeded {self.name}>", "exec"), module.__dict__, made)
+        setattr(self.where, self.name, made[self.name])
+        try:
+            yield
+        finally:
+            setattr(self.where, self.name, original)
+
+
+def swapped(text: str, old: str, new: str) -> str:
+    if old not in text:
+        raise LookupError(f"the seed's place is gone: {old!r}")
+    return text.replace(old, new)
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A fault, the scenario that shows it, and the invariants of which one must break."""
+
+    name: str
+    change: Change
+    scenario: Scenario
+    breaks: frozenset[str]
+
+    def explore(self, *, seconds: float = 20.0) -> Report:
+        change, scenario = self.change, self.scenario
+        if not change.name:
+            sources = scenario.sources | {change.where: change.source()}
+            return replace(scenario, sources=sources).explore(seconds=seconds)
+        with change.applied():
+            return replace(scenario, flows=worlds.shipping()).explore(seconds=seconds)
+
+
+def script(name: str, old: str, new: str) -> Change:
+    return Change(name, "", old, new)
+
+
+def seed(name: str, change: Change, scenario: Scenario, breaks: str) -> Seed:
+    return Seed(name, change, scenario, frozenset(breaks.split()))
+
+
+HANDOFF = "if not grant_next(1, '', ARGV[4]) then redis.call('DEL', KEYS[1]) end"
+TAKEN = "local free = redis.call('SET', KEYS[1], holder, 'NX', 'PX', ttl)"
+FOREIGN = "local foreign ="
+ASKED = "return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)"
+ASKED_TWICE = """reply = await port.call(
+            ACQUIRE, want.keys.grant, want.acquire_args(b""), until, waiter)
+        if reply[0] == 1:
+            return asked_at, reply
+        line_up = __import__("types").SimpleNamespace(name="line_up")
+        return asked_at, await port.call(line_up, want.keys.grant, args, until, waiter)"""
+
+
+def line_up() -> dict[str, bytes]:
+    """Return a script that makes a place in line and never grants."""
+    source = script("acquire", TAKEN, "local free = false").source().decode()
+    return {"line_up": swapped(source, FOREIGN, "local foreign = 0 --").encode()}
+
+
+SEEDS = (
+    seed(
+        "a release that does not ask who holds",
+        script("release", "if redis.call('GET', KEYS[1]) ~= ARGV[2] then", "if false then"),
+        worlds.TWO_FIXED.under(expiry=1),
+        "I1 I8",
+    ),
+    seed(
+        "a deadline counted from the answer",
+        Change(
+            acquire,
+            "_request",
+            ASKED,
+            "reply = await port.call(ACQUIRE, want.keys.grant, args, until, waiter)\n"
+            "        return port.now(), reply",
+        ),
+        worlds.TWO_TOO_LONG.under(late=1),
+        "I1 I2",
+    ),
+    seed(
+        "a handed-over deadline counted from the message's arrival",
+        Change(
+            waiters.Waiter,
+            "granted",
+            "deadline = handed_deadline(self.asked_at, self.answered_us, granted_us, lease, now)",
+            "deadline = now + lease * 0.99",
+        ),
+        worlds.TWO_TOO_LONG.under(late=1),
+        "I1 I2",
+    ),
+    seed(
+        "a place in line that is asked for after the refusal",
+        Change(acquire, "_request", ASKED, ASKED_TWICE),
+        replace(worlds.TWO, sources=line_up()),
+        "I6",
+    ),
+    seed(
+        "a grant that is not undone after a cancellation",
+        Change(acquire, "queue", "_undo(port, waiter, asked)", "pass"),
+        worlds.TWO.under(cancel=1),
+        "I9",
+    ),
+    seed(
+        "a place in line that is not left at the timeout",
+        Change(acquire, "queue", "await _leave(port, waiter)", "pass"),
+        worlds.TWO_IMPATIENT,
+        "I9 I5 I7",
+    ),
+    seed(
+        "a lock without expiry",
+        script("acquire", "holder, 'NX', 'PX', ttl)", "holder, 'NX')"),
+        worlds.TWO.under(crash=1),
+        "I6 I10 I2",
+    ),
+    seed(
+        "a renewal that does not ask who holds",
+        script("renew", "if current ~= holder then", "if not current then"),
+        worlds.TWO_LONG.under(late=1),
+        "I11 I1",
+    ),
+    seed(
+        "a release that deletes instead of handing over",
+        script("release", HANDOFF, "redis.call('DEL', KEYS[1])"),
+        worlds.TWO,
+        "I5",
+    ),
+    seed(
+        "a fence that follows the clock back",
+        script("acquire", "if previous >= now then return previous + 1 end", ""),
+        worlds.TWO.under(back=1),
+        "I3",
+    ),
+    seed(
+        "an abandon that ignores the grant of this very moment",
+        script("abandon", "if current == ARGV[2] then", "if false then"),
+        worlds.TWO_IMPATIENT,
+        "I9",
+    ),
+    seed(
+        "a release whose answer was lost, told as a loss",
+        Change(release, "_judge", "and not repeated", ""),
+        worlds.TWO.under(lost=1),
+        "I4",
+    ),
+    seed(
+        "a dead waiter that is granted all the same",
+        script("release", "return type(heard) == 'table' or heard > 0", "return true"),
+        worlds.TWO.under(crash=1),
+        "I7",
+    ),
+    seed(
+        "an acquire that does not know its own grant when asked again",
+        script("acquire", "if current == holder then return keep() end", ""),
+        worlds.TWO.under(lost=1),
+        "I1 I4 I6 I9 I7",
+    ),
+    seed(
+        "a wait without bound",
+        Change(acquire, "_wait", "min(line.bound(waiter), give_up_at)", "give_up_at"),
+        worlds.TWO_WORKING.under(wake=1),
+        "I6",
+    ),
+    seed(
+        "a newcomer that overtakes the line",
+        script("acquire", "if free and redis.call('EXISTS', KEYS[3]) == 0 then", "if free then"),
+        worlds.THREE.under(expiry=1),
+        "I5",
+    ),
+    seed(
+        "a loss that is not told",
+        Change(renew, "_ended", "lose(port, hold, hold.lease._end, hold.lease.deadline)", "pass"),
+        worlds.TWO_TOO_LONG,
+        "I8",
+    ),
+    seed(
+        "a tenure that does not end before its release is sent",
+        Change(release, "_retire", "hold.open = False", "pass"),
+        worlds.TWO,
+        "I1",
+    ),
+    seed(
+        "a polling try whose deadline counts from its answer",
+        Change(
+            poll,
+            "poll_once",
+            "return asked_at, await port.command(command, until, waiter)",
+            "reply = await port.command(command, until, waiter)\n        return port.now(), reply",
+        ),
+        worlds.POLLS_ON.under(late=1),
+        "I1 I2",
+    ),
+)

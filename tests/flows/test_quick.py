@@ -1,0 +1,99 @@
+"""The quick part of the exploration: small worlds to their end, and every fault sown on purpose.
+
+``python -m tests.flows.deep`` goes further.
+"""
+
+import pytest
+
+from fencelock.testing.explorer import Explorer, explore, replay
+from fencelock.testing.server import Server
+from tests.flows import scenarios as worlds
+from tests.flows.seeded import SEEDS, Change, swapped
+
+FAULTS = ("lost", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "back", "restart")
+
+UNDISTURBED = [
+    worlds.TWO,
+    worlds.THREE,
+    worlds.CROWD,
+    worlds.TWO_FIXED,
+    worlds.TWO_ROUNDS,
+    worlds.TWO_LONG,
+    worlds.TWO_TOO_LONG,
+    worlds.THREE_WORKING,
+    worlds.THREE_IMPATIENT,
+    worlds.TRIES,
+    worlds.TRY_AND_LINE,
+    worlds.POLLS,
+    worlds.POLL_AND_LINE,
+    worlds.FELLOWS,
+    worlds.DRIFTING,
+    worlds.BROKEN,
+    worlds.FOREIGN,
+    worlds.OWNER,
+    worlds.OWNERS,
+    worlds.BY_HAND,
+]
+DISTURBED = [
+    scenario.under(**{fault: 1})
+    for scenario in (worlds.TWO, worlds.TWO_IMPATIENT, worlds.TRIES, worlds.OWNER, worlds.POLLS)
+    for fault in FAULTS
+] + [
+    worlds.TWO_LONG.under(lost=1),
+    worlds.TWO_LONG.under(late=1),
+    worlds.TWO_LONG.under(pause=1),
+    worlds.TWO_TOO_LONG.under(late=1),
+    worlds.TWO.under(lost=1, crash=1),
+    worlds.TWO.under(lost=1, cancel=1),
+    worlds.TWO.under(lost=2),
+    worlds.BROKEN.under(lost=1),
+    worlds.FOREIGN.under(crash=1),
+    worlds.FELLOWS.under(lost=1),
+    worlds.BY_HAND.under(lost=1),
+    worlds.THREE.under(late=1),
+]
+
+
+def both(scenarios):
+    return [way for scenario in scenarios for way in (scenario, scenario.threads())]
+
+
+@pytest.mark.parametrize("scenario", both(UNDISTURBED + DISTURBED), ids=lambda each: each.title)
+def test_no_schedule_breaks_an_invariant(scenario):
+    report = scenario.explore(seconds=30)
+    assert report.violation is None, report.story()
+    assert report.complete
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
+def test_a_sown_fault_is_found(seed):
+    report = seed.explore()
+    assert report.violation is not None, "nothing was found"
+    assert report.violation.invariant in seed.breaks, report.story()
+
+
+def test_a_failing_schedule_is_told_line_by_line():
+    seed = next(each for each in SEEDS if "deletes" in each.name)
+    lines = seed.explore().story().splitlines()
+    assert "server: acquire(A1 A1 3000 2000 home0 home0 0 {}) of A → (1, 1700" in lines[0]
+    assert lines[-1].startswith("→ I5:")
+
+
+def test_the_same_steps_give_the_same_run():
+    server = Server()
+    search = Explorer(worlds.TWO_LONG.under(lost=1).build, server)
+    report = search.run(seconds=5, schedules=7)
+    assert report.extent == "capped"
+    path = list(search._path)
+    assert replay(search._build, server, path) == replay(search._build, server, path)
+
+
+def test_a_budget_of_schedules_is_kept():
+    report = explore(worlds.THREE.under(lost=2, late=1).build, schedules=10)
+    assert (report.schedules, report.complete) == (10, False)
+
+
+def test_a_seed_whose_place_is_gone_is_an_error():
+    with pytest.raises(LookupError, match="place is gone"):
+        Change("release", "", "no such text", "").source()
+    assert swapped("a b", "b", "c") == "a c"
