@@ -1,0 +1,72 @@
+"""Waiting for a state, never for a time; and programs that run beside a test."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from fencelock._core.keys import LockKeys
+from tests.servers import Server
+
+SOON = 8.0
+_never = threading.Event()
+
+
+def until(condition: Callable[[], Any], what: str = "", seconds: float = SOON) -> Any:
+    """Return the condition's first true value; fail when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"in {seconds} s it did not come about: {what}"
+        _never.wait(0.002)
+    return value
+
+
+def thread(work: Callable[..., Any], *args: Any) -> threading.Thread:
+    """Start a thread."""
+    started = threading.Thread(target=work, args=args, daemon=True)
+    started.start()
+    return started
+
+
+def ended(one: threading.Thread) -> None:
+    """Wait for a thread's end."""
+    one.join(SOON)
+    assert not one.is_alive(), f"{one.name} did not end"
+
+
+def waiting(server: Server, prefix: str, name: str = "a") -> int:
+    """Return how many stand in line."""
+    return server.command("ZCARD", LockKeys(prefix, name).grant[2])
+
+
+def connections(server: Server) -> list[str]:
+    """Return fencelock's connections to the server."""
+    lines = server.command("CLIENT", "LIST").splitlines()
+    return [line for line in lines if " name=fencelock " in line]
+
+
+def lease_threads() -> list[str]:
+    """Return the names of the library's threads in this process."""
+    return [each.name for each in threading.enumerate() if each.name.startswith("fencelock")]
+
+
+@contextlib.contextmanager
+def program(text: str, *args: object) -> Iterator[subprocess.Popen[str]]:
+    """Run a Python program whose streams are the test's; it does not outlive the block."""
+    command = [sys.executable, "-X", "faulthandler", "-c", text, *map(str, args)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as running:
+        try:
+            yield running
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)

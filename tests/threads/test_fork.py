@@ -1,0 +1,199 @@
+"""After a fork parent and child each do the right thing; run in programs of their own."""
+
+import pytest
+
+from fencelock._core.keys import LockKeys
+from tests.threads.state import SOON, program
+
+HEAD = """
+import os, sys, threading, time, warnings, fencelock
+from fencelock import LeaseLost, NotHeld
+warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what is tested
+url, prefix = sys.argv[1:]
+client = fencelock.Client(url, key_prefix=prefix)
+
+def raises(kind, call, **how):
+    try:
+        call(**how)
+    except kind as error:
+        return error
+    raise AssertionError(f"{call} did not raise {kind}")
+
+def until(condition):
+    deadline = time.monotonic() + 8
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.002)
+
+def in_child(work, *, leave=os._exit):
+    pid = os.fork()
+    if pid:
+        _, status = os.waitpid(pid, 0)
+        assert status == 0, f"the child ended with {status}"
+        return
+    code = 1
+    try:
+        work()
+        code = 0
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+    leave(code)
+"""
+
+HOLDS_NOTHING = """
+lock = client.lock("a", ttl=1.5)
+lock.acquire()
+lease = lock.lease
+
+def child():
+    assert lease.lost
+    assert lease.remaining() == 0.0
+    assert raises(LeaseLost, lease.check).reason == "forked"
+    raises((LeaseLost, NotHeld), lock.release)
+    assert lock.acquire(blocking=False) is False
+    assert client.lock("a").acquire(timeout=0.1) is False
+    assert lock.locked()
+    assert not lock.owned()
+    with client.lock("b") as mine:
+        assert mine.fence > lease.fence
+
+in_child(child)
+assert not lease.lost
+end = lease.deadline
+until(lambda: lease.deadline > end)
+assert lock.owned()
+lock.release()
+"""
+
+RLOCK = """
+lock = client.rlock("a")
+lock.acquire()
+lock.acquire()
+
+def child():
+    assert lock.acquire(timeout=0.1) is False
+    for _ in range(2):
+        raises((LeaseLost, NotHeld), lock.release)
+    assert lock.acquire(blocking=False) is False
+
+in_child(child)
+assert [lock.release(), lock.release()] == [1, 0]
+in_child(lambda: lock.acquire() and lock.release())
+"""
+
+NORMAL_EXIT = """
+lock, waiter = client.lock("a", ttl=2), client.lock("a", ttl=2)
+lock.acquire()
+granted = threading.Event()
+
+def wait():
+    with waiter:
+        granted.set()
+
+thread = threading.Thread(target=wait)
+thread.start()
+print("waits", flush=True)
+sys.stdin.readline()
+pid = os.fork()
+if pid == 0:
+    with client.lock("b"):
+        pass
+    client.close()
+    sys.exit(0)  # the whole interpreter ends in an orderly way
+assert os.waitpid(pid, 0)[1] == 0
+assert not granted.is_set()
+lock.release()
+assert granted.wait(8)
+thread.join()
+"""
+
+BUSY_THREADS = """
+stop, errors, turns = threading.Event(), [], []
+
+def work(number):
+    try:
+        while not stop.is_set():
+            with client.lock(f"{number % 2}"):
+                turns.append(number)
+            client.lock("held").acquire(timeout=0.001)
+    except BaseException as error:
+        errors.append(error)
+
+def child():
+    with client.lock("0", timeout=8), client.lock("mine", timeout=8):
+        pass
+    client.close()
+
+with client.lock("held", ttl=2):
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(turns) > 20)
+    for number in range(12):
+        in_child(child)
+    seen = len(turns)
+    until(lambda: len(turns) > seen + 20)
+    stop.set()
+    for thread in threads:
+        thread.join()
+assert errors == [], errors
+"""
+
+CLOSED = """
+lock = client.lock("a")
+lock.acquire()
+in_child(client.close)
+with client.lock("b"):
+    pass
+assert lock.owned()
+lock.release()
+client.close()
+"""
+
+GRANDCHILD = """
+with client.lock("a"):
+    def child():
+        with client.lock("b") as mine:
+            def grandchild():
+                assert mine.lost
+                assert client.lock("b").acquire(blocking=False) is False
+                with client.lock("c"):
+                    pass
+            in_child(grandchild)
+            mine.check()
+    in_child(child)
+"""
+
+STORIES = {
+    "a child holds nothing": HOLDS_NOTHING,
+    "a child enters no rlock of its parent": RLOCK,
+    "a child that closes its client leaves the parent's": CLOSED,
+    "other threads are at work": BUSY_THREADS,
+    "a child of a child": GRANDCHILD,
+}
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_fork(server, prefix, story):
+    """Parent and child tell nothing wrong, and at the end nothing is left."""
+    with program(HEAD + story, server.url, prefix) as running:
+        out, err = running.communicate(timeout=SOON * 3)
+    assert running.returncode == 0, out + err
+    left = [key for key in server.command("KEYS", f"{prefix}*") if "~" not in key]
+    assert left == []
+
+
+def test_a_child_that_ends_disturbs_no_connection_of_the_parent(server, prefix):
+    """A waiter of the parent is still in line, and is granted on the same connection."""
+    with program(HEAD + NORMAL_EXIT, server.url, prefix) as running:
+        assert running.stdout.readline() == "waits\n"
+        line = LockKeys(prefix, "a").grant[2]
+        while server.command("ZCARD", line) == 0:
+            assert running.poll() is None
+        entry = server.command("ZRANGE", line, 0, 0)[0]
+        out, err = running.communicate("go\n", timeout=SOON * 2)
+    assert running.returncode == 0, out + err
+    assert "Traceback" not in err
+    record = server.command("GET", LockKeys(prefix, "a").show[1])
+    assert record.split()[2] == entry.split()[1]

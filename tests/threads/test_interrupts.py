@@ -1,0 +1,148 @@
+"""Ctrl-C and the end of the interpreter: nothing is left behind (I9, I10)."""
+
+import signal
+
+import pytest
+
+from fencelock._core.keys import LockKeys
+from tests.threads.state import SOON, program, until, waiting
+
+HEAD = """
+import contextlib, os, random, signal, sys, threading, time, fencelock
+url, prefix = sys.argv[1:3]
+client = fencelock.Client(url, key_prefix=prefix)
+lock = client.lock("a", ttl=20)
+"""
+
+WAITS = """
+print("asks", flush=True)
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    client.close()
+"""
+
+BODY = """
+try:
+    with lock:
+        print("inside", flush=True)
+        signal.pause()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    client.close()
+"""
+
+# Interrupts at random instants: when one has struck, the lock must be free, and the line empty.
+# One that strikes in __enter__ or __exit__ itself, where Python has no way to put it off, may leave
+# the handle holding: then the handle knows, and can release. What nobody knows of must not be.
+STORM = """
+import fencelock._core.keys
+from tests.servers import Server
+from tests.threads.state import until
+keys = fencelock._core.keys.LockKeys(prefix, "a")
+observer = fencelock.Client(url, key_prefix=prefix)
+chance, armed = random.Random(int(sys.argv[3])), False
+
+def strike(*_):
+    global armed
+    if armed:
+        armed = False
+        raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, strike)
+struck = left = known = 0
+other = observer.lock("a", ttl=20)
+handle = client.lock("a", ttl=20, timeout=0.002 if contended else None)
+for turn in range(int(sys.argv[4])):
+    if contended:
+        other.acquire()
+    try:
+        armed = True
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00002, 0.0012))
+        while armed:
+            try:
+                with handle:
+                    pass
+            except fencelock.AcquireTimeout:
+                pass
+    except KeyboardInterrupt:
+        struck += 1
+    armed = False
+    if contended:
+        other.release()
+    if "<locked" in repr(handle):
+        known += 1
+        with contextlib.suppress(fencelock.LeaseLost):  # the release that was interrupted ran
+            handle.release()
+    deadline = time.monotonic() + 3
+    while observer.lock("a").locked() and time.monotonic() < deadline:
+        pass
+    if observer.lock("a").locked() or "<locked" in repr(handle):
+        left += 1
+        os.write(2, f"turn {turn}: left {handle!r}\\n".encode())
+        break
+print(struck, left, known, flush=True)
+os._exit(0)
+"""
+
+EXITS = {
+    "while holding": "lock.acquire()",
+    "while a daemon waits": """
+lock.acquire()
+threading.Thread(target=client.lock("a").acquire, daemon=True).start()
+time.sleep(0.05)
+""",
+    "in the body of a with": "lock.__enter__(); sys.exit(0)",
+    "with many leases": "kept = [client.lock(str(n), ttl=1) for n in range(50)]\n"
+    "for each in kept: each.acquire()",
+}
+
+
+@pytest.mark.parametrize("call", ["lock.acquire()", "lock.acquire(timeout=60)", "lock.__enter__()"])
+def test_ctrl_c_ends_a_wait_and_leaves_nothing(client, server, prefix, call):
+    """The process leaves the line at once; those behind it move up."""
+    with client.lock("a"):
+        with program(HEAD + WAITS.format(call=call), server.url, prefix) as running:
+            assert running.stdout.readline() == "asks\n"
+            until(lambda: waiting(server, prefix) == 1)
+            running.send_signal(signal.SIGINT)
+            out, err = running.communicate(timeout=SOON)
+        assert (running.returncode, out) == (0, "interrupted\n"), err
+        until(lambda: waiting(server, prefix) == 0)
+
+
+def test_ctrl_c_in_a_body_releases(server, prefix):
+    """As any exception that leaves a ``with``."""
+    with program(HEAD + BODY, server.url, prefix) as running:
+        assert running.stdout.readline() == "inside\n"
+        assert server.command("EXISTS", f"{prefix}a") == 1
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=SOON)
+    assert (running.returncode, out) == (0, "interrupted\n"), err
+    assert server.command("EXISTS", f"{prefix}a") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("contended", [False, True], ids=["alone", "in line"])
+def test_ctrl_c_at_any_instant_leaves_nothing(server, prefix, contended):
+    """Interrupts at random instants of ``with``: no lease that its handle does not know of."""
+    text = HEAD + f"contended = {contended}\n" + STORM
+    with program(text, server.url, prefix, 7, 250) as running:
+        out, err = running.communicate(timeout=50)
+    assert running.returncode == 0, err
+    struck, left, known = map(int, out.split())
+    assert left == 0, err
+    assert struck > 150
+    assert known < struck / 4, "the windows are wider than Python's own"
+    until(lambda: server.command("ZCARD", LockKeys(prefix, "a").grant[2]) == 0)
+
+
+@pytest.mark.parametrize("story", EXITS.values(), ids=EXITS)
+def test_the_interpreter_may_end_while_holding(server, prefix, story):
+    """It ends at once and without a word; the lock ends by its ttl."""
+    text = HEAD.replace("ttl=20", "ttl=1") + story
+    with program(text, server.url, prefix) as running:
+        out, err = running.communicate(timeout=SOON)
+    assert (running.returncode, out, err) == (0, "", "")
+    until(lambda: server.command("EXISTS", f"{prefix}a") == 0, "the expiry")

@@ -1,0 +1,265 @@
+"""What threads bring: one handle in many hands, and who may release what."""
+
+import gc
+import random
+import threading
+import warnings
+import weakref
+
+import pytest
+
+import fencelock
+from fencelock import LeaseLost, NotHeld
+from tests.threads.state import (
+    connections,
+    ended,
+    lease_threads,
+    thread,
+    until,
+    waiting,
+)
+
+
+def test_many_threads_on_one_handle_take_turns(client):
+    """I1: never two inside; every thread gets its turns, and every turn a greater fence."""
+    lock, inside, fences, most = client.lock("a"), [], [], []
+
+    def work(number):
+        for _ in range(20):
+            with lock as lease:
+                inside.append(number)
+                most.append(len(inside))
+                fences.append(lease.fence)
+                assert lock.lease is lease
+                inside.remove(number)
+
+    threads = [thread(work, number) for number in range(8)]
+    for one in threads:
+        ended(one)
+    assert len(fences) == 160
+    assert set(most) == {1}
+    assert fences == sorted(set(fences))
+
+
+def test_mixed_calls_on_one_handle_leave_nothing(client, server, prefix):
+    """I1, I9: tries, timeouts, waits and releases by others, all mixed."""
+    lock, inside, errors = client.lock("a"), [], []
+
+    def work(seed):
+        chance = random.Random(seed)
+        for _ in range(25):
+            how = chance.choice([{"blocking": False}, {"timeout": 0.003}, {"timeout": 5}])
+            if lock.acquire(**how):
+                inside.append(seed)
+                if len(inside) != 1:
+                    errors.append("two were inside")
+                inside.remove(seed)
+                lock.release()
+
+    threads = [thread(work, seed) for seed in range(8)]
+    for one in threads:
+        ended(one)
+    assert errors == []
+    assert server.command("EXISTS", f"{prefix}a") == 0
+    assert waiting(server, prefix) == 0
+
+
+def test_another_thread_may_release(client, server, prefix):
+    """As with threading.Lock; the next waiter gets it."""
+    lock = client.lock("a")
+    lock.acquire()
+    ended(thread(lock.release))
+    assert server.command("EXISTS", f"{prefix}a") == 0
+    with pytest.raises(NotHeld):
+        lock.release()
+
+
+def test_another_thread_may_not_release_an_rlock(client):
+    """As with threading.RLock."""
+    lock, raised = client.rlock("a"), []
+    lock.acquire()
+
+    def steal():
+        with pytest.raises(RuntimeError) as error:
+            lock.release()
+        raised.append(error.value)
+
+    ended(thread(steal))
+    assert isinstance(raised[0], NotHeld)
+    assert lock.release() == 0
+
+
+def test_an_overdue_holders_release_never_frees_the_successor(client):
+    """One handle, two threads: the first outlived its lease, the second holds now."""
+    lock = client.lock("a", ttl=0.8, renew=False)
+    held, followed, told = threading.Event(), threading.Event(), []
+
+    def overdue():
+        lock.acquire()
+        lease = lock.lease
+        held.set()
+        assert followed.wait(10)
+        with pytest.raises(LeaseLost):
+            lock.release()
+        told.append(lease.fence)
+
+    first = thread(overdue)
+    assert held.wait(10)
+    assert lock.acquire(timeout=10)
+    mine = lock.lease
+    followed.set()
+    ended(first)
+    mine.check()
+    assert lock.owned()
+    assert told[0] < mine.fence
+    lock.release()
+
+
+def test_each_thread_sees_its_own_lease(client):
+    """R5: with one handle on the way of an overdue holder and its successor."""
+    lock = client.rlock("a")
+    seen = []
+
+    def work():
+        with lock as lease:
+            seen.append(lock.lease is lease)
+
+    with lock as mine:
+        one = thread(work)
+        assert lock.lease is mine
+    ended(one)
+    assert seen == [True]
+
+
+def test_many_threads_lose_no_release(client, server, prefix):
+    """Locks of many names at once: every key is gone at the end, and one thread minds them all."""
+
+    def work(number):
+        for turn in range(10):
+            with client.lock(f"{number}/{turn}"):
+                pass
+
+    threads = [thread(work, number) for number in range(12)]
+    for one in threads:
+        ended(one)
+    assert len(lease_threads()) <= 1
+    held = [key for key in server.command("KEYS", f"{prefix}*") if "~" not in key]
+    assert held == []
+
+
+def test_an_idle_client_has_no_thread_and_a_closed_one_no_connection(server):
+    """I10: the lease thread ends soon after the last lease; close() ends every connection."""
+    client = fencelock.Client(server.url, key_prefix="idle:")
+    until(lambda: not lease_threads(), "threads of other tests")
+    assert connections(server) == [], "nothing is opened before it is needed"
+    lock = client.lock("a")
+    with lock:
+        assert len(lease_threads()) == 1
+    until(lambda: not lease_threads(), "the lease thread's end")
+    assert connections(server)
+    client.close()
+    until(lambda: not connections(server), "the connections' end")
+    client.close()
+
+
+def test_close_ends_the_thread_at_once(server):
+    """I10: without lingering."""
+    client = fencelock.Client(server.url, key_prefix="idle:")
+    with client.lock("a"):
+        pass
+    client.close()
+    until(lambda: not lease_threads(), "the lease thread's end", seconds=0.9)
+
+
+def test_close_while_holding_ends_the_thread_too(server, prefix):
+    """What is still held is not renewed any more, and nothing goes on trying."""
+    client = fencelock.Client(server.url, key_prefix=prefix)
+    lock = client.lock("a", ttl=20)
+    lock.acquire()
+    client.close()
+    until(lambda: not lease_threads(), "the lease thread's end", seconds=3)
+    until(lambda: not connections(server), "the connections' end")
+    assert server.command("PTTL", f"{prefix}a") > 0
+    with pytest.raises((LeaseLost, fencelock.ServerUnreachable)):
+        lock.release()
+
+
+def test_a_forgotten_client_leaves_no_connection(server):
+    """One that was never closed is collected, sockets and all."""
+    client = fencelock.Client(server.url, key_prefix="gone:")
+    with client.lock("a"):
+        pass
+    gone = weakref.ref(client)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        del client
+        gc.collect()
+        until(lambda: not lease_threads(), "the lease thread's end")
+        gc.collect()
+        until(lambda: not connections(server), "the connections' end")
+    assert gone() is None
+
+
+def test_a_handle_dropped_while_held_warns_and_is_not_renewed(client, server, prefix):
+    """Nobody could release it any more: it ends by its ttl, and says so."""
+    lock = client.lock("a", ttl=0.6)
+    lock.acquire()
+    with pytest.warns(ResourceWarning, match="dropped while it held"):
+        del lock
+    until(lambda: not server.command("EXISTS", f"{prefix}a"), "the expiry")
+
+
+def test_a_handle_may_be_dropped_inside_another_call(client):
+    """``__del__`` takes no lock: a collection at any instant cannot deadlock."""
+
+    class Knot:
+        pass
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        for number in range(30):
+            knot = Knot()
+            knot.lock, knot.self = client.lock(f"dropped {number}", ttl=0.2), knot
+            knot.lock.acquire()
+            del knot
+            with client.lock("a"):
+                gc.collect(0)
+
+
+def test_on_lost_may_use_the_lock(client, server, prefix):
+    """A callback runs on a thread of the library, and may acquire, release and close over it."""
+    done = threading.Event()
+
+    def again(_lease):
+        with pytest.raises(LeaseLost):
+            lock.release()
+        with client.lock("b", timeout=5):
+            done.set()
+
+    lock = client.lock("a", ttl=0.2, renew=False, on_lost=again)
+    lock.acquire()
+    assert done.wait(8)
+
+
+def test_a_slow_on_lost_holds_up_no_renewal(client):
+    """I8, N1: the thread that tells losses must not let other leases expire meanwhile."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def slow(_lease):
+        entered.set()
+        leave.wait(10)
+
+    lost, kept = client.lock("a", ttl=0.2, renew=False, on_lost=slow), client.lock("b", ttl=0.6)
+    lost.acquire()
+    kept.acquire()
+    lease = kept.lease
+    assert entered.wait(8)
+    try:
+        end = lease.deadline
+        until(lambda: lease.deadline > end + 0.5 or lease.lost, "renewals")
+        assert not lease.lost
+    finally:
+        leave.set()
+    kept.release()
+    with pytest.raises(LeaseLost):
+        lost.release()
