@@ -17,7 +17,7 @@ from fencelock._core.ask import PASSING, Asked, answer_by, persist
 from fencelock._core.hold import Grant, Hold, Taker, Want, too_late
 from fencelock._core.poll import poll
 from fencelock._core.port import Broken, Port, Reply
-from fencelock._core.release import request
+from fencelock._core.release import request, retire
 from fencelock._core.renew import first_attention
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Line, Waiter, look
@@ -231,6 +231,11 @@ def _begin(port: Port, want: Want, grant: Grant, taker: Taker) -> Hold:
     )
     hold = Hold(want=want, lease=lease, granted_at=now, unit=taker.unit)
     lease._bind(port, hold)
-    taker.admit(hold)
-    port.keep(hold, first_attention(hold, grant.lease, port.jitter(), now))
+    try:
+        taker.admit(hold)
+        port.keep(hold, first_attention(hold, grant.lease, port.jitter(), now))
+    except BaseException:
+        taker.dismiss(hold)
+        retire(port, hold)
+        raise
     return hold

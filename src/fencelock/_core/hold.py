@@ -91,12 +91,17 @@ class Grant:
     holds: int = 1
 
 
+def _nothing(_: Hold) -> None:
+    """Do nothing: the taker keeps no list of its holds."""
+
+
 class Taker(NamedTuple):
     """For whom a lock is taken: the face's type of lease, the thread or task, and its handle."""
 
     lease_type: type[BaseLease]
     unit: object
     admit: Callable[[Hold], None]
+    dismiss: Callable[[Hold], object] = _nothing
 
 
 @dataclass(slots=True, eq=False)

@@ -43,7 +43,7 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
         return await _give_back(port, hold, asked)
     except BaseException as error:
         if hold is not None and not _settled(error):
-            _retire(port, hold)
+            retire(port, hold)
             port.post(*request(hold.want), asked.trail)
         raise
 
@@ -54,7 +54,7 @@ def _settled(error: BaseException) -> bool:
     return refused or isinstance(error, LeaseLost)
 
 
-def _retire(port: Port, hold: Hold) -> None:
+def retire(port: Port, hold: Hold) -> None:
     """End renewal, in the book of the port (another loop's, maybe) that began it (I11)."""
     lease = hold.lease
     tended = lease._port or port
@@ -66,7 +66,7 @@ def _retire(port: Port, hold: Hold) -> None:
 
 async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
     lease, want = hold.lease, hold.want
-    _retire(port, hold)
+    retire(port, hold)
     script, keys, args = request(want)
     if lease.lost:
         if not lease._forked():  # maybe the server still has it: the next in line may go

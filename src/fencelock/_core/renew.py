@@ -29,6 +29,7 @@ log = logging.getLogger("fencelock")
 LEASES_PER_CALL = 100
 # One silent call may not hold up the others longer than this, nor longer than a third of a lease.
 CALL_SECONDS_MAX = 1.0
+RECHECK_AFTER_SECONDS = 1.0
 
 
 class RenewalBook:
@@ -40,30 +41,37 @@ class RenewalBook:
 
     GRAIN = 0.02
 
-    __slots__ = ("_buckets", "holds")
+    __slots__ = ("_buckets",)
 
     def __init__(self) -> None:
         self._buckets: dict[int, dict[Hold, float]] = {}
-        self.holds = 0
+
+    @property
+    def holds(self) -> int:
+        """Return how many holds there are; counted, so that no interrupt can make it wrong."""
+        return sum(map(len, self._buckets.values()))
 
     def add(self, hold: Hold, when: float) -> None:
         """Note that a hold wants attention at ``when``."""
         hold.bucket = bucket = int(when / self.GRAIN)
         self._buckets.setdefault(bucket, {})[hold] = when
-        self.holds += 1
 
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not in the book."""
         bucket = self._buckets.get(hold.bucket)
-        if bucket is None or bucket.pop(hold, None) is None:
-            return
-        self.holds -= 1
-        if not bucket:
-            del self._buckets[hold.bucket]
+        if bucket is not None:
+            bucket.pop(hold, None)
+            if not bucket:
+                self._buckets.pop(hold.bucket, None)
 
     def next_at(self) -> float | None:
         """Return when the next hold wants attention."""
-        return min(self._buckets[min(self._buckets)].values()) if self._buckets else None
+        while self._buckets:
+            first = min(self._buckets)
+            if self._buckets[first]:
+                return min(self._buckets[first].values())
+            del self._buckets[first]  # left empty by an interrupt
+        return None
 
     def due(self, now: float) -> list[Hold]:
         """Take out every hold that wants attention now, the earliest buckets first."""
@@ -80,6 +88,10 @@ class RenewalBook:
         """
         near = (key for key in self._buckets if key <= int(horizon / self.GRAIN))
         return min((h.lease.deadline for key in near for h in self._buckets[key]), default=inf)
+
+    def later_than(self, when: float) -> list[Hold]:
+        """Return the holds that want no attention before an instant."""
+        return [h for bucket in self._buckets.values() for h, at in bucket.items() if at > when]
 
     def all_holds(self) -> list[Hold]:
         """Return every hold."""
@@ -99,10 +111,13 @@ def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> floa
 
 
 def recheck(port: Port) -> None:
-    """Have every lease renewed at once: a revocation may have come while nobody listened."""
+    """Have leases renewed at once: a revocation may have come while nobody listened.
+
+    Those that are renewed soon by themselves hear of it then.
+    """
     now = port.now()
     with port.mutex():
-        for hold in port.book.all_holds():
+        for hold in port.book.later_than(now + RECHECK_AFTER_SECONDS):
             port.book.discard(hold)
             port.book.add(hold, now)
 

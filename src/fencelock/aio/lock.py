@@ -72,7 +72,9 @@ class _Base:
     async def _obtain(self, patience: float | None) -> Hold | None:
         port, task = self._port(), _task()
         want = self._holds.want(port, task.get_name())
-        return await acquire(port, want, patience, Taker(AsyncLease, task, self._holds.add))
+        return await acquire(
+            port, want, patience, Taker(AsyncLease, task, self._holds.add, self._holds.remove)
+        )
 
     async def _give_back(self, *, only_own: bool = False) -> int:
         task = _task()

@@ -64,7 +64,9 @@ class _Base:
         port = self._port
         want = self._holds.want(port, current_thread().name)
         return run_blocking(
-            acquire(port, want, patience, Taker(Lease, get_ident(), self._holds.add))
+            acquire(
+                port, want, patience, Taker(Lease, get_ident(), self._holds.add, self._holds.remove)
+            )
         )
 
     def _give_back(self, *, only_own: bool = False) -> int:
