@@ -101,7 +101,7 @@ def work(seconds: float) -> list[tuple[Scenario, Report]]:
     """Explore the plan on all processors; print each row as it ends."""
     todo = list(plan())
     processes = os.cpu_count() or 1
-    each = max(1.0, seconds * processes / 40)  # most scenarios need far less
+    each = max(1.0, seconds * processes / 80)  # most scenarios need far less
     done: list[tuple[Scenario, Report]] = []
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         waiting = [pool.apply_async(explored, (number, each)) for number in range(len(todo))]

@@ -5,10 +5,11 @@
 
 import pytest
 
+from fencelock._core import release
 from fencelock.testing.explorer import Explorer, explore, replay
 from fencelock.testing.server import Server
 from tests.flows import scenarios as worlds
-from tests.flows.seeded import SEEDS, Change, swapped
+from tests.flows.seeded import SEEDS, Change
 
 FAULTS = ("lost", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "back", "restart")
 
@@ -94,6 +95,18 @@ def test_a_budget_of_schedules_is_kept():
 
 
 def test_a_seed_whose_place_is_gone_is_an_error():
+    change = Change("release", "no such text", "")
     with pytest.raises(LookupError, match="place is gone"):
-        Change("release", "", "no such text", "").source()
-    assert swapped("a b", "b", "c") == "a c"
+        change.source()
+    with (
+        pytest.raises(LookupError, match="place is gone"),
+        Change(release, "no such", "").applied(),
+    ):
+        pass
+
+
+def test_a_seed_leaves_the_shipping_flows_as_they_were():
+    before = release.retire
+    with Change(release, "hold.open = False", "pass").applied():
+        assert release.retire is not before
+    assert release.retire is before

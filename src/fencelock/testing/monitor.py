@@ -148,11 +148,13 @@ class Monitor:
 
     def _hears(self, request: Request, before: View, after: View) -> None:
         """See that who is granted from the line hears it: by the answer, or on a channel (I7)."""
-        for entry in before.line:
-            if entry.holder == after.holder and entry.waiter not in request.args:
-                if entry.channel not in self._world.server.channels:
-                    raise Violation("I7", f"{entry.waiter!r} was granted, but is gone")
-                return
+        channels = self._world.server.channels
+        granted = [entry for entry in before.line if entry.holder == after.holder]
+        heard = [
+            each for each in granted if each.waiter in request.args or each.channel in channels
+        ]
+        if granted and not heard and after.holder not in request.args:
+            raise Violation("I7", f"{granted[0].waiter!r} was granted, but is gone")
 
     def _first_come(self, request: Request, before: View, after: View, *, gave_up: bool) -> None:
         waits = [entry for entry in before.line if entry.waiter not in request.args[:1]]
