@@ -1,0 +1,85 @@
+"""An answer that comes late does not make a lease longer: it counts from the question (I2)."""
+
+import pytest
+
+from fencelock import ServerUnreachable
+from fencelock.clock import now
+from tests.faults.world import outcome, spawn, wait_until
+
+LATE_SECONDS = 0.3
+TTL = 5.0
+
+
+@pytest.fixture
+def client(connect, proxy):
+    return connect(proxy.url)
+
+
+def ends_before_the_servers(lease, view):
+    """Tell whether the lease's local deadline lies before the instant the server ends it."""
+    asked = now()
+    return lease.deadline < asked + view.remaining()
+
+
+@pytest.mark.parametrize("action", ["delay_request", "delay_reply"])
+def test_acquire(client, proxy, view, action):
+    proxy.on("acquire", action, seconds=LATE_SECONDS)
+    lock = client.lock(view.name, ttl=TTL)
+    lock.acquire()
+    assert ends_before_the_servers(lock.lease, view)
+    lock.release()
+
+
+@pytest.mark.parametrize("action", ["delay_request", "delay_reply"])
+def test_renewal_by_wish(client, proxy, view, action):
+    lock = client.lock(view.name, ttl=TTL, renew=False)
+    lock.acquire()
+    proxy.on("renew", action, seconds=LATE_SECONDS)
+    lock.lease.renew()
+    assert ends_before_the_servers(lock.lease, view)
+    lock.release()
+
+
+def test_renewal_by_itself(client, proxy, view):
+    lock = client.lock(view.name, ttl=1.2)
+    lock.acquire()
+    lease, before = lock.lease, lock.lease.deadline
+    proxy.on("renew", "delay_reply", seconds=LATE_SECONDS).wait()
+    wait_until(lambda: lease.deadline > before, what="renewed")
+    assert ends_before_the_servers(lease, view)
+    lock.release()
+
+
+def test_an_owner_enters_again(client, proxy, view):
+    first, second = (client.rlock(view.name, owner="me", ttl=TTL) for _ in range(2))
+    first.acquire()
+    proxy.on("acquire", "delay_reply", seconds=LATE_SECONDS)
+    second.acquire()
+    assert ends_before_the_servers(second.lease, view)
+    assert first.lease.fence == second.lease.fence
+    second.release()
+    first.release()
+
+
+@pytest.mark.parametrize("renew", [True, False])
+def test_a_grant_that_is_pushed_late(client, connect, proxy, view, renew):
+    """The push carries the server's instant of the grant, so its delay is known."""
+    holding = connect(view.server.url).lock(view.name, ttl=60)
+    holding.acquire()
+    lock = client.lock(view.name, ttl=TTL, renew=renew)
+    waiting = spawn(outcome, lock.acquire)
+    view.until_waiting(1)
+    proxy.on("granted", "delay_reply", seconds=LATE_SECONDS)
+    holding.release()
+    assert waiting.result(5)[0] is True
+    assert ends_before_the_servers(lock.lease, view)
+    lock.release()
+
+
+def test_a_grant_that_arrives_when_it_is_over(client, proxy, view):
+    """Answers that outlast the lease are no grants; after a few the caller is told why."""
+    proxy.on("acquire", "delay_reply", seconds=LATE_SECONDS, times=10)
+    result, _ = outcome(client.lock(view.name, ttl=0.2).acquire)
+    assert isinstance(result, ServerUnreachable)
+    proxy.forget()
+    view.until_free()
