@@ -138,7 +138,7 @@ def test_renewal_by_wish(client, proxy, view, how):
     else:
         assert isinstance(result, UNKNOWN)
         assert took < TIMEOUT + 0.1 + MACHINE_SECONDS
-        assert lease.deadline == before, "an unknown renewal changes nothing"
+        assert lease.deadline < before + TTL / 2, "an unknown renewal does not count"
     assert view.holder() == lease.holder
     assert view.remaining() >= lease.remaining()
     lock.release()

@@ -252,8 +252,7 @@ class AioPort:
                 timer.cancel()
         for task in self._tasks:
             task.cancel()
-        self.link.close()
-        await asyncio.sleep(0)  # the loop closes the socket in its next turn
+        await self.link.close()
 
     def after_fork(self) -> None:
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""

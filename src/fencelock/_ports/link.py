@@ -62,13 +62,15 @@ class Link:
         await mux.subscribe(self._home, until)
         self.listening = mux is self.mux and mux.sound
 
-    def close(self) -> None:
-        """Close for good."""
+    async def close(self) -> None:
+        """Close for good; the socket is closed when this returns."""
         self.closed = True
-        if self._dialling is not None:
+        if self._dialling is not None and not self._dialling.done():
             self._dialling.cancel()
+            await asyncio.wait({self._dialling})
         if self.mux is not None:
             self.mux.close()
+        await asyncio.sleep(0)  # the loop closes sockets in its next turn
 
     async def _dial(self) -> Mux:
         try:

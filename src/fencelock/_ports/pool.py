@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fencelock._core.port import Broken
-from fencelock._transport import direct
+from fencelock._transport import dial
 from fencelock._transport.direct import Connection
 from fencelock._transport.source import Direct, Source
 from fencelock.clock import now
@@ -88,7 +88,7 @@ class Pool:
 
     def _connect(self, until: float) -> Connection:
         if isinstance(self._source, Direct):
-            return direct.connect(self._source.locate(until), until, self._pushed)
+            return dial.connect(self._source.locate(until), until, self._pushed)
         from fencelock._transport import cloned  # noqa: PLC0415 - needs redis-py's exceptions
 
         return cloned.connect(self._source, until, self._pushed)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fencelock._core.port import Broken
-from fencelock._transport.direct import Connection, refused
+from fencelock._transport.dial import refused
+from fencelock._transport.direct import Connection
 from fencelock._transport.source import Cloned
 from fencelock._transport.wire import ReplyError, server_error
 from fencelock.clock import now

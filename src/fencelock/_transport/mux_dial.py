@@ -7,7 +7,7 @@ from typing import Any
 
 from fencelock._core.port import Broken
 from fencelock._transport.address import Address
-from fencelock._transport.direct import check_version, refused
+from fencelock._transport.dial import check_version, refused
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.source import Cloned, Direct, Source
 from fencelock.clock import now

@@ -1,0 +1,95 @@
+"""Reach a server at a plain address and greet it, all within one deadline."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from fencelock._core.port import Broken
+from fencelock._transport.address import Address
+from fencelock._transport.direct import Connection
+from fencelock.clock import now
+from fencelock.errors import ServerUnreachable, ServerUnsuitable
+
+OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
+
+
+def connect(
+    address: Address, until: float, pushed: Callable[[Connection, list[bytes]], None]
+) -> Connection:
+    """Open and greet a connection; Broken when no connection came by ``until``."""
+    connection = Connection(_dial(address, until), pushed)
+    try:
+        for number, command in enumerate(address.handshake()):
+            reply = connection.command(command, until)
+            if number == 0:
+                check_version(reply)
+    except Broken as broken:
+        connection.close()
+        raise Broken(f"{address}: {broken}", sent=False) from broken.__cause__
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _dial(address: Address, until: float) -> socket.socket:
+    try:
+        sock = _open(address, max(0.001, until - now()))
+    except TimeoutError as error:
+        raise Broken(f"{address}: no connection in time", sent=False) from error
+    except OSError as error:
+        raise refused(address, error) from error
+    sock.settimeout(None)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 1, 0))
+    return sock
+
+
+def _open(address: Address, seconds: float) -> socket.socket:
+    if not address.path:
+        return _open_tcp(address, now() + seconds)
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.settimeout(seconds)
+        sock.connect(address.path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _open_tcp(address: Address, until: float) -> socket.socket:
+    """Try each address of the name, each with its share of the time that is left."""
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    trouble: OSError = OSError(f"{address.host} has no address")
+    for number, (family, kind, protocol, _, where) in enumerate(found):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(max(0.001, (until - now()) / (len(found) - number)))
+            sock.connect(where)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            sock.close()
+            trouble = error
+        else:
+            return sock
+    raise trouble
+
+
+def refused(address: object, error: OSError) -> ServerUnreachable:
+    """Return the error for an address where nobody answers."""
+    return ServerUnreachable(f"cannot connect to {address}: {error}", code="REFUSED")
+
+
+def check_version(hello: Any) -> None:
+    """Raise ServerUnsuitable when the server that sent this HELLO reply is too old."""
+    if not isinstance(hello, dict):
+        return
+    kind = hello.get(b"server", b"redis").decode()
+    version = hello.get(b"version", b"").decode()
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    if numbers and numbers < OLDEST.get(kind, (6, 2)):
+        raise ServerUnsuitable(f"{kind} {version} is too old: Redis 6.2 or Valkey 7.2 is needed")
