@@ -26,10 +26,8 @@ from fencelock.scripts import ABANDON, ACQUIRE
 
 log = logging.getLogger("fencelock")
 
-# A timed-out acquire may take this much longer to leave the line by itself (I13 allows 100 ms),
-# or two round trips where the network is slower than that.
+# A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
-LEAVING_SECONDS_MAX = 1.0
 FOR_EVER = float("inf")
 # Grants that came too late before the ttl is called too short for this connection.
 LATE_GRANTS_MAX = 3
@@ -173,14 +171,17 @@ async def _looked(port: Port, waiter: Waiter, line: Line, asked: Asked, give_up_
 async def _leave(port: Port, waiter: Waiter) -> None:
     """Leave the line, and give back what was granted in this very moment.
 
-    Silence is not "held by others" (I12): OutcomeUnknown, and the caller undoes.
+    Silence of a near server is not "held by others" (I12): OutcomeUnknown, and the caller undoes.
     """
     want = waiter.want
     args = want.abandon_args(waiter.channel)
-    until = port.now() + max(LEAVING_SECONDS, min(LEAVING_SECONDS_MAX, 2 * waiter.trip))
+    until = port.now() + LEAVING_SECONDS
     try:
         await port.call(ABANDON, want.keys.grant, args, until, waiter)
     except Broken as broken:
+        if waiter.trip > LEAVING_SECONDS / 2:  # far away: its silence says nothing yet
+            port.post(ABANDON, want.keys.grant, args, broken.trail)
+            return
         raise OutcomeUnknown(
             f"{want.keys.name!r} was not granted in time, and the server is silent: {broken}"
         ) from broken
