@@ -25,6 +25,7 @@ _PAUSE = 0.005
 REPORTER = """
 import os, signal, sys, time
 from fencelock.clock import now
+born = now()
 out = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 def say(word):
     os.write(out, f"{word} {now()}\\n".encode())
@@ -38,7 +39,7 @@ ends = {getattr(signal, name.strip("!")) for name in names if name.startswith("!
 for name in names:
     signal.signal(getattr(signal, name.strip("!")), heard)
 say(f"up:{os.getpid()}")
-while True:
+while now() < born + 60:  # whatever becomes of the test
     say("still")
     signal.sigtimedwait([], 0.005)
 """
@@ -140,11 +141,12 @@ class Shell:
         return (sys.executable, "-c", REPORTER, made.path, names, exit_with), made
 
     def close(self):
-        for process in self._started:
-            process.close()
+        # First what fencelock may have left behind: it holds the pipes that are read to their end.
         for report in self._reporters:
             if report.pid and alive(report.pid):
                 os.kill(report.pid, signal.SIGKILL)
+        for process in self._started:
+            process.close()
 
 
 class Report:

@@ -7,11 +7,9 @@ import json
 import os
 import shlex
 
-from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold, Want
 from fencelock._core.release import release
 from fencelock._ports.blocking import run_blocking
-from fencelock.blocking.lease import Lease
 from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.output import json_line
@@ -37,7 +35,7 @@ def main(argv: list[str]) -> int:
         patience = arguments.patience(args)
         quiet = args.quiet or patience == arguments.ONE_TRY
         with WaitingLine(session.port, want.keys, quiet=quiet):
-            hold = run_blocking(acquire(session.port, want, patience, Lease, None))
+            hold = session.take(want, patience)
         if hold is None:
             within = arguments.within(args)
             raise AcquireTimeout(f"{args.name!r} was not granted{within}", name=args.name)

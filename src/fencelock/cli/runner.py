@@ -15,7 +15,6 @@ import os
 import sys
 from typing import Any
 
-from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold, Want
 from fencelock._core.release import release, request
 from fencelock._core.renew import renew_now
@@ -100,7 +99,7 @@ class Run:
         port, want = self.session.port, self.want
         quiet = self.args.quiet or patience == arguments.ONE_TRY
         with WaitingLine(port, want.keys, quiet=quiet):
-            self.hold = run_blocking(acquire(port, want, patience, watched(self.prolonged), None))
+            self.hold = self.session.take(want, patience, watched(self.prolonged))
         return self.hold is not None
 
     def _busy(self) -> int:

@@ -10,11 +10,13 @@ from types import TracebackType
 from typing import Final, Self
 
 from fencelock import handles, options
-from fencelock._core.hold import Hold, Want
+from fencelock._core.acquire import acquire
+from fencelock._core.hold import Hold, Taker, Want
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
-from fencelock._ports.blocking import BlockingPort
+from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock._transport.source import resolve
+from fencelock.blocking.lease import Lease
 from fencelock.cli.arguments import Arguments
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
@@ -76,6 +78,13 @@ class Session:
             cancels=False,
         )
         return handles.Holds(self.keys(name), chosen).want(self.port, unit)
+
+    def take(
+        self, want: Want, patience: float | None, lease_type: type[BaseLease] = Lease
+    ) -> Hold | None:
+        """Take a lock and have its lease minded; None when it was not granted in time."""
+        taker = Taker(lease_type, None, lambda _: None)
+        return run_blocking(acquire(self.port, want, patience, taker))
 
     def adopt(self, name: str, holder: str, ttl: float) -> Hold:
         """Return the hold of another process, known by its holder id; ask the server for more."""
