@@ -40,6 +40,7 @@ SINGLE = (
     worlds.FOREIGN,
     worlds.OWNER,
     worlds.OWNERS,
+    worlds.OWNERS_WORKING,
     worlds.BY_HAND,
     worlds.CROWD,
 )
@@ -65,6 +66,7 @@ COMBINED = (
     worlds.THREE,
     worlds.TRIES,
     worlds.OWNER,
+    worlds.OWNERS_WORKING,
     worlds.SHORT_PATIENCE,
 )
 

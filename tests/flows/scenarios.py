@@ -219,6 +219,9 @@ BROKEN = Scenario("2 working 1.5 s, 1 operator", (*users(2, work=1.5), operator(
 FOREIGN = Scenario("1 in line, 1 foreign", (user(), foreigner()))
 OWNER = Scenario("1 owner twice, 1 in line", (owner(), user()))
 OWNERS = Scenario("2 processes of one owner, 1 in line", (owner(depth=1), owner(depth=1), user()))
+OWNERS_WORKING = Scenario(
+    "2 working processes of one owner", (owner(depth=1, work=1.0), owner(depth=1, work=0.5))
+)
 BY_HAND = Scenario("1 renewing by hand, 1 in line", (renewer(), user()))
 SHORT_PATIENCE = Scenario("2 working 4 s, answers by 0.5 s", users(2, work=4.0, patient=0.5))
 CROWD = Scenario("4 in line", users(4), alike=True)

@@ -21,10 +21,8 @@ from fencelock.testing.simulation import World
 
 KEYS = LockKeys("", "lock")
 GAVE_UP = (asyncio.CancelledError, KeyboardInterrupt)
-# A call that was given a timeout may take this much longer (I13) …
+# A call that was given a timeout may take this much longer (I13).
 IN_TIME_SECONDS = 0.1
-# … and where answers were seen to take long, as long as leaving the line may take then.
-SLOWLY_IN_TIME_SECONDS = 1.1
 
 
 @dataclass(frozen=True)
@@ -76,8 +74,7 @@ class Actor:
         return hold
 
     def _in_time(self, give_up_at: float) -> None:
-        slow = "late" in self.world.budgets
-        if self.port.now() > give_up_at + (SLOWLY_IN_TIME_SECONDS if slow else IN_TIME_SECONDS):
+        if self.port.now() > give_up_at + IN_TIME_SECONDS:
             raise Violation("I13", f"an acquire ended {self.port.now() - give_up_at} s too late")
 
     async def release(self, hold: Hold) -> int | None:
