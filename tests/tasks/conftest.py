@@ -1,0 +1,36 @@
+"""Each test once for asyncio's own loop and once for uvloop's; see world.py."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from tests.servers import Server
+from tests.tasks.world import LOOPS, World
+
+
+@pytest.fixture(scope="session")
+def server():
+    """Lend one server for the whole run: tasks do not care which kind."""
+    with Server() as running:
+        yield running
+
+
+@pytest.fixture(params=LOOPS)
+def world(request, server):
+    """Lend a kind of loop; at the end closed clients have no connection."""
+    lent = World(request.param, server)
+    yield lent
+    lent.wait_until(lambda: not lent.connections(), "closed clients have no connection")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine function in its world's loop."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    given = {name: pyfuncitem.funcargs[name] for name in wanted}
+    given["world"].run(pyfuncitem.obj(**given))
+    return True

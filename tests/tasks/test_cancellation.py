@@ -1,0 +1,309 @@
+"""Cancellation at any await leaves nothing, and loses nothing (I9)."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+import pytest
+
+import fencelock
+from fencelock import LeaseLost, Poll
+from tests.tasks.world import World, cut
+
+ROUNDS = 300
+FORMS = {
+    "in line": {},
+    "a try": {"blocking": False},
+    "with a timeout": {"timeout": 0.01},
+}
+
+
+async def sound(client: fencelock.AsyncClient) -> None:
+    """See that the answers on the client's connection still belong to their questions."""
+    locks = [client.lock(f"sound {number}") for number in range(3)]
+    await asyncio.gather(*(lock.acquire() for lock in locks))
+    assert await asyncio.gather(*(lock.owned() for lock in locks)) == [True] * 3
+    assert await client.lock("nobody").locked() is False
+    await asyncio.gather(*(lock.release() for lock in locks))
+
+
+def moment(chance: random.Random) -> tuple[int, float]:
+    """Return at which suspension, and how much later, to strike."""
+    return chance.choice([1, 1, 2, 3]), chance.choice([0.0, 0.0, chance.uniform(0, 0.0005)])
+
+
+class Tally:
+    """How often a cancellation struck; a storm goes on until it was often enough."""
+
+    def __init__(self, enough: int) -> None:
+        self.struck = 0
+        self._enough = enough
+
+    def __iter__(self) -> Iterator[int]:
+        for turn in range(self._enough * 6):
+            if self.struck == self._enough:
+                return
+            yield turn
+        raise AssertionError(f"only {self.struck} cancellations struck")
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+async def test_acquire_cancelled_at_any_await(world, form):
+    """300 times, alone: no key that nobody owns, no place in line, a sound connection."""
+    client, chance, tally = world.client(), random.Random(11), Tally(ROUNDS)
+    for turn in tally:
+        lock = client.lock("a", ttl=20)
+        cancelled, granted = await cut(lock.acquire(**form), *moment(chance))
+        tally.struck += cancelled
+        if granted:
+            await lock.release()
+        await world.nothing_left()
+        if turn % 50 == 0:
+            await sound(client)
+    await sound(client)
+    assert len(world.connections()) == 1
+
+
+async def test_acquire_cancelled_while_the_lock_changes_hands(world):
+    """300 times, in line between others: the lock goes on to them, and nothing is left."""
+    client, other = world.client(), world.client()
+    chance, tally = random.Random(12), Tally(ROUNDS)
+    holder, follower = client.lock("a", ttl=20), other.lock("a", ttl=20)
+
+    async def follow() -> None:
+        async with follower:
+            await asyncio.sleep(0)
+
+    async def strike() -> bool:
+        victim = client.lock("a", ttl=20)
+        cancelled, granted = await cut(victim.acquire(), *moment(chance))
+        if granted:
+            await victim.release()
+        return cancelled
+
+    for turn in tally:
+        await holder.acquire()
+        both = [asyncio.create_task(strike()), asyncio.create_task(follow())]
+        for _ in range(chance.randint(0, 8)):
+            await asyncio.sleep(0)
+        await holder.release()
+        cancelled, _ = await asyncio.wait_for(asyncio.gather(*both), 8)
+        tally.struck += cancelled
+        await world.nothing_left()
+        if turn % 50 == 0:
+            await sound(client)
+    await sound(client)
+
+
+async def test_the_first_acquire_of_a_client_cancelled(world):
+    """60 times, while it dials, greets and subscribes: the next acquire connects as if new."""
+    chance = random.Random(13)
+    for _ in range(60):
+        async with fencelock.AsyncClient(world.server.url, key_prefix=world.prefix) as client:
+            lock = client.lock("a", ttl=20)
+            _, granted = await cut(lock.acquire(), chance.randint(1, 3), chance.uniform(0, 0.003))
+            if granted:
+                await lock.release()
+            await world.nothing_left()
+            async with client.lock("a", timeout=8):
+                pass
+
+
+async def test_the_plain_form_cancelled(world):
+    """100 times, alone and while another holds."""
+    client, chance, tally = world.client(), random.Random(14), Tally(100)
+    holder = client.lock("a", ttl=20)
+    for turn in tally:
+        if turn % 2:
+            await holder.acquire()
+        lock = client.lock("a", ttl=20, wait=Poll(interval=0.002))
+        cancelled, granted = await cut(lock.acquire(), *moment(chance))
+        tally.struck += cancelled
+        if granted:
+            await lock.release()
+        if turn % 2:
+            await holder.release()
+        await world.nothing_left()
+    await sound(client)
+
+
+async def test_release_cancelled_at_any_await(world):
+    """100 times: it is carried out all the same, and the next in line gets the lock."""
+    client, chance, tally = world.client(), random.Random(15), Tally(100)
+    follower = client.lock("a", ttl=20)
+    for turn in tally:
+        lock, following = client.lock("a", ttl=20), None
+        await lock.acquire()
+        if turn % 2:
+            following = asyncio.create_task(follower.acquire())
+            await world.in_line(1)
+        cancelled, _ = await cut(lock.release(), 1, chance.choice([0, 0, 0.0001]))
+        tally.struck += cancelled
+        if following:
+            assert await asyncio.wait_for(following, 8) is True
+            await follower.release()
+        await world.nothing_left()
+    await sound(client)
+
+
+async def test_renew_cancelled(world):
+    """The lease stays what it was, or is longer; it is never shorter or forgotten."""
+    client = world.client()
+    async with client.lock("a", ttl=5) as lease:
+        for nth in (1, 1, 2):
+            end = lease.deadline
+            await cut(lease.renew(), nth)
+            assert lease.deadline >= end
+        await lease.renew()
+        lease.check()
+    await world.nothing_left()
+
+
+async def test_a_body_cancelled_releases(world):
+    """Cancellation goes on after the release."""
+    lock, inside = world.client().lock("a"), asyncio.Event()
+
+    async def hold() -> None:
+        async with lock:
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await world.nothing_left()
+
+
+async def test_a_body_cancelled_twice_releases(world):
+    """The second cancellation strikes the release: it is carried out in the background."""
+    lock, inside = world.client().lock("a"), asyncio.Event()
+
+    async def hold() -> None:
+        async with lock:
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await inside.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await world.nothing_left()
+
+
+async def test_a_timeout_around_acquire(world):
+    """asyncio.timeout: TimeoutError, and no place in line."""
+    client = world.client()
+    async with client.lock("a"):
+        for limit in (0.0, 0.001, 0.05):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(limit):
+                    await client.lock("a").acquire()
+            await world.in_line(0)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.lock("a").acquire(), 0.02)
+        await world.in_line(0)
+    await world.nothing_left()
+
+
+async def test_a_timeout_around_a_body(world):
+    """asyncio.timeout: released, and TimeoutError goes on."""
+    lock = world.client().lock("a")
+
+    async def overrun() -> None:
+        async with asyncio.timeout(0.05), lock:
+            await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError):
+        await overrun()
+    await world.nothing_left()
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_task_group_that_fails_leaves_nothing(world):
+    """One raises inside; those in line are cancelled, and leave it."""
+    client = world.client()
+
+    async def fail() -> None:
+        async with client.lock("a"):
+            await world.in_line(5)
+            raise ZeroDivisionError
+
+    async def wait() -> None:
+        async with client.lock("a"):
+            await asyncio.Event().wait()
+
+    async def together() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(fail())
+            await world.until(world.holder)
+            for _ in range(5):
+                group.create_task(wait())
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await together()
+    assert raised.group_contains(ZeroDivisionError)
+    await world.nothing_left()
+    await sound(client)
+
+
+async def test_gathered_cancellations_do_not_mix_up_answers(world):
+    """Fifty calls on one connection, half of them cancelled: each other one has its own answer."""
+    client = world.client()
+    for _ in range(10):
+        locks = [client.lock(f"g{number}", ttl=20) for number in range(50)]
+        tasks = [asyncio.create_task(lock.acquire()) for lock in locks]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        await asyncio.wait(tasks)
+        for lock, task in zip(locks, tasks, strict=True):
+            if not task.cancelled():
+                assert await lock.owned()
+                await lock.release()
+        for number in range(50):
+            await world.nothing_left(f"g{number}")
+
+
+async def test_cancelled_while_the_server_is_silent(world):
+    """The undo goes out behind the request, and is there when the server goes on."""
+    lonely = World(world.loop, type(world.server)())
+    with lonely.server as server:
+        client = world.client(server.url, key_prefix=lonely.prefix)
+        async with client.lock("b"):
+            pass
+        server.pause()
+        task = asyncio.create_task(client.lock("a", ttl=20).acquire())
+        await world.tick()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        server.resume()
+        await lonely.nothing_left()
+        await lonely.until(lambda: "evalsha" in server.commandstats())
+        await client.aclose()
+
+
+async def test_a_late_cancellation_of_a_lost_body(world):
+    """A body that is cancelled after its lease was lost: the cancellation goes on."""
+    lock = world.client().lock("a", ttl=0.05, renew=False)
+    inside = asyncio.Event()
+
+    async def hold() -> None:
+        async with lock as lease:
+            await world.until(lambda: lease.lost)
+            inside.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await inside.wait()
+    task.cancel()
+    with pytest.raises((asyncio.CancelledError, LeaseLost)) as raised:
+        await task
+    assert raised.type is asyncio.CancelledError

@@ -1,0 +1,227 @@
+"""One client, several loops: each has a connection of its own, and none disturbs another."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+
+import pytest
+
+import fencelock
+from fencelock import LeaseLost, ServerUnreachable
+from tests.tasks.world import LOOPS, SOON
+
+FORKS = """
+import asyncio, os, sys, fencelock
+from fencelock import LeaseLost, NotHeld
+url, prefix = sys.argv[1:]
+client = fencelock.AsyncClient(url, key_prefix=prefix)
+lock = client.lock("a", ttl=1.5)
+
+async def child(lease):
+    assert lease.lost
+    try:
+        await lock.release()
+    except (LeaseLost, NotHeld):
+        pass
+    else:
+        raise AssertionError("the child released its parent's lock")
+    assert await lock.acquire(timeout=0.1) is False
+    async with client.lock("b") as mine:
+        assert mine.fence > lease.fence
+    await client.aclose()
+
+async def parent():
+    async with lock as lease:
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                asyncio.run(child(lease))
+                code = 0
+            except BaseException:
+                import traceback
+                traceback.print_exc()
+            os._exit(code)
+        status = await asyncio.get_running_loop().run_in_executor(None, os.waitpid, pid, 0)
+        assert status[1] == 0
+        end = lease.deadline
+        while lease.deadline == end:
+            lease.check()
+            await asyncio.sleep(0)
+        assert await lock.owned()
+    await client.aclose()
+
+asyncio.run(parent())
+"""
+
+
+async def turn(client: fencelock.AsyncClient, *, close: bool = True) -> int:
+    """Take the lock once; return its fence."""
+    async with client.lock("a", timeout=SOON) as lease:
+        fence = lease.fence
+    if close:
+        await client.aclose()
+    return fence
+
+
+def test_a_client_in_one_loop_after_the_other(world):
+    """A new loop gets a new connection; what was closed in the old one stays closed there."""
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+    fences = [world.run(turn(client)) for _ in range(3)]
+    assert fences == sorted(set(fences))
+
+
+def test_a_client_whose_loop_was_closed_without_a_word(world):
+    """Nobody called aclose(): the old connection ends with its loop, the new loop works."""
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # asyncio's, of an unclosed transport
+        for _ in range(3):
+            world.run(turn(client, close=False))
+        world.run(turn(client))
+        gc.collect()
+        world.wait_until(lambda: not world.connections(), "the old loops' connections end")
+
+
+def test_two_loops_in_two_threads(world):
+    """One client and one handle in both at once: they take turns like strangers."""
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+    lock, inside, most, fences, errors = client.lock("a"), [], [], [], []
+
+    async def work(number: int) -> None:
+        for _ in range(15):
+            async with lock as lease:
+                inside.append(number)
+                most.append(len(inside))
+                fences.append(lease.fence)
+                await asyncio.sleep(0)
+                inside.remove(number)
+        await client.aclose()
+
+    def thread(number: int) -> None:
+        try:
+            world.run(work(number))
+        except BaseException as error:  # noqa: BLE001 - it is for the test to see
+            errors.append(error)
+
+    threads = [threading.Thread(target=thread, args=(number,)) for number in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(30)
+    assert errors == []
+    assert len(fences) == 30
+    assert set(most) == {1}
+    assert fences == sorted(set(fences))
+
+
+def test_a_loop_closed_while_holding(world):
+    """The lease is renewed no more and ends by its ttl; another loop then gets the lock."""
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+    lock = client.lock("a", ttl=0.5)
+
+    async def hold() -> None:
+        await lock.acquire()
+        await client.aclose()
+
+    world.run(hold())
+    assert world.holder()
+    assert world.run(turn(client))
+
+    async def too_late() -> None:
+        with pytest.raises((LeaseLost, ServerUnreachable)):
+            await lock.release()
+
+    world.run(too_late())
+
+
+def test_a_loop_that_ends_right_after_a_cancellation(world):
+    """The undo is written before the cancellation goes on: the loop's end cannot lose it."""
+
+    async def work() -> None:
+        client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+        async with client.lock("b"):
+            task = asyncio.create_task(client.lock("a", ttl=20).acquire())
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait({task})
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        world.run(work())
+        gc.collect()
+    world.wait_until(lambda: world.holder() is None and not world.waiting(), "the undo")
+
+
+def test_ctrl_c_in_a_loop_leaves_nothing(world):
+    """asyncio.run turns SIGINT into a cancellation: those who wait and who hold let go."""
+
+    async def work() -> None:
+        client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+        async with client.lock("a", ttl=20):
+            waiter = asyncio.create_task(turn(client, close=False))
+            await world.in_line(1)
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.wait({waiter})
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        with (
+            asyncio.Runner(loop_factory=LOOPS[world.loop]) as runner,
+            pytest.raises(KeyboardInterrupt),
+        ):
+            runner.run(work())
+        gc.collect()
+    world.wait_until(lambda: world.holder() is None and not world.waiting(), "nothing is left")
+
+
+def test_outside_of_a_loop_only_handles_are_made(world):
+    """Making clients and handles needs no loop; using them does, and says so."""
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+    lock = client.lock("a")
+    assert "unlocked" in repr(lock)
+    flow = lock.acquire()
+    with pytest.raises(RuntimeError, match="loop"):
+        flow.send(None)
+
+
+async def test_a_closed_client_says_so(world):
+    """In this loop; twice closed is closed."""
+    client = world.client()
+    async with client.lock("a"):
+        pass
+    await client.aclose()
+    await client.aclose()
+    with pytest.raises(ServerUnreachable, match="closed"):
+        await client.lock("a").acquire()
+
+
+async def test_closing_while_others_wait(world):
+    """Those who wait are told; nobody hangs, and nothing is left of them."""
+    holder, client = world.client().lock("a"), world.client()
+    await holder.acquire()
+    waiters = [asyncio.create_task(client.lock("a").acquire()) for _ in range(3)]
+    await world.in_line(3)
+    await client.aclose()
+    done, _ = await asyncio.wait(waiters, timeout=SOON)
+    assert len(done) == 3
+    assert all(isinstance(task.exception(), ServerUnreachable) for task in done)
+    await holder.release()
+    await world.nothing_left()
+
+
+def test_fork_in_a_running_loop(server):
+    """The child holds nothing and works in a loop of its own; the parent goes on."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKS]
+    done = subprocess.run(
+        [*command, server.url, "forks:"], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert server.command("EXISTS", "forks:a") == 0

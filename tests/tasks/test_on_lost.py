@@ -1,0 +1,240 @@
+"""``on_lost="cancel"``: a loss ends the body, and only the body (I8)."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from fencelock import AsyncLease, LeaseLost
+
+
+def lose(world) -> None:
+    """Give the lock to somebody else, so that the next renewal is refused."""
+    world.server.command("SET", f"{world.prefix}a", "another", "PX", 300)
+
+
+def cancellations() -> int:
+    task = asyncio.current_task()
+    assert task is not None
+    return task.cancelling()
+
+
+async def stay(world, lock, *, told: list | None = None) -> None:
+    """Hold the lock, lose it, and wait for the end inside the body."""
+    async with lock:
+        lose(world)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as error:
+            if told is not None:
+                told.append(error)
+            raise
+
+
+async def test_a_loss_ends_the_body(world):
+    """The body is cancelled; what leaves the ``async with`` is LeaseLost, no cancellation."""
+    told = []
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
+    with pytest.raises(LeaseLost) as lost:
+        await stay(world, lock, told=told)
+    assert lost.value.reason == "taken"
+    assert isinstance(told[0], asyncio.CancelledError)
+    assert cancellations() == 0
+    await asyncio.sleep(0)  # no cancellation is left to strike here
+    assert world.holder() in {"another", None}
+
+
+async def test_an_expiry_ends_the_body_too(world):
+    """Also of a fixed lease, at its local deadline."""
+    lock = world.client().lock("a", ttl=0.1, renew=False, on_lost="cancel")
+    with pytest.raises(LeaseLost, match="expired"):
+        async with lock:
+            await asyncio.Event().wait()
+    assert cancellations() == 0
+
+
+async def test_the_outer_cancellation_goes_on(world):
+    """Both at the same time: the task ends cancelled, as its canceller wishes."""
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
+    inside = []
+
+    async def hold() -> None:
+        async with lock as lease:
+            inside.append(lease)
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await world.until(lambda: inside)
+    lose(world)
+    await world.until(lambda: inside[0].lost)
+    task.cancel()
+    await asyncio.wait({task}, timeout=8)
+    if task.cancelled():
+        return
+    # The loss was through already, and the cancellation came after the end of the body.
+    assert isinstance(task.exception(), LeaseLost)
+
+
+async def test_an_outer_cancellation_in_the_same_turn_goes_on(world):
+    """The very same turn of the loop: nobody's wish is lost, and the outer one decides."""
+    task: asyncio.Task | None = None
+    kept = []
+
+    async def hold() -> None:
+        async with lock as lease:
+            kept.append(lease)
+            lose(world)
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                task.cancel()
+                raise
+
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
+    task = asyncio.create_task(hold())
+    await asyncio.wait({task}, timeout=8)
+    assert task.cancelled()
+    assert kept[0].lost
+
+
+async def test_an_outer_timeout_is_told_from_the_loss(world):
+    """asyncio.timeout around: LeaseLost when the lease was lost, TimeoutError when time was up."""
+    client = world.client()
+    with pytest.raises(LeaseLost):
+        async with asyncio.timeout(8):
+            await stay(world, client.lock("a", ttl=0.3, on_lost="cancel"))
+    await world.nothing_left()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1), client.lock("a", on_lost="cancel"):
+            await asyncio.Event().wait()
+    assert cancellations() == 0
+    await world.nothing_left()
+
+
+async def test_a_task_group_hears_of_the_loss(world):
+    """A child's LeaseLost ends the others, as any error does."""
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
+    ended = []
+
+    async def bystander() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    async def together() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(bystander())
+            group.create_task(stay(world, lock))
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await together()
+    assert raised.group_contains(LeaseLost)
+    assert ended == [True]
+
+
+async def test_a_body_that_swallows_the_cancellation_is_told_all_the_same(world):
+    """LeaseLost at the end, and no cancellation is left over."""
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
+
+    async def stubborn() -> None:
+        async with lock:
+            lose(world)
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost):
+        await stubborn()
+    assert cancellations() == 0
+
+
+async def test_an_error_of_the_body_itself_goes_on(world):
+    """What the body raises on its way out is not hidden by the loss."""
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
+
+    async def clumsy() -> None:
+        async with lock:
+            lose(world)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await clumsy()
+    assert cancellations() == 0
+
+
+async def test_the_outer_of_two_locks_is_lost(world):
+    """The inner one is released in order; the loss leaves at the outer one."""
+    client = world.client()
+    outer, inner = client.lock("a", ttl=0.3, on_lost="cancel"), client.lock("b", on_lost="cancel")
+
+    async def hold_both() -> None:
+        async with outer, inner:
+            lose(world)
+            await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost) as lost:
+        await hold_both()
+    assert lost.value.name == "a"
+    assert cancellations() == 0
+    await world.nothing_left("b")
+
+
+async def test_the_inner_of_two_locks_is_lost(world):
+    """The outer one is released, and its body saw LeaseLost."""
+    client = world.client()
+    outer, inner = client.lock("b", on_lost="cancel"), client.lock("a", ttl=0.3, on_lost="cancel")
+
+    async def hold_both() -> None:
+        async with outer, inner:
+            lose(world)
+            await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost) as lost:
+        await hold_both()
+    assert lost.value.name == "a"
+    assert cancellations() == 0
+    await world.nothing_left("b")
+
+
+async def test_a_body_that_ended_in_time_is_never_cancelled(world):
+    """A release ends the watch: nothing strikes the task later."""
+    lock = world.client().lock("a", ttl=0.1, on_lost="cancel", renew=False)
+    async with lock:
+        pass
+    lease = world.client().lock("b", ttl=0.2, renew=False)
+    await lease.acquire()
+    kept = lease.lease
+    await world.until(lambda: kept.lost)  # longer than the first would have lasted
+    assert cancellations() == 0
+    with pytest.raises(LeaseLost):
+        await lease.release()
+
+
+async def test_without_a_body_there_is_nothing_to_cancel(world):
+    """acquire() and release() by hand: the loss is told by check() and release()."""
+    lock = world.client().lock("a", ttl=0.2, on_lost="cancel", renew=False)
+    await lock.acquire()
+    lease = lock.lease
+    assert isinstance(lease, AsyncLease)
+    await world.until(lambda: lease.lost)
+    assert cancellations() == 0
+    with pytest.raises(LeaseLost):
+        await lock.release()
+
+
+async def test_a_reentrant_body_is_ended_from_the_outside_in(world):
+    """The whole of a reentrant tenure ends, and LeaseLost leaves it."""
+    lock = world.client().rlock("a", ttl=0.3, on_lost="cancel")
+
+    async def hold_twice() -> None:
+        async with lock, lock:
+            lose(world)
+            await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost):
+        await hold_twice()
+    assert cancellations() == 0
+    assert lock.lease is None
