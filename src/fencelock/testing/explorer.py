@@ -12,9 +12,10 @@ Rules of this file:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from fencelock.testing.monitor import Violation
@@ -72,22 +73,22 @@ class Explorer:
 
     def run(self, *, seconds: float, schedules: int) -> Report:
         """Search until all is covered, a violation is found, or the budget is spent."""
-        began = time.perf_counter()
+        with quiet():
+            self._search(time.perf_counter(), seconds, schedules)
+        return self.report
+
+    def _search(self, began: float, seconds: float, schedules: int) -> None:
         report = self.report
-        logger = logging.getLogger("fencelock")
-        logger.disabled, disabled = True, logger.disabled  # every schedule would tell its losses
         while report.schedules < schedules and time.perf_counter() - began < seconds:
             self._one()
             if report.violation is not None or not self._next():
                 break
-        logger.disabled = disabled
         report.complete = report.violation is None and not self._forks
         report.states = len(self._seen)
         report.seconds = time.perf_counter() - began
         if report.violation is not None:
             report.schedule = list(self._path)
             report.lines = replay(self._build, self._server, self._path)
-        return report
 
     def _one(self) -> None:
         """Run one schedule: the path so far, then the first choice everywhere."""
@@ -130,17 +131,24 @@ class Explorer:
 
 def replay(build: Build, server: Server, path: list[Action]) -> list[str]:
     """Run one schedule with its trace."""
-    world = build(server, True)  # noqa: FBT003 - its one flag: a trace
+    with quiet(), contextlib.closing(build(server, True)) as world:  # noqa: FBT003 - its one flag: a trace
+        with contextlib.suppress(Violation):
+            for action in path:
+                world.act(action)
+            if not options(world):
+                world.monitor.end()
+        return world.lines or []
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silence fencelock's log: every schedule would tell its losses."""
+    logger = logging.getLogger("fencelock")
+    logger.disabled, before = True, logger.disabled
     try:
-        for action in path:
-            world.act(action)
-        if not options(world):
-            world.monitor.end()
-    except Violation:
-        pass
+        yield
     finally:
-        world.close()
-    return world.lines or []
+        logger.disabled = before
 
 
 def explore(
