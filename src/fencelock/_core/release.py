@@ -44,7 +44,7 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
     except BaseException as error:
         if hold is not None and not _settled(error):
             retire(port, hold)
-            port.post(*request(hold.want), asked.trail)
+            port.post(*request(hold.want, hold.lease.fence), asked.trail)
         raise
 
 
@@ -67,28 +67,28 @@ def retire(port: Port, hold: Hold) -> None:
 async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
     lease, want = hold.lease, hold.want
     retire(port, hold)
-    script, keys, args = request(want)
+    script, keys, args = request(want, lease.fence)
     if lease.lost:
         if not lease._forked():  # maybe the server still has it: the next in line may go
             port.post(script, keys, args)
         raise lease._lost_error()
     reply = await ask(port, script, keys, args, port.now() + port.patience, asked=asked)
     if want.owned and reply[0] == ELSEWHERE and not asked.sent:
-        left = await release_for_owner(port, want)
+        left = await release_for_owner(port, want, lease.fence)
         if left is not None:
             lease._released = True
             return left
     return _judge(hold, reply, repeated=asked.sent)
 
 
-async def release_for_owner(port: Port, want: Want) -> int | None:
-    """Release one hold of an explicit owner, whichever handle acquired it.
+async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | None:
+    """Release one hold of an explicit owner, whichever handle acquired it, in this tenure if told.
 
     Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
     """
     until = port.now() + port.patience
     for waiter in await held_ids(port, want.keys):
-        script, keys, args = request(replace(want, waiter=waiter))
+        script, keys, args = request(replace(want, waiter=waiter), fence)
         verdict, extra = await ask(port, script, keys, args, until)
         if verdict >= 0:
             return int(extra)
@@ -97,15 +97,13 @@ async def release_for_owner(port: Port, want: Want) -> int | None:
     return None
 
 
-def request(want: Want) -> tuple[Script, Keys, Args]:
-    """Return the request that gives back what ``want`` was granted."""
+def request(want: Want, fence: int = 0) -> tuple[Script, Keys, Args]:
+    """Return the request that gives back what ``want`` was granted, with this fence if known."""
     if want.plain:
         return GIVE_BACK, want.keys.plain, (want.holder,)
-    return (
-        RELEASE,
-        want.keys.all,
-        (want.waiter, want.holder, b"1" if want.owned else b"0", want.home),
-    )
+    owned = b"1" if want.owned else b"0"
+    tenure = b"%d" % fence if fence else b""
+    return RELEASE, want.keys.all, (want.waiter, want.holder, owned, want.home, tenure)
 
 
 def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:

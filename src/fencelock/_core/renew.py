@@ -209,7 +209,7 @@ def _apply(port: Port, hold: Hold, ttl: float, reply: bytes, asked_at: float) ->
     if hold.lease.lost:  # too late: a lost lease stays lost, so the server's copy must go
         lose(port, hold, hold.lease._end, hold.lease.deadline)
         if hold.open:
-            port.post(*request(hold.want))
+            port.post(*request(hold.want, hold.lease.fence))
         return
     hold.lease._deadline = asked_at + validity(ttl)
     hold.renewals += 1

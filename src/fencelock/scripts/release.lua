@@ -2,6 +2,7 @@
 --
 -- KEYS  lock record queue alive holds revoked   (see _grant.lua)
 -- ARGV  1 waiter   2 holder   3 owned   4 home
+--       5 the fence of an explicit owner's tenure, or '' for whichever it has
 -- Reply {1, 0}            released
 --       {0, holds left}   an explicit owner still holds
 --       {-2, holds left}  the owner holds, but not by this acquisition: it was released before
@@ -12,6 +13,9 @@ if redis.call('GET', KEYS[1]) ~= ARGV[2] then
   return {-1, holder == ARGV[2] and reason or ''}
 end
 if ARGV[3] == '1' then
+  -- The same owner may have lost the lock and got it anew: another tenure, other holds.
+  local tenure = string.match(redis.call('GET', KEYS[2]) or '', '^%d+')
+  if (ARGV[5] or '') ~= '' and tenure ~= ARGV[5] then return {-1, ''} end
   if redis.call('SREM', KEYS[5], ARGV[1]) == 0 then return {-2, redis.call('SCARD', KEYS[5])} end
   local left = redis.call('SCARD', KEYS[5])
   if left > 0 then return {0, left} end
