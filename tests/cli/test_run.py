@@ -187,20 +187,20 @@ def test_stdin_and_stdout_are_the_commands(shell):
 def test_a_stdin_that_the_command_closes_is_closed(shell):
     process = shell.start("run", "x", *SH, "exec <&-; echo closed; sleep 30", stdin=subprocess.PIPE)
     assert process.popen.stdout.readline() == "closed\n"
+    pipe = os.dup(process.popen.stdin.fileno())
+    os.set_blocking(pipe, False)  # a pipe that somebody still holds would fill up
+    process.close_stdin()
 
     def refused():
         try:
-            process.popen.stdin.write("x" * 100)
-            process.popen.stdin.flush()
+            os.write(pipe, b"x")
         except BrokenPipeError:
             return True
-        return False
+        except BlockingIOError:
+            return False
 
-    eventually(refused, "a broken pipe")
-    try:
-        process.popen.stdin.close()
-    except BrokenPipeError:
-        process.popen.stdin = None
+    eventually(refused, "a broken pipe", patience=5)
+    os.close(pipe)
 
 
 def test_other_descriptors_reach_the_command(shell):

@@ -4,6 +4,7 @@ import os
 import pty
 import select
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -93,8 +94,11 @@ def test_a_signal_ends_a_wait_and_leaves_no_place_in_line(shell, name):
 
 def guard_of(process):
     """Return the pid of the guard: fencelock's only child."""
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
-    return int(children.split()[0])
+    return children(process.pid)[0]
+
+
+def children(pid):
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.fixture
@@ -116,6 +120,20 @@ def test_when_fencelock_is_killed_everything_it_started_dies(family):
     process.send(signal.SIGKILL)
     for pid in (*pids, guard):
         gone(pid)
+
+
+def test_what_kills_fencelock_may_end_the_command_first_and_then_the_rest_dies_too(shell):
+    words, report = shell.reporter(handles="TERM HUP")
+    process = shell.start(
+        "run", "x", "--", "sh", "-c", f"{quoted(words)} & echo up; read line", stdin=subprocess.PIPE
+    )
+    pid = report.up()
+    (command,) = children(guard_of(process))
+    process.send(signal.SIGSTOP)
+    process.close_stdin()
+    gone(command)
+    process.send(signal.SIGKILL)
+    gone(pid)
 
 
 def test_when_guard_and_fencelock_are_killed_the_command_dies(shell):
@@ -214,8 +232,10 @@ def test_ctrl_c_reaches_the_command_once_and_it_decides(shell, terminal):
     words, report = shell.reporter(handles="INT !TERM", exit_with=5)
     pid, master = terminal("run", "x", "--", *words)
     report.up()
+    os.kill(pid, signal.SIGSTOP)  # so that a second one would come apart from the first
     os.write(master, b"\x03")
     report.heard("SIGINT")
+    os.kill(pid, signal.SIGCONT)
     os.kill(pid, signal.SIGTERM)
     assert ended(pid) == 5
     assert report.words().count("SIGINT") == 1
