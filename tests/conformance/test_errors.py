@@ -54,6 +54,7 @@ async def refused_everywhere(client, kind, code: str) -> None:
 # --- silence and broken lines ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @ways
 async def test_a_frozen_server(world, way):
     """Unknown or unreachable within the time given; once it goes on, nothing is left (I4, I13)."""
@@ -70,6 +71,7 @@ async def test_a_frozen_server(world, way):
     assert await client.lock("a").locked() is False
 
 
+@pytest.mark.slow
 async def test_a_server_that_freezes_while_the_lock_is_held(world):
     """A release without an answer is no success, and is made up for later."""
     server = world.alone()
@@ -83,6 +85,7 @@ async def test_a_server_that_freezes_while_the_lock_is_held(world):
     await world.until(lambda: world.holder("a") is None, "the release")
 
 
+@pytest.mark.slow
 async def test_a_waiter_of_a_server_that_freezes(world):
     """A timeout holds while in line, too; the place is given up behind the freeze."""
     server = world.alone()
@@ -111,6 +114,7 @@ async def test_killed_connections(world):
     assert world.holder("a") is None
 
 
+@pytest.mark.slow
 @ways
 async def test_a_server_that_died(world, way):
     """Unreachable; and when it is back, all goes on."""
@@ -143,6 +147,7 @@ async def test_no_socket_file(world, tmp_path):
     assert isinstance(error.__cause__, FileNotFoundError)
 
 
+@pytest.mark.slow
 @ways
 async def test_a_port_that_stays_silent(world, way):
     """It accepts and says nothing: unreachable, within the time given."""
@@ -154,6 +159,7 @@ async def test_a_port_that_stays_silent(world, way):
         assert time.monotonic() - begun < 3
 
 
+@pytest.mark.slow
 async def test_a_server_that_loads(world):
     """LOADING is waited for as long as there is time, then unreachable."""
     server = world.alone("--rdbcompression", "no")
@@ -491,6 +497,7 @@ async def test_a_server_that_is_too_old(world, answer, code):
         assert "too old" in str(error)
 
 
+@pytest.mark.slow
 async def test_an_error_that_nobody_knows(world):
     """A ServerError with the server's own words."""
     with StandIn(HELLO + b"7.0.0\r\n", b"-FANCY what is this\r\n") as server:

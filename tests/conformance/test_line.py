@@ -80,7 +80,7 @@ async def test_a_release_names_the_next_holder(world):
 async def test_one_that_tries_once_does_not_jump_the_line(world):
     """W1: while others are in line, a free instant is theirs."""
     client = world.client()
-    holder = client.lock("a", ttl=0.25, renew=False)
+    holder = client.lock("a", ttl=0.15, renew=False)
     await holder.acquire()
     jobs, order = await queue_up(world, [client, world.client()], 2)
     prober = client.lock("a")
@@ -171,7 +171,7 @@ async def test_a_waiter_survives_a_restart_that_forgets(world):
 
 async def test_an_expired_holder_does_not_hold_up_the_line(world):
     """I6: waiters know when the lease ends, and ask then."""
-    holder = world.client().lock("a", ttl=0.4, renew=False)
+    holder = world.client().lock("a", ttl=0.2, renew=False)
     await holder.acquire()
     jobs, order = await queue_up(world, [world.client()], 2)
     for job in jobs:

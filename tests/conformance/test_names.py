@@ -72,6 +72,7 @@ async def test_any_name_works(world, name):
     assert world.server.command("EXISTS", record) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 async def test_all_keys_of_a_lock_share_one_slot(world, name):
     """In a Cluster too, for any name: the server's own CLUSTER KEYSLOT says so, and lets it run."""
@@ -82,6 +83,7 @@ async def test_all_keys_of_a_lock_share_one_slot(world, name):
     await whole_life(world, name)
 
 
+@pytest.mark.slow
 async def test_names_do_not_meet(world):
     """Locks whose names resemble each other are different locks."""
     client = world.client()

@@ -163,6 +163,7 @@ async def test_reentry_of_an_owner_renews(world):
     assert [await two.release(), await one.release()] == [1, 0]
 
 
+@pytest.mark.slow
 async def test_an_owner_that_waits_gets_in_when_its_own_handle_does(world):
     """R1: an entry that waits in line is not kept out by its own owner."""
     client = world.client()

@@ -222,6 +222,7 @@ async def test_something_else_is_refused(world, source):
         (Client if world.blocking else AsyncClient)(source)
 
 
+@pytest.mark.slow
 async def test_a_cluster_client_is_refused(world):
     """A TypeError that says Cluster, before anything is sent."""
     node = cluster_node(world.server.binary)
