@@ -169,13 +169,18 @@ class Link:
             case "blackhole":
                 self.end("blackhole")
         try:
-            self.server = socket.create_connection(("127.0.0.1", self.proxy.server.port), WAIT)
-            self.server.settimeout(None)
-            self.server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            server = socket.create_connection(("127.0.0.1", self.proxy.server.port), WAIT)
         except OSError:
             self.end("rst")
             return
+        server.settimeout(None)
+        with self._lock:
+            if self.ended:  # by who ends all connections, while this one was opened
+                server.close()
+                return
+            for sock in (self.client, server):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.server = server
         pump = threading.Thread(target=self._pump, args=(self.client, self._request), daemon=True)
         pump.start()
         pump = threading.Thread(target=self._pump, args=(self.server, self._answer), daemon=True)

@@ -44,7 +44,9 @@ def tasks(proxy, request):
 
 
 @pytest.mark.parametrize("fellows", [0, 1, 3], ids=["free", "contended", "crowded"])
-@pytest.mark.parametrize("delay", [0.0, 0.001], ids=["direct", "delayed"])
+@pytest.mark.parametrize(
+    "delay", [0.0, pytest.param(0.001, marks=pytest.mark.slow)], ids=["direct", "delayed"]
+)
 def test_cancelled_at_random_points(tasks, view, dice, fellows, delay):
     """Tasks that are cancelled while they connect, ask, wait, are granted, hold and release."""
     span = 0.0015 + 4 * delay
@@ -121,7 +123,7 @@ def soon_free(view):
     return view.free()
 
 
-@pytest.mark.parametrize("times", [1, 20])
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_ctrl_c_while_several_threads_wait(server, connect, view, times):
     """The process ends at once, its place in line is given up, and the line goes on."""
     holding = connect(server.url).lock(view.name, ttl=TTL)
@@ -179,13 +181,14 @@ def test_close_while_another_connects(connect, proxy, name, face):
     """It ends with an error of ours, not as if somebody had cancelled it."""
     client = connect(proxy.url)
     proxy.new_connections = "blackhole"
-    waiting = spawn(outcome, client.lock(name).acquire, timeout=4)
+    waiting = spawn(outcome, client.lock(name).acquire, timeout=0.5)
     wait_until(proxy.links)
     closing = client.close if face is Threads else lambda: client.run(client.client.aclose())
     spawn(closing).result(5)
     assert isinstance(waiting.result(6)[0], FencelockError)
 
 
+@pytest.mark.slow
 def test_one_silent_connection_does_not_hold_up_other_clean_ups(proxy, view, name, request):
     """Two give up, one behind a connection that says nothing any more: both leave nothing."""
     client = Threads(proxy.url, server_timeout=0.5)

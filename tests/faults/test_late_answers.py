@@ -6,7 +6,7 @@ from fencelock import ServerUnreachable
 from fencelock.clock import now
 from tests.faults.world import outcome, spawn, wait_until
 
-LATE_SECONDS = 0.3
+LATE_SECONDS = 0.2
 TTL = 5.0
 
 
@@ -41,7 +41,7 @@ def test_renewal_by_wish(client, proxy, view, action):
 
 
 def test_renewal_by_itself(client, proxy, view):
-    lock = client.lock(view.name, ttl=1.2)
+    lock = client.lock(view.name, ttl=0.9)
     lock.acquire()
     lease, before = lock.lease, lock.lease.deadline
     proxy.on("renew", "delay_reply", seconds=LATE_SECONDS).wait()
@@ -79,7 +79,7 @@ def test_a_grant_that_is_pushed_late(client, connect, proxy, view, renew):
 def test_a_grant_that_arrives_when_it_is_over(client, proxy, view):
     """Answers that outlast the lease are no grants; after a few the caller is told why."""
     proxy.on("acquire", "delay_reply", seconds=LATE_SECONDS, times=10)
-    result, _ = outcome(client.lock(view.name, ttl=0.2).acquire)
+    result, _ = outcome(client.lock(view.name, ttl=0.1).acquire)
     assert isinstance(result, ServerUnreachable)
     proxy.forget()
     view.until_free()

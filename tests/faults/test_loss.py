@@ -45,7 +45,7 @@ def until_told(losses, name, seconds=5.0):
     wait_until(lambda: name in losses.at, seconds, f"the loss of {name} is told")
 
 
-@pytest.mark.parametrize("renew", [True, False])
+@pytest.mark.parametrize("renew", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_first_look_of_a_holder_that_was_frozen(server, proxy, start, view, renew):
     """It says lost without asking anybody, and nothing is renewed any more."""
     child = start(proxy.url)
@@ -80,7 +80,7 @@ def test_a_frozen_holder_touches_nothing_of_its_successor(server, start, connect
 
 
 @pytest.mark.parametrize("ttl", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("how", ["blackhole", "rst"])
+@pytest.mark.parametrize("how", ["blackhole", pytest.param("rst", marks=pytest.mark.slow)])
 def test_the_loss_is_told_before_the_next_can_be_granted(connect, proxy, losses, ttl, how):
     """The holder's network is gone; another client, on the server itself, waits in line."""
     view = View(proxy.server, "told-in-time")
@@ -172,6 +172,7 @@ def test_a_holder_that_is_revoked_at_once_is_told_soon(connect, view, losses, op
     assert losses.at[view.name] - revoked < REVOKED_SECONDS
 
 
+@pytest.mark.slow
 def test_a_revoked_holder_is_told_after_its_connections_were_killed(
     connect, view, losses, operator
 ):

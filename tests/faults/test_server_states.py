@@ -17,7 +17,10 @@ ALLOWED_SECONDS = 0.1 + MACHINE_SECONDS
 TROUBLE = (OutcomeUnknown, ServerError)
 
 
-@pytest.fixture(params=binaries(), ids=str)
+KINDS = [binaries()[0], *(pytest.param(one, marks=pytest.mark.slow) for one in binaries()[1:])]
+
+
+@pytest.fixture(params=KINDS, ids=str)
 def any_server(request):
     """A server of each kind: what they may do while busy or loading differs."""
     with Server(request.param, persistent=True) as server:
@@ -49,7 +52,11 @@ def _refuses(server, code):
     return False
 
 
-@pytest.mark.parametrize("used", [False, True], ids=["before connecting", "after connecting"])
+@pytest.mark.parametrize(
+    "used",
+    [pytest.param(False, marks=pytest.mark.slow), True],
+    ids=["before connecting", "after connecting"],
+)
 def test_a_busy_server(connect, any_server, name, used):
     view, client = View(any_server, name), connect(any_server.url, server_timeout=TIMEOUT)
     lock = client.lock(name, ttl=60)
@@ -117,6 +124,7 @@ def clock(tmp_path):
         yield server, jump
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [3600, -3600])
 def test_timeouts_hold_when_the_servers_clock_jumps(connect, clock, name, seconds):
     server, jump = clock

@@ -15,7 +15,7 @@ import pytest
 from fencelock import OutcomeUnknown, ServerError, ServerUnreachable
 from tests.faults.world import MACHINE_SECONDS, View, held, outcome, spawn
 
-TIMEOUT = 0.3
+TIMEOUT = 0.2
 ALLOWED_SECONDS = 0.1 + MACHINE_SECONDS
 WORST_SECONDS = 1.0
 TIMES = 3
@@ -65,6 +65,7 @@ def test_a_timeout_of_nothing_on_a_frozen_server(connect, frozen, own_view, name
     own_view.until_free()
 
 
+@pytest.mark.slow
 def test_acquire_is_bounded_by_its_timeout_and_not_by_the_servers(connect, frozen, own_view, name):
     lock = connect(frozen.url, server_timeout=30).lock(name, ttl=60)
     frozen.pause()
@@ -112,7 +113,10 @@ def test_questions_to_a_frozen_server(connect, frozen, name):
     measured(lock.locked, times=1)
 
 
-@pytest.mark.parametrize("way", ["blackhole", "requests", "answers"])
+@pytest.mark.parametrize(
+    "way",
+    [*(pytest.param(way, marks=pytest.mark.slow) for way in ("blackhole", "requests")), "answers"],
+)
 def test_a_network_that_swallows(connect, proxy, view, name, way):
     lock = connect(proxy.url, server_timeout=TIMEOUT).lock(name, ttl=60)
     lock.acquire()
@@ -151,6 +155,7 @@ def _second(address):
     return line
 
 
+@pytest.mark.slow
 def test_a_name_with_several_dead_addresses(connect, name, monkeypatch):
     """One deadline covers all of them, not each."""
     with contextlib.ExitStack() as open_:

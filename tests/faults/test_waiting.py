@@ -166,7 +166,7 @@ def test_the_server_restarts_while_they_wait_and_hold(
     until_served(locks, waiting, own_view)
 
 
-@pytest.mark.parametrize("size", [1, 20])
+@pytest.mark.parametrize("size", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_listener_that_reads_too_slowly_is_cut_off(start, own_server, own_view, size):
     """A frozen subscriber's output piles up, the server cuts it off; when it wakes it is back."""
     own_server.command("CONFIG", "SET", "client-output-buffer-limit", "pubsub 65536 65536 1")
