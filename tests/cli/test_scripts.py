@@ -129,6 +129,13 @@ def test_nobody_elses_lock_is_touched(shell, server, command):
 
 
 @pytest.mark.parametrize("command", ["renew", "release"])
+@pytest.mark.parametrize("holder", ["-n4rQ", "--help", "-h"])
+def test_an_id_may_begin_with_a_dash(shell, server, command, holder):
+    server.command("SET", "fencelock:x", holder, "PX", 20_000)
+    assert shell(command, "x", "--holder", holder).status == 0
+
+
+@pytest.mark.parametrize("command", ["renew", "release"])
 def test_a_revocation_is_told_with_its_reason(shell, command):
     told = acquired(shell, "x")
     shell("break", "x", "--reason", "too long", "--yes")

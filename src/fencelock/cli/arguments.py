@@ -151,4 +151,12 @@ def add_holder(made: Parser) -> None:
     )
 
 
+def with_holder(argv: list[str]) -> list[str]:
+    """Return the words with ``--holder ID`` in one: one id in 64 begins with a dash."""
+    if "--holder" not in argv[:-1]:
+        return argv
+    at = argv.index("--holder")
+    return [*argv[:at], f"--holder={argv[at + 1]}", *argv[at + 2 :]]
+
+
 Arguments = Any  # an argparse.Namespace, whose attributes have no types anyway

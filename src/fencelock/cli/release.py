@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
     arguments.add_name(made)
     arguments.add_holder(made)
     arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_args(arguments.with_holder(argv))
     with Session(args) as session:
         try:
             run_blocking(release(session.port, session.adopt(args.name, args.holder, TTL)))

@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
     arguments.add_holder(made)
     arguments.add_ttl(made, renewed=False)
     arguments.add_server(made)
-    args = made.parse_args(argv)
+    args = made.parse_args(arguments.with_holder(argv))
     with Session(args) as session:
         hold = session.adopt(args.name, args.holder, args.ttl)
         try:
