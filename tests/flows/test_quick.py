@@ -7,6 +7,7 @@ import pytest
 
 from fencelock._core import release
 from fencelock.testing.explorer import Explorer, explore, replay
+from fencelock.testing.monitor import Monitor
 from fencelock.testing.server import Server
 from tests.flows import scenarios as worlds
 from tests.flows.seeded import SEEDS, Change
@@ -87,6 +88,34 @@ def test_the_same_steps_give_the_same_run():
     assert report.extent == "capped"
     path = list(search._path)
     assert replay(search._build, server, path) == replay(search._build, server, path)
+
+
+class Forgetful(set):
+    """Holds nothing against a state: each is explored as often as it is met."""
+
+    def __contains__(self, _state):
+        return False
+
+
+def ends(scenario, seen, monkeypatch):
+    """Return how every schedule ended: the server, the time, and what each process saw."""
+    found = set()
+
+    def end(monitor):
+        world = monitor._world
+        found.add((world.server.state, world.now_us, *(each.history for each in world.clients)))
+
+    monkeypatch.setattr(Monitor, "end", end)
+    search = Explorer(scenario.build, Server())
+    search._seen = seen
+    assert search.run(seconds=30, schedules=100_000).complete
+    return found
+
+
+@pytest.mark.parametrize("faults", [{"lost": 1}, {"late": 1}, {"cancel": 1}, {"crash": 1}], ids=str)
+def test_a_state_met_twice_leads_nowhere_new(faults, monkeypatch):
+    scenario = worlds.TWO.under(**faults)
+    assert ends(scenario, set(), monkeypatch) == ends(scenario, Forgetful(), monkeypatch)
 
 
 def test_a_budget_of_schedules_is_kept():
