@@ -11,15 +11,18 @@ from tests.servers import ServerBinary, binaries
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of a ``world`` for each face and server; under uvloop on the first kind only."""
-    if "world" in metafunc.fixturenames:
-        pairs = [
-            pytest.param(face, binary, marks=pytest.mark.slow if face == "uvloop" else ())
-            for binary in binaries()
-            for face in FACES
-            if face != "uvloop" or binary is binaries()[0]
-        ]
-        metafunc.parametrize(("face", "binary"), pairs, ids=str)
+    """Run a test of a ``world`` for each face and server; under uvloop what is quick, on one."""
+    if "world" not in metafunc.fixturenames:
+        return
+    slow = metafunc.definition.get_closest_marker("slow")
+    newest, *others = binaries()
+    pairs = [(face, newest) for face in (FACES[:2] if slow else FACES)]
+    if not getattr(metafunc.function, "needs_no_server", False):
+        pairs += [(face, binary) for binary in others for face in FACES[:2]]
+    marked = [
+        pytest.param(*pair, marks=pytest.mark.slow if pair[0] == "uvloop" else ()) for pair in pairs
+    ]
+    metafunc.parametrize(("face", "binary"), marked, ids=str)
 
 
 @pytest.fixture

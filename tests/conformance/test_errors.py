@@ -22,6 +22,7 @@ from fencelock import (
     ServerUnreachable,
     ServerUnsuitable,
 )
+from tests.conformance.world import needs_no_server
 from tests.servers import Refused, Server
 
 SILENT = (OutcomeUnknown, ServerUnreachable)
@@ -129,6 +130,7 @@ async def test_a_server_that_died(world, way):
         pass
 
 
+@needs_no_server
 async def test_nobody_listens(world):
     """Told at once: no waiting for an address where nobody ever answered."""
     with socket.socket() as line:
@@ -140,6 +142,7 @@ async def test_nobody_listens(world):
             assert "127.0.0.1" in str(error)
 
 
+@needs_no_server
 async def test_no_socket_file(world, tmp_path):
     """The same for a Unix socket that is not there."""
     client = world.client(f"unix://{tmp_path}/none", server_timeout=30)
@@ -147,6 +150,7 @@ async def test_no_socket_file(world, tmp_path):
     assert isinstance(error.__cause__, FileNotFoundError)
 
 
+@needs_no_server
 @pytest.mark.slow
 @ways
 async def test_a_port_that_stays_silent(world, way):
@@ -488,6 +492,7 @@ STRANGE = {
 }
 
 
+@needs_no_server
 @pytest.mark.parametrize(("answer", "code"), STRANGE.values(), ids=STRANGE)
 async def test_a_server_that_is_too_old(world, answer, code):
     """Unsuitable, and told which are not."""
@@ -497,6 +502,7 @@ async def test_a_server_that_is_too_old(world, answer, code):
         assert "too old" in str(error)
 
 
+@needs_no_server
 @pytest.mark.slow
 async def test_an_error_that_nobody_knows(world):
     """A ServerError with the server's own words."""
@@ -507,6 +513,7 @@ async def test_an_error_that_nobody_knows(world):
         assert (error.code, "what is this" in str(error)) == ("FANCY", True)
 
 
+@needs_no_server
 async def test_something_that_is_no_server_at_all(world):
     """A web server, say: unreachable, not a hang and not a stray exception."""
     with StandIn(b"HTTP/1.1 400 Bad Request\r\n\r\n") as server:

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from fencelock import LeaseLost, Poll
-from tests.conformance.world import World, cluster_node
+from tests.conformance.world import World, cluster_node, needs_no_server
 
 NAMES = {
     "braces": "order:{42}:x",
@@ -96,6 +96,7 @@ async def test_names_do_not_meet(world):
         await lock.release()
 
 
+@needs_no_server
 @pytest.mark.parametrize("name", REFUSED.values(), ids=REFUSED)
 async def test_a_name_that_cannot_be_is_refused(world, name):
     """A TypeError or ValueError that names the trouble; nothing is sent."""
@@ -107,6 +108,7 @@ async def test_a_name_that_cannot_be_is_refused(world, name):
     assert sent.counts == {}
 
 
+@needs_no_server
 @pytest.mark.parametrize("ttl", BAD_TTLS, ids=repr)
 async def test_a_ttl_that_cannot_be_is_refused(world, ttl):
     """Zero would delete the lock, a huge one would overflow: nothing of it is sent."""
@@ -120,6 +122,7 @@ async def test_a_ttl_that_cannot_be_is_refused(world, ttl):
     assert sent.counts == {}
 
 
+@needs_no_server
 async def test_other_options_that_cannot_be_are_refused(world):
     """Each names itself; nothing is sent."""
     bad = {

@@ -14,7 +14,7 @@ import valkey
 import valkey.asyncio
 
 from fencelock import AsyncClient, Client
-from tests.conformance.world import World, cluster_node
+from tests.conformance.world import World, cluster_node, needs_no_server
 from tests.servers import Server
 
 # All that fencelock's scripts and connections use; nothing else is allowed in the ACL test.
@@ -94,6 +94,7 @@ async def test_a_url_is_a_source(world, url):
     await whole_life(world, urls[url])
 
 
+@needs_no_server
 async def test_the_environment_names_a_source(world, monkeypatch):
     """No source: FENCELOCK_URL."""
     monkeypatch.setenv("FENCELOCK_URL", world.server.url)
@@ -188,6 +189,7 @@ async def test_tls_trouble_is_unreachable(world, folder, way):
 # --- what is no source ----------------------------------------------------------------------------
 
 
+@needs_no_server
 @pytest.mark.parametrize(
     "url", ["http://localhost", "localhost:6379", "", "redis", "memcached://x"]
 )
@@ -197,6 +199,7 @@ async def test_a_url_of_another_kind_is_refused(world, url):
         (Client if world.blocking else AsyncClient)(url)
 
 
+@needs_no_server
 @pytest.mark.parametrize(
     "url", ["redis://localhost:port", "redis://localhost/x", "unix://", "unix:///s?db=x"]
 )
@@ -206,6 +209,7 @@ async def test_a_url_that_makes_no_sense_is_refused(world, url):
         (Client if world.blocking else AsyncClient)(url)
 
 
+@needs_no_server
 @pytest.mark.parametrize("library", CLIENTS)
 async def test_a_client_of_the_wrong_colour_is_refused(world, library):
     """A TypeError that names the right one."""
@@ -215,6 +219,7 @@ async def test_a_client_of_the_wrong_colour_is_refused(world, library):
         (Client if world.blocking else AsyncClient)(theirs)
 
 
+@needs_no_server
 @pytest.mark.parametrize("source", [7, b"redis://localhost", object(), ["redis://localhost"]])
 async def test_something_else_is_refused(world, source):
     """A TypeError that lists what can be given."""
@@ -222,6 +227,7 @@ async def test_something_else_is_refused(world, source):
         (Client if world.blocking else AsyncClient)(source)
 
 
+@needs_no_server
 @pytest.mark.slow
 async def test_a_cluster_client_is_refused(world):
     """A TypeError that says Cluster, before anything is sent."""

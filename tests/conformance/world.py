@@ -35,6 +35,12 @@ _never = threading.Event()
 started: list[Server] = []
 
 
+def needs_no_server(test: Any) -> Any:
+    """Mark a test whose outcome no server decides: once per face is enough."""
+    test.needs_no_server = True
+    return test
+
+
 def _kept(server: Server) -> Server:
     started.append(server)
     return server.start()
