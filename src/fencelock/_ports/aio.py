@@ -67,8 +67,8 @@ class AioPort:
     jitter = staticmethod(random.random)
 
     def new_id(self) -> bytes:
-        """Return 128 random bits as 22 characters."""
-        return secrets.token_urlsafe(16).encode()
+        """Return 128 random bits in hexadecimal: no shell takes that for an option."""
+        return secrets.token_hex(16).encode()
 
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: one thread runs all of this."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import ssl
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -220,7 +219,7 @@ class Connection:
             self._arm(seconds)
         try:
             return self._sock.recv(RECV_BYTES)
-        except (BlockingIOError, TimeoutError, ssl.SSLWantReadError):
+        except (BlockingIOError, TimeoutError):
             return None
         except OSError as error:
             self._fail()
@@ -228,7 +227,7 @@ class Connection:
 
     def _arm(self, seconds: float) -> None:
         self._slice = seconds
-        if isinstance(self._sock, ssl.SSLSocket):
+        if type(self._sock) is not socket.socket:  # TLS has timeouts of its own
             self._sock.settimeout(seconds)
             return
         whole = int(seconds)
