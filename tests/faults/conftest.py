@@ -101,4 +101,4 @@ def own_view(own_server, name):
 @pytest.fixture(autouse=True)
 def _quiet():
     """Expected warnings are not for the screen."""
-    logging.getLogger("fencelock").setLevel(logging.CRITICAL)
+    logging.getLogger("fencelock").setLevel(logging.ERROR)

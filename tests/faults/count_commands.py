@@ -8,6 +8,7 @@ Every waiter takes turns at one lock as fast as it can, in threads or tasks of f
 """
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -29,19 +30,21 @@ NAME = "counted"
 
 def counts(face, waiters):
     """Return what the server counted while so many waiters took their turns, and the turns."""
-    with Server() as server:
+    with Server() as server, contextlib.ExitStack() as ends:
         load(server)
         server.command("CONFIG", "SET", "maxclients", "4000")
         processes = min(waiters, PROCESSES)
         turns = max(TURNS_MIN, ACQUISITIONS // waiters)
-        command = [sys.executable, "-m", "tests.faults.count_commands", "worker", face, server.url]
-        numbers = [str(waiters // processes), str(turns)]
-        workers = [
-            subprocess.Popen(
-                [*command, *numbers], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-            for _ in range(processes)
+        command = [
+            sys.executable,
+            "-m",
+            "tests.faults.count_commands",
+            "worker",
+            face,
+            server.tcp_url,
         ]
+        numbers = [str(waiters // processes), str(turns)]
+        workers = [start([*command, *numbers], ends) for _ in range(processes)]
         for worker in workers:
             worker.stdout.readline()
         server.command("CONFIG", "RESETSTAT")
@@ -50,9 +53,15 @@ def counts(face, waiters):
             worker.stdin.flush()
         taken = sum(json.loads(worker.stdout.readline()) for worker in workers)
         stats = server.commandstats()
-        for worker in workers:
-            worker.communicate()
     return {name: stats[name] for name in SENT_BY_CLIENTS if name in stats}, taken
+
+
+def start(command, ends):
+    """Start a worker that ends, whatever happens, with ``ends``."""
+    pipe = subprocess.PIPE
+    process = ends.enter_context(subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe))
+    ends.callback(process.kill)
+    return process
 
 
 def calls(sent):

@@ -156,6 +156,25 @@ def _second(address):
 
 
 @pytest.mark.slow
+def test_a_unix_socket_whose_queue_is_full_is_waited_for(connect, frozen, own_view):
+    """The kernel answers "try again" at once: that is no refusal, the server is only busy."""
+    lock = connect(frozen.url).lock(own_view.name, ttl=60)
+    frozen.pause()
+    with contextlib.ExitStack() as queue:
+        for _ in range(2000):
+            line = queue.enter_context(socket.socket(socket.AF_UNIX))
+            line.setblocking(False)
+            if line.connect_ex(str(frozen.socket)):
+                break
+        measured(lambda: lock.acquire(timeout=TIMEOUT), times=1)
+        waiting = spawn(outcome, lock.acquire, timeout=5)
+        frozen.resume()
+    assert waiting.result(6)[0] is True
+    lock.release()
+    own_view.until_free()
+
+
+@pytest.mark.slow
 def test_a_name_with_several_dead_addresses(connect, name, monkeypatch):
     """One deadline covers all of them, not each."""
     with contextlib.ExitStack() as open_:
