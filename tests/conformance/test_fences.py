@@ -48,6 +48,12 @@ async def test_an_expired_holder_has_the_smaller_fence(world):
         await late.release()
 
 
+async def test_the_last_fence_is_remembered_for_ten_minutes(world):
+    """I3: beyond the lease, so that a server's clock that steps back finds it."""
+    await fence_of(world.client().lock("a", ttl=5))
+    assert 590_000 < world.server.command("PTTL", world.keys("a").show[1]) <= 605_000
+
+
 async def test_fences_grow_when_the_record_is_gone(world):
     """I3: the record of the last grant ends after ten minutes without one."""
     lock = world.client().lock("a")

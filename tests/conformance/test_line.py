@@ -67,7 +67,7 @@ async def test_a_release_names_the_next_holder(world):
     await holder.acquire()
     job = world.start(waiter.acquire())
     await world.in_line("a", 1)
-    entry = world.server.command("ZRANGE", world.keys("a").grant[2], 0, 0)[0]
+    entry = in_order(world)[0]
     await holder.release()
     assert world.holder("a") == entry.split()[1]
     assert world.waiting("a") == 0
@@ -104,7 +104,7 @@ async def test_one_that_tries_once_does_not_jump_the_line(world):
 
 
 async def test_a_waiter_whose_process_died_is_skipped(world):
-    """I7: the line does not stand still for the dead."""
+    """I7: the release itself goes past the dead, to the next who lives."""
     holder, following = world.client().lock("a"), world.client().lock("a")
     await holder.acquire()
     with world.process(WAITER) as process:
@@ -113,10 +113,18 @@ async def test_a_waiter_whose_process_died_is_skipped(world):
         process.kill()
     job = world.start(following.acquire())
     await world.in_line("a", 2)
+    dead, living = (entry.split() for entry in in_order(world))
+    await world.until(lambda: world.server.command("PUBSUB", "NUMSUB", dead[3])[1] == 0)
     await holder.release()
-    assert await job.result(3) is True
+    assert world.holder("a") == living[1]
+    assert await job.result() is True
     await following.release()
     assert world.waiting("a") == 0
+
+
+def in_order(world) -> list[str]:
+    """Return the entries of those in line, first come first."""
+    return world.server.command("ZRANGE", world.keys("a").grant[2], 0, -1)
 
 
 async def test_a_waiter_in_another_process_is_handed_the_lock(world):
@@ -141,9 +149,7 @@ async def test_a_waiter_outlives_its_connection(world):
     jobs, order = await queue_up(world, clients[1:], 3)
     for kind in ("normal", "pubsub"):
         server.command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
-    channels = {
-        entry.split()[3] for entry in server.command("ZRANGE", world.keys("a").grant[2], 0, -1)
-    }
+    channels = {entry.split()[3] for entry in in_order(world)}
     await world.until(
         lambda: server.command("PUBSUB", "NUMSUB", *channels)[1::2] == [1] * len(channels)
     )
@@ -200,13 +206,13 @@ async def test_giving_up_in_line_lets_the_next_one_up(world):
 
 async def test_a_handed_over_lease_grows_to_its_ttl(world):
     """I7: it may start short, so that a frozen waiter cannot stop the line; then it is renewed."""
-    client = world.client()
-    holder, waiter = client.lock("a", ttl=30), client.lock("a", ttl=30)
+    holder, waiter = world.client().lock("a", ttl=30), world.client().lock("a", ttl=30)
     await holder.acquire()
     job = world.start(waiter.acquire())
     await world.in_line("a", 1)
     await holder.release()
-    await job.result()
+    assert await job.result() is True
+    assert waiter.lease.remaining() > 0
     await world.until(lambda: world.pttl("a") > 20_000, "a full lease")
     await world.until(lambda: waiter.lease.remaining() > 20)
     await waiter.release()

@@ -193,8 +193,9 @@ class World:
         return self.server.command("ZCARD", self.keys(name).grant[2])
 
     async def in_line(self, name: str, number: int) -> None:
-        """Wait until so many stand in line."""
+        """Wait until so many stand in line; no key lacks an expiry meanwhile."""
         await self.until(lambda: self.waiting(name) == number, f"{number} in line")
+        self.check_keys()
 
     def connections(self) -> list[str]:
         """Return fencelock's connections to the server."""
