@@ -11,6 +11,8 @@ command. What a fault does:
 - ``drop_request``  the server never sees it;
 - ``drop_reply``    it runs, its answer is thrown away;
 - ``delay_request``, ``delay_reply``  it arrives ``seconds`` later, or when ``release()`` is called;
+- ``late_request``  the client's connection is reset at once, and yet the server sees the request
+  later, as behind a balancer;
 - ``error``         the client gets ``text`` for an answer, the server sees nothing;
 - ``drop_push``     a published message is lost (operation ``granted`` or ``revoked``), no more.
 
@@ -45,6 +47,7 @@ class Fault:
     text: str = ""
     hit: threading.Event = field(default_factory=threading.Event)
     go: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
 
     def wait(self):
         """Return once it happened."""
@@ -53,6 +56,11 @@ class Fault:
     def release(self):
         """End a delay."""
         self.go.set()
+
+    def arrive(self):
+        """End the delay of a late request; return once it was sent to the server."""
+        self.go.set()
+        assert self.done.wait(WAIT), f"the late {self.operation} was not sent"
 
 
 class Proxy:
@@ -195,7 +203,7 @@ class Link:
                 return
             self.ended = True
         if then == "rst":
-            self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            _reset_on_close(self.client)
         for sock, how in ((self.client, socket.SHUT_RD), (self.server, socket.SHUT_RDWR)):
             if sock is not None:
                 with contextlib.suppress(OSError):
@@ -226,10 +234,22 @@ class Link:
         if action == "error":
             self.client.sendall(b"-%b\r\n" % fault.text.encode())
             return
-        if action == "delay_request":
+        if action == "late_request":
+            self._reset_client()
+        if action in {"delay_request", "late_request"}:
             fault.go.wait(fault.seconds)
         self._asked.append(fault)
         self.server.sendall(message)
+        if action == "late_request":
+            self.server.shutdown(socket.SHUT_WR)
+            fault.done.set()
+
+    def _reset_client(self):
+        """Reset the client's connection; the server's stays."""
+        with self._lock:
+            self._mute = True
+        _reset_on_close(self.client)
+        self.client.close()
 
     def _answer(self, message):
         told = news(message)
@@ -242,3 +262,8 @@ class Link:
             self.end(fault.then)
         if action not in {"drop_reply", "drop_push"} and not self._mute:
             self.client.sendall(message)
+
+
+def _reset_on_close(sock):
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

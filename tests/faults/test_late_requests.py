@@ -1,0 +1,93 @@
+"""A request arrives after its connection was reset and it was asked again elsewhere.
+
+A balancer or proxy between client and server can do that. Requests of who holds no more change
+nothing for others. A late acquire is the one that can: it takes the lock for nobody, until its ttl
+ends: no client can prevent that, and a resource that checks fences is not touched by it.
+"""
+
+import pytest
+
+from fencelock._core.timing import CLAIM_SECONDS
+from tests.faults.world import MACHINE_SECONDS, outcome, wait_until
+
+
+@pytest.fixture
+def client(connect, proxy):
+    return connect(proxy.url)
+
+
+@pytest.fixture
+def successor(connect, view):
+    """Somebody else's handle of the same lock."""
+    return connect(view.server.url).lock(view.name, ttl=60)
+
+
+def arrived(proxy, fault, script):
+    """Let the late request arrive; return once the server has run it."""
+    before = proxy.server.commandstats().get("evalsha", 0)
+    fault.arrive()
+    wait_until(
+        lambda: proxy.server.commandstats().get("evalsha", 0) > before, what=f"the late {script}"
+    )
+
+
+@pytest.mark.parametrize("then", ["release", "renew", "abandon"])
+def test_a_late_request_changes_nothing_for_the_successor(client, proxy, view, successor, then):
+    lock = client.lock(view.name, ttl=60)
+    if then == "abandon":
+        successor.acquire()
+        late = proxy.on("abandon", "late_request")
+        outcome(lock.acquire, timeout=0.05)
+    else:
+        lock.acquire()
+        late = proxy.on(then, "late_request")
+        outcome(lock.lease.renew if then == "renew" else lock.release)
+        if then == "renew":
+            lock.release()
+        successor.acquire(timeout=5)
+    late.wait()
+    before = view.remaining()
+    arrived(proxy, late, then)
+    assert view.holder() == successor.lease.holder
+    assert view.remaining() <= before
+    assert view.waiting() == 0
+    successor.release()
+    assert view.free()
+
+
+def test_a_late_acquire_while_the_lock_is_held_changes_nothing(client, proxy, view):
+    late = proxy.on("acquire", "late_request")
+    lock = client.lock(view.name, ttl=60)
+    lock.acquire()
+    fence = lock.lease.fence
+    arrived(proxy, late, "acquire")
+    assert view.holder() == lock.lease.holder
+    lock.release()
+    assert view.free()
+    lock.acquire()
+    assert lock.lease.fence > fence
+    lock.release()
+
+
+def test_a_late_acquire_after_the_release_is_over_with_its_ttl(client, proxy, view, successor):
+    ttl = 0.6
+    late = proxy.on("acquire", "late_request")
+    lock = client.lock(view.name, ttl=ttl)
+    lock.acquire()
+    lock.release()
+    arrived(proxy, late, "acquire")
+    assert successor.acquire(timeout=ttl + 0.1 + MACHINE_SECONDS)
+    successor.release()
+    view.until_free(0.5)
+
+
+def test_a_late_place_in_line_costs_a_claim(client, proxy, view, successor):
+    """Its process lives and listens, so it is granted; nobody takes it, and the claim ends."""
+    successor.acquire()
+    late = proxy.on("acquire", "late_request")
+    lock = client.lock(view.name, ttl=60)
+    assert lock.acquire(timeout=0.2) is False
+    arrived(proxy, late, "acquire")
+    assert view.holder() == successor.lease.holder
+    successor.release()
+    view.until_free(CLAIM_SECONDS + MACHINE_SECONDS)
