@@ -39,6 +39,7 @@ async def test_their_lock_excludes_us_and_we_theirs(world, theirs):
 @pytest.mark.parametrize("expiry", [("PX", TTL_MS), ()], ids=["ttl", "no ttl"])
 async def test_their_release_is_noticed_without_a_word(world, theirs, expiry):
     """Waiters behind a foreign holder look now and then, also when its key never expires."""
+    world.foreign.add(world.key("a"))
     assert theirs.execute_command("SET", world.key("a"), "other", "NX", *expiry)
     client, order = world.client(), []
 

@@ -86,6 +86,7 @@ class World:
         self.face = face
         self.server = server
         self.prefix = f"t{next(_numbers)}:"
+        self.foreign: set[str] = set()  # keys that another program wrote
         self._clients: list[Any] = []
         self._jobs: list[Any] = []
         self._own: list[Server] = []
@@ -209,7 +210,7 @@ class World:
         except (OSError, Refused):
             assert self._own
             return
-        for key in keys:
+        for key in set(keys) - self.foreign:
             name = key.encode(errors="surrogateescape")
             assert self.server.command("PTTL", name) != -1, f"{key!r} never expires"
 

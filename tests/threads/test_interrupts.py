@@ -91,7 +91,8 @@ EXITS = {
     "while a daemon waits": """
 lock.acquire()
 threading.Thread(target=client.lock("a").acquire, daemon=True).start()
-time.sleep(0.05)
+while not len(client._port.lines):
+    pass
 """,
     "in the body of a with": "lock.__enter__(); sys.exit(0)",
     "with many leases": "kept = [client.lock(str(n), ttl=1) for n in range(50)]\n"
