@@ -189,8 +189,12 @@ class AioPort:
         self.loop.call_soon(lambda: self._set_timer(self.book.next_at()))
 
     async def _attend(self) -> None:
+        began = now()
         try:
             await attend(self)
+            mux = self.link.mux
+            if mux is not None and mux.sound and mux.silent_since(began):
+                mux.close()  # the next try shall not wait on a connection that went silent
         finally:
             self._set_timer(self.book.next_at())
 

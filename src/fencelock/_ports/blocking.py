@@ -48,8 +48,7 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
     except StopIteration as stop:
         result: T = stop.value
         return result
-    finally:
-        flow.close()
+    flow.close()
     raise RuntimeError("a blocking port suspended")
 
 

@@ -49,6 +49,7 @@ class Mux(asyncio.Protocol):
         self._unsent: list[bytes] = []
         self._watch: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
+        self._heard_at = 0.0
         self.keepsake: object = None  # what must live as long as the connection
 
     # -- what callers use -----------------------------------------------------------------------
@@ -95,6 +96,11 @@ class Mux(asyncio.Protocol):
             packed, self._unsent = self._unsent, []
             self._transport.write(packed[0] if len(packed) == 1 else b"".join(packed))
 
+    def silent_since(self, when: float) -> bool:
+        """Tell whether something was asked since an instant and nothing at all came back."""
+        asked = any(at >= when for _, _, at in self._slots)
+        return asked and self._heard_at < when
+
     def close(self) -> None:
         """Close at once; what is unanswered is Broken."""
         self._lost(ConnectionError("closed"))
@@ -110,6 +116,7 @@ class Mux(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand out every complete answer and push."""
+        self._heard_at = now()
         try:
             self._reader.feed(data)
             while (message := self._reader.gets()) is not INCOMPLETE:

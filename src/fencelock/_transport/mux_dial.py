@@ -39,6 +39,8 @@ async def _direct(source: Direct, mux: Mux, until: float) -> None:
             await mux.loop.create_unix_connection(lambda: mux, address.path)
         else:
             await mux.loop.create_connection(lambda: mux, address.host, address.port)
+    except BlockingIOError as error:  # a full queue of a Unix socket: not now
+        raise Broken(f"{address}: no connection now", sent=False) from error
     except OSError as error:
         raise refused(address, error) from error
     try:

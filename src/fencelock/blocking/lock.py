@@ -11,7 +11,7 @@ from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.release import release_for_owner, take_and_release
+from fencelock._core.release import release_for_owner, request, retire, take_and_release
 from fencelock._core.renew import renew_now
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
@@ -62,12 +62,26 @@ class _Base:
 
     def _obtain(self, patience: float | None) -> Hold | None:
         port = self._port
+        got: list[Hold] = []
+
+        def admit(hold: Hold) -> None:
+            got.append(hold)
+            self._holds.add(hold)
+
         want = self._holds.want(port, current_thread().name)
-        return run_blocking(
-            acquire(
-                port, want, patience, Taker(Lease, get_ident(), self._holds.add, self._holds.remove)
-            )
-        )
+        taker = Taker(Lease, get_ident(), admit, self._holds.remove)
+        try:
+            return run_blocking(acquire(port, want, patience, taker))
+        except BaseException:
+            for hold in got:  # a signal's exception came when the flow had ended
+                self._withdraw(hold)
+            raise
+
+    def _withdraw(self, hold: Hold) -> None:
+        """Give back a hold that the caller never heard of."""
+        if self._holds.remove(hold):
+            retire(self._port, hold)
+            self._port.post(*request(hold.want, hold.lease.fence))
 
     def _give_back(self, *, only_own: bool = False) -> int:
         unit = get_ident()
