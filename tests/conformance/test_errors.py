@@ -206,6 +206,7 @@ def loads_slowly(server: Server) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_a_busy_server(world):
     """BUSY with somebody's script: waited for, then unreachable."""
     server = world.alone("--lua-time-limit", "5")
@@ -236,6 +237,7 @@ async def test_a_busy_server(world):
         pass
 
 
+@pytest.mark.slow
 async def test_too_many_clients(world):
     """MAXCLIENTS, whose error comes instead of an answer to anything: unreachable, then well."""
     server = world.alone("--maxclients", "4")
@@ -394,6 +396,7 @@ async def test_a_replica(world):
     await refused_everywhere(world.client(), ServerReadOnly, "READONLY")
 
 
+@pytest.mark.slow
 async def test_a_replica_without_its_master(world):
     """MASTERDOWN: it may be back in a moment; unreachable when it is not."""
     server = world.alone("--replica-serve-stale-data", "no")
@@ -415,6 +418,7 @@ async def test_too_few_replicas(world):
     server.command("CONFIG", "SET", "min-replicas-to-write", "0")
 
 
+@pytest.mark.slow
 async def test_a_disk_that_fails(world):
     """MISCONF: the master refuses writes as it cannot save."""
     server = world.alone()
@@ -513,6 +517,7 @@ async def test_an_error_that_nobody_knows(world):
         assert (error.code, "what is this" in str(error)) == ("FANCY", True)
 
 
+@pytest.mark.slow
 @needs_no_server
 async def test_something_that_is_no_server_at_all(world):
     """A web server, say: unreachable, not a hang and not a stray exception."""

@@ -160,6 +160,7 @@ async def test_a_waiter_outlives_its_connection(world):
     assert order == [0, 1, 2]
 
 
+@pytest.mark.slow
 async def test_a_waiter_survives_a_restart_that_forgets(world):
     """I6: the line is gone, but not those who stood in it."""
     server = world.alone()
@@ -192,7 +193,7 @@ async def test_giving_up_in_line_lets_the_next_one_up(world):
     client = world.client()
     holder = client.lock("a")
     await holder.acquire()
-    quitter = world.start(client.lock("a").acquire(timeout=0.2))
+    quitter = world.start(client.lock("a").acquire(timeout=0.1))
     await world.in_line("a", 1)
     following = world.client().lock("a")
     job = world.start(following.acquire())
@@ -204,6 +205,7 @@ async def test_giving_up_in_line_lets_the_next_one_up(world):
     await following.release()
 
 
+@pytest.mark.slow
 async def test_a_handed_over_lease_grows_to_its_ttl(world):
     """I7: it may start short, so that a frozen waiter cannot stop the line; then it is renewed."""
     holder, waiter = world.client().lock("a", ttl=30), world.client().lock("a", ttl=30)

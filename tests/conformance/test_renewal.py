@@ -77,7 +77,7 @@ async def test_renewal_asks_with_its_own_id(world, form):
 async def test_a_lease_that_is_gone_is_told_at_the_next_renewal(world):
     """N6: refused is lost, not tried again; the reason says how."""
     told = []
-    lock = world.client().lock("a", ttl=0.6, on_lost=told.append)
+    lock = world.client().lock("a", ttl=0.3, on_lost=told.append)
     await lock.acquire()
     world.server.command("DEL", world.key("a"))
     await world.until(lambda: told, "on_lost")
