@@ -1,8 +1,8 @@
 """A request arrives after its connection was reset and it was asked again elsewhere.
 
 A balancer or proxy between client and server can do that. Requests of who holds no more change
-nothing for others. A late acquire is the one that can: it takes the lock for nobody, until its ttl
-ends: no client can prevent that, and a resource that checks fences is not touched by it.
+nothing for others. A late acquire does: it takes the lock for nobody until its ttl ends. That is
+the price of asking again; a resource that checks fences is not touched by it.
 """
 
 import pytest
