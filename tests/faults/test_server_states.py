@@ -52,11 +52,8 @@ def _refuses(server, code):
     return False
 
 
-@pytest.mark.parametrize(
-    "used",
-    [pytest.param(False, marks=pytest.mark.slow), True],
-    ids=["before connecting", "after connecting"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("used", [False, True], ids=["before connecting", "after connecting"])
 def test_a_busy_server(connect, any_server, name, used):
     view, client = View(any_server, name), connect(any_server.url, server_timeout=TIMEOUT)
     lock = client.lock(name, ttl=60)
