@@ -18,7 +18,6 @@ from fencelock._core.timing import (
     FOREIGN_SECONDS,
     PROOF_SECONDS,
     handed_deadline,
-    validity,
 )
 from fencelock.scripts import ALIVE
 
@@ -74,11 +73,6 @@ class Waiter:
             deadline = handed_deadline(self.asked_at, self.answered_us, granted_us, lease, now)
             self.grant = Grant(fence, deadline, lease)
         return self.grant
-
-    def take(self, grant: Grant) -> None:
-        """Note that the lock is ours."""
-        self.grant = grant
-        self.news = True
 
     def forget(self) -> None:
         """Begin anew: nothing told so far counts for the next request."""
@@ -186,18 +180,15 @@ async def look(port: Port, until: float, waiter: Waiter) -> None:
 
 
 def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at: float) -> None:
-    holder, fence, pttl_ms, foreign, positions = told
-    line.postpone(
-        asked_at, pttl_ms, min((p for p in positions if p >= 0), default=0), foreign=bool(foreign)
-    )
+    """Send back to ask who is not in line any more, or was granted and did not hear of it.
+
+    Asking again brings the full lease; what is left of the one that was found may be little.
+    """
+    holder, _, pttl_ms, foreign, positions = told
+    front = min((place for place in positions if place >= 0), default=0)
+    line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign))
     for waiter, position in zip(waiters, positions, strict=True):
         waiter.position = position
-        mine = holder == waiter.want.holder
-        if waiter.news or (position >= 0 and not mine):
-            continue
-        if mine and not waiter.want.owned:
-            lease = max(0, pttl_ms) / 1000
-            waiter.take(Grant(fence, asked_at + validity(lease), lease))
-        else:
+        if not waiter.news and (position < 0 or holder == waiter.want.holder):
             waiter.lose_place()
-        port.wake(waiter)
+            port.wake(waiter)
