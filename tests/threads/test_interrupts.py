@@ -27,7 +27,8 @@ BODY = """
 try:
     with lock:
         print("inside", flush=True)
-        signal.pause()
+        while True:  # a signal just before pause() would be slept through
+            threading.Event().wait(0.05)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     client.close()
