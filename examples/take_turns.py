@@ -66,9 +66,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ledger = str(Path(folder) / "ledger.jsonl")
         context = multiprocessing.get_context("spawn")
-        workers = [
-            context.Process(target=take_turns, args=(name, turns, ledger)) for name in NAMES
-        ]
+        workers = [context.Process(target=take_turns, args=(name, turns, ledger)) for name in NAMES]
         for worker in workers:
             worker.start()
         for worker in workers:
