@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fencelock.blocking import Client, Lease, Lock, RLock
 from fencelock.errors import (
     AcquireTimeout,
     FencelockError,
@@ -26,6 +25,7 @@ from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
     from fencelock.aio import AsyncClient, AsyncLease, AsyncLock, AsyncRLock
+    from fencelock.blocking import Client, Lease, Lock, RLock
 
 __version__ = "0.1.0"
 
@@ -56,9 +56,16 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the asyncio face when it is first used: the command line does not pay for it."""
-    if name in {"AsyncClient", "AsyncLease", "AsyncLock", "AsyncRLock"}:
-        from fencelock import aio  # noqa: PLC0415 - see above
+    """Import a face when it is first used: the command line needs neither, a program just one."""
+    if name not in __all__:
+        raise AttributeError(f"module 'fencelock' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - as the faces
 
-        return getattr(aio, name)
-    raise AttributeError(f"module 'fencelock' has no attribute {name!r}")
+    face = import_module("fencelock.aio" if name.startswith("Async") else "fencelock.blocking")
+    found = globals()[name] = getattr(face, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    """Name what is not imported yet, too."""
+    return sorted({*globals(), *__all__})

@@ -15,10 +15,9 @@ import json
 import os
 import socket
 import warnings
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencelock import options, process
 from fencelock._core.hold import Hold, Terms, Want
@@ -33,8 +32,7 @@ SPACE = 0x20  # it and all below would end a field of a record
 _HOST = socket.gethostname()
 
 
-@dataclass(frozen=True, slots=True)
-class Defaults:
+class Defaults(NamedTuple):
     """What a client gives to all its handles."""
 
     key_prefix: str
@@ -55,8 +53,7 @@ def defaults(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(NamedTuple):
     """A handle's checked options."""
 
     terms: Terms

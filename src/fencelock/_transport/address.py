@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
 PLAIN_SCHEMES = ("redis", "valkey", "unix")
 TLS_SCHEMES = ("rediss", "valkeys")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """A plain TCP or Unix socket address with credentials and database number."""
 
     host: str = "localhost"

@@ -9,11 +9,9 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fencelock._core.port import Broken
 from fencelock._transport.address import PLAIN_SCHEMES, TLS_SCHEMES, Address, from_settings, parse
@@ -29,16 +27,14 @@ _PLAIN_MODULES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Direct:
+class Direct(NamedTuple):
     """A plain address, dialled by ourselves; ``locate`` may start the embedded server."""
 
     locate: Callable[[float], Address]
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cloned:
+class Cloned(NamedTuple):
     """A client's way to connect: its connection class and its settings."""
 
     connection_class: Any
@@ -105,7 +101,9 @@ def _from_client(client: object, *, asynchronous: bool) -> Source:
 
 
 def _check_colour(client: object, connection_class: Any, *, asynchronous: bool) -> None:
-    if inspect.iscoroutinefunction(connection_class.connect) == asynchronous:
+    from inspect import iscoroutinefunction  # noqa: PLC0415 - a URL does not need it
+
+    if iscoroutinefunction(connection_class.connect) == asynchronous:
         return
     module = type(client).__module__.partition(".")[0]
     if asynchronous:

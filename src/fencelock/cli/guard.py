@@ -11,8 +11,7 @@ import os
 import select
 import signal
 import socket
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from fencelock.cli import watch
 from fencelock.clock import now
@@ -26,8 +25,7 @@ _MARGIN_OF_LEASE: Final = 6
 NEVER: Final = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How the command ended.
 
     ``stopped``: it was stopped because the lease ended; ``ran``: it could be executed at all.
@@ -120,8 +118,7 @@ class Guard:
             self._line.sendall(text.encode() + b"\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(NamedTuple):
     """When a command must be asked to stop, and when it must be killed, for a lease's deadline.
 
     ``end`` is the last deadline that renewals can reach (``--max-hold``).

@@ -15,7 +15,7 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # A guard ends by itself with those it serves: killing it first would leave its command alone.
 GUARD = b"fencelock-guard"
@@ -23,8 +23,7 @@ GUARD = b"fencelock-guard"
 _ROUNDS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(NamedTuple):
     """A command and what it started. ``mark`` is empty when the session is the command's own."""
 
     leader: int

@@ -30,8 +30,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from fencelock.cli.exits import NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
 from fencelock.cli.processes import GUARD, Family
@@ -45,8 +44,7 @@ IGNORED_BY_GUARD = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "TSTP", "TTIN"
 _SIGNALS = tuple(getattr(signal, f"SIG{name}") for name in IGNORED_BY_GUARD)
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(NamedTuple):
     """What the guard is to keep. ``ignored`` are the signals that were ignored when we began."""
 
     command: list[str]
