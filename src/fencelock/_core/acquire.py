@@ -11,8 +11,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-import logging
-
 from fencelock._core.ask import PASSING, Asked, answer_by, persist
 from fencelock._core.hold import Grant, Hold, Taker, Want, too_late
 from fencelock._core.poll import poll
@@ -22,9 +20,8 @@ from fencelock._core.renew import first_attention
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Line, Waiter, look
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
+from fencelock.log import log
 from fencelock.scripts import ABANDON, ACQUIRE
-
-log = logging.getLogger("fencelock")
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06

@@ -11,7 +11,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from math import inf
 
@@ -21,9 +20,8 @@ from fencelock._core.port import Broken, Port
 from fencelock._core.release import request
 from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, retry_delay, validity
 from fencelock.errors import ServerError
+from fencelock.log import log
 from fencelock.scripts import KEEP, RENEW
-
-log = logging.getLogger("fencelock")
 
 # Leases per command: enough to make the command's own cost vanish, short enough for the server.
 LEASES_PER_CALL = 100
@@ -220,8 +218,8 @@ def _apply(port: Port, hold: Hold, ttl: float, reply: bytes, asked_at: float) ->
 def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Try again soon, and at each lease's end at the latest."""
     passing = isinstance(error, Broken) or getattr(error, "code", "") in PASSING
-    log.log(
-        logging.INFO if passing else logging.WARNING,
+    tell = log.info if passing else log.warning
+    tell(
         "renewal of %d lease(s) failed, trying again while they last: %s",
         len(holds),
         error,

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 import random
 import secrets
 from collections.abc import Callable, Coroutine, Sequence
@@ -32,9 +31,8 @@ from fencelock._transport.source import Source
 from fencelock._transport.wire import ReplyError, pack_source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
+from fencelock.log import log
 from fencelock.scripts import Script
-
-log = logging.getLogger("fencelock")
 
 POST_SECONDS = 30.0  # as in posts.py
 CLOSE_SECONDS = 1.0

@@ -9,9 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-import logging
-import random
-import secrets
+import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -32,9 +30,9 @@ from fencelock._transport.direct import Connection
 from fencelock._transport.source import Source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
+from fencelock.log import log
 from fencelock.scripts import Script
 
-log = logging.getLogger("fencelock")
 T = TypeVar("T")
 
 # How long close() waits for waiters to leave their lines and for clean-ups.
@@ -86,7 +84,7 @@ class BlockingPort:
 
     def _start(self) -> None:
         """Begin with nothing: at first, and in a child process."""
-        self.home = f"{self._prefix}@{secrets.token_hex(8)}".encode()
+        self.home = f"{self._prefix}@{os.urandom(8).hex()}".encode()
         self.lines = Lines()
         self.book = RenewalBook()
         self.closing = False  # nobody may stand in line any more
@@ -99,11 +97,14 @@ class BlockingPort:
     # -- clock, ids, tables ---------------------------------------------------------------------
 
     now = staticmethod(now)
-    jitter = staticmethod(random.random)
+
+    def jitter(self) -> float:
+        """Return a random number in [0, 1)."""
+        return int.from_bytes(os.urandom(4), "big") / 0x1_0000_0000
 
     def new_id(self) -> bytes:
         """Return 128 random bits in hexadecimal: no shell takes that for an option."""
-        return secrets.token_hex(16).encode()
+        return os.urandom(16).hex().encode()
 
     def mutex(self) -> threading.Lock:
         """Guard the tables against other threads."""

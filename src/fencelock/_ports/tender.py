@@ -6,7 +6,6 @@ been none for a while: an idle client has no thread (I10).
 
 from __future__ import annotations
 
-import logging
 import os
 import select
 import threading
@@ -18,11 +17,11 @@ from fencelock._core.renew import attend, recheck
 from fencelock._transport.direct import Connection
 from fencelock.clock import now
 from fencelock.errors import FencelockError
+from fencelock.log import log
 
 if TYPE_CHECKING:
     from fencelock._ports.blocking import BlockingPort
 
-log = logging.getLogger("fencelock")
 
 # How long the thread stays without a lease: locks taken in a row then share one thread.
 LINGER_SECONDS = 1.0

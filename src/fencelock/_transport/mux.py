@@ -11,7 +11,6 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,9 +27,9 @@ from fencelock._transport.wire import (
     server_error,
 )
 from fencelock.clock import now
+from fencelock.log import log
 from fencelock.scripts import Script
 
-log = logging.getLogger("fencelock")
 Pushed = Callable[[list[bytes]], None]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -19,8 +18,7 @@ from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.handles import Holds, Settings
-
-log = logging.getLogger("fencelock")
+from fencelock.log import log
 
 
 def _task() -> asyncio.Task[Any]:

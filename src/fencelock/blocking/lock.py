@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from threading import current_thread, get_ident
 from types import TracebackType
 
@@ -17,8 +16,7 @@ from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.handles import Holds, Settings
-
-log = logging.getLogger("fencelock")
+from fencelock.log import log
 
 
 class _Base:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import time
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from fencelock import handles, options
 from fencelock._core.acquire import acquire
@@ -20,7 +19,11 @@ from fencelock.blocking.lease import Lease
 from fencelock.cli.arguments import Arguments
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
+from fencelock.log import log
 from fencelock.options import Queue
+
+if TYPE_CHECKING:
+    from logging import Logger
 
 # A renewal waits no longer than this for an answer; how often to look whether it has ended.
 _RENEWAL_SECONDS: Final = 1.1
@@ -165,13 +168,18 @@ def _holder_id(text: str) -> bytes:
 
 def _hear_the_library(*, verbose: bool) -> None:
     """Keep the library's log to ``-v``: the commands tell what matters themselves."""
-    log = logging.getLogger("fencelock")
-    log.propagate = False
-    log.handlers.clear()
-    handler = logging.StreamHandler(sys.stderr) if verbose else logging.NullHandler()
-    handler.setFormatter(logging.Formatter("fencelock: %(message)s"))
-    log.addHandler(handler)
-    log.setLevel(logging.INFO if verbose else logging.WARNING)
+
+    def prepare(logger: Logger) -> None:
+        import logging
+
+        logger.propagate = False
+        logger.handlers.clear()
+        handler = logging.StreamHandler(sys.stderr) if verbose else logging.NullHandler()
+        handler.setFormatter(logging.Formatter("fencelock: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO if verbose else logging.WARNING)
+
+    log.prepare = prepare
 
 
 def not_held(error: LeaseLost) -> NotHeld:

@@ -107,9 +107,9 @@ def _start(place: Place, starts: list[int], deadline: float) -> None:
 
 
 def _report(place: Place, reply: wire.Reply) -> None:
-    import logging
+    from fencelock.log import log
 
-    logging.getLogger("fencelock").info(
+    log.info(
         "started an embedded server (pid %s) in %s: no server is configured",
         reply.pid,
         place.directory,

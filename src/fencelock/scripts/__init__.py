@@ -7,25 +7,48 @@ Each file opens with its KEYS, ARGV and replies. A line ``-- include: NAME`` put
 from __future__ import annotations
 
 import os
-import re
-from hashlib import sha1
+from typing import Any
+
+try:
+    # hashlib loads OpenSSL, which takes longer than all we need; ``random`` does the same.
+    from _sha1 import sha1  # type: ignore[import-not-found]  # not for everybody, says typeshed
+except ImportError:  # a Python that was built without
+    from hashlib import sha1
 
 _HERE = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is slow to import, too
-_INCLUDE = re.compile(r"^-- include: (\w+)$", re.MULTILINE)
+_INCLUDE = "-- include: "
 
 
 class Script:
-    """One operation on the server: its name, its source and the digest that EVALSHA wants."""
+    """One operation on the server: its name, its source and the digest that EVALSHA wants.
+
+    It is read when it is first used: a command of the shell needs two of them.
+    """
 
     __slots__ = ("digest", "name", "source")
 
+    name: str
+    source: bytes
+    digest: bytes
+
     def __init__(self, name: str) -> None:
         self.name = name
-        self.source = _INCLUDE.sub(lambda m: _read(m[1]), _read(name)).encode()
-        self.digest = sha1(self.source, usedforsecurity=False).hexdigest().encode()
+
+    def __getattr__(self, name: str) -> Any:
+        """Read the file; called as long as ``source`` and ``digest`` are not set."""
+        if name not in {"digest", "source"}:
+            raise AttributeError(name)
+        source = "\n".join(map(_included, _read(self.name).split("\n"))).encode()
+        self.digest = sha1(source, usedforsecurity=False).hexdigest().encode()
+        self.source = source
+        return getattr(self, name)
 
     def __repr__(self) -> str:
         return f"<Script {self.name}>"
+
+
+def _included(line: str) -> str:
+    return _read(line.removeprefix(_INCLUDE)) if line.startswith(_INCLUDE) else line
 
 
 def _read(name: str) -> str:

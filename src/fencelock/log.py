@@ -1,0 +1,32 @@
+"""The library's log: the logger ``fencelock`` of ``logging``, imported with the first record.
+
+Most processes never write one, and the command line starts quicker without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from logging import Logger
+else:
+    Logger = object
+
+
+class LateLogger(Logger):
+    """Hands everything to the real logger; ``prepare`` is called with that first."""
+
+    def __init__(self) -> None:
+        self.prepare: Callable[[Logger], object] = lambda _: None
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the real logger's attribute, so that a record names the line that wrote it."""
+        import logging  # noqa: PLC0415 - see above
+
+        logger = logging.getLogger("fencelock")
+        self.prepare(logger)
+        return getattr(logger, name)
+
+
+log = LateLogger()
