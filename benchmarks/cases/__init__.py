@@ -1,0 +1,68 @@
+"""What a case is given, and which cases there are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from contestants import OURS, PEERS, CannotRun
+from crew import Crew, Who
+from wire import Address
+
+
+class Setting(NamedTuple):
+    """One run: where, how long, and how much slower ours is made on purpose."""
+
+    address: Address
+    server_pid: int | None = None
+    quick: bool = False
+    slow_us: int = 0
+    peers: Sequence[str] = tuple(PEERS)
+
+    def who(self, name: str, face: str, loop: str = "asyncio") -> Who:
+        return Who(name, face, self.address, self.slow_us if name == OURS else 0, loop)
+
+    def rounds(self, full: int, quick: int) -> int:
+        return quick if self.quick else full
+
+
+def muster(
+    crew: Crew, setting: Setting, face: str, probe: Callable[..., object]
+) -> tuple[list[str], dict[str, str]]:
+    """Have every worker open every peer; return those that can run, and why the others cannot."""
+    present: list[str] = []
+    absent: dict[str, str] = {}
+    for name in setting.peers:
+        try:
+            crew.all(probe, setting.who(name, face))
+            present.append(name)
+        except CannotRun as error:
+            absent[name] = str(error)
+    return present, absent
+
+
+@contextmanager
+def on_one_core(crew: Crew, setting: Setting) -> Iterator[None]:
+    """Keep the one client process and the server on one core, where the system can.
+
+    With a core each, every question wakes an idle core, and every answer another: on some machines
+    that takes five times as long as the two commands themselves, on others nothing, and it would
+    make everybody look alike. A server that was given by its URL stays where it is.
+    """
+    if setting.server_pid is None or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(setting.server_pid)
+    core = max(before)
+    os.sched_setaffinity(setting.server_pid, {core})
+    crew.all(stay_on, core)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(setting.server_pid, before)
+
+
+def stay_on(_worker: int, core: int) -> None:
+    os.sched_setaffinity(0, {core})

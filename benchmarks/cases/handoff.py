@@ -1,0 +1,109 @@
+"""From a release to the moment when the next holder runs, in another process."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from time import monotonic
+
+from contest import probe
+from contestants import OURS, THREADS, TOKENS, Pair, plant
+from crew import Crew, Who, pairs
+from measure import Plan, alternate
+from report import MILLISECONDS, Result, result
+
+from cases import Setting, muster
+
+HOLDER, WAITERS = 0, 1  # the two processes
+# Long enough that all waiters wait, and random, so that no poller is in step with the release.
+HELD_SECONDS = (0.05, 0.15)
+EACH_SECONDS = 0.002  # more for every waiter that has to start
+
+
+def name_of(who: Who) -> str:
+    return f"bench:handoff:{who.name.replace(' ', '-')}"
+
+
+# --- in the workers -------------------------------------------------------------------------------
+
+
+def take(who: Who) -> None:
+    pairs(who, name_of(who), 1)[0].acquire()
+
+
+def give(who: Who) -> float:
+    """Release, and return the instant before."""
+    release = pairs(who, name_of(who), 1)[0].release
+    before = monotonic()
+    release()
+    return before
+
+
+def wait(who: Who, count: int) -> list[float]:
+    """Have that many threads take the lock and give it back; return when each was served."""
+    served: list[float] = []
+
+    def work(pair: Pair) -> None:
+        pair.acquire()
+        served.append(monotonic())
+        pair.release()
+
+    threads = [
+        threading.Thread(target=work, args=(pair,)) for pair in pairs(who, name_of(who), count)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return served
+
+
+# --- the cases ------------------------------------------------------------------------------------
+
+
+def one(setting: Setting) -> list[Result]:
+    """One waiter."""
+    return [_case(setting, "handoff-1", waiters=1, at_most=1.4, rounds=setting.rounds(60, 12))]
+
+
+def fifty(setting: Setting) -> list[Result]:
+    """50 waiters, until all have been served."""
+    return [_case(setting, "handoff-50", waiters=50, at_most=1.3, rounds=setting.rounds(24, 5))]
+
+
+def _case(setting: Setting, case: str, *, waiters: int, at_most: float, rounds: int) -> Result:
+    jitter = random.Random(1)
+    with Crew(2) as crew:
+        present, absent = muster(crew, setting, THREADS, probe)
+
+        def measure(name: str) -> float:
+            who = setting.who(name, THREADS)
+            held = jitter.uniform(*HELD_SECONDS) + EACH_SECONDS * waiters
+            return handed_over(crew, who, waiters, held)
+
+        measure(TOKENS), measure(OURS)  # connections are made once
+        plan = Plan(rounds, short=False, rarely_every=4)
+        samples = alternate(measure, TOKENS, OURS, present, plan)
+    return result(
+        case,
+        MILLISECONDS,
+        samples,
+        TOKENS,
+        target=f"<= {at_most}x token list",
+        meets=lambda row: bool(row.ratio_to_floor and row.ratio_to_floor <= at_most),
+        absent=absent,
+    )
+
+
+def handed_over(crew: Crew, who: Who, waiters: int, held: float) -> float:
+    """Return the seconds from the start of the release until the last waiter was served."""
+    plant(who.name, who.address, name_of(who))
+    crew.call(HOLDER, take, who)
+    crew.send(WAITERS, wait, who, waiters)
+    time.sleep(held)
+    released: float = crew.call(HOLDER, give, who)
+    served: list[float] = crew.result(WAITERS)
+    if len(served) != waiters or min(served) < released:
+        raise RuntimeError(f"{who.name}: {len(served)} of {waiters} served, or served too early")
+    return max(served) - released

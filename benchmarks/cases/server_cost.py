@@ -1,0 +1,66 @@
+"""What an uncontended acquire and release cost the server."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from contestants import FLOOR, OURS, THREADS
+from crew import Crew, Who
+from measure import Plan, alternate
+from monitor import monitored
+from report import Form, Result, result
+from wire import Line
+
+from cases import Setting, muster
+from cases.uncontended import probe, sample
+
+PAIRS = 400  # of one sample
+SEEN = 20  # pairs that are watched to learn which commands are sent
+
+
+def case(setting: Setting) -> list[Result]:
+    """Time by INFO commandstats, of the commands that a client sends (scripts as a whole)."""
+    with Crew(1) as crew, Line(setting.address) as line:
+        present, absent = muster(crew, setting, THREADS, probe)
+        for name in (FLOOR, OURS):
+            crew.all(probe, setting.who(name, THREADS))
+        whos = {name: setting.who(name, THREADS) for name in (FLOOR, OURS, *present)}
+        sent = {name: share_sent(crew, who) for name, who in whos.items()}
+
+        def measure(name: str) -> float:
+            line.command("CONFIG", "RESETSTAT")
+            crew.call(0, sample, whos[name], PAIRS)
+            return spent(line, sent[name]) / PAIRS
+
+        samples = alternate(measure, FLOOR, OURS, present, Plan(setting.rounds(24, 5)))
+    return [
+        result(
+            "server-cost",
+            Form("server us"),
+            samples,
+            FLOOR,
+            target="<= 2.5x floor",
+            meets=lambda row: bool(row.ratio_to_floor and row.ratio_to_floor <= 2.5),
+            absent=absent,
+        )
+    ]
+
+
+def share_sent(crew: Crew, who: Who) -> dict[str, float]:
+    """Return, by command, which part of its calls came from clients and not from scripts."""
+    with monitored(who.address) as seen:
+        crew.call(0, sample, who, SEEN)
+    calls: Counter[str] = seen.sent + seen.nested
+    return {name: seen.sent[name] / calls[name] for name in calls}
+
+
+def spent(line: Line, sent: dict[str, float]) -> float:
+    """Return the microseconds since RESETSTAT; what a script calls is in the script's time."""
+    total = 0.0
+    for key, text in line.info("commandstats").items():
+        name = key.removeprefix("cmdstat_").partition("|")[0].lower()
+        usec = re.search(r"usec=(\d+)", text)
+        if usec is not None:
+            total += int(usec[1]) * sent.get(name, 0.0)
+    return total

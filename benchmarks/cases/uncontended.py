@@ -1,0 +1,178 @@
+"""Acquire and release while nobody else wants the lock."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from time import perf_counter
+
+from contestants import FLOOR, OURS, SHARED_FLOOR, TASKS, THREADS, CannotRun, Pair, plant
+from crew import Crew, Who, loop_of, pairs
+from measure import Plan, Samples, alternate
+from report import MICROSECONDS, Form, Result, result
+
+from cases import Setting, muster, on_one_core
+
+CHUNK = 50  # pairs of one sample
+TASKS_MANY = 100
+TURNS_EACH = 10
+
+
+def name_of(who: Who, number: int = 0) -> str:
+    return f"bench:uncontended:{who.name.replace(' ', '-')}:{number}"
+
+
+# --- in the worker --------------------------------------------------------------------------------
+
+
+def probe(_worker: int, who: Who) -> None:
+    """Take and give the lock once, so that who cannot is known before the clock starts."""
+    plant(who.name, who.address, name_of(who))
+    sample(who, 1)
+
+
+def sample(who: Who, count: int) -> float:
+    """Return the median seconds of that many acquisitions with their releases."""
+    (pair,) = pairs(who, name_of(who), 1)
+    if who.face == THREADS:
+        return statistics.median(_thread_turns(pair, count))
+    return statistics.median(loop_of(who).run_until_complete(_task_turns(pair, count)))
+
+
+def _thread_turns(pair: Pair, count: int) -> list[float]:
+    acquire, release = pair
+    taken = []
+    for _ in range(count):
+        begin = perf_counter()
+        acquire()
+        release()
+        taken.append(perf_counter() - begin)
+    return taken
+
+
+async def _task_turns(pair: Pair, count: int) -> list[float]:
+    acquire, release = pair
+    taken = []
+    for _ in range(count):
+        begin = perf_counter()
+        await acquire()
+        await release()
+        taken.append(perf_counter() - begin)
+    return taken
+
+
+def sample_many(who: Who, tasks: int, turns: int) -> float:
+    """Return the seconds per pair of many tasks, each with a lock of its own."""
+    loop = loop_of(who)
+    made = [pairs(who, name_of(who, number), 1)[0] for number in range(tasks)]
+
+    async def all_tasks() -> None:
+        async def one(pair: Pair) -> None:
+            for _ in range(turns):
+                await pair.acquire()
+                await pair.release()
+
+        await asyncio.gather(*map(one, made))
+
+    begin = perf_counter()
+    loop.run_until_complete(all_tasks())
+    return (perf_counter() - begin) / (tasks * turns)
+
+
+# --- the cases ------------------------------------------------------------------------------------
+
+
+def threads(setting: Setting) -> list[Result]:
+    """One thread."""
+    with Crew(1) as crew, on_one_core(crew, setting):
+        samples, absent = _sampled(crew, setting, THREADS, "asyncio")
+    return [
+        result(
+            "uncontended-threads",
+            MICROSECONDS,
+            samples,
+            FLOOR,
+            target="<= 1.5x floor",
+            meets=lambda row: bool(row.ratio_to_floor and row.ratio_to_floor <= 1.5),
+            absent=absent,
+        )
+    ]
+
+
+def tasks(setting: Setting) -> list[Result]:
+    """One asyncio task, on the standard loop; and ours and the floor on uvloop."""
+    with Crew(1) as crew, on_one_core(crew, setting):
+        samples, absent = _sampled(crew, setting, TASKS, "asyncio")
+        row = result(
+            "uncontended-asyncio",
+            MICROSECONDS,
+            samples,
+            FLOOR,
+            target="<= 1.6x floor",
+            meets=lambda row: bool(row.ratio_to_floor and row.ratio_to_floor <= 1.6),
+            absent=absent,
+        )
+        row.details["uvloop"] = _on_uvloop(crew, setting)
+    return [row]
+
+
+def _sampled(crew: Crew, setting: Setting, face: str, loop: str) -> tuple[Samples, dict[str, str]]:
+    fast = setting if loop == "asyncio" else setting._replace(peers=())
+    present, absent = muster(crew, fast, face, probe)
+    for name in (FLOOR, OURS):
+        crew.all(probe, setting.who(name, face, loop))
+
+    def measure(name: str) -> float:
+        taken: float = crew.call(0, sample, setting.who(name, face, loop), CHUNK)
+        return taken
+
+    plan = Plan(setting.rounds(150, 20))
+    return alternate(measure, FLOOR, OURS, present, plan), absent
+
+
+def _on_uvloop(crew: Crew, setting: Setting) -> str:
+    try:
+        samples, _ = _sampled(crew, setting, TASKS, "uvloop")
+    except CannotRun as error:
+        return str(error)
+    ours, floor = (samples.median(name) * 1e6 for name in (OURS, FLOOR))
+    return f"ours {ours:.1f} us, floor {floor:.1f} us, {samples.ratio_to_floor(OURS):.2f}x floor"
+
+
+def many_locks(setting: Setting) -> list[Result]:
+    """100 tasks of one loop, each with a lock of its own."""
+    with Crew(1) as crew:
+        present, absent = muster(crew, setting, TASKS, probe_many)
+        for name in (SHARED_FLOOR, OURS):
+            crew.all(probe_many, setting.who(name, TASKS))
+
+        def measure(name: str) -> float:
+            taken: float = crew.call(
+                0, sample_many, setting.who(name, TASKS), TASKS_MANY, TURNS_EACH
+            )
+            return taken
+
+        plan = Plan(setting.rounds(24, 4), rarely_every=setting.rounds(3, 2))
+        samples = alternate(measure, SHARED_FLOOR, OURS, present, plan)
+    row = result(
+        "asyncio-100-locks",
+        Form("pairs/s", rate=True),
+        samples,
+        SHARED_FLOOR,
+        target=">= 8x redis-py",
+        meets=lambda _row: True,
+        absent=absent,
+    )
+    row.met = None
+    if "redis-py" in samples.costs:
+        times = 1 / samples.ratio(OURS, "redis-py")
+        row.met = times >= 8
+        row.details["ours / redis-py"] = round(times, 2)
+    return [row]
+
+
+def probe_many(_worker: int, who: Who) -> None:
+    """Open all that a sample needs."""
+    for number in range(TASKS_MANY):
+        plant(who.name, who.address, name_of(who, number))
+    sample_many(who, TASKS_MANY, 1)

@@ -1,0 +1,132 @@
+"""What a case found out, as a row for people and as an object for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from contestants import OURS
+from measure import Samples
+
+
+@dataclass
+class Result:
+    """One row. ``absent`` tells of each peer that did not take part why not."""
+
+    case: str
+    unit: str
+    ours: float
+    floor: float | None
+    peers: dict[str, float]
+    ratio_to_floor: float | None
+    ratio_to_best_peer: float | None
+    target: str
+    met: bool | None  # None: reported only
+    best_peer: str | None = None
+    peer_ratios: dict[str, float] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the samples of a case are shown: costs are seconds, scaled, or rates, their inverse."""
+
+    unit: str
+    scale: float = 1.0
+    rate: bool = False
+
+    def value(self, cost: float) -> float:
+        return self.scale / cost if self.rate else self.scale * cost
+
+    def ratio(self, costs: float) -> float:
+        return 1 / costs if self.rate else costs
+
+
+MICROSECONDS = Form("us", 1e6)
+MILLISECONDS = Form("ms", 1e3)
+
+
+def result(
+    case: str,
+    form: Form,
+    samples: Samples,
+    floor: str,
+    *,
+    target: str,
+    meets: Callable[[Result], bool],
+    absent: Mapping[str, str],
+) -> Result:
+    """Make a row of samples; ``meets`` judges it."""
+    peers = [name for name in samples.costs if name not in {OURS, floor}]
+    ratios = {name: form.ratio(samples.ratio_to_floor(name)) for name in peers}
+    best = (max if form.rate else min)(peers, key=ratios.__getitem__, default=None)
+    row = Result(
+        case=case,
+        unit=form.unit,
+        ours=form.value(samples.median(OURS)),
+        floor=form.value(samples.median(floor)),
+        peers={name: form.value(samples.median(name)) for name in peers},
+        ratio_to_floor=form.ratio(samples.ratio_to_floor(OURS)),
+        ratio_to_best_peer=form.ratio(samples.ratio(OURS, best)) if best else None,
+        target=target,
+        met=None,
+        best_peer=best,
+        peer_ratios=ratios,
+        absent=dict(absent),
+    )
+    row.met = meets(row)
+    return row
+
+
+# --- for people -----------------------------------------------------------------------------------
+
+
+def show(row: Result) -> str:
+    met = {True: "met", False: "MISSED", None: "reported"}[row.met]
+    lines = [f"{row.case}  [{row.unit}]  target {row.target}: {met}"]
+    lines.append(f"    {'fencelock':<20}{number(row.ours):>12}  {times(row.ratio_to_floor)} floor")
+    if row.floor is not None:
+        lines.append(f"    {'floor':<20}{number(row.floor):>12}")
+    for name, value in row.peers.items():
+        ratio = f"{times(row.peer_ratios[name])} floor" if name in row.peer_ratios else ""
+        best = f"  best peer; ours is {times(row.ratio_to_best_peer)} of it"
+        told = best if name == row.best_peer else ""
+        lines.append(f"    {name:<20}{number(value):>12}  {ratio}{told}")
+    lines += [f"    {name:<20}{'-':>12}  {why}" for name, why in row.absent.items()]
+    lines += [f"    {key}: {value}" for key, value in row.details.items()]
+    return "\n".join(lines)
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def times(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}x"
+
+
+def summary(rows: list[Result]) -> str:
+    """Return the table of all cases, in Markdown."""
+    lines = ["| case | unit | ours | floor | x floor | best peer | x best peer | target | |"]
+    lines.append("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    for row in rows:
+        met = {True: "met", False: "missed", None: ""}[row.met]
+        floor = "-" if row.floor is None else number(row.floor)
+        best = f"{row.best_peer} {number(row.peers[row.best_peer])}" if row.best_peer else "-"
+        cells = [row.case, row.unit, number(row.ours), floor, times(row.ratio_to_floor), best]
+        cells += [times(row.ratio_to_best_peer), row.target, met]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+# --- for programs ---------------------------------------------------------------------------------
+
+
+def write_json(file: Path, rows: list[Result], about: Mapping[str, Any]) -> None:
+    """Write all rows, with what they were measured on."""
+    told = {"about": dict(about), "cases": [vars(row) for row in rows]}
+    file.write_text(json.dumps(told, indent=2) + "\n")

@@ -1,0 +1,95 @@
+"""Measures fencelock beside a floor and its peers; see README.md in this folder.
+
+python benchmarks/run.py [--only CASE,...] [--quick] [--json FILE] [--plot FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import report
+from cases import Setting, contended, handoff, server_cost, uncontended
+from servers import Server, serving, version
+
+Case = Callable[[Setting], list[report.Result]]
+
+CASES: dict[str, Case] = {
+    "uncontended-threads": uncontended.threads,
+    "uncontended-asyncio": uncontended.tasks,
+    "asyncio-100-locks": uncontended.many_locks,
+    "contended-2p8t": contended.threads,
+    "contended-asyncio-100": contended.tasks,
+    "handoff-1": handoff.one,
+    "handoff-50": handoff.fifty,
+    "server-cost": server_cost.case,
+}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0], epilog=f"Cases: {', '.join(CASES)}."
+    )
+    add = parser.add_argument
+    add("--only", metavar="CASE,...", help="these cases; all without it")
+    add("--quick", action="store_true", help="fewer rounds, the same method")
+    add("--json", metavar="FILE", type=Path, help="write the results there")
+    add("--url", help="a server to use, redis://HOST:PORT; without it, one is started")
+    add("--peers", metavar="NAME,...", help="these peers; all without it, none with ''")
+    add("--slow-ours", metavar="US", type=int, default=0, help="delay each operation of ours")
+    add("--check", action="store_true", help="exit with 1 when a target is missed")
+    return parser.parse_args()
+
+
+def chosen(only: str | None) -> list[str]:
+    names = [name.strip() for name in only.split(",")] if only else list(CASES)
+    unknown = [name for name in names if name not in CASES]
+    if unknown:
+        raise SystemExit(f"no such case: {', '.join(unknown)}; there are {', '.join(CASES)}")
+    return names
+
+
+def setting_of(options: argparse.Namespace, server: Server) -> Setting:
+    base = Setting(server.address, server.pid, options.quick, options.slow_ours)
+    if options.peers is None:
+        return base
+    return base._replace(peers=[name for name in options.peers.split(",") if name])
+
+
+def run(names: list[str], setting: Setting) -> list[report.Result]:
+    rows = []
+    for name in names:
+        begin = time.monotonic()
+        for row in CASES[name](setting):
+            print(report.show(row), flush=True)
+            rows.append(row)
+        print(f"    ({time.monotonic() - begin:.0f} s)\n", flush=True)
+    return rows
+
+
+def main() -> int:
+    options = arguments()
+    names = chosen(options.only)
+    with serving(options.url) as server:
+        about = {
+            "server": version(server.address),
+            "python": platform.python_version(),
+            "cores": os.cpu_count(),
+            "quick": options.quick,
+            "slow_ours_us": options.slow_ours,
+        }
+        print(", ".join(f"{key} {value}" for key, value in about.items()), end="\n\n")
+        rows = run(names, setting_of(options, server))
+    print(report.summary(rows))
+    if options.json:
+        report.write_json(options.json, rows, about)
+    return int(options.check and any(row.met is False for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

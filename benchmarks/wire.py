@@ -1,0 +1,63 @@
+"""The bare wire: pack a command by hand, ask over a blocking socket."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, NamedTuple, Self
+
+import hiredis
+
+
+class Address(NamedTuple):
+    """Where the server listens. Everybody uses TCP, so that all have the same connection."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"redis://{self.host}:{self.port}/0"
+
+
+def pack(*words: object) -> bytes:
+    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    parts = [b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded]
+    return b"*%d\r\n" % len(encoded) + b"".join(parts)
+
+
+def dial(address: Address) -> socket.socket:
+    line = socket.create_connection(address)
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return line
+
+
+class Line:
+    """A connection for questions of the benchmark itself; nothing that is measured uses it."""
+
+    def __init__(self, address: Address) -> None:
+        self._socket = dial(address)
+        self._reader = hiredis.Reader()
+
+    def command(self, *words: object) -> Any:
+        self._socket.sendall(pack(*words))
+        while (reply := self._reader.gets()) is False:
+            data = self._socket.recv(1 << 16)
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            self._reader.feed(data)
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+    def info(self, section: str) -> dict[str, str]:
+        lines = self.command("INFO", section).decode().splitlines()
+        return dict(line.split(":", 1) for line in lines if ":" in line)
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
