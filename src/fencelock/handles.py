@@ -104,7 +104,7 @@ def settings(
         max_renewals=None if max_renewals is None else _renewals(max_renewals),
         on_lost=_on_lost(on_lost, cancels=cancels),
         plain=plain,
-        interval=options.span("interval", wait.interval) if isinstance(wait, Poll) else 0.0,
+        interval=wait.interval if isinstance(wait, Poll) else 0.0,
         max_tries=wait.max_tries if isinstance(wait, Poll) else None,
     )
     return Settings(

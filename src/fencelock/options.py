@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, Never
 
 Seconds = float | timedelta
 
@@ -23,13 +22,34 @@ NAME_BYTES_MAX: Final = 1024
 LABEL_CHARS_MAX: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Queue:
+class _Value:
+    """What a user may compare, print and pickle, and nobody can change.
+
+    By hand, as ``dataclasses`` takes longer to import than all of this package.
+    """
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise AttributeError(f"cannot change {name!r} of {self!r}")
+
+    def __delattr__(self, name: str) -> Never:
+        raise AttributeError(f"cannot delete {name!r} of {self!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return self.__dict__ == other.__dict__ if type(self) is type(other) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self.__dict__.values()))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
+        return f"{type(self).__name__}({fields})"
+
+
+class Queue(_Value):
     """Wait in line: first come, first served, and a release hands the lock over. The default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Poll:
+class Poll(_Value):
     """Try again every ``interval`` seconds, at most ``max_tries`` times (None: without bound).
 
     The plain form, for servers or ACLs that allow only ``SET`` and a compare-and-delete script on
@@ -40,14 +60,12 @@ class Poll:
         TypeError, ValueError: an interval that is not above 0, or fewer tries than 1.
     """
 
-    interval: Seconds = 0.1
-    max_tries: int | None = None
+    interval: float
+    max_tries: int | None
 
-    def __post_init__(self) -> None:
-        """Check both fields."""
-        object.__setattr__(self, "interval", positive("interval", self.interval))
-        if self.max_tries is not None:
-            count("max_tries", self.max_tries)
+    def __init__(self, *, interval: Seconds = 0.1, max_tries: int | None = None) -> None:
+        tries = None if max_tries is None else count("max_tries", max_tries)
+        self.__dict__.update(interval=positive("interval", interval), max_tries=tries)
 
 
 Wait = Queue | Poll

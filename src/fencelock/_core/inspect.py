@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from fencelock._core.ask import ask, command
 from fencelock._core.keys import LockKeys, lock_key
@@ -17,8 +17,7 @@ SCAN_COUNT = 1000
 REVOKED_MS = 600_000
 
 
-@dataclass(frozen=True, slots=True)
-class Person:
+class Person(NamedTuple):
     """A holder or waiter as people want to see it."""
 
     host: str = ""
@@ -28,8 +27,7 @@ class Person:
     since: float = 0.0  # Unix time on the server, in seconds
 
 
-@dataclass(frozen=True, slots=True)
-class LockInfo:
+class LockInfo(NamedTuple):
     """One lock at one moment, as the server saw it."""
 
     name: str
@@ -39,7 +37,7 @@ class LockInfo:
     remaining: float | None  # seconds of the lease; None without an expiry
     held_for: float  # seconds since the grant
     waiting: int
-    waiters: list[Person] = field(default_factory=list)  # in line order, the first hundred
+    waiters: Sequence[Person] = ()  # in line order, the first hundred
     kind: str = "lock"  # "other" when the key holds something that is no lock
 
 

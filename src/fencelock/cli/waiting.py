@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -108,7 +109,7 @@ def person(who: Person) -> str:
     return f"{who.host}:{who.pid} ({who.label})" if who.label else f"{who.host}:{who.pid}"
 
 
-def _place(waiters: list[Person]) -> int:
+def _place(waiters: Sequence[Person]) -> int:
     """Return our place in line, counted from 1; 0 when we do not stand in it."""
     ours = (socket.gethostname()[:64], os.getpid())
     places = (place for place, who in enumerate(waiters, 1) if (who.host, who.pid) == ours)
