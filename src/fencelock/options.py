@@ -48,6 +48,9 @@ class _Value:
 class Queue(_Value):
     """Wait in line: first come, first served, and a release hands the lock over. The default."""
 
+    def __init__(self) -> None:  # it takes no options
+        pass
+
 
 class Poll(_Value):
     """Try again every ``interval`` seconds, at most ``max_tries`` times (None: without bound).
