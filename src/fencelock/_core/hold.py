@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fencelock._core.keys import LockKeys
@@ -15,8 +14,7 @@ from fencelock.lease import BaseLease
 LEAST_GAIN = 0.05
 
 
-@dataclass(slots=True, frozen=True)
-class Terms:
+class Terms(NamedTuple):
     """How a lock is to be held: the validated options of a handle."""
 
     ttl: float
@@ -34,21 +32,34 @@ class Terms:
         return self.ttl if self.max_hold is None else min(self.ttl, self.max_hold)
 
 
-@dataclass(slots=True, eq=False)
 class Want:
     """One request for a lock. ``waiter`` names the request, ``holder`` proves the tenure.
 
     They are the same but for an explicit owner, whose holder id is shared by all its requests.
     """
 
-    keys: LockKeys
-    terms: Terms
-    waiter: bytes
-    holder: bytes
-    home: bytes
-    info: bytes
-    ttl: float  # of this request: the terms' first ttl, or what is left until an instant
-    owned: bool = False
+    __slots__ = ("holder", "home", "info", "keys", "owned", "terms", "ttl", "waiter")
+
+    def __init__(
+        self,
+        *,
+        keys: LockKeys,
+        terms: Terms,
+        waiter: bytes,
+        holder: bytes,
+        home: bytes,
+        info: bytes,
+        ttl: float,
+        owned: bool = False,
+    ) -> None:
+        self.keys = keys
+        self.terms = terms
+        self.waiter = waiter
+        self.holder = holder
+        self.home = home
+        self.info = info
+        self.ttl = ttl  # of this request: the terms' first ttl, or what is left until an instant
+        self.owned = owned
 
     @property
     def plain(self) -> bool:
@@ -81,8 +92,7 @@ class Want:
         return (self.waiter, self.holder, b"1" if self.owned else b"0", entry, self.home)
 
 
-@dataclass(slots=True, frozen=True)
-class Grant:
+class Grant(NamedTuple):
     """The server's yes, judged by our clock."""
 
     fence: int
@@ -104,23 +114,41 @@ class Taker(NamedTuple):
     dismiss: Callable[[Hold], object] = _nothing
 
 
-@dataclass(slots=True, eq=False)
 class Hold:
     """A granted acquisition and its lease."""
 
-    want: Want
-    lease: BaseLease
-    granted_at: float
-    unit: Any = None  # the thread id or task that acquired it
-    body: Any = None  # the task whose body a loss cancels
-    cancelled: bool = False  # it was cancelled for that reason
-    cancelling: int = 0  # cancellations that the body's task had before ours
-    count: int = 1  # re-entries of an implicit owner
-    open: bool = True  # False once released or given up: never renewed again (I11)
-    renewals: int = 0
-    failures: int = 0
-    told: bool = False  # the holder was told of a loss (I8: once)
-    bucket: int = -1  # where the renewal book keeps it
+    __slots__ = (
+        "body",
+        "bucket",
+        "cancelled",
+        "cancelling",
+        "count",
+        "failures",
+        "granted_at",
+        "lease",
+        "open",
+        "renewals",
+        "told",
+        "unit",
+        "want",
+    )
+
+    def __init__(
+        self, want: Want, lease: BaseLease, granted_at: float, unit: object = None
+    ) -> None:
+        self.want = want
+        self.lease = lease
+        self.granted_at = granted_at
+        self.unit: Any = unit  # the thread id or task that acquired it
+        self.body: Any = None  # the task whose body a loss cancels
+        self.cancelled = False  # it was cancelled for that reason
+        self.cancelling = 0  # cancellations that the body's task had before ours
+        self.count = 1  # re-entries of an implicit owner
+        self.open = True  # False once released or given up: never renewed again (I11)
+        self.renewals = 0
+        self.failures = 0
+        self.told = False  # the holder was told of a loss (I8: once)
+        self.bucket = -1  # where the renewal book keeps it
 
     def renewable(self, now: float) -> bool:
         """Tell whether a renewal at ``now`` makes sense: asked for, and within its limits."""

@@ -11,7 +11,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from fencelock._core.ask import Asked, ask
 from fencelock._core.hold import Hold, Want
@@ -88,7 +87,7 @@ async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | Non
     """
     until = port.now() + port.patience
     for waiter in await held_ids(port, want.keys):
-        script, keys, args = request(replace(want, waiter=waiter), fence)
+        script, keys, args = request(want, fence, waiter)
         verdict, extra = await ask(port, script, keys, args, until)
         if verdict >= 0:
             return int(extra)
@@ -97,13 +96,16 @@ async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | Non
     return None
 
 
-def request(want: Want, fence: int = 0) -> tuple[Script, Keys, Args]:
-    """Return the request that gives back what ``want`` was granted, with this fence if known."""
+def request(want: Want, fence: int = 0, waiter: bytes = b"") -> tuple[Script, Keys, Args]:
+    """Return the request that gives back what ``want`` was granted, with this fence if known.
+
+    ``waiter``: what another request of the same owner was granted.
+    """
     if want.plain:
         return GIVE_BACK, want.keys.plain, (want.holder,)
     owned = b"1" if want.owned else b"0"
     tenure = b"%d" % fence if fence else b""
-    return RELEASE, want.keys.all, (want.waiter, want.holder, owned, want.home, tenure)
+    return RELEASE, want.keys.all, (waiter or want.waiter, want.holder, owned, want.home, tenure)
 
 
 def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:

@@ -9,7 +9,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fencelock._core.hold import Grant, Want
@@ -38,20 +37,33 @@ STAGGER_MAX = 1.0
 BEHIND_SECONDS = 0.5
 
 
-@dataclass(slots=True, eq=False)
 class Waiter:
     """One acquisition that waits, or may have to."""
 
-    want: Want
-    channel: bytes = b""
-    asked_at: float = 0.0  # local instant before the last request that was answered
-    answered_us: int = 0  # the server's time in that answer
-    trip: float = 0.0  # how long that answer took
-    position: int = -1
-    news: bool = False  # something below was set since the last wait
-    grant: Grant | None = None
-    pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
-    seat: object = None  # the port's: connection, future
+    __slots__ = (
+        "answered_us",
+        "asked_at",
+        "channel",
+        "grant",
+        "news",
+        "position",
+        "pushed",
+        "seat",
+        "trip",
+        "want",
+    )
+
+    def __init__(self, want: Want) -> None:
+        self.want = want
+        self.channel = b""
+        self.asked_at = 0.0  # local instant before the last request that was answered
+        self.answered_us = 0  # the server's time in that answer
+        self.trip = 0.0  # how long that answer took
+        self.position = -1
+        self.news = False  # something below was set since the last wait
+        self.grant: Grant | None = None
+        self.pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
+        self.seat: object = None  # the port's: connection, future
 
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
         """Take a pushed grant. It may come before the flow has seen the answer to its request."""
@@ -83,12 +95,14 @@ class Waiter:
         self.news = True
 
 
-@dataclass(slots=True, eq=False)
 class Line:
     """What this client knows of one lock's line. Its waiters stand in order of arrival."""
 
-    waiters: dict[Waiter, None] = field(default_factory=dict)
-    look_at: float = 0.0
+    __slots__ = ("look_at", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: dict[Waiter, None] = {}
+        self.look_at = 0.0
 
     def postpone(self, now: float, pttl_ms: int, position: int, *, foreign: bool) -> None:
         """Set the next look from what the server just said."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import shlex
@@ -73,7 +72,8 @@ def _parsed(argv: list[str]) -> Arguments:
 def _as_script(want: Want) -> Want:
     """Name the script to people, not this process, which ends at once."""
     told = json.loads(want.info) | {"pid": os.getppid()}
-    return dataclasses.replace(want, info=json.dumps(told, separators=(",", ":")).encode())
+    want.info = json.dumps(told, separators=(",", ":")).encode()
+    return want
 
 
 def _print(hold: Hold, *, as_json: bool) -> None:
