@@ -29,7 +29,8 @@ class Sequence:
     def one(self):
         return self.random.choice(
             [self.acquire] * 6 + [self.release] * 4 + [self.abandon, self.alive] * 2
-            + [self.renew, self.broken, self.show, self.keep, self.give_back, self.raw]
+            + [self.renew, self.revoked, self.broken, self.show]
+            + [self.keep, self.give_back, self.raw]
         )()  # fmt: skip
 
     def who(self):
@@ -66,7 +67,11 @@ class Sequence:
 
     def renew(self):
         _, holder, _, owned = self.who()
-        return scripts.RENEW, [LOCK, RECORD, HOLDS, REVOKED], (holder, 80000, owned)
+        keys = [LOCK, RECORD, HOLDS][: 2 + int(owned)]
+        return scripts.RENEW, keys, (len(keys), holder, 80000)
+
+    def revoked(self):
+        return scripts.REVOKED, [REVOKED], ()
 
     def broken(self):
         return scripts.BREAK, KEYS, (b"an operator's word", 50000)

@@ -84,4 +84,6 @@ def test_each_script_is_given_the_keys_that_it_names():
     assert keys.plain == (lock,)
     assert keys.show == (lock, record, queue)
     assert keys.grant == (lock, record, queue, alive, holds)
-    assert keys.renew == (lock, record, holds, revoked)
+    assert keys.renew == (lock, record)
+    assert keys.renew_owned == (lock, record, holds)
+    assert keys.revoked == revoked

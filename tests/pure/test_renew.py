@@ -1,12 +1,13 @@
-"""_core/renew.py: the book that knows which lease wants attention when."""
+"""_core/book.py and renew.py: which lease wants attention when."""
 
 import random
 
 import pytest
 
+from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold, Terms, Want
 from fencelock._core.keys import LockKeys
-from fencelock._core.renew import RenewalBook, first_attention
+from fencelock._core.renew import first_attention
 from fencelock.lease import BaseLease
 
 NOW = 1000.0

@@ -47,7 +47,7 @@ class LockKeys:
         ValueError: the name ends like a derived key.
     """
 
-    __slots__ = ("all", "grant", "lock", "name", "plain", "renew", "show")
+    __slots__ = ("all", "grant", "lock", "name", "plain", "renew", "renew_owned", "revoked", "show")
 
     def __init__(self, prefix: str, name: str) -> None:
         if name.encode().endswith(RESERVED):
@@ -59,7 +59,9 @@ class LockKeys:
         self.show = (lock, record, queue)
         self.grant = (lock, record, queue, alive, holds)
         self.all = (lock, record, queue, alive, holds, revoked)
-        self.renew = (lock, record, holds, revoked)
+        self.renew = (lock, record)
+        self.renew_owned = (lock, record, holds)
+        self.revoked = revoked
 
 
 def derived(prefix: bytes, lock: bytes) -> tuple[bytes, ...]:

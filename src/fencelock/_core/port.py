@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
+    from fencelock._core.book import RenewalBook
     from fencelock._core.hold import Hold
-    from fencelock._core.renew import RenewalBook
     from fencelock._core.waiters import Lines, Waiter
 
 Keys = Sequence[bytes]

@@ -37,6 +37,6 @@ def _revoked(port: Port, payload: bytes) -> None:
     """Tell the holds that an operator took away."""
     holder, _, reason = payload.partition(b" ")
     with port.mutex():
-        hit = [hold for hold in port.book.all_holds() if hold.want.holder == holder]
+        hit = [hold for hold in port.book.minded() if hold.want.holder == holder]
     for hold in hit:
         lose(port, hold, "revoked", port.now(), reason.decode())

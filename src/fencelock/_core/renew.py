@@ -11,7 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from fencelock._core.ask import PASSING, Asked, persist
@@ -21,79 +21,14 @@ from fencelock._core.release import request
 from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, retry_delay, validity
 from fencelock.errors import ServerError
 from fencelock.log import log
-from fencelock.scripts import KEEP, RENEW
+from fencelock.scripts import KEEP, RENEW, REVOKED
 
-# Leases per command: enough to make the command's own cost vanish, short enough for the server.
-LEASES_PER_CALL = 100
+# Leases per command. Half a millisecond of the server, in which it serves nobody else; from 100 on
+# the command's own cost is gone, and 500 at once take no less time each (tests/scale/measure.py).
+LEASES_PER_CALL = 200
 # One silent call may not hold up the others longer than this, nor longer than a third of a lease.
 CALL_SECONDS_MAX = 1.0
 RECHECK_AFTER_SECONDS = 1.0
-
-
-class RenewalBook:
-    """When which hold wants attention next. Pure: ``now`` comes in as an argument.
-
-    Holds stand in buckets of 20 ms, so that adding and removing cost the same with 10 or 100,000
-    leases, and removing leaves nothing behind. Call everything under the port's mutex.
-    """
-
-    GRAIN = 0.02
-
-    __slots__ = ("_buckets",)
-
-    def __init__(self) -> None:
-        self._buckets: dict[int, dict[Hold, float]] = {}
-
-    @property
-    def holds(self) -> int:
-        """Return how many holds there are; counted, so that no interrupt can make it wrong."""
-        return sum(map(len, self._buckets.values()))
-
-    def add(self, hold: Hold, when: float) -> None:
-        """Note that a hold wants attention at ``when``."""
-        hold.bucket = bucket = int(when / self.GRAIN)
-        self._buckets.setdefault(bucket, {})[hold] = when
-
-    def discard(self, hold: Hold) -> None:
-        """Forget a hold; harmless when it is not in the book."""
-        bucket = self._buckets.get(hold.bucket)
-        if bucket is not None:
-            bucket.pop(hold, None)
-            if not bucket:
-                self._buckets.pop(hold.bucket, None)
-
-    def next_at(self) -> float | None:
-        """Return when the next hold wants attention."""
-        while self._buckets:
-            first = min(self._buckets)
-            if self._buckets[first]:
-                return min(self._buckets[first].values())
-            del self._buckets[first]  # left empty by an interrupt
-        return None
-
-    def due(self, now: float) -> list[Hold]:
-        """Take out every hold that wants attention now, the earliest buckets first."""
-        begun = sorted(key for key in self._buckets if key <= int(now / self.GRAIN))
-        due = [hold for key in begun for hold, when in self._buckets[key].items() if when <= now]
-        for hold in due:
-            self.discard(hold)
-        return due
-
-    def first_end(self, horizon: float) -> float:
-        """Return the earliest deadline before ``horizon``, or infinity.
-
-        A lease ends after it wants attention, so only buckets up to the horizon matter.
-        """
-        near = (key for key in self._buckets if key <= int(horizon / self.GRAIN))
-        return min((h.lease.deadline for key in near for h in self._buckets[key]), default=inf)
-
-    def later_than(self, when: float) -> list[Hold]:
-        """Return the holds that want no attention before an instant."""
-        return [h for bucket in self._buckets.values() for h, at in bucket.items() if at > when]
-
-    def all_holds(self) -> list[Hold]:
-        """Return every hold."""
-        return [hold for bucket in self._buckets.values() for hold in bucket]
 
 
 def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> float:
@@ -129,93 +64,155 @@ async def attend(port: Port) -> None:
     now = port.now()
     with port.mutex():
         due = port.book.due(now)
-    renewing = [hold for hold in due if not _ended(port, hold, now)]
-    batches = list(_batches(renewing))
+    try:
+        await _renew_all(port, await _lasting(port, due, now))
+    except BaseException:  # cancelled, or a defect: nobody may be forgotten
+        _put_back(port, [hold for hold in due if hold in port.book.under_way], now)
+        raise
+
+
+async def _lasting(port: Port, due: Sequence[Hold], now: float) -> Sequence[Hold]:
+    """Return what is to be renewed; tell losses, and put back what only waits for its end."""
+    lasting: list[Hold] = []
+    lost = 0
+    for hold in due:
+        if now >= hold.lease._deadline:
+            lose(port, hold, hold.lease._end, hold.lease._deadline)
+            lost += 1
+            if lost % LEASES_PER_CALL == 0:
+                await port.sleep(now)  # others may run
+        elif hold.renewable(now):
+            lasting.append(hold)
+        else:
+            hold.final()
+            _put_back(port, [hold], hold.lease._deadline)
+    return lasting
+
+
+async def _renew_all(port: Port, holds: Sequence[Hold]) -> None:
+    batches, ends = list(_batches(holds)), [inf]
+    for batch in reversed(batches):  # the earliest deadline of this batch and all behind it
+        ends.append(min(ends[-1], *[hold.lease._deadline for hold in batch]))
     for number, batch in enumerate(batches):
-        failure = await _renew(port, batch, renewing)
-        if failure is not None:
-            for left in batches[number:]:
-                _failed(port, left, failure)
+        try:
+            await _renew(port, batch, ends.pop())
+        except (Broken, ServerError) as error:
+            await _failed(port, [hold for left in batches[number:] for hold in left], error)
             return
 
 
 def _batches(holds: Sequence[Hold]) -> Iterator[Sequence[Hold]]:
     """Bring holds together that one command can renew; the plain form takes one each."""
-    full = [hold for hold in holds if not hold.want.plain]
-    for start in range(0, len(full), LEASES_PER_CALL):
-        yield full[start : start + LEASES_PER_CALL]
+    kinds: tuple[list[Hold], list[Hold], list[Hold]] = ([], [], [])
     for hold in holds:
-        if hold.want.plain:
-            yield [hold]
+        kinds[2 if hold.want.terms.plain else hold.want.owned].append(hold)
+    for kind in kinds:
+        size = 1 if kind is kinds[2] else LEASES_PER_CALL
+        for start in range(0, len(kind), size):
+            yield kind[start : start + size]
 
 
-def _ended(port: Port, hold: Hold, now: float) -> bool:
-    """Tell a loss that has come; put a hold that only waits for its end back."""
-    if now >= hold.lease.deadline:
-        lose(port, hold, hold.lease._end, hold.lease.deadline)
-        return True
-    if hold.renewable(now):
-        return False
-    hold.final()
-    _put_back(port, hold, hold.lease.deadline)
-    return True
-
-
-def _put_back(port: Port, hold: Hold, when: float) -> None:
+def _put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
     with port.mutex():
-        if hold.open and not hold.told:
-            port.book.add(hold, when)
+        port.book.add_all([hold for hold in holds if hold.open and not hold.told], when)
 
 
-async def _renew(port: Port, holds: Sequence[Hold], under_way: Sequence[Hold]) -> Exception | None:
-    """Renew one batch; return what went wrong when there was no answer."""
+async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
+    """Renew one batch, and say what is lost; raises when there was no answer."""
     asked_at = port.now()
     ttls = [hold.next_ttl(asked_at) for hold in holds]
     with port.mutex():
-        ends = port.book.first_end(asked_at + CALL_SECONDS_MAX)
-    ends = min([ends, *(hold.lease.deadline for hold in under_way if hold.open)])
+        ends = min(ends, port.book.first_end(asked_at + CALL_SECONDS_MAX))
     until = min(asked_at + min(CALL_SECONDS_MAX, min(ttls) / 3), ends)
-    try:
-        replies = await _ask(port, holds, ttls, until)
-    except (Broken, ServerError) as error:
-        return error
-    for hold, ttl, reply in zip(holds, ttls, replies, strict=True):
-        _apply(port, hold, ttl, reply, asked_at)
-    return None
+    refused = await _ask(port, holds, ttls, until)
+    _apply(port, holds, ttls, asked_at, refused)
+    if refused:
+        await _refused(port, {holds[number]: reason for number, reason in refused.items()}, until)
 
 
 async def _ask(
     port: Port, holds: Sequence[Hold], ttls: Sequence[float], until: float
-) -> Sequence[bytes]:
-    if holds[0].want.plain:
-        want = holds[0].want
-        kept = await port.call(KEEP, want.keys.plain, (want.holder, milliseconds(ttls[0])), until)
-        return [b"1" if kept else b"0 taken"]
-    keys = [key for hold in holds for key in hold.want.keys.renew]
-    args: list[bytes | int] = []
+) -> Mapping[int, str]:
+    """Renew holds of one kind; return which are refused, by their index, and how."""
+    want = holds[0].want
+    if want.plain:
+        args = (want.holder, milliseconds(ttls[0]))
+        return {} if await port.call(KEEP, want.keys.plain, args, until) else {0: "taken"}
+    owned = want.owned
+    keys: list[bytes] = []
+    told: list[bytes | int] = [b"3" if owned else b"2"]
+    texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
-        args += (hold.want.holder, milliseconds(ttl), b"1" if hold.want.owned else b"0")
-    replies: Sequence[bytes] = await port.call(RENEW, keys, args, until)
-    return replies
+        want = hold.want
+        keys += want.keys.renew_owned if owned else want.keys.renew
+        told += (want.holder, texts[ttl])
+    reply = await port.call(RENEW, keys, told, until)
+    return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}
 
 
-def _apply(port: Port, hold: Hold, ttl: float, reply: bytes, asked_at: float) -> None:
-    if reply != b"1":
-        reason, _, detail = reply[2:].decode().partition(" ")
-        lose(port, hold, reason, port.now(), detail)
-        return
-    if hold.lease.lost:  # too late: a lost lease stays lost, so the server's copy must go
-        lose(port, hold, hold.lease._end, hold.lease.deadline)
-        if hold.open:
-            port.post(*request(hold.want, hold.lease.fence))
-        return
-    hold.lease._deadline = asked_at + validity(ttl)
-    hold.renewals += 1
-    hold.failures = 0
-    _put_back(port, hold, first_attention(hold, ttl, port.jitter(), asked_at))
+def _apply(
+    port: Port,
+    holds: Sequence[Hold],
+    ttls: Sequence[float],
+    asked_at: float,
+    refused: Mapping[int, str],
+) -> None:
+    """Prolong what was renewed. Leases of one length stay together, at one new instant."""
+    answered_at, jitter = port.now(), port.jitter()
+    groups: dict[float, list[Hold]] = {}
+    usual: dict[float, list[Hold]] = {}  # by ttl, where no limit makes a hold a case of its own
+    late: list[Hold] = []
+    with port.mutex():
+        for number, (hold, ttl) in enumerate(zip(holds, ttls, strict=True)):
+            if not hold.open or (refused and number in refused):
+                continue
+            lease, terms = hold.lease, hold.want.terms
+            if lease._loss is not None or answered_at >= lease._deadline:
+                late.append(hold)
+                continue
+            lease._deadline = asked_at + validity(ttl)
+            hold.renewals += 1
+            hold.failures = 0
+            alike = ttl == terms.ttl and terms.max_hold is None and terms.max_renewals is None
+            group = usual.get(ttl) if alike else None
+            if group is None:
+                group = groups.setdefault(first_attention(hold, ttl, jitter, asked_at), [])
+                if alike:
+                    usual[ttl] = group
+            group.append(hold)
+        for when, group in groups.items():
+            port.book.add_all(group, when)
+    for hold in late:
+        _too_late(port, hold)
 
 
-def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
+def _too_late(port: Port, hold: Hold) -> None:
+    """End what was renewed after its loss: a lost lease stays lost, so must the server's copy."""
+    lose(port, hold, hold.lease._end, hold.lease._deadline)
+    if hold.open:
+        port.post(*request(hold.want, hold.lease.fence))
+
+
+async def _refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
+    """Tell losses, with an operator's reason where there is one; no answer: all is tried again."""
+    full = [hold for hold in refused if not hold.want.plain]
+    words: dict[Hold, bytes] = {}
+    if full:
+        try:
+            keys = [hold.want.keys.revoked for hold in full]
+            words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
+        except (Broken, ServerError) as error:
+            await _failed(port, full, error)
+            return
+    for hold, how in refused.items():
+        holder, _, reason = words.get(hold, b"").partition(b" ")
+        if holder == hold.want.holder:
+            lose(port, hold, "revoked", port.now(), reason.decode())
+        else:
+            lose(port, hold, how, port.now())
+
+
+async def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Try again soon, and at each lease's end at the latest."""
     passing = isinstance(error, Broken) or getattr(error, "code", "") in PASSING
     tell = log.info if passing else log.warning
@@ -225,34 +222,40 @@ def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         error,
     )
     now = port.now()
-    for hold in holds:
+    for number, hold in enumerate(holds, 1):
         hold.failures += 1
         again_at = now + retry_delay(hold.failures, port.jitter())
-        _put_back(port, hold, min(again_at, hold.lease.deadline))
+        _put_back(port, [hold], min(again_at, hold.lease._deadline))
+        if number % (10 * LEASES_PER_CALL) == 0:
+            await port.sleep(now)  # others may run
 
 
 def lose_all(port: Port, reason: str) -> None:
     """Tell the holder of every lease in the book that it is not minded any more."""
     with port.mutex():
-        holds = port.book.all_holds()
-        for hold in holds:
-            port.book.discard(hold)
-    for hold in holds:
-        lose(port, hold, reason, port.now())
+        holds = port.book.minded()
+        port.book.clear()
+    lost = sum(lose(port, hold, reason, port.now(), logged=False) for hold in holds)
+    if lost:
+        log.warning("%d lease(s) were held and are not renewed any more: %s", lost, reason)
 
 
-def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> None:
-    """Mark a hold lost and tell its holder, once."""
+def lose(
+    port: Port, hold: Hold, reason: str, since: float, detail: str = "", *, logged: bool = True
+) -> bool:
+    """Mark a hold lost and tell its holder, once; return whether this was the one time."""
     with port.mutex():
         first = hold.open and not hold.told
         hold.told = True
+        port.book.discard(hold)
     if not first:
-        return
-    hold.lease._lose(reason, since, detail)
-    log.warning(
-        "lost lease of %r, fence %d: %s %s", hold.lease.name, hold.lease.fence, reason, detail
-    )
+        return False
+    lease = hold.lease
+    lease._lose(reason, since, detail)
+    if logged:
+        log.warning("lost lease of %r, fence %d: %s %s", lease.name, lease.fence, reason, detail)
     port.tell(hold)
+    return True
 
 
 async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
@@ -268,12 +271,14 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     asked_at = port.now()
     until = min(asked_at + port.patience, hold.lease.deadline)
 
-    async def once() -> tuple[float, bytes]:
+    async def once() -> tuple[float, Mapping[int, str]]:
         sent_at = port.now()
-        return sent_at, (await _ask(port, [hold], [span], until))[0]
+        return sent_at, await _ask(port, [hold], [span], until)
 
-    sent_at, reply = await persist(port, once, until, asked)
+    sent_at, refused = await persist(port, once, until, asked)
     with port.mutex():
         port.book.discard(hold)
-    _apply(port, hold, span, reply, sent_at)
+    _apply(port, [hold], [span], sent_at, refused)
+    if refused:
+        await _refused(port, {hold: refused[0]}, until)
     hold.lease.check()

@@ -19,10 +19,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from fencelock._core.ask import ask
+from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
 from fencelock._core.port import Args, Broken, Keys, Reply
 from fencelock._core.pushes import dispatch
-from fencelock._core.renew import RenewalBook, attend, lose_all, recheck
+from fencelock._core.renew import attend, lose_all, recheck
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
 from fencelock._ports.link import Link
@@ -95,7 +96,7 @@ class AioPort:
     def _unplugged(self) -> None:
         """Send every waiter back to ask: what was pushed in between is gone."""
         self._rouse()
-        if self.book.holds:
+        if self.book.busy:
             self._listen_soon()
 
     def _rouse(self) -> None:
@@ -125,7 +126,7 @@ class AioPort:
 
     async def _hear(self) -> None:
         self._hearing = None
-        if not self.book.holds or self.link.listening:
+        if not self.book.busy or self.link.listening:
             return
         try:
             await self.link.listen(now() + self.patience)

@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 from weakref import ref
 
 from fencelock._core.ask import ask
+from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
 from fencelock._core.port import Args, Broken, Keys, Reply
 from fencelock._core.pushes import dispatch
-from fencelock._core.renew import RenewalBook, lose_all
+from fencelock._core.renew import lose_all
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
 from fencelock._ports.pool import Pool, closed

@@ -97,7 +97,7 @@ class Tender:
         if idle < LINGER_SECONDS and not port.pool.closed:
             return False
         with self._lock, port.mutex():
-            if port.book.holds:
+            if port.book.busy:
                 return False
             self._thread = None
             self._hang_up()
@@ -147,7 +147,7 @@ class Tender:
         if self._ear is not None:
             self._ear.close()
             self._ear = None
-        if not port.book.holds:
+        if not port.book.busy:
             return None
         if self._deaf_until == 0.0:
             self._deaf_until = current + LISTEN_AFTER_SECONDS

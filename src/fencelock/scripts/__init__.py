@@ -65,6 +65,7 @@ GIVE_BACK = Script("give_back")
 KEEP = Script("keep")
 RELEASE = Script("release")
 RENEW = Script("renew")
+REVOKED = Script("revoked")
 SHOW = Script("show")
 
-ALL = (ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, SHOW)
+ALL = (ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW)

@@ -1,36 +1,35 @@
 -- Keeps leases: one call for many, each only for its own holder (I11).
 --
--- KEYS  per lease: lock record holds revoked
--- ARGV  per lease: holder, ttl ms, owned
--- Reply per lease: '1' renewed; '0 expired', '0 taken' or '0 revoked REASON' otherwise
+-- KEYS  per lease: lock record, and holds for explicit owners
+-- ARGV  1 how many keys each lease has: 2, or 3 for explicit owners
+--       then per lease: holder, ttl ms
+-- Reply per lease that is refused: its number, and 'expired' or 'taken'; empty when all are renewed
 
 local RECORD_MS = 600000  -- as in _fence.lua
 
+local call, each, refused, record_ms = redis.call, tonumber(ARGV[1]), {}, {}
+
 -- An explicit owner's holds share the keys: one hold's shorter lease must not end another's.
+local function shorter(k, ttl)
+  return each == 3 and call('PTTL', KEYS[k]) >= tonumber(ttl)
+end
+
 local function prolong(k, ttl)
-  if redis.call('PTTL', KEYS[k]) < ttl then
-    redis.call('PEXPIRE', KEYS[k], ttl)
-    redis.call('PEXPIRE', KEYS[k + 1], RECORD_MS + ttl)
-    redis.call('PEXPIRE', KEYS[k + 2], ttl)
-  end
-  return '1'
+  -- A number is turned into text at each call: once per ttl is enough.
+  if not record_ms[ttl] then record_ms[ttl] = string.format('%d', RECORD_MS + ttl) end
+  call('PEXPIRE', KEYS[k], ttl)
+  call('PEXPIRE', KEYS[k + 1], record_ms[ttl])
+  if each == 3 then call('PEXPIRE', KEYS[k + 2], ttl) end
 end
 
-local function renew(k, holder, ttl, owned)
-  local current = redis.call('GET', KEYS[k])
+for i = 1, #KEYS / each do
+  local k, holder, ttl = (i - 1) * each + 1, ARGV[i * 2], ARGV[i * 2 + 1]
+  local current = call('GET', KEYS[k])
   if current ~= holder then
-    local revoked, reason = string.match(redis.call('GET', KEYS[k + 3]) or '', '^(%S+) (.*)$')
-    if revoked == holder then return '0 revoked ' .. reason end
-    return current and '0 taken' or '0 expired'
+    refused[#refused + 1] = i
+    refused[#refused + 1] = current and 'taken' or 'expired'
+  elseif not shorter(k, ttl) then
+    prolong(k, ttl)
   end
-  if owned == '1' then return prolong(k, ttl) end
-  redis.call('PEXPIRE', KEYS[k], ttl)
-  redis.call('PEXPIRE', KEYS[k + 1], RECORD_MS + ttl)
-  return '1'
 end
-
-local replies = {}
-for i = 1, #KEYS / 4 do
-  replies[i] = renew(i * 4 - 3, ARGV[i * 3 - 2], tonumber(ARGV[i * 3 - 1]), ARGV[i * 3])
-end
-return replies
+return refused

@@ -15,9 +15,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.acquire import late_grant
+from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
 from fencelock._core.port import Args, Broken, Keys, Reply
-from fencelock._core.renew import RenewalBook, lose
+from fencelock._core.renew import lose
 from fencelock._core.waiters import Lines, Waiter
 from fencelock.scripts import Script
 from fencelock.testing.network import NEVER_US, Client, Link, State, trap
@@ -199,7 +200,7 @@ class SimulatedPort:
             self.world.wake(self.client, waiter)
         elif kind == b"revoked":
             holder, _, reason = payload.partition(b" ")
-            for hold in self.book.all_holds():
+            for hold in self.book.minded():
                 if hold.want.holder == holder:
                     lose(self, hold, "revoked", self.now(), reason.decode())
 

@@ -1,0 +1,8 @@
+-- Tells of leases that are gone whether an operator took them. Changes nothing.
+--
+-- KEYS  per lease: revoked
+-- Reply per lease: 'holder reason', or ''
+
+local replies = {}
+for i = 1, #KEYS do replies[i] = redis.call('GET', KEYS[i]) or '' end
+return replies
