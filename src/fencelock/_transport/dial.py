@@ -63,7 +63,9 @@ def _open(address: Address, seconds: float) -> socket.socket:
 
 def _open_tcp(address: Address, until: float) -> socket.socket:
     """Try each address of the name, each with its share of the time that is left."""
-    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    # As bytes, a name of ASCII letters does not make Python load its tables for all others.
+    host = address.host.encode() if address.host.isascii() else address.host
+    found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
     trouble: OSError = OSError(f"{address.host} has no address")
     for number, (family, kind, protocol, _, where) in enumerate(found):
         sock = socket.socket(family, kind, protocol)

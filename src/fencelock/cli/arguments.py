@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from typing import Any, Final, NoReturn
 
 from fencelock import options
 from fencelock.cli.exits import UsageError
-from fencelock.cli.output import human
+from fencelock.cli.output import columns, human
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # A try without a timeout: a slow server may take its time to answer.
 ONE_TRY: Final = -1.0
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)")
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help of the terminal's width, which argparse asks of shutil even when no help is wanted."""
+
+    def __init__(self, prog: str) -> None:
+        chosen = os.environ.get("COLUMNS", "")
+        width = int(chosen) if chosen.isdecimal() else 0
+        super().__init__(prog, width=(width or columns(1)) - 2)
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,7 +34,7 @@ class Parser(argparse.ArgumentParser):
             prog=f"fencelock {command}",
             description=f"{summary[:1].upper()}{summary[1:]}." + (f" {more}." if more else ""),
             epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
             allow_abbrev=False,
         )
 
@@ -139,8 +149,6 @@ def exit_status(text: str) -> int:
 
 def add_holder(made: Parser) -> None:
     """Add the id that proves the tenure."""
-    import os
-
     known = os.environ.get("FENCELOCK_HOLDER")
     made.add_argument(
         "--holder",

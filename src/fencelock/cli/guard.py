@@ -43,6 +43,7 @@ class Guard:
         ours, theirs = socket.socketpair()
         # A handler of ours that ran in the child would make it go on as if it were us.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self.spec = spec
         self.pid = os.fork()
         if self.pid == 0:
             ours.close()

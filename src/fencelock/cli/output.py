@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -46,6 +47,14 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+
+
+def columns(standard: int) -> int:
+    """Return how wide the terminal is that stdout or stderr leads to; 80 when it leads to none."""
+    try:
+        return os.get_terminal_size(standard).columns or 80
+    except OSError:
+        return 80
 
 
 def human(seconds: float) -> str:

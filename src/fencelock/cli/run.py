@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
+from fencelock.cli.guard import Guard
+from fencelock.cli.signals import Signals
+from fencelock.cli.watch import Spec
 
 SUMMARY = "hold a lock while a command runs"
 GRACE = 5.0
+_GRACE_OF_TTL = 3
 _EXITS = """\
 exit status: the command's own, 128+n when signal n killed it;
   75 busy (or -E)    76 lease lost, command stopped    69 server unreachable
@@ -14,10 +20,19 @@ exit status: the command's own, 128+n when signal n killed it;
 
 
 def main(argv: list[str]) -> int:
-    """Run the command."""
-    from fencelock.cli.runner import Run
+    """Run the command.
 
-    return Run(_parsed(argv)).go()
+    The guard comes first: it gets ready while all else is imported, and is forked from little.
+    """
+    args = _parsed(argv)
+    with Signals() as signals:
+        guard = Guard(_spec(args, signals))
+        try:
+            from fencelock.cli.runner import Run
+
+            return Run(args, signals, guard).go()
+        finally:
+            guard.close()
 
 
 def _parsed(argv: list[str]) -> Arguments:
@@ -50,6 +65,26 @@ def _parsed(argv: list[str]) -> Arguments:
         raise exits.UsageError("there is no command after --", hint=made.usage)
     args.command = command
     return args
+
+
+def _spec(args: Arguments, signals: Signals) -> Spec:
+    ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
+    return Spec(
+        command=args.command,
+        terminal=_has_terminal(),
+        gentle=args.on_lost != "kill",
+        grace=min(args.grace, ttl / _GRACE_OF_TTL),
+        ignored=signals.ignored,
+    )
+
+
+def _has_terminal() -> bool:
+    """Tell whether we belong to a terminal, wherever stdin and stdout lead."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
 
 
 def _split(argv: list[str]) -> tuple[list[str], bool, list[str]]:

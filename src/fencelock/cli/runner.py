@@ -5,7 +5,7 @@ Two processes share the work: this one holds the lock, the guard (``watch.py``) 
 Rules of this file:
 
 - Every deadline that the lease is given goes to the guard in the same moment.
-- The guard is started before the first connection, while there are no threads.
+- The guard was started before (``run.py``), while there was no connection and no thread.
 - Once the command runs, its exit status is ours, but for a lost lease.
 """
 
@@ -28,23 +28,19 @@ from fencelock.cli.processes import Family
 from fencelock.cli.session import Session
 from fencelock.cli.signals import Signals
 from fencelock.cli.waiting import WaitingLine
-from fencelock.cli.watch import Spec, let_go
+from fencelock.cli.watch import let_go
 from fencelock.cli.watched import watched
 from fencelock.clock import now
 from fencelock.errors import AcquireTimeout, FencelockError, LeaseLost
 from fencelock.lease import BaseLease
 from fencelock.options import TTL_MIN
 
-_GRACE_OF_TTL = 3
-
 
 class Run:
     """One run, from the request to the exit status."""
 
-    def __init__(self, args: Arguments) -> None:
-        self.args = args
-        ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
-        self.grace: float = min(args.grace, ttl / _GRACE_OF_TTL)
+    def __init__(self, args: Arguments, signals: Signals, guard: Guard) -> None:
+        self.args, self.signals, self.guard = args, signals, guard
         self.warns = args.on_lost == "warn"
         self.began = self.granted_at = now()
         self.hold: Hold | None = None
@@ -53,10 +49,9 @@ class Run:
     def go(self) -> int:
         """Do it all; return the exit status."""
         args = self.args
-        with Session(args) as session, Signals() as signals:
-            self.session, self.signals = session, signals
+        with Session(args) as session:
+            self.session = session
             self.want = self._want()
-            self.guard = Guard(self._spec())
             try:
                 status = self._held() if self._granted() else self._busy()
             except FencelockError as error:
@@ -85,15 +80,6 @@ class Run:
             on_lost=self._lost,
         )
 
-    def _spec(self) -> Spec:
-        return Spec(
-            command=self.args.command,
-            terminal=_has_terminal(),
-            gentle=self.args.on_lost != "kill",
-            grace=self.grace,
-            ignored=self.signals.ignored,
-        )
-
     def _granted(self) -> bool:
         patience = arguments.patience(self.args)
         port, want = self.session.port, self.want
@@ -118,7 +104,7 @@ class Run:
             self.granted_at = now()
             limit = self.args.max_hold
             end = NEVER if limit is None else self.granted_at + validity(limit)
-            self.schedule = Schedule(self.grace, self.args.on_lost == "term", end)
+            self.schedule = Schedule(self.guard.spec.grace, self.args.on_lost == "term", end)
         if not self.warns:
             self.guard.until(*self.schedule.now(deadline))
 
@@ -135,7 +121,7 @@ class Run:
             waited = human(self.granted_at - self.began)
             say(f"holding {self.args.name}, fence {hold.lease.fence}, after {waited}")
         self.guard.start(self._environment(hold.lease))
-        terminal = _has_terminal()
+        terminal = self.guard.spec.terminal
         wake = self.signals.forward(self.guard.signal, terminal=terminal)
         let_go(0, 1)
         ended = self.guard.wait(wake)
@@ -225,12 +211,3 @@ def _why(hold: Hold) -> str:
     if not hold.lease.lost and error.reason == "expired":
         return "the server does not renew it"
     return f"{error.reason}: {error.detail}" if error.detail else error.reason
-
-
-def _has_terminal() -> bool:
-    """Tell whether we belong to a terminal, wherever stdin and stdout lead."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
-    except OSError:
-        return False
-    return True

@@ -15,7 +15,7 @@ from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock._transport.source import resolve
-from fencelock.blocking.lease import Lease
+from fencelock.cli import started
 from fencelock.cli.arguments import Arguments
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
@@ -51,6 +51,7 @@ class Session:
             patience=self._defaults.patience,
         )
         _hear_the_library(verbose=args.verbose)
+        started()
 
     def keys(self, name: str) -> LockKeys:
         """Return the keys of a lock."""
@@ -83,7 +84,7 @@ class Session:
         return handles.Holds(self.keys(name), chosen).want(self.port, unit)
 
     def take(
-        self, want: Want, patience: float | None, lease_type: type[BaseLease] = Lease
+        self, want: Want, patience: float | None, lease_type: type[BaseLease] = BaseLease
     ) -> Hold | None:
         """Take a lock and have its lease minded; None when it was not granted in time."""
         taker = Taker(lease_type, None, lambda _: None)

@@ -17,7 +17,7 @@ from typing import Final, Self
 from fencelock._core.inspect import LockInfo, Person, show
 from fencelock._core.keys import LockKeys
 from fencelock._ports.blocking import BlockingPort, run_blocking
-from fencelock.cli.output import human, visible
+from fencelock.cli.output import columns, human, visible
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 
@@ -77,7 +77,7 @@ class WaitingLine:
             if self._over.is_set():
                 return
             if self._terminal:
-                sys.stderr.write(_ERASE + text[: _columns() - 1])
+                sys.stderr.write(_ERASE + text[: columns(2) - 1])
             else:
                 sys.stderr.write(f"fencelock: {text}\n")
             sys.stderr.flush()
@@ -114,13 +114,6 @@ def _place(waiters: Sequence[Person]) -> int:
     ours = (socket.gethostname()[:64], os.getpid())
     places = (place for place, who in enumerate(waiters, 1) if (who.host, who.pid) == ours)
     return next(places, 0)
-
-
-def _columns() -> int:
-    try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-    except OSError:
-        return 80
 
 
 class Patience:

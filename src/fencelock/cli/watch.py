@@ -32,6 +32,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
+from fencelock.cli import started
 from fencelock.cli.exits import NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
 from fencelock.cli.processes import GUARD, Family
 from fencelock.clock import now
@@ -241,6 +242,7 @@ def guard(line: socket.socket, spec: Spec, unblocked: set[signal.Signals | int])
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+        started()
         watch = Watch(line, spec)
         if spec.terminal:
             os.setpgid(0, 0)
