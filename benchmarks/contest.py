@@ -23,7 +23,9 @@ PAGE_BYTES = mmap.PAGESIZE
 INSIDE, LAST = 0, 1  # places in the page: somebody is inside; who was there last
 
 LEAD_SECONDS = 0.3  # between the first acquisition and the first that counts
-SETTLE_SECONDS = 3.0  # the same for a thousand workers that have to connect
+GRACE_SECONDS = (
+    1.0  # after the end, until tasks that still wait are cancelled: a poller may take long
+)
 
 
 class Contest(NamedTuple):
@@ -42,11 +44,13 @@ class Tally:
     """What one process counted between begin and end."""
 
     turns: list[int] = field(default_factory=list)
+    total: int = 0  # acquisitions before begin and after end included
     changes: int = 0  # acquisitions by another worker than the one before
     overlaps: int = 0  # two inside at once: the lock failed
 
     def add(self, other: Tally) -> None:
         self.turns += other.turns
+        self.total += other.total
         self.changes += other.changes
         self.overlaps += other.overlaps
 
@@ -168,6 +172,7 @@ def _inside(contest: Contest, seat: int, tally: Tally, marks: memoryview) -> flo
         tally.overlaps += 1
     marks[INSIDE] = seat
     now = monotonic()
+    tally.total += 1
     if contest.begin <= now < contest.end:
         tally.turns[0] += 1
         tally.changes += marks[LAST] != seat
@@ -190,7 +195,15 @@ def _in_tasks(contest: Contest, made: Sequence[Pair], first_seat: int, marks: me
             await release()
 
     async def all_tasks() -> None:
-        await asyncio.gather(*map(work, range(len(made))))
+        running = {asyncio.create_task(work(number)) for number in range(len(made))}
+        until = contest.end - monotonic() + GRACE_SECONDS
+        _, waiting = await asyncio.wait(running, timeout=until)
+        for task in waiting:
+            task.cancel()
+        outcomes = await asyncio.gather(*running, return_exceptions=True)
+        errors = [one for one in outcomes if isinstance(one, Exception)]
+        if errors:
+            raise errors[0]
 
     loop_of(contest.who).run_until_complete(all_tasks())
     return _sum(tallies)

@@ -42,6 +42,12 @@ class Samples:
             kept = self.beside[name]
         return statistics.median(cost / statistics.fmean(floors) for cost, floors in kept)
 
+    def over_floor(self, name: str) -> float:
+        """Return the median of cost - floor beside it."""
+        return statistics.median(
+            cost - statistics.fmean(floors) for cost, floors in self.beside[name]
+        )
+
     def ratio(self, name: str, other: str) -> float:
         """Return the median of cost / cost of the other, over the rounds that both were in."""
         mine, theirs = dict(self.costs[name]), dict(self.costs[other])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,16 +98,18 @@ def show(row: Result) -> str:
         told = best if name == row.best_peer else ""
         lines.append(f"    {name:<20}{number(value):>12}  {ratio}{told}")
     lines += [f"    {name:<20}{'-':>12}  {why}" for name, why in row.absent.items()]
-    lines += [f"    {key}: {value}" for key, value in row.details.items()]
+    lines += [f"    {key}: {value}" for key, value in row.details.items() if key != "by_waiters"]
     return "\n".join(lines)
 
 
 def number(value: float) -> str:
+    if math.isinf(value):
+        return "never"  # of fairness: somebody had no turn at all
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def times(ratio: float | None) -> str:
-    return "-" if ratio is None else f"{ratio:.2f}x"
+    return "-" if ratio is None or not 0 < ratio < math.inf else f"{ratio:.2f}x"
 
 
 def summary(rows: list[Result]) -> str:
@@ -127,6 +130,12 @@ def summary(rows: list[Result]) -> str:
 
 
 def write_json(file: Path, rows: list[Result], about: Mapping[str, Any]) -> None:
-    """Write all rows, with what they were measured on."""
-    told = {"about": dict(about), "cases": [vars(row) for row in rows]}
-    file.write_text(json.dumps(told, indent=2) + "\n")
+    """Write all rows, with what they were measured on; what is infinite is null in JSON."""
+    told = {"about": dict(about), "cases": [finite(vars(row)) for row in rows]}
+    file.write_text(json.dumps(told, indent=2, allow_nan=False) + "\n")
+
+
+def finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): finite(each) for key, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -14,7 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import report
-from cases import Setting, contended, handoff, server_cost, uncontended
+from cases import (
+    Setting,
+    contended,
+    handoff,
+    renew,
+    server_cost,
+    startup,
+    uncontended,
+    waiters,
+)
 from servers import Server, serving, version
 
 Case = Callable[[Setting], list[report.Result]]
@@ -27,7 +36,10 @@ CASES: dict[str, Case] = {
     "contended-asyncio-100": contended.tasks,
     "handoff-1": handoff.one,
     "handoff-50": handoff.fifty,
+    "commands-per-acquisition": waiters.case,
+    "renew-10k": renew.case,
     "server-cost": server_cost.case,
+    "cli-startup": startup.case,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +43,7 @@ def _case(
             tallies.setdefault(name, []).append(tally)
             return seconds / max(1, sum(tally.turns))
 
-        plan = Plan(setting.rounds(7, 3), short=False, rarely_every=2)
+        plan = Plan(setting.rounds(7, 3), short=False, rarely_every=3)
         samples = alternate(measure, TOKENS, OURS, present, plan)
 
     def quick_enough(row: Result) -> bool:
@@ -72,6 +73,8 @@ def _fairness(
     share = {name: median(name, lambda one: one.handed_over) for name in samples.costs}
     peers = {name: value for name, value in most.items() if name not in {OURS, TOKENS}}
     best = min(peers, key=peers.__getitem__, default=None)
+    if best is not None and math.isinf(peers[best]):
+        best = None  # each of them left somebody without a turn
     return Result(
         case=f"fairness of {case}",
         unit="most turns / fewest",

@@ -83,7 +83,7 @@ def _case(setting: Setting, case: str, *, waiters: int, at_most: float, rounds: 
             return handed_over(crew, who, waiters, held)
 
         measure(TOKENS), measure(OURS)  # connections are made once
-        plan = Plan(rounds, short=False, rarely_every=4)
+        plan = Plan(rounds, short=False, rarely_every=setting.rounds(4, 6))
         samples = alternate(measure, TOKENS, OURS, present, plan)
     return result(
         case,

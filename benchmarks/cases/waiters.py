@@ -1,0 +1,120 @@
+"""The same lock with 2 to 1,000 who want it: commands per acquisition, rate and fairness.
+
+One process; tasks of one loop, and threads for who knows no asyncio. Each size is run twice: once
+for the rate, and once under MONITOR, which slows the server, for the commands.
+"""
+
+from __future__ import annotations
+
+import resource
+from typing import Any
+
+from contest import LEAD_SECONDS, Tally, hold, probe, shared_page
+from contestants import OURS, TASKS, THREADS, TOKENS, CannotRun
+from crew import Crew, Who
+from monitor import monitored
+from report import Result
+
+from cases import Setting
+
+SIZES = (2, 16, 100, 1_000)
+THREADS_MAX = 100
+QUICK_MAX = 16  # for the peers: a thousand pollers take long to end
+CONNECT_SECONDS = 0.002  # more before the first turn counts, for every worker
+AT_MOST = 2.05  # a few commands more: the first connection, and proofs of life
+
+Point = dict[str, float]
+
+
+def case(setting: Setting) -> list[Result]:
+    """Commands that clients send, over all acquisitions of a run, from its start to its end."""
+    lines: dict[str, dict[int, Point]] = {}
+    absent: dict[str, str] = {}
+    for name, face in contestants(setting):
+        label = f"{name} (threads)" if (name, face) == (OURS, THREADS) else name
+        try:
+            lines[label] = points(setting, setting.who(name, face))
+        except CannotRun as error:
+            absent[name] = str(error)
+    return [row_of(lines, absent)]
+
+
+def contestants(setting: Setting) -> list[tuple[str, str]]:
+    """Return everybody with a face: asyncio, or threads where there is no asyncio."""
+    sync_only = {"python-redis-lock", "walrus", "sherlock", "tooz"}
+    peers = [(name, THREADS if name in sync_only else TASKS) for name in setting.peers]
+    return [(OURS, TASKS), (OURS, THREADS), (TOKENS, TASKS), *peers]
+
+
+def points(setting: Setting, who: Who) -> dict[int, Point]:
+    """Run one contestant with every number of workers that it can have."""
+    limit = THREADS_MAX if who.face == THREADS else SIZES[-1]
+    if setting.quick and who.name not in {OURS, TOKENS}:
+        limit = QUICK_MAX
+    with Crew(1) as crew, shared_page() as page:
+        crew.all(allow_connections)
+        crew.all(probe, who)
+        return {
+            workers: point(setting, crew, who, workers, page)
+            for workers in SIZES
+            if workers <= limit
+        }
+
+
+def allow_connections(_worker: int) -> None:
+    """A thousand sockets are more than some systems let a process have at first."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def point(setting: Setting, crew: Crew, who: Who, workers: int, page: str) -> Point:
+    seconds = (0.4 if setting.quick else 1.0) + workers / 1000
+    lead = LEAD_SECONDS + CONNECT_SECONDS * workers
+
+    def run(length: float) -> Tally:
+        return hold(crew, who, workers, length, page, lead=lead)
+
+    timed = run(seconds)
+    with monitored(who.address) as seen:
+        watched = run(seconds / 2)
+    return {
+        "rate": sum(timed.turns) / seconds,
+        "fairness": timed.fairness,
+        "handed_over": timed.handed_over,
+        "overlaps": float(timed.overlaps + watched.overlaps),
+        "commands": seen.sent.total() / max(1, watched.total),
+    }
+
+
+def row_of(lines: dict[str, dict[int, Point]], absent: dict[str, str]) -> Result:
+    """Make the row: each value is the worst over all numbers of workers."""
+    worst = {label: max(one["commands"] for one in told.values()) for label, told in lines.items()}
+    ours = max(worst[OURS], worst[f"{OURS} (threads)"])
+    peers = {label: n for label, n in worst.items() if not label.startswith((OURS, TOKENS))}
+    best = min(peers, key=peers.__getitem__, default=None)
+    return Result(
+        case="commands-per-acquisition",
+        unit="commands, at worst",
+        ours=ours,
+        floor=worst[TOKENS],
+        peers=peers,
+        ratio_to_floor=ours / worst[TOKENS],
+        ratio_to_best_peer=ours / peers[best] if best else None,
+        target=f"2.0 (<= {AT_MOST}) for {', '.join(map(str, SIZES))} waiters",
+        met=ours <= AT_MOST,
+        best_peer=best,
+        absent=absent,
+        details={label: told_of(told) for label, told in lines.items()} | {"by_waiters": lines},
+    )
+
+
+def told_of(points_of_one: dict[int, Point]) -> str:
+    each = [f"{one['commands']:.2f} with {n:,}" for n, one in points_of_one.items()]
+    broken = sum(one["overlaps"] for one in points_of_one.values())
+    return ", ".join(each) + (f"; TWO INSIDE AT ONCE {broken:.0f} times" if broken else "")
+
+
+def lines_of(row: Result) -> dict[str, dict[int, Point]]:
+    """Return what the plot shows."""
+    lines: Any = row.details["by_waiters"]
+    return dict(lines)

@@ -1,0 +1,31 @@
+"""aioredlock: Redlock on aioredis 1, here with a single master; polls at random intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aioredlock import Aioredlock
+from contestants import TTL_SECONDS, Contestant, Pair
+from wire import Address
+
+FOR_EVER = 10**9
+
+
+class Tasks(Contestant):
+    async def open(self) -> None:
+        address: Address = self.address
+        connections = [{"host": address.host, "port": address.port}]
+        self._client = Aioredlock(connections, retry_count=FOR_EVER)
+
+    def pair(self, name: str) -> Pair:
+        client = self._client
+        held: Any = None
+
+        async def acquire() -> None:
+            nonlocal held
+            held = await client.lock(name, lock_timeout=TTL_SECONDS)
+
+        async def release() -> None:
+            await client.unlock(held)
+
+        return Pair(acquire, release)
