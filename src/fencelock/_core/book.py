@@ -116,7 +116,7 @@ class RenewalBook:
         last = int(now / self.GRAIN)
         for number in self._until(last):
             bucket = self._buckets[number]
-            if number < last:
+            if number < last or max(bucket.values(), default=now) <= now:
                 due += bucket
                 self.under_way |= dict.fromkeys(bucket)
                 del self._buckets[number]

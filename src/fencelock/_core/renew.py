@@ -26,6 +26,11 @@ from fencelock.scripts import KEEP, RENEW, REVOKED
 # Leases per command. Half a millisecond of the server, in which it serves nobody else; from 100 on
 # the command's own cost is gone, and 500 at once take no less time each (tests/scale/measure.py).
 LEASES_PER_CALL = 200
+# Leases looked at in one go: the other tasks of a loop wait meanwhile.
+LEASES_PER_PAUSE = 1000
+# Kinds of holds: one command renews those of an implicit owner (0) or of explicit ones (1), and one
+# each the plain ones.
+PLAIN = 2
 # One silent call may not hold up the others longer than this, nor longer than a third of a lease.
 CALL_SECONDS_MAX = 1.0
 RECHECK_AFTER_SECONDS = 1.0
@@ -65,32 +70,31 @@ async def attend(port: Port) -> None:
     with port.mutex():
         due = port.book.due(now)
     try:
-        await _renew_all(port, await _lasting(port, due, now))
+        await _renew_all(port, await _sorted(port, due, now))
     except BaseException:  # cancelled, or a defect: nobody may be forgotten
         _put_back(port, [hold for hold in due if hold in port.book.under_way], now)
         raise
 
 
-async def _lasting(port: Port, due: Sequence[Hold], now: float) -> Sequence[Hold]:
-    """Return what is to be renewed; tell losses, and put back what only waits for its end."""
-    lasting: list[Hold] = []
-    lost = 0
-    for hold in due:
+async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
+    """Sort what is to be renewed by kind; tell losses, and put back what only waits for its end."""
+    kinds: tuple[list[Hold], list[Hold], list[Hold]] = ([], [], [])
+    for number, hold in enumerate(due, 1):
+        want = hold.want
         if now >= hold.lease._deadline:
             lose(port, hold, hold.lease._end, hold.lease._deadline)
-            lost += 1
-            if lost % LEASES_PER_CALL == 0:
-                await port.sleep(now)  # others may run
         elif hold.renewable(now):
-            lasting.append(hold)
+            kinds[PLAIN if want.terms.plain else want.owned].append(hold)
         else:
             hold.final()
             _put_back(port, [hold], hold.lease._deadline)
-    return lasting
+        if number % LEASES_PER_PAUSE == 0:
+            await port.sleep(now)  # others may run
+    return kinds
 
 
-async def _renew_all(port: Port, holds: Sequence[Hold]) -> None:
-    batches, ends = list(_batches(holds)), [inf]
+async def _renew_all(port: Port, kinds: Sequence[list[Hold]]) -> None:
+    batches, ends = list(_batches(kinds)), [inf]
     for batch in reversed(batches):  # the earliest deadline of this batch and all behind it
         ends.append(min(ends[-1], *[hold.lease._deadline for hold in batch]))
     for number, batch in enumerate(batches):
@@ -101,13 +105,10 @@ async def _renew_all(port: Port, holds: Sequence[Hold]) -> None:
             return
 
 
-def _batches(holds: Sequence[Hold]) -> Iterator[Sequence[Hold]]:
+def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
     """Bring holds together that one command can renew; the plain form takes one each."""
-    kinds: tuple[list[Hold], list[Hold], list[Hold]] = ([], [], [])
-    for hold in holds:
-        kinds[2 if hold.want.terms.plain else hold.want.owned].append(hold)
-    for kind in kinds:
-        size = 1 if kind is kinds[2] else LEASES_PER_CALL
+    for number, kind in enumerate(kinds):
+        size = 1 if number == PLAIN else LEASES_PER_CALL
         for start in range(0, len(kind), size):
             yield kind[start : start + size]
 
@@ -119,6 +120,9 @@ def _put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
 
 async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     """Renew one batch, and say what is lost; raises when there was no answer."""
+    holds = [hold for hold in holds if hold.open]  # some may be released by now
+    if not holds:
+        return
     asked_at = port.now()
     ttls = [hold.next_ttl(asked_at) for hold in holds]
     with port.mutex():
@@ -226,7 +230,7 @@ async def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         hold.failures += 1
         again_at = now + retry_delay(hold.failures, port.jitter())
         _put_back(port, [hold], min(again_at, hold.lease._deadline))
-        if number % (10 * LEASES_PER_CALL) == 0:
+        if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
 
 
