@@ -1,13 +1,22 @@
-"""A server for all tests of this folder, an empty one for each; and a shell."""
+"""A server for all tests of this folder, an empty one for each; and a shell.
+
+Each test that uses a shell runs over every way to a server: a Unix socket and TCP, which fencelock
+dials itself, and TLS, which it leaves to redis-py. What a command does is the same.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pytest
 
 from tests.cli.shell import Shell
 from tests.servers import Server, binaries
+from tests.tls import Front
+
+# Fast runs take the quickest way only.
+SLOWER = ("tcp", "tls")
 
 
 @pytest.fixture(scope="session")
@@ -43,17 +52,36 @@ def _shell(folder, url, compiled):
     return Shell(folder, env | given)
 
 
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """Lend one folder for the certificate of all tests."""
+    return tmp_path_factory.mktemp("tls")
+
+
+@pytest.fixture(params=["unix", *(pytest.param(way, marks=pytest.mark.slow) for way in SLOWER)])
+def url_of(request, folder):
+    """Lend what tells a server's address, by each way there is."""
+    with contextlib.ExitStack() as fronts:
+
+        def told(server):
+            if request.param == "tls":
+                return fronts.enter_context(Front(server, folder)).url
+            return server.url if request.param == "unix" else server.tcp_url
+
+        yield told
+
+
 @pytest.fixture
-def shell(tmp_path, server, compiled):
+def shell(tmp_path, server, compiled, url_of):
     """Lend a shell whose commands use the shared server."""
-    lent = _shell(tmp_path, server.url, compiled)
+    lent = _shell(tmp_path, url_of(server), compiled)
     yield lent
     lent.close()
 
 
 @pytest.fixture
-def own_shell(tmp_path, own_server, compiled):
+def own_shell(tmp_path, own_server, compiled, url_of):
     """Lend a shell whose commands use the test's own server."""
-    lent = _shell(tmp_path, own_server.url, compiled)
+    lent = _shell(tmp_path, url_of(own_server), compiled)
     yield lent
     lent.close()

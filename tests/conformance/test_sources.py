@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ import valkey.asyncio
 from fencelock import AsyncClient, Client
 from tests.conformance.world import World, cluster_node, needs_no_server
 from tests.servers import Server
+from tests.tls import certificate
 
 # All that fencelock's scripts and connections use; nothing else is allowed in the ACL test.
 COMMANDS = "hello auth select subscribe publish evalsha eval time "
@@ -122,18 +120,6 @@ async def test_a_password_and_a_minimal_acl_are_enough(world, form):
 
 
 # --- TLS ------------------------------------------------------------------------------------------
-
-
-@functools.cache
-def certificate(folder: Path) -> Path:
-    """Make a certificate for localhost that is its own authority; the key stands beside it."""
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl on this machine makes certificates")
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
-    return folder / "cert.pem"
 
 
 def tls_server(world: World, folder: Path) -> tuple[str, Path]:
