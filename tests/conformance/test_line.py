@@ -114,7 +114,7 @@ async def test_a_waiter_whose_process_died_is_skipped(world):
     job = world.start(following.acquire())
     await world.in_line("a", 2)
     dead, living = (entry.split() for entry in in_order(world))
-    await world.until(lambda: world.server.command("PUBSUB", "NUMSUB", dead[3])[1] == 0)
+    await world.until(lambda: world.server.command("PUBSUB", "NUMSUB", dead[2])[1] == 0)
     await holder.release()
     assert world.holder("a") == living[1]
     assert await job.result() is True
@@ -149,7 +149,7 @@ async def test_a_waiter_outlives_its_connection(world):
     jobs, order = await queue_up(world, clients[1:], 3)
     for kind in ("normal", "pubsub"):
         server.command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
-    channels = {entry.split()[3] for entry in in_order(world)}
+    channels = {entry.split()[2] for entry in in_order(world)}
     await world.until(
         lambda: server.command("PUBSUB", "NUMSUB", *channels)[1::2] == [1] * len(channels)
     )

@@ -88,13 +88,13 @@ def seed(name: str, change: Change, scenario: Scenario, breaks: str) -> Seed:
     return Seed(name, change, scenario, frozenset(breaks.split()))
 
 
-HANDOFF = "if not grant_next(1, '', ARGV[4]) then redis.call('DEL', KEYS[1]) end"
-TAKEN = "local free = redis.call('SET', KEYS[1], holder, 'NX', 'PX', ttl)"
+HANDOFF = "if not grant_next(1, '', ARGV[2]) then call('DEL', KEYS[1]) end"
+FREE = "if not ARGV[6] and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
 FOREIGN = "local foreign ="
 ASKED = "return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)"
 ASKED_TWICE = """reply = await port.call(
             ACQUIRE, want.keys.grant, want.acquire_args(b""), until, waiter)
-        if reply[0] == 1:
+        if isinstance(reply, bytes):
             return asked_at, reply
         line_up = __import__("types").SimpleNamespace(name="line_up")
         return asked_at, await port.call(line_up, want.keys.grant, args, until, waiter)"""
@@ -102,14 +102,15 @@ ASKED_TWICE = """reply = await port.call(
 
 def line_up() -> dict[str, bytes]:
     """Return a script that makes a place in line and never grants."""
-    source = script("acquire", TAKEN, "local free = false").source().decode()
+    source = script("acquire", FREE, "if false then").source().decode()
+    source = Change("", "if not current then", "if false then").swapped(source)
     return {"line_up": Change("", FOREIGN, "local foreign = 0 --").swapped(source).encode()}
 
 
 SEEDS = (
     seed(
         "a release that does not ask who holds",
-        script("release", "if redis.call('GET', KEYS[1]) ~= ARGV[2] then", "if false then"),
+        script("release", "if call('GET', KEYS[1]) ~= holder then", "if false then"),
         worlds.TWO_FIXED.under(expiry=1),
         "I1 I8",
     ),
@@ -154,7 +155,7 @@ SEEDS = (
     ),
     seed(
         "a lock without expiry",
-        script("acquire", "holder, 'NX', 'PX', ttl)", "holder, 'NX')"),
+        script("acquire", "holder, 'PX', ARGV[3])", "holder)"),
         worlds.TWO.under(crash=1),
         "I6 I10 I2",
     ),
@@ -166,13 +167,13 @@ SEEDS = (
     ),
     seed(
         "a release that deletes instead of handing over",
-        script("release", HANDOFF, "redis.call('DEL', KEYS[1])"),
+        script("release", HANDOFF, "call('DEL', KEYS[1])"),
         worlds.TWO,
         "I5",
     ),
     seed(
         "a fence that follows the clock back",
-        script("acquire", "if previous >= now then return previous + 1 end", ""),
+        script("acquire", "if previous >= tonumber(fence) then", "if false then"),
         worlds.TWO.under(back=1),
         "I3",
     ),
@@ -208,7 +209,7 @@ SEEDS = (
     ),
     seed(
         "a newcomer that overtakes the line",
-        script("acquire", "if free and redis.call('EXISTS', KEYS[3]) == 0 then", "if free then"),
+        script("acquire", "call('EXISTS', KEYS[1], KEYS[3])", "call('EXISTS', KEYS[1])"),
         worlds.THREE.under(expiry=1),
         "I5",
     ),

@@ -44,17 +44,21 @@ class Sequence:
 
     def entry(self):
         waiter, holder, channel, owned = self.who()
-        return b" ".join((waiter, holder, HOME, channel, b"90000", b"70000", owned, b"a b"))
+        return b" ".join((waiter, holder, channel, self.terms(owned)))
+
+    def terms(self, owned):
+        return b" ".join((b"90000", b"70000", owned, HOME, b"a b"))
 
     def acquire(self):
         waiter, holder, channel, owned = self.who()
         channel = self.random.choice([channel, channel, b""])
-        args = (waiter, holder, 90000, 70000, HOME, channel, owned, b"a b")
-        return scripts.ACQUIRE, KEYS[:5], args
+        args = (holder, channel, 90000, 690000, self.terms(owned))
+        return scripts.ACQUIRE, KEYS[:5], (*args, waiter) if owned == b"1" else args
 
     def release(self):
         waiter, holder, _, owned = self.who()
-        return scripts.RELEASE, KEYS, (waiter, holder, owned, self.home())
+        args = (holder, self.home())
+        return scripts.RELEASE, KEYS, (*args, waiter, b"") if owned == b"1" else args
 
     def abandon(self):
         waiter, holder, _, owned = self.who()
@@ -90,7 +94,8 @@ class Sequence:
         member = self.random.choice([b"m", b"n", b"home", b"\xff\x00"])
         return None, (), self.random.choice([
             (b"DEL", LOCK), (b"DEL", key), (b"EXISTS", key), (b"TYPE", key), (b"PTTL", key),
-            (b"SET", LOCK, b"foreign", b"NX", b"PX", 90000), (b"SET", b"s", member), (b"GET", key),
+            (b"SET", LOCK, b"foreign", b"NX", b"PX", 90000),
+            (b"SET", b"s", member), (b"GET", key),
             (b"ZADD", b"z", b"NX", self.random.randrange(9), member),
             (b"ZADD", b"z", b"2.5", member), (b"ZREM", b"z", member), (b"ZRANK", b"z", member),
             (b"ZRANGE", b"z", self.random.randrange(-4, 4), self.random.randrange(-4, 4)),

@@ -44,7 +44,7 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
 
     try:
         asked_at, reply = await persist(port, once, until, asked)
-        if reply[0] == 0:
+        if not isinstance(reply, bytes):
             return None
         grant = _granted(want, reply, asked_at)
         if grant.deadline > port.now():
@@ -124,9 +124,9 @@ async def _request(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) 
         return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)
 
     asked_at, reply = await persist(port, once, until, asked)
-    if reply[0] == 1:
+    if isinstance(reply, bytes):
         return _granted(want, reply, asked_at)
-    _, now_us, pttl_ms, position, foreign = reply
+    now_us, pttl_ms, position, foreign = reply
     waiter.answered(asked_at, now_us, position, port.now())
     with port.mutex():
         line = port.lines.join(waiter)
@@ -184,9 +184,8 @@ async def _leave(port: Port, waiter: Waiter) -> None:
         ) from broken
 
 
-def _granted(want: Want, reply: Reply, asked_at: float) -> Grant:
-    _, fence, _, holds = reply
-    return Grant(fence, asked_at + validity(want.ttl), want.ttl, holds)
+def _granted(want: Want, fence: bytes, asked_at: float) -> Grant:
+    return Grant(int(fence), asked_at + validity(want.ttl), want.ttl)
 
 
 async def obtain(port: Port, want: Want, patience: float | None) -> Grant | None:

@@ -10,6 +10,8 @@ from fencelock._core.timing import CLAIM_SECONDS, validity
 from fencelock.errors import ServerUnreachable
 from fencelock.lease import BaseLease
 
+# A record outlives its lease by this much; as in _fence.lua.
+RECORD_MS = 600_000
 # A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
 LEAST_GAIN = 0.05
 
@@ -73,18 +75,18 @@ class Want:
 
     def acquire_args(self, channel: bytes) -> tuple[bytes | int, ...]:
         """Return the arguments of ``acquire.lua``."""
+        ttl = milliseconds(self.ttl)
+        args = (self.holder, channel, ttl, ttl + RECORD_MS, self._words())
+        return (*args, self.waiter) if self.owned else args
+
+    def _words(self) -> bytes:
+        """Return what the scripts call the terms; see ``_grant.lua``."""
         ttl, claim = milliseconds(self.ttl), milliseconds(self.claim)
-        owned = b"1" if self.owned else b"0"
-        return (self.waiter, self.holder, ttl, claim, self.home, channel, owned, self.info)
+        return b"%d %d %d %b %b" % (ttl, claim, self.owned, self.home, self.info)
 
     def entry(self, channel: bytes) -> bytes:
         """Return the waiter entry as ``acquire.lua`` writes it."""
-        args = (
-            str(each).encode() if isinstance(each, int) else each
-            for each in self.acquire_args(channel)
-        )
-        waiter, holder, ttl, claim, home, channel, owned, info = args
-        return b" ".join((waiter, holder, home, channel, ttl, claim, owned, info))
+        return b" ".join((self.waiter, self.holder, channel, self._words()))
 
     def abandon_args(self, channel: bytes) -> tuple[bytes, ...]:
         """Return the arguments of ``abandon.lua``."""
@@ -98,7 +100,6 @@ class Grant(NamedTuple):
     fence: int
     deadline: float
     lease: float  # seconds that were granted; a handoff may start short
-    holds: int = 1
 
 
 def _nothing(_: Hold) -> None:

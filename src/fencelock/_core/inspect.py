@@ -93,7 +93,8 @@ async def revoke(port: Port, keys: LockKeys, reason: str) -> LockInfo | None:
 def describe(name: str, reply: Reply) -> LockInfo:
     """Return the reply of ``show.lua`` as a record."""
     now_us, kind, holder, pttl_ms, record, waiting, line = reply
-    fence, since_us, granted, info = _record(record)
+    fence, granted, info = _record(record)
+    since_us = min(fence, now_us)  # a fence is the instant of its grant, unless the clock went back
     held = bool(holder)
     ours = held and granted == holder
     return LockInfo(
@@ -111,11 +112,11 @@ def describe(name: str, reply: Reply) -> LockInfo:
     )
 
 
-def _record(record: bytes) -> tuple[int, int, bytes, bytes]:
-    parts = record.split(b" ", 4)
-    if len(parts) != 5:  # noqa: PLR2004 - see write_record in _grant.lua
-        return 0, 0, b"", b""
-    return int(parts[0]), int(parts[1]), parts[2], parts[4]
+def _record(record: bytes) -> tuple[int, bytes, bytes]:
+    parts = record.split(b" ", 6)  # fence holder ttl claim owned home info
+    if len(parts) != 7:  # noqa: PLR2004 - see above
+        return 0, b"", b""
+    return int(parts[0]), parts[1], parts[6]
 
 
 def _waiter(entry: bytes, arrived_us: float) -> Person:

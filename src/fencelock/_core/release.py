@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from fencelock._core.ask import Asked, ask
 from fencelock._core.hold import Hold, Want
@@ -72,7 +73,7 @@ async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
             port.post(script, keys, args)
         raise lease._lost_error()
     reply = await ask(port, script, keys, args, port.now() + port.patience, asked=asked)
-    if want.owned and reply[0] == ELSEWHERE and not asked.sent:
+    if _told(reply)[0] == ELSEWHERE and not asked.sent:
         left = await release_for_owner(port, want, lease.fence)
         if left is not None:
             lease._released = True
@@ -88,7 +89,7 @@ async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | Non
     until = port.now() + port.patience
     for waiter in await held_ids(port, want.keys):
         script, keys, args = request(want, fence, waiter)
-        verdict, extra = await ask(port, script, keys, args, until)
+        verdict, extra = _told(await ask(port, script, keys, args, until))
         if verdict >= 0:
             return int(extra)
         if verdict != ELSEWHERE:
@@ -103,13 +104,22 @@ def request(want: Want, fence: int = 0, waiter: bytes = b"") -> tuple[Script, Ke
     """
     if want.plain:
         return GIVE_BACK, want.keys.plain, (want.holder,)
-    owned = b"1" if want.owned else b"0"
+    if not want.owned:
+        return RELEASE, want.keys.all, (want.holder, want.home)
     tenure = b"%d" % fence if fence else b""
-    return RELEASE, want.keys.all, (waiter or want.waiter, want.holder, owned, want.home, tenure)
+    return RELEASE, want.keys.all, (want.holder, want.home, waiter or want.waiter, tenure)
+
+
+def _told(reply: Reply) -> tuple[int, Any]:
+    """Return the verdict of ``release.lua`` or ``give_back.lua``, and what goes with it."""
+    if isinstance(reply, int):
+        return reply or -1, 0
+    verdict, extra = reply
+    return verdict, extra
 
 
 def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:
-    verdict, extra = (reply or -1, b"") if hold.want.plain else reply
+    verdict, extra = _told(reply)
     if verdict < 0 and not repeated:
         revoked = verdict == -1 and bool(extra)
         detail = extra.decode() if revoked else ""

@@ -1,5 +1,5 @@
--- Fragment: fences, and the record of a grant. Apart from _grant.lua, so that the usual call, which
--- finds nobody in line, need not set up the rest (a script builds its functions at every call).
+-- Fragment: fences, and the record of a grant. Apart from _grant.lua, so that a call which finds
+-- nobody in line need not set up the rest (a script builds its functions at every call).
 --
 -- It guards I3 (fences grow). `base` is the index of a lock's first key, see _grant.lua.
 
@@ -17,8 +17,8 @@ local function next_fence(last, now)
   return now
 end
 
-local function write_record(base, fence, now, holder, home, info, lease_ms)
-  redis.call('SET', KEYS[base + 1], string.format('%.0f %.0f %s %s %s', fence, now, holder, home, info),
+local function write_record(base, fence, holder, terms, lease_ms)
+  redis.call('SET', KEYS[base + 1], string.format('%.0f %s %s', fence, holder, terms),
     'PX', RECORD_MS + lease_ms)
 end
 

@@ -5,16 +5,16 @@
 --
 -- The keys of one lock always come together and in this order; `base` is the index of the first:
 --   lock     string  the holder id; any client that does SET NX PX on it excludes us, and we it
---   record   string  "fence since holder home info" of the last grant
+--   record   string  "fence holder terms" of the last grant
 --   queue    zset    waiter entries by arrival (server microseconds)
 --   alive    zset    home of a client -> when it last proved that it lives (server microseconds)
 --   holds    set     hold ids of an explicit reentrant owner
 --   revoked  string  "holder reason", after an operator's break
 --
 -- A home is the channel of a whole client: it tells clients apart, and revocations go there.
--- A waiter entry is "waiter holder home channel ttl claim owned info": its own id, the holder id it
--- will have, its client, where it listens, the lease it wants (ms), the lease that a handoff starts
--- with (ms), 1 for an explicit owner, and what `show` prints.
+-- A waiter entry is "waiter holder channel terms": its own id, the holder id it will have, and where
+-- it listens. The terms are "ttl claim owned home info": the lease it wants (ms), the lease that a
+-- handoff starts with (ms), 1 for an explicit owner, its client, and what `show` prints.
 
 local QUEUE_MS = 60000       -- prolonged by every arrival and every proof of life
 local PATIENCE_US = 7000000  -- three proofs of life that did not come: taken for dead
@@ -35,24 +35,24 @@ end
 
 -- Grants to the first live waiter and tells it; `me` is the waiter that asks, it hears by the reply.
 -- A waiter of another client than the asking one (`near`) may be frozen: its lease starts short.
--- Returns waiter, fence and lease, or nil when nobody alive is in line.
+-- Returns waiter and fence, or nil when nobody alive is in line.
 local function grant_next(base, me, near)
   local now
   while true do
     local head = redis.call('ZPOPMIN', KEYS[base + 2])
     if not head[1] then return nil end
     now = now or server_us()
-    local waiter, holder, home, channel, ttl, claim, owned, info = string.match(head[1],
-      '^(%S+) (%S+) (%S+) (%S+) (%d+) (%d+) (%d) (.*)$')
+    local waiter, holder, channel, terms, ttl, claim, owned, home = string.match(head[1],
+      '^(%S+) (%S+) (%S+) ((%d+) (%d+) (%d) (%S+) .*)$')
     local mine = waiter == me
     if mine or lives(base, now, home, tonumber(head[2])) then
       local lease_ms = tonumber((mine or home == near) and ttl or claim)
       local fence = next_fence(redis.call('GET', KEYS[base + 1]), now)
       if mine or told(channel, waiter, fence, now, lease_ms) then
         redis.call('SET', KEYS[base], holder, 'PX', lease_ms)
-        write_record(base, fence, now, holder, home, info, lease_ms)
+        write_record(base, fence, holder, terms, lease_ms)
         if owned == '1' then first_hold(base, waiter, lease_ms) end
-        return waiter, fence, lease_ms
+        return waiter, fence
       end
     end
   end

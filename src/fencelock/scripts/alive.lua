@@ -21,7 +21,7 @@ while base <= #KEYS do
     grant_next(base, '', ARGV[1])
     holder = redis.call('GET', KEYS[base])
   end
-  local fence, granted = string.match(redis.call('GET', KEYS[base + 1]) or '', '^(%d+) %d+ (%S+)')
+  local fence, granted = string.match(redis.call('GET', KEYS[base + 1]) or '', '^(%d+) (%S+)')
   local positions, n = {}, tonumber(ARGV[arg])
   for i = 1, n do positions[i] = redis.call('ZRANK', KEYS[base + 2], ARGV[arg + i]) or -1 end
   reply[#reply + 1] = {holder or '', tonumber(fence or 0), redis.call('PTTL', KEYS[base]),

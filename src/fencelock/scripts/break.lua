@@ -13,7 +13,8 @@ if not holder then
   return {0, '', ''}
 end
 redis.call('SET', KEYS[6], holder .. ' ' .. ARGV[1], 'PX', ARGV[2])
-local granted, home, info = string.match(redis.call('GET', KEYS[2]) or '', '^%d+ %d+ (%S+) (%S+) (.*)$')
+local granted, home, info = string.match(redis.call('GET', KEYS[2]) or '',
+  '^%d+ (%S+) %d+ %d+ %d (%S+) (.*)$')
 if not grant_next(1, '') then redis.call('DEL', KEYS[1]) end
 if granted ~= holder then return {1, holder, ''} end
 redis.pcall('PUBLISH', home, 'revoked ' .. holder .. ' ' .. ARGV[1])

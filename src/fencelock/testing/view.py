@@ -48,5 +48,5 @@ def read(state: Frozen) -> View:
 
 
 def _entry(text: bytes, arrived_us: float) -> Entry:
-    waiter, holder, _, channel, _ = text.split(b" ", 4)
+    waiter, holder, channel, _ = text.split(b" ", 3)
     return Entry(waiter, holder, channel, arrived_us)
