@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import NamedTuple
 
 from contestants import TASKS, Pair, plant
@@ -23,9 +23,10 @@ PAGE_BYTES = mmap.PAGESIZE
 INSIDE, LAST = 0, 1  # places in the page: somebody is inside; who was there last
 
 LEAD_SECONDS = 0.3  # between the first acquisition and the first that counts
-GRACE_SECONDS = (
-    1.0  # after the end, until tasks that still wait are cancelled: a poller may take long
-)
+# After the end, until tasks that still wait are cancelled: everybody in line is served meanwhile,
+# and a poller may take much longer.
+GRACE_SECONDS = 1.0
+GRACE_SECONDS_EACH = 0.004
 
 
 class Contest(NamedTuple):
@@ -37,6 +38,7 @@ class Contest(NamedTuple):
     page: str
     begin: float
     end: float
+    work_seconds: float = 0.0  # spent inside, beside the few steps that count
 
 
 @dataclass
@@ -78,13 +80,20 @@ def shared_page() -> Iterator[str]:
 
 
 def hold(
-    crew: Crew, who: Who, workers: int, seconds: float, page: str, *, lead: float = LEAD_SECONDS
+    crew: Crew,
+    who: Who,
+    workers: int,
+    seconds: float,
+    page: str,
+    *,
+    lead: float = LEAD_SECONDS,
+    work: float = 0.0,
 ) -> Tally:
     """Run one round in all processes and return the sum of what they counted."""
     lock = name_of(who)
     plant(who.name, who.address, lock)
     begin = monotonic() + lead
-    contest = Contest(who, lock, workers, page, begin, begin + seconds)
+    contest = Contest(who, lock, workers, page, begin, begin + seconds, work)
     total = Tally()
     for tally in crew.all(take_part, contest):
         total.add(tally)
@@ -162,12 +171,15 @@ def _thread_turns(contest: Contest, pair: Pair, seat: int, tally: Tally, marks: 
     now = 0.0
     while now < contest.end:
         acquire()
-        now = _inside(contest, seat, tally, marks)
+        now = _enter(contest, seat, tally, marks)
+        if contest.work_seconds:
+            sleep(contest.work_seconds)
+        _leave(seat, tally, marks)
         release()
 
 
-def _inside(contest: Contest, seat: int, tally: Tally, marks: memoryview) -> float:
-    """Be in the critical section; the same few steps for everybody."""
+def _enter(contest: Contest, seat: int, tally: Tally, marks: memoryview) -> float:
+    """Mark the page and count; the same few steps for everybody."""
     if marks[INSIDE]:
         tally.overlaps += 1
     marks[INSIDE] = seat
@@ -177,10 +189,13 @@ def _inside(contest: Contest, seat: int, tally: Tally, marks: memoryview) -> flo
         tally.turns[0] += 1
         tally.changes += marks[LAST] != seat
     marks[LAST] = seat
+    return now
+
+
+def _leave(seat: int, tally: Tally, marks: memoryview) -> None:
     if marks[INSIDE] != seat:
         tally.overlaps += 1
     marks[INSIDE] = 0
-    return now
 
 
 def _in_tasks(contest: Contest, made: Sequence[Pair], first_seat: int, marks: memoryview) -> Tally:
@@ -191,12 +206,15 @@ def _in_tasks(contest: Contest, made: Sequence[Pair], first_seat: int, marks: me
         now = 0.0
         while now < contest.end:
             await acquire()
-            now = _inside(contest, first_seat + number, tallies[number], marks)
+            now = _enter(contest, first_seat + number, tallies[number], marks)
+            if contest.work_seconds:
+                await asyncio.sleep(contest.work_seconds)
+            _leave(first_seat + number, tallies[number], marks)
             await release()
 
     async def all_tasks() -> None:
         running = {asyncio.create_task(work(number)) for number in range(len(made))}
-        until = contest.end - monotonic() + GRACE_SECONDS
+        until = contest.end - monotonic() + GRACE_SECONDS + GRACE_SECONDS_EACH * len(made)
         _, waiting = await asyncio.wait(running, timeout=until)
         for task in waiting:
             task.cancel()

@@ -16,7 +16,10 @@ from wire import Address, Line, dial, pack
 
 _LINE = re.compile(rb'^\+[\d.]+ \[\d+ (\S+)[^\]]*\] "([^"]+)"')
 # The benchmark's own questions, and what a connection says when it is opened.
-OWN = frozenset({"config", "info", "hello", "client", "auth", "select", "script", "monitor"})
+OWN = frozenset(
+    {"config", "info", "monitor", "echo"}
+    | {"hello", "auth", "select", "client", "script", "subscribe"}
+)
 _END = "benchmark:end"
 
 

@@ -12,7 +12,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import plot
 import report
 from cases import (
     Setting,
@@ -28,6 +30,7 @@ from servers import Server, serving, version
 
 Case = Callable[[Setting], list[report.Result]]
 
+SWEPT = "commands-per-acquisition"  # the case that the plot shows
 CASES: dict[str, Case] = {
     "uncontended-threads": uncontended.threads,
     "uncontended-asyncio": uncontended.tasks,
@@ -36,7 +39,7 @@ CASES: dict[str, Case] = {
     "contended-asyncio-100": contended.tasks,
     "handoff-1": handoff.one,
     "handoff-50": handoff.fifty,
-    "commands-per-acquisition": waiters.case,
+    SWEPT: waiters.case,
     "renew-10k": renew.case,
     "server-cost": server_cost.case,
     "cli-startup": startup.case,
@@ -51,6 +54,7 @@ def arguments() -> argparse.Namespace:
     add("--only", metavar="CASE,...", help="these cases; all without it")
     add("--quick", action="store_true", help="fewer rounds, the same method")
     add("--json", metavar="FILE", type=Path, help="write the results there")
+    add("--plot", metavar="FILE", type=Path, help="draw rate and fairness over waiters, as SVG")
     add("--url", help="a server to use, redis://HOST:PORT; without it, one is started")
     add("--peers", metavar="NAME,...", help="these peers; all without it, none with ''")
     add("--slow-ours", metavar="US", type=int, default=0, help="delay each operation of ours")
@@ -84,9 +88,18 @@ def run(names: list[str], setting: Setting) -> list[report.Result]:
     return rows
 
 
+def draw(file: Path, rows: list[report.Result], about: dict[str, Any]) -> None:
+    """Draw what the case with all numbers of waiters has found."""
+    swept = [row for row in rows if row.case == SWEPT]
+    told = f"{about['server']}, Python {about['python']}, {about['cores']} cores, loopback"
+    plot.draw(file, waiters.lines_of(swept[0]), told)
+
+
 def main() -> int:
     options = arguments()
     names = chosen(options.only)
+    if options.plot and SWEPT not in names:
+        names.append(SWEPT)
     with serving(options.url) as server:
         about = {
             "server": version(server.address),
@@ -97,6 +110,8 @@ def main() -> int:
         }
         print(", ".join(f"{key} {value}" for key, value in about.items()), end="\n\n")
         rows = run(names, setting_of(options, server))
+    if options.plot:
+        draw(options.plot, rows, about)
     print(report.summary(rows))
     if options.json:
         report.write_json(options.json, rows, about)

@@ -43,7 +43,7 @@ def _case(
             tallies.setdefault(name, []).append(tally)
             return seconds / max(1, sum(tally.turns))
 
-        plan = Plan(setting.rounds(7, 3), short=False, rarely_every=3)
+        plan = Plan(setting.rounds(7, 2), short=False, rarely_every=3)
         samples = alternate(measure, TOKENS, OURS, present, plan)
 
     def quick_enough(row: Result) -> bool:

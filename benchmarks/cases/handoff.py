@@ -64,12 +64,12 @@ def wait(who: Who, count: int) -> list[float]:
 
 def one(setting: Setting) -> list[Result]:
     """One waiter."""
-    return [_case(setting, "handoff-1", waiters=1, at_most=1.4, rounds=setting.rounds(60, 12))]
+    return [_case(setting, "handoff-1", waiters=1, at_most=1.4, rounds=setting.rounds(60, 8))]
 
 
 def fifty(setting: Setting) -> list[Result]:
     """50 waiters, until all have been served."""
-    return [_case(setting, "handoff-50", waiters=50, at_most=1.3, rounds=setting.rounds(24, 5))]
+    return [_case(setting, "handoff-50", waiters=50, at_most=1.3, rounds=setting.rounds(24, 4))]
 
 
 def _case(setting: Setting, case: str, *, waiters: int, at_most: float, rounds: int) -> Result:
@@ -83,7 +83,7 @@ def _case(setting: Setting, case: str, *, waiters: int, at_most: float, rounds: 
             return handed_over(crew, who, waiters, held)
 
         measure(TOKENS), measure(OURS)  # connections are made once
-        plan = Plan(rounds, short=False, rarely_every=setting.rounds(4, 6))
+        plan = Plan(rounds, short=False, rarely_every=setting.rounds(4, 8))
         samples = alternate(measure, TOKENS, OURS, present, plan)
     return result(
         case,
