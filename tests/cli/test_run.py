@@ -368,7 +368,7 @@ print(status, *sorted({*sys.modules} & {*sys.argv[1:]}), file=sys.stderr)
 # Each takes a part of the start that is worth a line here; redis-py alone would double it.
 HEAVY = ("asyncio", "ctypes", "dataclasses", "encodings.idna", "hashlib", "importlib.metadata")
 HEAVY += ("importlib.resources", "inspect", "logging", "pathlib", "random", "redis", "secrets")
-HEAVY += ("shutil", "ssl", "subprocess", "tempfile", "traceback", "uuid")
+HEAVY += ("shutil", "ssl", "subprocess", "tempfile", "traceback", "urllib", "uuid")
 OURS = ("fencelock.aio", "fencelock.blocking", "fencelock.embedded", "fencelock._transport.cloned")
 
 

@@ -1,8 +1,10 @@
 """_transport/address.py: URLs and settings become one address; its password stays inside."""
 
+import itertools
+
 import pytest
 
-from fencelock._transport.address import Address, from_settings, parse
+from fencelock._transport.address import Address, from_settings, general, parse, simple
 
 URLS = {
     "redis://": Address(),
@@ -24,6 +26,27 @@ URLS = {
 @pytest.mark.parametrize(("url", "address"), URLS.items(), ids=URLS)
 def test_a_url_is_an_address(url, address):
     assert parse(url) == address
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("redis://h", "redis://10.0.0.7:7000/3", "valkey://a-b.c:0/", "redis://h:/"),
+        *("redis://h:65535", "unix:///run/a_b-c.d/s", "unix:////s?db=12", "unix:///s:1?db=0"),
+    ],
+)
+def test_the_quick_way_to_read_a_url_says_the_same(url):
+    assert simple(url) == general(url)
+
+
+def test_what_the_quick_way_reads_the_other_reads_alike():
+    """Pieces put together in every way: mistakes are left to the general way."""
+    pieces = ["", "h", "H", ":", "7", "99999", "/", "x", "@", "?", "?db=2", "?x=1", "[::1]", "%20"]
+    for scheme in ("redis", "valkey", "unix"):
+        for parts in itertools.product(pieces, repeat=4):
+            url = f"{scheme}://{''.join(parts)}"
+            quick = simple(url)
+            assert quick is None or quick == general(url), url
 
 
 @pytest.mark.parametrize(
