@@ -127,3 +127,38 @@ def test_a_released_hold_is_never_renewable():
     assert one.renewable(NOW)
     one.open = False
     assert not one.renewable(NOW)
+
+
+def test_what_is_under_way_is_still_minded():
+    """A revocation or the end of the client may come while a renewal is asked for."""
+    book, one, two = RenewalBook(), hold(), hold()
+    book.add(one, NOW)
+    book.add(two, NOW + 5)
+    assert book.due(NOW + 1) == [one]
+    assert (set(book.minded()), book.busy) == ({one, two}, True)
+    book.add(one, NOW + 10)
+    assert sorted(book.minded(), key=id) == sorted([one, two], key=id)
+    book.clear()
+    assert (book.minded(), book.busy, book.next_at()) == ([], False, None)
+
+
+def test_the_first_end_is_that_of_what_is_in_the_book():
+    book = RenewalBook()
+    soon, later = hold(deadline=NOW + 0.4), hold(deadline=NOW + 0.6)
+    book.add_all([soon, later, hold()], NOW + 0.3)
+    assert book.first_end(NOW + 1) == NOW + 0.4
+    book.discard(soon)
+    assert book.first_end(NOW + 1) == NOW + 0.6
+    book.discard(later)
+    assert book.first_end(NOW + 1) > NOW + 1
+
+
+def test_short_holds_one_after_another_leave_nothing_in_the_order():
+    book = RenewalBook()
+    for number in range(1000):
+        one = hold()
+        book.add(one, NOW + number)
+        book.discard(one)
+    assert len(book._order) <= 70
+    book.add(one, NOW)
+    assert book.next_at() == NOW

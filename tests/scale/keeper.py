@@ -2,15 +2,17 @@
 
 python -m tests.scale.keeper threads|tasks URL COUNT TTL
 
-Answers each line that it reads with one JSON line: ``hold`` takes the leases, ``begin`` starts to
-measure, ``report`` tells what was seen since, ``tick`` looks from now on how late a timer of 1 ms
-comes, ``pairs N`` times acquire+release pairs on a lock of its own, ``lose`` waits until every loss
-was told, ``give`` releases all, ``close`` closes.
+Answers each line that it reads with one JSON line: ``hold`` takes the leases, ``renewed N`` waits
+until each was renewed so often, ``begin`` starts to measure, ``report`` tells what was seen since,
+``tick`` looks from now on how late a timer of 1 ms comes, ``pairs N`` times acquire+release pairs
+on a lock of its own, ``lose`` waits until every loss was told, ``give`` releases all, ``close``
+closes.
 """
 
 import asyncio
 import gc
 import json
+import logging
 import os
 import resource
 import statistics
@@ -23,6 +25,7 @@ import fencelock
 from fencelock.clock import now
 
 TICK_SECONDS = 0.001
+PAUSE_SECONDS = 0.2
 BURST = 1000  # tasks that acquire side by side
 PAIRS_PER_ROUND = 50
 NAME = "many"
@@ -49,6 +52,11 @@ class Keeper:
         names = (f"{NAME} {number}" for number in range(self.count))
         self.locks = [self.client.lock(name, **self.options()) for name in names]
 
+    def renewals(self):
+        """Return how often the least renewed of all leases was renewed."""
+        holds = [hold for lock in self.locks for hold in lock._holds._holds]
+        return min((hold.renewals for hold in holds), default=0)
+
     def begin(self):
         self.late = 0.0
         self.began = (now(), time.process_time())
@@ -61,13 +69,13 @@ class Keeper:
     def report(self):
         seconds = now() - self.began[0]
         leases = [lock.lease for lock in self.locks]
-        holds = [hold for lock in self.locks for hold in lock._holds._holds]
         return {
             "seconds": seconds,
             "cpu": time.process_time() - self.began[1],
             "stall ms": self.late * 1000,
-            "lost": len(self.lost) + sum(lease is None or lease.lost for lease in leases),
-            "renewals": min((hold.renewals for hold in holds), default=0),
+            "told": len(self.lost),
+            "lost": sum(lease is None or lease.lost for lease in leases),
+            "renewals": self.renewals(),
             "threads": sorted(each.name for each in threading.enumerate()),
             "collections": gc.get_stats()[2]["collections"],
         }
@@ -117,11 +125,18 @@ class Threads(Keeper):
             took.append((now() - began) / PAIRS_PER_ROUND)
         return {"pair us": statistics.median(took) * 1e6, "least us": min(took) * 1e6}
 
-    def lose(self):
+    def until(self, true):
         pause = threading.Event()
-        while len(self.lost) < self.count:
-            pause.wait(0.01)
-        return {"told": len(self.lost)}
+        while not true():
+            pause.wait(PAUSE_SECONDS)
+        return self.report()
+
+    def lose(self):
+        return self.until(lambda: len(self.lost) >= self.count)
+
+    def renewed(self, times):
+        goal = self.renewals() + int(times)
+        return self.until(lambda: self.renewals() >= goal or self.lost)
 
     def give(self):
         began = now()
@@ -173,11 +188,20 @@ class Tasks(Keeper):
             took.append((now() - began) / PAIRS_PER_ROUND)
         return {"pair us": statistics.median(took) * 1e6, "least us": min(took) * 1e6}
 
-    async def lose(self):
+    async def until(self, true):
         loop = asyncio.get_running_loop()
-        while len(self.lost) < self.count:
-            await loop.run_in_executor(None, threading.Event().wait, 0.01)
-        return {"told": len(self.lost)}
+        while not true():
+            again = loop.create_future()
+            loop.call_later(PAUSE_SECONDS, again.set_result, None)
+            await again
+        return self.report()
+
+    async def lose(self):
+        return await self.until(lambda: len(self.lost) >= self.count)
+
+    async def renewed(self, times):
+        goal = self.renewals() + int(times)
+        return await self.until(lambda: self.renewals() >= goal or self.lost)
 
     async def give(self):
         began = now()
@@ -211,9 +235,6 @@ def say(value):
 
 
 if __name__ == "__main__":
-    if sys.argv[5:] == ["quiet"]:
-        import logging
-
-        logging.disable()
+    logging.disable()  # a line for each of very many losses
     {"threads": Threads, "tasks": Tasks}[sys.argv[1]](*sys.argv[2:5]).run()
     os._exit(0)  # without the handles' complaints that they were dropped while they held

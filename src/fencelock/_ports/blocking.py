@@ -26,6 +26,7 @@ from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
 from fencelock._ports.pool import Pool, closed
 from fencelock._ports.posts import Posts
+from fencelock._ports.teller import Teller
 from fencelock._ports.tender import Tender
 from fencelock._transport.direct import Connection
 from fencelock._transport.source import Source
@@ -49,13 +50,6 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
         return result
     flow.close()
     raise RuntimeError("a blocking port suspended")
-
-
-def _told(hold: Hold) -> None:
-    try:
-        hold.want.terms.on_lost(hold.lease)
-    except Exception:
-        log.exception("on_lost of %r raised", hold.lease.name)
 
 
 def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
@@ -94,6 +88,7 @@ class BlockingPort:
         self._channels = 0
         self._tender = Tender(self)
         self._posts = Posts(self)
+        self._teller = Teller()
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
@@ -207,11 +202,9 @@ class BlockingPort:
         self._tender.mind(when)
 
     def tell(self, hold: Hold) -> None:
-        """Call the holder's ``on_lost`` in a thread of its own: other leases cannot wait for it."""
+        """Call the holder's ``on_lost`` in another thread: other leases cannot wait for it."""
         if hold.want.terms.on_lost is not None:
-            threading.Thread(
-                target=_told, args=(hold,), name="fencelock-on-lost", daemon=True
-            ).start()
+            self._teller.add(hold)
 
     def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
         """Send behind the trail at once, and see to the answer in a background thread."""
