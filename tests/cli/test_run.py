@@ -38,7 +38,7 @@ def test_a_command_that_a_signal_killed_gives_128_and_its_number(shell, name):
 
 def test_busy_gives_75_and_runs_nothing(shell, tmp_path):
     shell("acquire", "x")
-    for wait in (["-n"], ["-w", "50ms"], ["-w", "0"]):
+    for wait in (["-n"], ["-w", "500ms"], ["-w", "0"]):
         result = shell("run", "x", *wait, "--", "touch", tmp_path / "ran")
         assert result.status == 75
         assert "fencelock: 'x' was not granted" in result.err

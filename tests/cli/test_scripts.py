@@ -45,7 +45,7 @@ def test_acquire_prints_json(shell, server, option):
 
 def test_a_lock_that_is_held_gives_75_and_prints_no_data(shell):
     acquired(shell, "x")
-    for wait in (["--no-wait"], ["--wait", "100ms"]):
+    for wait in (["--no-wait"], ["--wait", "500ms"]):
         result = shell("acquire", "x", *wait)
         assert (result.status, result.out) == (75, "")
 
@@ -166,7 +166,7 @@ def test_wait_returns_at_once_when_the_lock_is_free(shell, server):
 
 def test_wait_gives_75_when_the_lock_was_not_free_in_time(shell):
     acquired(shell, "x")
-    for words in (["-n"], ["-w", "0.2s"]):
+    for words in (["-n"], ["-w", "0.5s"]):
         result = shell("wait", "x", *words)
         assert result.status == 75
         assert "was not free" in result.err
