@@ -20,9 +20,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from fencelock import options, process
-from fencelock._core.hold import Hold, Terms, Want
+from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
+from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.lease import BaseLease
 from fencelock.options import Poll, Queue, Seconds, Wait
@@ -166,15 +167,17 @@ def _told(text: str) -> str:
     return printable.encode(errors="replace")[:TOLD_BYTES_MAX].decode(errors="ignore")
 
 
-class Holds:
+class Holds(Taker):
     """The holds of one handle, newest last."""
 
-    __slots__ = ("_generation", "_holds", "keys", "settings")
+    __slots__ = ("_form", "_generation", "_holds", "keys", "settings")
 
-    def __init__(self, keys: LockKeys, settings: Settings) -> None:
+    def __init__(self, keys: LockKeys, settings: Settings, lease_type: type[BaseLease]) -> None:
+        super().__init__(lease_type)
         self.keys = keys
         self.settings = settings
         self._holds: list[Hold] = []
+        self._form: Form | None = None
         self._generation = process.generation
 
     def _now(self) -> list[Hold]:
@@ -185,19 +188,17 @@ class Holds:
         return self._holds
 
     def want(self, port: Port, unit: str) -> Want:
-        """Return a fresh request."""
-        waiter = port.new_id()
-        owner = self.settings.owner
-        return Want(
-            keys=self.keys,
-            terms=self.settings.terms,
-            waiter=waiter,
-            holder=owner or waiter,
-            home=port.home,
-            info=describe(unit, self.settings.label),
-            ttl=self.settings.ttl(),
-            owned=owner is not None,
-        )
+        """Return a fresh request by a thread or task of that name."""
+        form, settings = self._form, self.settings
+        if form is None or form.home is not port.home or settings.instant is not None:
+            form = self._form = Form(
+                keys=self.keys,
+                terms=settings.terms,
+                home=port.home,
+                ttl=settings.ttl(),
+                owned=settings.owner is not None,
+            )
+        return Want(form, port.new_id(), describe(unit, settings.label), settings.owner)
 
     def refuse_second(self, unit: object) -> None:
         """Raise when a strict handle is acquired by who holds it already (X6)."""
@@ -222,6 +223,10 @@ class Holds:
             if hold.unit == unit:
                 return hold
         return None
+
+    def made_by(self, want: Want) -> list[Hold]:
+        """Return the hold that a request brought, in a list of at most one."""
+        return [hold for hold in self._now() if hold.want is want]
 
     def newest(self) -> Hold | None:
         """Return the newest hold of anyone."""

@@ -24,8 +24,7 @@ class BaseLease:
 
     ``fence`` is the fencing token: it grows with every grant of the lock, so that a resource can
     refuse writes that carry an older one. It is 0 for a lock taken with ``Poll``, whose plain form
-    has none. ``holder`` is the unguessable string that proves the tenure to the server.
-    ``ttl`` is the length asked for, in seconds.
+    has none. ``ttl`` is the length asked for, in seconds.
     """
 
     __slots__ = (
@@ -35,21 +34,21 @@ class BaseLease:
         "_end",
         "_generation",
         "_hold",
+        "_holder",
         "_loss",
         "_port",
         "_released",
         "fence",
-        "holder",
         "name",
         "ttl",
     )
 
-    def __init__(
-        self, *, name: str, fence: int, holder: str, ttl: float, deadline: float, clock: Clock
+    def __init__(  # noqa: PLR0917 - made in one place, for each acquisition: keywords cost time
+        self, name: str, fence: int, holder: bytes, ttl: float, deadline: float, clock: Clock
     ) -> None:
         self.name = name
         self.fence = fence
-        self.holder = holder
+        self._holder = holder
         self.ttl = ttl
         self._deadline = deadline
         self._clock = clock
@@ -59,6 +58,11 @@ class BaseLease:
         self._generation = process.generation
         self._port: Any = None
         self._hold: Any = None
+
+    @property
+    def holder(self) -> str:
+        """Return the unguessable string that proves the tenure to the server."""
+        return self._holder.decode()
 
     def _bind(self, port: object, hold: object) -> None:
         """Tie the lease to what renews it."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from fencelock._core import acquire, release, renew
 from fencelock._core.ask import ask
-from fencelock._core.hold import Terms
 from fencelock._core.port import Broken
 from fencelock._core.renew import renew_now
+from fencelock._core.want import Terms
 from fencelock.errors import FencelockError
 from fencelock.scripts import BREAK, GIVE_BACK
 from fencelock.testing.actors import GAVE_UP, KEYS, Actor, Flows

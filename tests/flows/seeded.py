@@ -91,13 +91,13 @@ def seed(name: str, change: Change, scenario: Scenario, breaks: str) -> Seed:
 HANDOFF = "if not grant_next(1, '', ARGV[2]) then call('DEL', KEYS[1]) end"
 FREE = "if not ARGV[6] and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
 FOREIGN = "local foreign ="
-ASKED = "return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)"
-ASKED_TWICE = """reply = await port.call(
-            ACQUIRE, want.keys.grant, want.acquire_args(b""), until, waiter)
-        if isinstance(reply, bytes):
-            return asked_at, reply
-        line_up = __import__("types").SimpleNamespace(name="line_up")
-        return asked_at, await port.call(line_up, want.keys.grant, args, until, waiter)"""
+ASKED = "reply = await port.run(want.acquire(waiter.channel), until, waiter)"
+ASKED_TWICE = """reply = await port.run(want.acquire(b""), until, waiter)
+            if not isinstance(reply, bytes):
+                line_up = __import__("types").SimpleNamespace(name="line_up")
+                from fencelock.testing.server import unpacked
+                args = unpacked(want.acquire(waiter.channel)).args
+                reply = await port.call(line_up, want.keys.grant, args, until, waiter)"""
 
 
 def line_up() -> dict[str, bytes]:
@@ -119,8 +119,7 @@ SEEDS = (
         Change(
             acquire,
             ASKED,
-            "reply = await port.call(ACQUIRE, want.keys.grant, args, until, waiter)\n"
-            "        return port.now(), reply",
+            ASKED + "\n            asked_at = port.now()",
         ),
         worlds.TWO_TOO_LONG.under(late=1),
         "I1 I2",
@@ -143,7 +142,7 @@ SEEDS = (
     ),
     seed(
         "a grant that is not undone after a cancellation",
-        Change(acquire, "_undo(port, waiter, asked)", "pass"),
+        Change(acquire, "_undo(port, waiter)", "pass"),
         worlds.TWO.under(cancel=1),
         "I9",
     ),

@@ -27,7 +27,7 @@ class Stub:
 
 
 def holds(*units):
-    kept = Holds(LockKeys("p:", "a"), chosen())
+    kept = Holds(LockKeys("p:", "a"), chosen(), Stub)
     for unit in units:
         kept.add(Hold(want=None, lease=Stub(), granted_at=0.0, unit=unit))
     return kept

@@ -22,7 +22,7 @@ def clock():
 
 @pytest.fixture
 def lease(clock):
-    return BaseLease(name="a", fence=7, holder="h", ttl=10.0, deadline=110.0, clock=clock)
+    return BaseLease("a", 7, b"h", 10.0, 110.0, clock)
 
 
 def test_it_holds_until_its_deadline(lease, clock):

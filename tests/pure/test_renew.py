@@ -5,27 +5,21 @@ import random
 import pytest
 
 from fencelock._core.book import RenewalBook
-from fencelock._core.hold import Hold, Terms, Want
+from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.renew import first_attention
+from fencelock._core.want import Form, Terms, Want
 from fencelock.lease import BaseLease
 
 NOW = 1000.0
 
 
 def hold(*, ttl: float = 30.0, deadline: float | None = None, **terms) -> Hold:
-    want = Want(
-        keys=LockKeys("p:", "a"),
-        terms=Terms(**{"ttl": ttl, "renew": True, **terms}),
-        waiter=b"w",
-        holder=b"w",
-        home=b"h",
-        info=b"{}",
-        ttl=ttl,
-    )
+    told = Terms(**{"ttl": ttl, "renew": True, **terms})
+    form = Form(keys=LockKeys("p:", "a"), terms=told, home=b"h", ttl=ttl)
     ends = NOW + ttl if deadline is None else deadline
-    lease = BaseLease(name="a", fence=1, holder="w", ttl=ttl, deadline=ends, clock=lambda: NOW)
-    return Hold(want=want, lease=lease, granted_at=NOW)
+    lease = BaseLease("a", 1, b"w", ttl, ends, lambda: NOW)
+    return Hold(Want(form, b"w"), lease, NOW)
 
 
 def test_an_empty_book_wants_nothing():

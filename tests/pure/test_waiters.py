@@ -1,25 +1,17 @@
 """_core/waiters.py: how long a waiter may sleep before somebody looks (I6)."""
 
-from fencelock._core.hold import Terms, Want
 from fencelock._core.keys import LockKeys
 from fencelock._core.timing import FOREIGN_SECONDS, PROOF_SECONDS
 from fencelock._core.waiters import BEHIND_SECONDS, ENTRIES_PER_LOOK, Line, Lines, Waiter
+from fencelock._core.want import Form, Terms, Want
 
 NOW = 1000.0
 
 
 def waiter(name: str = "a", number: int = 0) -> Waiter:
     who = f"w{number}".encode()
-    want = Want(
-        keys=LockKeys("p:", name),
-        terms=Terms(ttl=30.0, renew=True),
-        waiter=who,
-        holder=who,
-        home=b"h",
-        info=b"{}",
-        ttl=30.0,
-    )
-    return Waiter(want)
+    form = Form(keys=LockKeys("p:", name), terms=Terms(ttl=30.0, renew=True), home=b"h", ttl=30.0)
+    return Waiter(Want(form, who))
 
 
 def test_a_look_comes_when_the_lease_ends_or_a_proof_is_due():

@@ -11,17 +11,18 @@ Rules of this file:
 
 from __future__ import annotations
 
-from fencelock._core.ask import PASSING, Asked, answer_by, persist
-from fencelock._core.hold import Grant, Hold, Taker, Want, too_late
+from fencelock._core.ask import PASSING, again, answer_by
+from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.poll import poll
 from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.release import request, retire
 from fencelock._core.renew import first_attention
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Line, Waiter, look
+from fencelock._core.want import Want, too_late
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.log import log
-from fencelock.scripts import ABANDON, ACQUIRE
+from fencelock.scripts import ABANDON
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
@@ -32,26 +33,14 @@ LATE_GRANTS_MAX = 3
 
 async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
-    waiter, asked = Waiter(want), Asked()
-    until = answer_by(port, give_up_at)
-    args = want.acquire_args(b"")
-
-    async def once() -> tuple[float, Reply]:
-        await port.open(waiter, until, listen=False)
-        asked.begin()
-        asked_at = port.now()
-        return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)
-
+    waiter = Waiter(want)
     try:
-        asked_at, reply = await persist(port, once, until, asked)
-        if not isinstance(reply, bytes):
-            return None
-        grant = _granted(want, reply, asked_at)
-        if grant.deadline > port.now():
+        grant = await _request(port, waiter, give_up_at, listen=False)
+        if grant is None or grant.deadline > port.now():
             return grant
         raise too_late(want)
     except BaseException:
-        _undo(port, waiter, asked)
+        _undo(port, waiter)
         raise
     finally:
         port.close(waiter)
@@ -59,30 +48,31 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
 
 async def queue(port: Port, want: Want, give_up_at: float) -> Grant | None:
     """Stand in line until granted; None at ``give_up_at``."""
-    waiter, asked = Waiter(want), Asked()
+    waiter = Waiter(want)
     try:
-        grant = await _stand(port, waiter, asked, give_up_at)
+        grant = await _stand(port, waiter, give_up_at)
         if grant is None:
             await _leave(port, waiter)
         return grant
     except BaseException:
-        _undo(port, waiter, asked)
+        _undo(port, waiter)
         raise
     finally:
-        with port.mutex():
-            port.lines.leave(waiter, port.now())
+        if waiter.stood:
+            with port.mutex():
+                port.lines.leave(waiter, port.now())
         port.close(waiter)
 
 
-def _undo(port: Port, waiter: Waiter, asked: Asked) -> None:
+def _undo(port: Port, waiter: Waiter) -> None:
     """Undo what may have run, behind the request on the connection that it went on."""
-    if not asked.began:
+    if not waiter.began:
         return
     want = waiter.want
     with port.mutex():
         port.lines.give_up(want)
     args = want.abandon_args(waiter.channel)
-    port.post(ABANDON, want.keys.grant, args, asked.trail or waiter.seat)
+    port.post(ABANDON, want.keys.grant, args, waiter.trail or waiter.seat)
 
 
 def late_grant(port: Port, who: bytes) -> None:
@@ -93,13 +83,13 @@ def late_grant(port: Port, who: bytes) -> None:
         port.post(ABANDON, want.keys.grant, want.abandon_args(b""))
 
 
-async def _stand(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> Grant | None:
+async def _stand(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
     """Ask, wait, and ask again whenever the place may be gone, until granted or time is up."""
     late = 0
     while True:
-        grant = await _request(port, waiter, asked, give_up_at)
+        grant = await _request(port, waiter, give_up_at)
         if grant is None:
-            grant = await _wait(port, waiter, asked, give_up_at)
+            grant = await _wait(port, waiter, give_up_at)
         if grant is not None:
             if grant.deadline > port.now():
                 return grant
@@ -111,31 +101,42 @@ async def _stand(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) ->
         waiter.forget()
 
 
-async def _request(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> Grant | None:
-    """Ask for the lock or a place in line; None when we stand in line."""
+async def _request(
+    port: Port, waiter: Waiter, give_up_at: float, *, listen: bool = True
+) -> Grant | None:
+    """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted."""
     want = waiter.want
-    until = answer_by(port, give_up_at)
+    asked_at = port.now()
+    until = answer_by(port, asked_at, give_up_at)
+    waiter.start()
+    while True:
+        try:
+            if not port.seat(waiter, listen=listen):
+                await port.open(waiter, until, listen=listen)
+                asked_at = port.now()
+            waiter.begin()
+            reply = await port.run(want.acquire(waiter.channel), until, waiter)
+        except (Broken, ServerError) as trouble:
+            await again(port, trouble, until, waiter)
+            asked_at = port.now()
+            continue
+        if isinstance(reply, bytes):
+            return Grant(int(reply), asked_at + validity(want.ttl), want.ttl)
+        if listen:
+            _lined_up(port, waiter, reply, asked_at)
+        return None
 
-    async def once() -> tuple[float, Reply]:
-        await port.open(waiter, until)
-        asked.begin()
-        asked_at = port.now()
-        args = want.acquire_args(waiter.channel)
-        return asked_at, await port.call(ACQUIRE, want.keys.grant, args, until, waiter)
 
-    asked_at, reply = await persist(port, once, until, asked)
-    if isinstance(reply, bytes):
-        return _granted(want, reply, asked_at)
+def _lined_up(port: Port, waiter: Waiter, reply: Reply, asked_at: float) -> None:
     now_us, pttl_ms, position, foreign = reply
-    waiter.answered(asked_at, now_us, position, port.now())
+    waiter.answered(asked_at, now_us, port.now())
     with port.mutex():
         line = port.lines.join(waiter)
         if len(line.waiters) == 1:
             line.postpone(asked_at, pttl_ms, position, foreign=bool(foreign))
-    return None
 
 
-async def _wait(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> Grant | None:
+async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
     """Wait in line; None when the place must be asked for again, or time is up."""
     with port.mutex():
         line = port.lines.join(waiter)
@@ -146,16 +147,16 @@ async def _wait(port: Port, waiter: Waiter, asked: Asked, give_up_at: float) -> 
             return waiter.granted(now)
         if now >= give_up_at:
             return None
-        if now >= line.bound(waiter) and not await _looked(port, waiter, line, asked, give_up_at):
+        if now >= line.bound(waiter) and not await _looked(port, waiter, line, give_up_at):
             return None
 
 
-async def _looked(port: Port, waiter: Waiter, line: Line, asked: Asked, give_up_at: float) -> bool:
+async def _looked(port: Port, waiter: Waiter, line: Line, give_up_at: float) -> bool:
     """Look after our lines; False when there was no answer now and we must ask again."""
     try:
         await look(port, min(give_up_at, port.now() + port.patience), waiter)
     except Broken as broken:
-        asked.note(broken)
+        waiter.note(broken)
     except ServerError as refused:
         if refused.code not in PASSING:
             raise
@@ -184,29 +185,29 @@ async def _leave(port: Port, waiter: Waiter) -> None:
         ) from broken
 
 
-def _granted(want: Want, fence: bytes, asked_at: float) -> Grant:
-    return Grant(int(fence), asked_at + validity(want.ttl), want.ttl)
-
-
 async def obtain(port: Port, want: Want, patience: float | None) -> Grant | None:
     """Take a lock as the handle asks: one try for a patience of 0 or less, for ever for None.
 
     A try without a timeout (below 0) gives a slow server time to answer; a timeout of 0 does not.
     """
     at_once = patience is not None and patience <= 0
-    bounded = patience is not None and patience >= 0
-    give_up_at = port.now() + patience if bounded and patience is not None else FOR_EVER
-    if want.plain:
+    give_up_at = FOR_EVER if patience is None or patience < 0 else port.now() + patience
+    if want.terms.plain:
         tries = 1 if at_once else want.terms.max_tries
         return await poll(port, want, give_up_at, want.terms.interval, tries)
     return await (attempt if at_once else queue)(port, want, give_up_at)
 
 
-async def acquire(port: Port, want: Want, patience: float | None, taker: Taker) -> Hold | None:
-    """Take a lock for the taker and have its lease minded; None when it was not granted in time."""
+async def acquire(
+    port: Port, want: Want, patience: float | None, taker: Taker, unit: object = None
+) -> Hold | None:
+    """Take a lock for the taker and have its lease minded; None when it was not granted in time.
+
+    ``unit`` is the thread or task that asks.
+    """
     try:
         grant = await obtain(port, want, patience)
-        return None if grant is None else _begin(port, want, grant, taker)
+        return None if grant is None else _begin(port, want, grant, taker, unit)
     except FencelockError as error:
         log.warning("acquire of %r failed: %s", want.keys.name, error)
         raise
@@ -216,23 +217,18 @@ async def acquire(port: Port, want: Want, patience: float | None, taker: Taker) 
         raise
 
 
-def _begin(port: Port, want: Want, grant: Grant, taker: Taker) -> Hold:
+def _begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> Hold:
     now = port.now()
     lease = taker.lease_type(
-        name=want.keys.name,
-        fence=grant.fence,
-        holder=want.holder.decode(),
-        ttl=want.ttl,
-        deadline=grant.deadline,
-        clock=port.now,
+        want.keys.name, grant.fence, want.holder, want.ttl, grant.deadline, port.now
     )
-    hold = Hold(want=want, lease=lease, granted_at=now, unit=taker.unit)
+    hold = Hold(want, lease, now, unit)
     lease._bind(port, hold)
     try:
-        taker.admit(hold)
+        taker.add(hold)
         port.keep(hold, first_attention(hold, grant.lease, port.jitter(), now))
     except BaseException:
-        taker.dismiss(hold)
+        taker.remove(hold)
         retire(port, hold)
         raise
     return hold

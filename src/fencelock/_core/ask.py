@@ -14,7 +14,6 @@ from typing import NoReturn
 
 from fencelock._core.port import Args, Broken, Keys, Port, Reply
 from fencelock._core.timing import retry_delay
-from fencelock._core.waiters import Waiter
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
 
@@ -28,12 +27,17 @@ ANSWER_SECONDS_MIN = 0.08
 class Asked:
     """What is known of a request so far: whether it may have run, and on which connection."""
 
-    __slots__ = ("began", "sent", "trail")
+    # Class attributes until something happens: most requests are answered at once.
+    began = False  # something was put on a connection: there is something to undo
+    sent = False
+    trail: object = None
+    tries = 0
+    refusal: ServerError | None = None  # "not now", the last time
 
-    def __init__(self) -> None:
-        self.began = False  # something was put on a connection: there is something to undo
-        self.sent = False
-        self.trail: object = None
+    def start(self) -> None:
+        """Begin with another request: its attempts count anew."""
+        if self.tries:
+            self.tries, self.refusal = 0, None
 
     def begin(self) -> None:
         """Note that a request goes out: an older one's connection is no trail for its undo."""
@@ -54,11 +58,10 @@ async def ask(
     until: float,
     *,
     asked: Asked | None = None,
-    waiter: Waiter | None = None,
 ) -> Reply:
     """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``."""
     asked = asked or Asked()
-    return await persist(port, lambda: port.call(script, keys, args, until, waiter), until, asked)
+    return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
 
 
 async def command(port: Port, args: Args) -> Reply:
@@ -71,23 +74,26 @@ async def persist(
     port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Asked
 ) -> Reply:
     """Repeat an attempt while it only breaks; note in ``asked`` what may have run."""
-    tries = 0
-    refusal: ServerError | None = None
     while True:
         try:
             return await attempt()
-        except Broken as broken:
-            asked.note(broken)
-            trouble: Exception = broken
-        except ServerError as refused:
-            if refused.code not in PASSING:
-                raise
-            trouble = refusal = refused
-        again_at = port.now() + retry_delay(tries, port.jitter())
-        tries += 1
-        if again_at >= until:
-            give_up(refusal or trouble, asked)  # "not now" says more than the silence after it
-        await port.sleep(again_at)
+        except (Broken, ServerError) as trouble:
+            await again(port, trouble, until, asked)
+
+
+async def again(port: Port, trouble: Broken | ServerError, until: float, asked: Asked) -> None:
+    """Return when it is time for another attempt; raise when there is none."""
+    if isinstance(trouble, Broken):
+        asked.note(trouble)
+    elif trouble.code in PASSING:
+        asked.refusal = trouble
+    else:
+        raise trouble
+    again_at = port.now() + retry_delay(asked.tries, port.jitter())
+    asked.tries += 1
+    if again_at >= until:
+        give_up(asked.refusal or trouble, asked)  # "not now" says more than the silence after it
+    await port.sleep(again_at)
 
 
 def give_up(trouble: Exception, asked: Asked) -> NoReturn:
@@ -100,7 +106,9 @@ def give_up(trouble: Exception, asked: Asked) -> NoReturn:
     raise ServerUnreachable(f"no connection in time: {trouble}") from cause
 
 
-def answer_by(port: Port, give_up_at: float) -> float:
+def answer_by(port: Port, now: float, give_up_at: float) -> float:
     """Return until when an answer is awaited: a healthy server may answer the shortest timeout."""
-    now = port.now()
-    return min(max(give_up_at, now + ANSWER_SECONDS_MIN), now + port.patience)
+    latest = now + port.patience
+    if give_up_at >= latest:
+        return latest
+    return min(latest, max(give_up_at, now + ANSWER_SECONDS_MIN))

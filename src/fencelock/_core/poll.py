@@ -9,11 +9,12 @@ Rules of this file:
 
 from __future__ import annotations
 
-from fencelock._core.ask import Asked, answer_by, ask, persist
-from fencelock._core.hold import Grant, Want, milliseconds, too_late
+from fencelock._core.ask import answer_by, ask, persist
+from fencelock._core.hold import Grant
 from fencelock._core.port import Port, Reply
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Waiter
+from fencelock._core.want import Want, milliseconds, too_late
 from fencelock.scripts import GIVE_BACK
 
 
@@ -22,20 +23,20 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
 
     SET NX is not idempotent: when its answer is lost, the key is given back before another try.
     """
-    until = answer_by(port, give_up_at)
+    until = answer_by(port, port.now(), give_up_at)
     command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", milliseconds(want.ttl))
-    waiter, asked = Waiter(want), Asked()
+    waiter = Waiter(want)
 
     async def once() -> tuple[float, Reply]:
         await port.open(waiter, until, listen=False)
-        asked.begin()
-        if asked.sent:
+        waiter.begin()
+        if waiter.sent:
             await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until, waiter)
         asked_at = port.now()
         return asked_at, await port.command(command, until, waiter)
 
     try:
-        asked_at, reply = await persist(port, once, until, asked)
+        asked_at, reply = await persist(port, once, until, waiter)
         if reply is None:
             return None
         grant = Grant(0, asked_at + validity(want.ttl), want.ttl)
@@ -43,8 +44,8 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
             return grant
         raise too_late(want)
     except BaseException:
-        if asked.began:
-            port.post(GIVE_BACK, want.keys.plain, (want.holder,), asked.trail or waiter.seat)
+        if waiter.began:
+            port.post(GIVE_BACK, want.keys.plain, (want.holder,), waiter.trail or waiter.seat)
         raise
     finally:
         port.close(waiter)
@@ -68,6 +69,6 @@ async def poll(
             await port.sleep(min(again_at, give_up_at))
         if tries == max_tries or port.now() >= give_up_at:
             # SET NX says nil for a key of another kind too: the script tells them apart.
-            until = answer_by(port, port.now())
+            until = answer_by(port, port.now(), port.now())
             await ask(port, GIVE_BACK, want.keys.plain, (want.holder,), until)
             return None

@@ -65,10 +65,16 @@ class Port(Protocol):
         answer came by ``until``, and a ``ServerError`` when the answer is an error.
         """
 
+    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
+        """Run a packed script call; ends like ``call``."""
+
     async def command(
         self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
     ) -> Reply:
         """Run a plain command; ends like ``call``."""
+
+    def seat(self, waiter: Waiter, *, listen: bool) -> bool:
+        """Do what ``open`` does when it needs nobody's answer; tell whether that was all."""
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
         """Seat a waiter on a connection of its own, set ``waiter.seat``; ends like ``call``.

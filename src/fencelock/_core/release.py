@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fencelock._core.ask import Asked, ask
-from fencelock._core.hold import Hold, Want
+from fencelock._core.ask import Asked, again, ask
+from fencelock._core.hold import Hold
 from fencelock._core.inspect import held_ids
-from fencelock._core.port import Args, Keys, Port, Reply
+from fencelock._core.port import Args, Broken, Keys, Port, Reply
+from fencelock._core.want import Want
 from fencelock.errors import LeaseLost, ServerError, ServerUnreachable
 from fencelock.scripts import GIVE_BACK, RELEASE, Script
 
@@ -67,18 +68,28 @@ def retire(port: Port, hold: Hold) -> None:
 async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
     lease, want = hold.lease, hold.want
     retire(port, hold)
-    script, keys, args = request(want, lease.fence)
     if lease.lost:
         if not lease._forked():  # maybe the server still has it: the next in line may go
-            port.post(script, keys, args)
+            port.post(*request(want, lease.fence))
         raise lease._lost_error()
-    reply = await ask(port, script, keys, args, port.now() + port.patience, asked=asked)
+    reply = await _ask(port, want, lease.fence, asked)
     if _told(reply)[0] == ELSEWHERE and not asked.sent:
         left = await release_for_owner(port, want, lease.fence)
         if left is not None:
             lease._released = True
             return left
     return _judge(hold, reply, repeated=asked.sent)
+
+
+async def _ask(port: Port, want: Want, fence: int, asked: Asked) -> Reply:
+    until = port.now() + port.patience
+    if want.owned or want.terms.plain:
+        return await ask(port, *request(want, fence), until, asked=asked)
+    while True:
+        try:
+            return await port.run(want.form.release(want.holder), until)
+        except (Broken, ServerError) as trouble:
+            await again(port, trouble, until, asked)
 
 
 async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | None:

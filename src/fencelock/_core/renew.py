@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from fencelock._core.ask import PASSING, Asked, persist
-from fencelock._core.hold import Hold, milliseconds
+from fencelock._core.hold import Hold
 from fencelock._core.port import Broken, Port
 from fencelock._core.release import request
 from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, retry_delay, validity
+from fencelock._core.want import milliseconds
 from fencelock.errors import ServerError
 from fencelock.log import log
 from fencelock.scripts import KEEP, RENEW, REVOKED

@@ -9,15 +9,17 @@ Rules of this file:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fencelock._core.hold import Grant, Want
+from fencelock._core.ask import Asked
+from fencelock._core.hold import Grant
 from fencelock._core.timing import (
     FOREIGN_BEHIND_SECONDS,
     FOREIGN_SECONDS,
     PROOF_SECONDS,
     handed_deadline,
 )
+from fencelock._core.want import Want
 from fencelock.scripts import ALIVE
 
 if TYPE_CHECKING:
@@ -37,48 +39,39 @@ STAGGER_MAX = 1.0
 BEHIND_SECONDS = 0.5
 
 
-class Waiter:
-    """One acquisition that waits, or may have to."""
+class Waiter(Asked):
+    """One acquisition: what was asked for it, and what it was told while it waits.
 
-    __slots__ = (
-        "answered_us",
-        "asked_at",
-        "channel",
-        "grant",
-        "news",
-        "position",
-        "pushed",
-        "seat",
-        "trip",
-        "want",
-    )
+    Most never wait, so what they do not need stays with the class.
+    """
+
+    channel = b""
+    asked_at = 0.0  # local instant before the last request that was answered
+    answered_us = 0  # the server's time in that answer
+    trip = 0.0  # how long that answer took
+    stood = False  # it was in line
+    news = False  # something below was set since the last wait
+    grant: Grant | None = None
+    pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
+    seat: Any = None  # the port's: connection, future
 
     def __init__(self, want: Want) -> None:
         self.want = want
-        self.channel = b""
-        self.asked_at = 0.0  # local instant before the last request that was answered
-        self.answered_us = 0  # the server's time in that answer
-        self.trip = 0.0  # how long that answer took
-        self.position = -1
-        self.news = False  # something below was set since the last wait
-        self.grant: Grant | None = None
-        self.pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
-        self.seat: object = None  # the port's: connection, future
 
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
         """Take a pushed grant. It may come before the flow has seen the answer to its request."""
         self.pushed = (fence, granted_us, lease_ms)
         self.news = True
 
-    def answered(self, asked_at: float, answered_us: int, position: int, now: float) -> None:
+    def answered(self, asked_at: float, answered_us: int, now: float) -> None:
         """Note the answer that put us in line; what was pushed before it is over."""
-        self.asked_at, self.answered_us, self.position = asked_at, answered_us, position
+        self.asked_at, self.answered_us = asked_at, answered_us
         self.trip = now - asked_at
         if self.pushed is not None and self.pushed[1] < answered_us:
             self.pushed = None
 
     def granted(self, now: float) -> Grant | None:
-        """Return the grant that was pushed or found, if any."""
+        """Return the grant that was pushed, if any."""
         if self.grant is None and self.pushed is not None:
             fence, granted_us, lease_ms = self.pushed
             lease = lease_ms / 1000
@@ -136,6 +129,7 @@ class Lines:
         """Add a waiter; call under the mutex."""
         line = self._lines.setdefault(waiter.want.keys.lock, Line())
         line.waiters[waiter] = None
+        waiter.stood = True
         return line
 
     def leave(self, waiter: Waiter, now: float) -> None:
@@ -202,7 +196,6 @@ def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at:
     front = min((place for place in positions if place >= 0), default=0)
     line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign))
     for waiter, position in zip(waiters, positions, strict=True):
-        waiter.position = position
         if not waiter.news and (position < 0 or holder == waiter.want.holder):
             waiter.lose_place()
             port.wake(waiter)

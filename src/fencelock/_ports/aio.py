@@ -86,6 +86,13 @@ class AioPort:
         mux = await self.link.connected(until)
         return await mux.call(script, keys, args, until)
 
+    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
+        """Run a packed script call on the loop's connection."""
+        mux = self.link.mux
+        if mux is None or not mux.sound:
+            mux = await self.link.connected(until)
+        return await mux.run(request, until)
+
     async def command(
         self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
     ) -> Reply:
@@ -105,6 +112,18 @@ class AioPort:
             self.wake(waiter)
 
     # -- waiting --------------------------------------------------------------------------------
+
+    def seat(self, waiter: Waiter, *, listen: bool) -> bool:
+        """Register a waiter when the connection is there, and listens."""
+        if self.closing or self.link.mux is None or not self.link.mux.sound:
+            return False
+        if not listen:
+            return True
+        if not self.link.listening:
+            return False
+        waiter.channel = self.home
+        self._waiters[waiter.want.waiter] = waiter
+        return True
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
         """Register a waiter under the loop's channel."""

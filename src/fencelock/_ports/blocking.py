@@ -126,6 +126,16 @@ class BlockingPort:
         finally:
             self.pool.give(connection)
 
+    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
+        """Run a packed script call on any connection, or on the waiter's."""
+        if waiter is not None:
+            return waiter.seat.run(request, until)
+        connection = self.pool.take(until)
+        try:
+            return connection.run(request, until)
+        finally:
+            self.pool.give(connection)
+
     async def command(
         self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
     ) -> Reply:
@@ -139,6 +149,21 @@ class BlockingPort:
             self.pool.give(connection)
 
     # -- waiting --------------------------------------------------------------------------------
+
+    def seat(self, waiter: Waiter, *, listen: bool) -> bool:
+        """Seat a waiter on a connection that stands by and listens to a channel already."""
+        seat = waiter.seat
+        if seat is None:
+            seat = waiter.seat = self.pool.idle()
+            if seat is None:
+                return False
+            seat.waiter = waiter
+        if self.closing or not seat.sound:
+            return False
+        if not listen:
+            return True
+        waiter.channel = waiter.channel or seat.channel
+        return bool(seat.channel) and seat.channel == waiter.channel
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
         """Seat a waiter on a connection, one that listens to its channel when asked."""

@@ -34,10 +34,10 @@ class Pool:
         Raises Broken when there was none by ``until``, and a ServerError when the server refuses,
         or when nobody was ever reached there: more likely a wrong address than a restart.
         """
-        connection = self._idle_one()
+        connection = self.idle()
         return self._dial(until) if connection is None else connection
 
-    def _idle_one(self) -> Connection | None:
+    def idle(self) -> Connection | None:
         """Return an idle connection that the server has not closed.
 
         One that was used a moment ago is not looked at: in a loop of calls that would cost more

@@ -21,9 +21,10 @@ from fencelock._transport.wire import (
     ReplyError,
     pack,
     pack_call,
-    pack_source,
     reader,
     server_error,
+    unknown_script,
+    with_source,
 )
 from fencelock.clock import now
 from fencelock.scripts import Script
@@ -72,13 +73,17 @@ class Connection:
         self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
     ) -> Reply:
         """Run a script and return its reply; see ``Port.call`` for how it ends."""
+        return self.run(pack_call(script, keys, args), until)
+
+    def run(self, request: bytes, until: float) -> Reply:
+        """Run a packed script call; ends like ``call``."""
         try:
-            return self.ask(pack_call(script, keys, args), until)
+            return self.ask(request, until)
         except ReplyError as error:
-            if not str(error).startswith("NOSCRIPT"):
+            if not unknown_script(error):
                 raise server_error(error) from error
         try:
-            return self.ask(pack_source(script, keys, args), until)
+            return self.ask(with_source(request), until)
         except ReplyError as error:
             raise server_error(error) from error
 
@@ -96,6 +101,10 @@ class Connection:
         """
         try:
             self.send(packed)
+            if self._slice == SLICE and until - now() >= SLICE:  # nearly always: nothing to arm
+                data = self._receive(SLICE)
+                if data:
+                    self._reader.feed(data)
             return self.answer(until)
         except ReplyError:
             raise
@@ -191,27 +200,25 @@ class Connection:
 
     def _next(self, until: float, *, broken: bool = True) -> Any:
         """Return the next message; at ``until`` raise Broken, or return INCOMPLETE."""
-        while (message := self._parsed()) is INCOMPLETE:
+        while True:
+            try:
+                message = self._reader.gets()
+            except ConnectionError as error:
+                self._fail()
+                raise Broken(f"no Redis or Valkey server: {error}", sent=True) from error
+            if message is not INCOMPLETE:
+                return message
             left = until - now()
             if left <= 0:
                 if broken:
                     raise Broken("no answer in time", sent=True, trail=self)
-                break
+                return INCOMPLETE
             data = self._receive(min(left, SLICE))
             if data == b"":
                 self._fail()
                 raise Broken("the server closed the connection", sent=True)
             if data is not None:
                 self._reader.feed(data)
-        return message
-
-    def _parsed(self) -> Any:
-        """Return the next complete message; Broken when the bytes are no protocol of ours."""
-        try:
-            return self._reader.gets()
-        except ConnectionError as error:
-            self._fail()
-            raise Broken(f"no Redis or Valkey server: {error}", sent=True) from error
 
     def _receive(self, seconds: float) -> bytes | None:
         """Return what came, b"" at the end, None when nothing came in time."""

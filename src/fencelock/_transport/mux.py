@@ -22,9 +22,10 @@ from fencelock._transport.wire import (
     ReplyError,
     pack,
     pack_call,
-    pack_source,
     reader,
     server_error,
+    unknown_script,
+    with_source,
 )
 from fencelock.clock import now
 from fencelock.log import log
@@ -57,11 +58,16 @@ class Mux(asyncio.Protocol):
         self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
     ) -> Reply:
         """Run a script and return its reply; see ``Port.call`` for how it ends."""
-        reply = await self.request(pack_call(script, keys, args), until)
-        if type(reply) is ReplyError and str(reply).startswith("NOSCRIPT"):
-            reply = await self.request(pack_source(script, keys, args), until)
+        return await self.run(pack_call(script, keys, args), until)
+
+    async def run(self, request: bytes, until: float) -> Reply:
+        """Run a packed script call; ends like ``call``."""
+        reply = await self.request(request, until)
         if type(reply) is ReplyError:
-            raise server_error(reply)
+            if unknown_script(reply):
+                reply = await self.request(with_source(request), until)
+            if type(reply) is ReplyError:
+                raise server_error(reply)
         return reply
 
     async def command(self, args: Sequence[bytes | int], until: float) -> Reply:

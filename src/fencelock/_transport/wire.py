@@ -15,7 +15,7 @@ from fencelock.errors import (
     ServerUnreachable,
     ServerUnsuitable,
 )
-from fencelock.scripts import Script
+from fencelock.scripts import ALL, Script
 
 INCOMPLETE: Final = object()
 Push: Final = hiredis.PushNotification
@@ -51,6 +51,20 @@ def pack_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]
 def pack_source(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
     """Return a script call that carries the source: the answer to NOSCRIPT."""
     return pack((b"EVAL", script.source, len(keys), *keys, *args))
+
+
+def with_source(packed: bytes) -> bytes:
+    """Return a packed script call with the source in place of the digest."""
+    parser = reader()
+    parser.feed(packed)
+    _, digest, *words = parser.gets()
+    script = next(each for each in ALL if each.digest == digest)
+    return pack((b"EVAL", script.source, *words))
+
+
+def unknown_script(error: ReplyError) -> bool:
+    """Tell whether a server does not know a script by its digest (yet, or any more)."""
+    return str(error).startswith("NOSCRIPT")
 
 
 # What an error code means for a lock, and what can be done about it.

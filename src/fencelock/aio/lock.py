@@ -9,7 +9,7 @@ from typing import Any
 
 from fencelock import options
 from fencelock._core.acquire import acquire
-from fencelock._core.hold import Hold, Taker
+from fencelock._core.hold import Hold
 from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.release import release_for_owner, take_and_release
@@ -35,7 +35,7 @@ class _Base:
 
     def __init__(self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings) -> None:
         self._port = port
-        self._holds = Holds(keys, settings)
+        self._holds = Holds(keys, settings, AsyncLease)
 
     @property
     def name(self) -> str:
@@ -70,9 +70,7 @@ class _Base:
     async def _obtain(self, patience: float | None) -> Hold | None:
         port, task = self._port(), _task()
         want = self._holds.want(port, task.get_name())
-        return await acquire(
-            port, want, patience, Taker(AsyncLease, task, self._holds.add, self._holds.remove)
-        )
+        return await acquire(port, want, patience, self._holds, task)
 
     async def _give_back(self, *, only_own: bool = False) -> int:
         task = _task()

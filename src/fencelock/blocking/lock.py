@@ -7,7 +7,7 @@ from types import TracebackType
 
 from fencelock import options
 from fencelock._core.acquire import acquire
-from fencelock._core.hold import Hold, Taker
+from fencelock._core.hold import Hold
 from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.release import release_for_owner, request, retire, take_and_release
@@ -26,7 +26,7 @@ class _Base:
 
     def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings) -> None:
         self._port = port
-        self._holds = Holds(keys, settings)
+        self._holds = Holds(keys, settings, Lease)
 
     @property
     def name(self) -> str:
@@ -59,19 +59,12 @@ class _Base:
         return bool(mine) and run_blocking(holder_of(self._port, self._holds.keys)) in mine
 
     def _obtain(self, patience: float | None) -> Hold | None:
-        port = self._port
-        got: list[Hold] = []
-
-        def admit(hold: Hold) -> None:
-            got.append(hold)
-            self._holds.add(hold)
-
-        want = self._holds.want(port, current_thread().name)
-        taker = Taker(Lease, get_ident(), admit, self._holds.remove)
+        holds = self._holds
+        want = holds.want(self._port, current_thread().name)
         try:
-            return run_blocking(acquire(port, want, patience, taker))
-        except BaseException:
-            for hold in got:  # a signal's exception came when the flow had ended
+            return run_blocking(acquire(self._port, want, patience, holds, get_ident()))
+        except BaseException:  # a signal's exception may come when the flow had ended
+            for hold in holds.made_by(want):
                 self._withdraw(hold)
             raise
 

@@ -6,8 +6,9 @@ import json
 import os
 import shlex
 
-from fencelock._core.hold import Hold, Want
+from fencelock._core.hold import Hold
 from fencelock._core.release import release
+from fencelock._core.want import Want
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments

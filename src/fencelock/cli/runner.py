@@ -15,10 +15,11 @@ import os
 import sys
 from typing import Any
 
-from fencelock._core.hold import Hold, Want
+from fencelock._core.hold import Hold
 from fencelock._core.release import release, request
 from fencelock._core.renew import renew_now
 from fencelock._core.timing import validity
+from fencelock._core.want import Want
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final, Self
 
 from fencelock import handles, options
 from fencelock._core.acquire import acquire
-from fencelock._core.hold import Hold, Taker, Want
+from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
+from fencelock._core.want import Want
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock._transport.source import resolve
 from fencelock.cli import started
@@ -81,24 +82,21 @@ class Session:
             label=label or user(),
             cancels=False,
         )
-        return handles.Holds(self.keys(name), chosen).want(self.port, unit)
+        return handles.Holds(self.keys(name), chosen, BaseLease).want(self.port, unit)
 
     def take(
         self, want: Want, patience: float | None, lease_type: type[BaseLease] = BaseLease
     ) -> Hold | None:
         """Take a lock and have its lease minded; None when it was not granted in time."""
-        taker = Taker(lease_type, None, lambda _: None)
-        return run_blocking(acquire(self.port, want, patience, taker))
+        return run_blocking(acquire(self.port, want, patience, Taker(lease_type)))
 
     def adopt(self, name: str, holder: str, ttl: float) -> Hold:
         """Return the hold of another process, known by its holder id; ask the server for more."""
         want = self.want(name, unit="", ttl=ttl, renew=False)
         want.waiter = want.holder = _holder_id(holder)
         deadline = self.port.now() + ttl
-        lease = BaseLease(
-            name=name, fence=0, holder=holder, ttl=ttl, deadline=deadline, clock=self.port.now
-        )
-        return Hold(want=want, lease=lease, granted_at=self.port.now())
+        lease = BaseLease(name, 0, want.holder, ttl, deadline, self.port.now)
+        return Hold(want, lease, self.port.now())
 
     def leave(self, hold: Hold) -> None:
         """Leave a lease to itself: nobody renews or releases it from now on."""

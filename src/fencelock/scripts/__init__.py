@@ -7,6 +7,7 @@ Each file opens with its KEYS, ARGV and replies. A line ``-- include: NAME`` put
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 try:
@@ -45,6 +46,17 @@ class Script:
 
     def __repr__(self) -> str:
         return f"<Script {self.name}>"
+
+
+def bulk(arg: bytes) -> bytes:
+    """Return one argument of a command in wire form."""
+    return b"$%d\r\n%b\r\n" % (len(arg), arg)
+
+
+def head(script: Script, keys: Sequence[bytes], args: int) -> bytes:
+    """Return the beginning of a script's call in wire form; its ``args`` arguments must follow."""
+    words = (b"EVALSHA", script.digest, b"%d" % len(keys), *keys)
+    return b"*%d\r\n%b" % (len(words) + args, b"".join(map(bulk, words)))
 
 
 def _included(line: str) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
 
 from fencelock._core import acquire, release, renew
-from fencelock._core.hold import Hold, Taker, Terms, Want
+from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import LockKeys
+from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
 from fencelock.lease import BaseLease
 from fencelock.testing.monitor import Violation
@@ -34,6 +34,18 @@ class Flows:
     attend: Callable[..., Awaitable[None]] = renew.attend
 
 
+class _Watch(Taker):
+    """Shows the monitor each hold when it begins."""
+
+    def __init__(self, actor: Actor) -> None:
+        super().__init__(BaseLease)
+        self.actor = actor
+
+    def add(self, hold: Hold) -> None:
+        """Show it."""
+        self.actor.world.monitor.holds_now(self.actor.client, hold)
+
+
 class Actor:
     """One user of the lock in one process."""
 
@@ -46,16 +58,14 @@ class Actor:
     def want(self, terms: Terms, *, owner: bytes | None = None) -> Want:
         """Return a fresh request, as a handle makes it."""
         waiter = self.port.new_id()
-        return Want(
+        form = Form(
             keys=KEYS,
             terms=terms,
-            waiter=waiter,
-            holder=owner or waiter,
             home=self.port.home,
-            info=b"{}",
             owned=owner is not None,
             ttl=terms.first_ttl(),
         )
+        return Want(form, waiter, owner=owner)
 
     async def acquire(self, want: Want, patience: float | None) -> Hold | None:
         """Take the lock; None in vain, and when a fault kept the server from answering."""
@@ -63,8 +73,8 @@ class Actor:
         monitor.asks(self.client, want)
         asked_at = self.port.now()
         try:
-            taker = Taker(BaseLease, None, partial(monitor.holds_now, self.client))
-            hold = await self.flows.acquire(self.port, want, patience, taker)
+            watch = _Watch(self)
+            hold = await self.flows.acquire(self.port, want, patience, watch)
         except (ServerError, OutcomeUnknown) as error:
             if not self.world.faulty:
                 raise Violation("I12", f"without any fault: {error!r}") from error

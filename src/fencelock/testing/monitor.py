@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.hold import Hold, Want
+from fencelock._core.hold import Hold
+from fencelock._core.want import Want
 from fencelock.testing.keyspace import Keyspace
 from fencelock.testing.network import Client
 from fencelock.testing.server import EPOCH_US, Request

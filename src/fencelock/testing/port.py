@@ -22,7 +22,7 @@ from fencelock._core.renew import lose
 from fencelock._core.waiters import Lines, Waiter
 from fencelock.scripts import Script
 from fencelock.testing.network import NEVER_US, Client, Link, State, trap
-from fencelock.testing.server import Request
+from fencelock.testing.server import Request, unpacked
 
 if TYPE_CHECKING:
     from fencelock.testing.simulation import World
@@ -70,6 +70,10 @@ class SimulatedPort:
         """Send a request and wait for its reply, the end of its connection, or the instant."""
         return await self._ask(Request(script.name, tuple(keys), tuple(args)), until, waiter)
 
+    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
+        """Send a packed script call; ends like ``call``."""
+        return await self._ask(unpacked(request), until, waiter)
+
     async def command(
         self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
     ) -> Reply:
@@ -112,6 +116,10 @@ class SimulatedPort:
         return link
 
     # -- waiting --------------------------------------------------------------------------------
+
+    def seat(self, waiter: Waiter, *, listen: bool) -> bool:  # noqa: ARG002 - as Port says
+        """Leave it to ``open``, which suspends nowhere here."""
+        return False
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:  # noqa: ARG002 - it is there at once
         """Seat a waiter; the subscription is there before anything that is asked afterwards."""

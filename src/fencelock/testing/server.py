@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import hiredis
+
 from fencelock import scripts
 from fencelock.testing.keyspace import CommandError, Frozen, Keyspace
 from fencelock.testing.scripting import Program
@@ -55,6 +57,15 @@ class Request:
     def __repr__(self) -> str:
         words = (arg.decode() if isinstance(arg, bytes) else str(arg) for arg in self.args)
         return f"{self.name}({' '.join(words)})"
+
+
+def unpacked(packed: bytes) -> Request:
+    """Return the request that a packed script call makes."""
+    reader = hiredis.Reader()
+    reader.feed(packed)
+    _, digest, keys, *words = reader.gets()
+    name = next(each.name for each in scripts.ALL if each.digest == digest)
+    return Request(name, tuple(words[: int(keys)]), tuple(words[int(keys) :]))
 
 
 class Server:

@@ -1,0 +1,146 @@
+"""What is wanted of a lock: how it is to be held, and the requests that ask for it.
+
+The usual acquire and release are joined from parts that were packed once for each handle: packing
+sixteen arguments anew costs more than all else that a client does for an uncontended lock.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fencelock._core.keys import LockKeys
+from fencelock._core.timing import CLAIM_SECONDS
+from fencelock.errors import ServerUnreachable
+from fencelock.scripts import ACQUIRE, RELEASE, bulk, head
+
+# A record outlives its lease by this much; as in _fence.lua.
+RECORD_MS = 600_000
+
+
+class Terms(NamedTuple):
+    """How a lock is to be held: the validated options of a handle."""
+
+    ttl: float
+    renew: bool
+    max_hold: float | None = None
+    max_renewals: int | None = None
+    on_lost: Any = None
+    fixed_end: bool = False  # until an instant: nothing prolongs it
+    plain: bool = False  # Poll: plain commands, no line, no fence
+    interval: float = 0.0  # of Poll
+    max_tries: int | None = None  # of Poll
+
+    def first_ttl(self) -> float:
+        """Return the length of the first lease: ``max_hold`` bounds it too."""
+        return self.ttl if self.max_hold is None else min(self.ttl, self.max_hold)
+
+
+class Form:
+    """What all requests of one handle have in common, packed as far as it can be.
+
+    ``ttl`` is theirs: the terms' first ttl, or what is left until an instant.
+    """
+
+    __slots__ = (
+        "_ask",
+        "_free",
+        "_freed",
+        "_ttl",
+        "home",
+        "keys",
+        "owned",
+        "terms",
+        "ttl",
+        "words",
+    )
+
+    def __init__(
+        self, *, keys: LockKeys, terms: Terms, home: bytes, ttl: float, owned: bool = False
+    ) -> None:
+        self.keys = keys
+        self.terms = terms
+        self.home = home
+        self.ttl = ttl
+        self.owned = owned
+        ttl_ms = milliseconds(ttl)
+        # The beginning of what the scripts call the terms; see _grant.lua.
+        self.words = b"%d %d %d %b " % (ttl_ms, milliseconds(self._claim()), owned, home)
+        self._ask = head(ACQUIRE, keys.grant, 6 if owned else 5)
+        self._ttl = bulk(b"%d" % ttl_ms) + bulk(b"%d" % (ttl_ms + RECORD_MS))
+        self._free = head(RELEASE, keys.all, 2)
+        self._freed = bulk(home)
+
+    def _claim(self) -> float:
+        """Return the lease that a handoff starts with: short when renewal will prolong it."""
+        return min(self.ttl, CLAIM_SECONDS) if self.terms.renew else self.ttl
+
+    def acquire(self, holder: bytes, channel: bytes, info: bytes) -> bytes:
+        """Return a call of ``acquire.lua``, all but an explicit owner's last argument."""
+        words = self.words
+        return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n%b$%d\r\n%b%b\r\n" % (
+            self._ask, len(holder), holder, len(channel), channel,
+            self._ttl, len(words) + len(info), words, info,
+        )  # fmt: skip
+
+    def release(self, holder: bytes) -> bytes:
+        """Return a call of ``release.lua``, as all but explicit owners make it."""
+        return b"%b$%d\r\n%b\r\n%b" % (self._free, len(holder), holder, self._freed)
+
+
+class Want:
+    """One request for a lock. ``waiter`` names the request, ``holder`` proves the tenure.
+
+    They are the same but for an explicit owner, whose holder id is shared by all its requests.
+    ``info`` is what ``show`` prints of who asks.
+    """
+
+    __slots__ = ("form", "holder", "info", "keys", "owned", "terms", "ttl", "waiter")
+
+    def __init__(
+        self, form: Form, waiter: bytes, info: bytes = b"{}", owner: bytes | None = None
+    ) -> None:
+        self.form = form
+        self.waiter = waiter
+        self.holder = owner or waiter
+        self.info = info
+        self.keys = form.keys
+        self.terms = form.terms
+        self.ttl = form.ttl
+        self.owned = form.owned
+
+    @property
+    def home(self) -> bytes:
+        """Return the channel of the client that asks."""
+        return self.form.home
+
+    @property
+    def plain(self) -> bool:
+        """Tell whether only the plain form may be used."""
+        return self.terms.plain
+
+    def acquire(self, channel: bytes) -> bytes:
+        """Return a packed call of ``acquire.lua``; the channel is empty for a try."""
+        packed = self.form.acquire(self.holder, channel, self.info)
+        return packed + bulk(self.waiter) if self.owned else packed
+
+    def entry(self, channel: bytes) -> bytes:
+        """Return the waiter entry as ``acquire.lua`` writes it."""
+        return b"%b %b %b %b%b" % (self.waiter, self.holder, channel, self.form.words, self.info)
+
+    def abandon_args(self, channel: bytes) -> tuple[bytes, ...]:
+        """Return the arguments of ``abandon.lua``."""
+        entry = self.entry(channel) if channel else b""
+        return (self.waiter, self.holder, b"1" if self.owned else b"0", entry, self.home)
+
+
+def milliseconds(seconds: float) -> int:
+    """Return the wire form of a span, never below 1: PEXPIRE 0 would delete the lock."""
+    return max(1, round(seconds * 1000))
+
+
+def too_late(want: Want) -> ServerUnreachable:
+    """Return the error for answers that outlast the lease they bring."""
+    return ServerUnreachable(
+        f"answers of the server take longer than the ttl of {want.ttl} s can prove;"
+        " use a longer ttl"
+    )
