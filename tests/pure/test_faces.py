@@ -1,0 +1,59 @@
+"""``import fencelock``: each face is there when it is asked for, and not before."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import fencelock
+
+FACES = {"fencelock.aio", "fencelock.blocking", "asyncio", "threading", "redis", "hiredis"}
+LOADED = """
+import sys
+import fencelock
+exec(sys.argv[1])
+print(*sorted({*sys.argv[2:]} & {*sys.modules}))
+"""
+
+
+def loaded(line):
+    """Return which modules of the faces a fresh process has loaded after this line."""
+    words = [sys.executable, "-c", LOADED, line, *FACES]
+    return set(subprocess.run(words, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_neither_face_is_loaded_before_it_is_used():
+    assert loaded("dir(fencelock)") == set()
+
+
+def test_threads_do_not_load_asyncio():
+    found = loaded("fencelock.Client")
+    assert "fencelock.blocking" in found
+    assert not found & {"fencelock.aio", "asyncio", "redis"}
+
+
+def test_a_face_is_looked_up_once():
+    assert fencelock.AsyncClient is vars(fencelock)["AsyncClient"]
+
+
+def test_all_names_are_told_and_there():
+    assert set(fencelock.__all__) <= set(dir(fencelock))
+    for name in fencelock.__all__:
+        assert pickle.loads(pickle.dumps(getattr(fencelock, name))) is getattr(fencelock, name)
+
+
+def test_another_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'fencelock' has no attribute 'Mutex'"):
+        _ = fencelock.Mutex
+
+
+def test_an_option_is_a_value():
+    poll = fencelock.Poll(interval=2, max_tries=3)
+    assert pickle.loads(pickle.dumps(poll)) == poll
+    assert repr(poll) == "Poll(interval=2.0, max_tries=3)"
+    assert poll != fencelock.Poll(interval=2)
+    assert fencelock.Queue() == fencelock.Queue()
+    for change in (lambda: setattr(poll, "interval", 1), lambda: delattr(poll, "interval")):
+        with pytest.raises(AttributeError, match="interval"):
+            change()
