@@ -98,8 +98,12 @@ def make(name: str, face: str, address: Address) -> Contestant:
 
 
 def plant(name: str, address: Address, lock: str) -> None:
-    """Clear a lock and prepare it, whoever is about to use it."""
+    """Clear a lock and prepare it, whoever is about to use it and under whatever prefix.
+
+    A peer whose task was cancelled may have left a key that nobody owns.
+    """
     with Line(address) as line:
-        line.command("DEL", lock)
+        for key in line.command("KEYS", f"*{lock}*"):
+            line.command("DEL", key)
         if name == TOKENS:
             line.command("LPUSH", lock, "1")

@@ -17,7 +17,7 @@ from wire import Address, Line, dial, pack
 _LINE = re.compile(rb'^\+[\d.]+ \[\d+ (\S+)[^\]]*\] "([^"]+)"')
 # The benchmark's own questions, and what a connection says when it is opened.
 OWN = frozenset(
-    {"config", "info", "monitor", "echo"}
+    {"config", "info", "monitor", "echo", "keys"}
     | {"hello", "auth", "select", "client", "script", "subscribe"}
 )
 _END = "benchmark:end"

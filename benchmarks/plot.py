@@ -17,7 +17,17 @@ WIDTH, HEIGHT = 920, 420
 PANEL_WIDTH, PANEL_HEIGHT = 360, 300
 TOP = 60
 LEFTS = (70, 500)
-COLOURS = ("#7a7a7a", "#2f7fb8", "#2a9d6f", "#b8632f", "#8e5bb5", "#b83a6b", "#6b8e23", "#b8962f")
+COLOURS = (
+    "#7a7a7a",
+    "#2f7fb8",
+    "#2a9d6f",
+    "#b8632f",
+    "#8e5bb5",
+    "#b83a6b",
+    "#6b8e23",
+    "#b8962f",
+    "#3a3ab8",
+)
 OURS_COLOUR, FLOOR_COLOUR = "#d62728", "#000000"
 LABEL = "Rate and fairness over the number of waiters"
 STYLE = """
@@ -65,7 +75,7 @@ PANELS = (
 def draw(file: Path, lines: Lines, told: str) -> None:
     """Write the picture; ``told`` says on what it was measured."""
     sizes = sorted({size for points in lines.values() for size in points})
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT + 60}"'
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT + 75}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{LABEL}">',
         f"<style>{STYLE}</style>",
@@ -76,7 +86,7 @@ def draw(file: Path, lines: Lines, told: str) -> None:
         parts += axes(panel, sizes)
         parts += curves(panel, lines, sizes)
     parts += legend(lines)
-    parts += [text(LEFTS[0], HEIGHT + 50, told), "</svg>", ""]
+    parts += [text(LEFTS[0], HEIGHT + 62, told), "</svg>", ""]
     file.write_text("\n".join(parts))
 
 
@@ -108,7 +118,7 @@ def curves(panel: Panel, lines: Lines, sizes: Sequence[int]) -> Iterator[str]:
 
 def legend(lines: Lines) -> Iterator[str]:
     for number, label in enumerate(reversed(in_order(lines))):
-        x, y = LEFTS[0] + 140 * (number % 6), HEIGHT - 12 + 18 * (number // 6)
+        x, y = LEFTS[0] + 160 * (number % 5), HEIGHT - 12 + 18 * (number // 5)
         colour = colour_of(label, lines)
         yield f'<path class="line {kind(label)}" stroke="{colour}" d="M{x} {y - 4}h20"/>'
         yield text(x + 26, y, label)

@@ -7,6 +7,7 @@ else a poller takes the lock again before anybody else can ask for it; and MONIT
 
 from __future__ import annotations
 
+import math
 import resource
 from typing import Any
 
@@ -82,7 +83,7 @@ def point(setting: Setting, crew: Crew, who: Who, workers: int, page: str) -> Po
         "fairness": timed.fairness,
         "handed_over": timed.handed_over,
         "overlaps": float(timed.overlaps + watched.overlaps),
-        "commands": seen.sent.total() / max(1, watched.total),
+        "commands": seen.sent.total() / watched.total if watched.total else math.inf,
     }
 
 
