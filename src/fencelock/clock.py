@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 
-if hasattr(time, "CLOCK_BOOTTIME"):
-    # CLOCK_MONOTONIC stands still while a laptop or a virtual machine is suspended; the server's
-    # clock does not, so a lease would seem to last longer than it does.
-    def now() -> float:
-        """Return seconds on a clock that only goes forward, suspension included."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-else:
-
-    def now() -> float:
-        """Return seconds on a clock that only goes forward."""
-        return time.monotonic()
+# ``now()`` returns seconds on a clock that only goes forward, suspension included. CLOCK_MONOTONIC
+# stands still while a laptop or a virtual machine is suspended; the server's clock does not, so a
+# lease would seem to last longer than it does. It is asked ten times for each acquisition, and a
+# partial costs half of what a function does.
+now: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)

@@ -157,14 +157,14 @@ def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:
     ``threading.Lock``'s rules: -1 waits for ever, any other negative number is a mistake, and so
     is a timeout without blocking.
     """
-    if timeout is None:
-        timeout = -1
+    if blocking and (timeout is None or timeout == -1):
+        return None
     seconds = span("timeout", timeout)
     if not blocking:
         if seconds != -1:
             raise ValueError("can't specify a timeout for a non-blocking call")
         return NO_WAIT
-    if seconds == -1:
+    if seconds == -1:  # as a timedelta
         return None
     if seconds < 0:
         raise ValueError("timeout value must be a non-negative number")

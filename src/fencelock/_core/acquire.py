@@ -47,13 +47,27 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
 
 
 async def queue(port: Port, want: Want, give_up_at: float) -> Grant | None:
-    """Stand in line until granted; None at ``give_up_at``."""
+    """Stand in line until granted; None at ``give_up_at``.
+
+    Asks, waits, and asks again whenever the place may be gone.
+    """
     waiter = Waiter(want)
+    late = 0
     try:
-        grant = await _stand(port, waiter, give_up_at)
-        if grant is None:
-            await _leave(port, waiter)
-        return grant
+        while True:
+            grant = await _request(port, waiter, give_up_at)
+            if grant is None:
+                grant = await _wait(port, waiter, give_up_at)
+            if grant is not None:
+                if grant.deadline > port.now():
+                    return grant
+                late += 1
+                if late == LATE_GRANTS_MAX:
+                    raise too_late(want)
+            elif port.now() >= give_up_at:
+                await _leave(port, waiter)
+                return None
+            waiter.forget()
     except BaseException:
         _undo(port, waiter)
         raise
@@ -81,24 +95,6 @@ def late_grant(port: Port, who: bytes) -> None:
         want = port.lines.gave_up(who)
     if want is not None:
         port.post(ABANDON, want.keys.grant, want.abandon_args(b""))
-
-
-async def _stand(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
-    """Ask, wait, and ask again whenever the place may be gone, until granted or time is up."""
-    late = 0
-    while True:
-        grant = await _request(port, waiter, give_up_at)
-        if grant is None:
-            grant = await _wait(port, waiter, give_up_at)
-        if grant is not None:
-            if grant.deadline > port.now():
-                return grant
-            late += 1
-            if late == LATE_GRANTS_MAX:
-                raise too_late(waiter.want)
-        elif port.now() >= give_up_at:
-            return None
-        waiter.forget()
 
 
 async def _request(
@@ -185,28 +181,23 @@ async def _leave(port: Port, waiter: Waiter) -> None:
         ) from broken
 
 
-async def obtain(port: Port, want: Want, patience: float | None) -> Grant | None:
-    """Take a lock as the handle asks: one try for a patience of 0 or less, for ever for None.
-
-    A try without a timeout (below 0) gives a slow server time to answer; a timeout of 0 does not.
-    """
-    at_once = patience is not None and patience <= 0
-    give_up_at = FOR_EVER if patience is None or patience < 0 else port.now() + patience
-    if want.terms.plain:
-        tries = 1 if at_once else want.terms.max_tries
-        return await poll(port, want, give_up_at, want.terms.interval, tries)
-    return await (attempt if at_once else queue)(port, want, give_up_at)
-
-
 async def acquire(
     port: Port, want: Want, patience: float | None, taker: Taker, unit: object = None
 ) -> Hold | None:
     """Take a lock for the taker and have its lease minded; None when it was not granted in time.
 
-    ``unit`` is the thread or task that asks.
+    One try for a patience of 0 or less, for ever for None. A try without a timeout (below 0) gives
+    a slow server time to answer; a timeout of 0 does not. ``unit`` is the thread or task that asks.
     """
+    at_once = patience is not None and patience <= 0
+    give_up_at = FOR_EVER if patience is None or patience < 0 else port.now() + patience
     try:
-        grant = await obtain(port, want, patience)
+        if want.terms.plain:
+            grant = await poll(port, want, give_up_at, tries=1 if at_once else None)
+        elif at_once:
+            grant = await attempt(port, want, give_up_at)
+        else:
+            grant = await queue(port, want, give_up_at)
         return None if grant is None else _begin(port, want, grant, taker, unit)
     except FencelockError as error:
         log.warning("acquire of %r failed: %s", want.keys.name, error)

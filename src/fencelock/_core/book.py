@@ -8,8 +8,8 @@ from math import inf
 
 from fencelock._core.hold import Hold
 
-# Numbers of buckets that are gone may stand in the order, this many more than there are buckets.
-_SPARE = 64
+# So many empty buckets may stay, and so many numbers of buckets that are gone in the order.
+_SPARE = 20
 
 
 class _Bucket(dict[Hold, float]):
@@ -59,11 +59,19 @@ class RenewalBook:
     @property
     def busy(self) -> bool:
         """Tell whether any lease is minded."""
-        return bool(self._buckets or self.under_way)
+        return bool(self.under_way) or any(self._buckets.values())
 
     def add(self, hold: Hold, when: float) -> None:
         """Note that a hold wants attention at ``when``."""
-        self.add_all((hold,), when)
+        bucket = self._buckets.get(int(when / self.GRAIN))
+        if bucket is None:
+            self.add_all((hold,), when)
+            return
+        bucket.first = min(bucket.first, when)
+        bucket.end = min(bucket.end, hold.lease._deadline)
+        hold.bucket = int(when / self.GRAIN)
+        bucket[hold] = when
+        self.under_way.pop(hold, None)
 
     def add_all(self, holds: Sequence[Hold], when: float) -> None:
         """Note that holds want attention at ``when``, all of them."""
@@ -85,15 +93,14 @@ class RenewalBook:
         """Forget a hold; harmless when it is not in the book."""
         self.under_way.pop(hold, None)
         bucket = self._buckets.get(hold.bucket)
-        if bucket is None:
-            return
-        bucket.stale = True
-        bucket.pop(hold, None)
-        if not bucket:
-            self._buckets.pop(hold.bucket, None)
-            if len(self._order) > 2 * len(self._buckets) + _SPARE:
-                self._order = list(self._buckets)
-                heapify(self._order)
+        if bucket is not None:
+            bucket.stale = True
+            bucket.pop(hold, None)
+            if not bucket and len(self._buckets) > _SPARE:  # few may stay: the next lease comes
+                del self._buckets[hold.bucket]
+                if len(self._order) > 2 * len(self._buckets) + _SPARE:
+                    self._order = list(self._buckets)
+                    heapify(self._order)
 
     def clear(self) -> None:
         """Forget all holds."""

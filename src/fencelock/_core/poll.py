@@ -51,23 +51,21 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
         port.close(waiter)
 
 
-async def poll(
-    port: Port, want: Want, give_up_at: float, interval: float, max_tries: int | None
-) -> Grant | None:
-    """Try again and again; None at ``give_up_at`` or after ``max_tries``.
+async def poll(port: Port, want: Want, give_up_at: float, tries: int | None = None) -> Grant | None:
+    """Try again and again; None at ``give_up_at`` or after so many tries.
 
     The pause varies by a quarter, so that pollers that started together do not stay together.
     """
-    tries = 0
+    left = want.terms.max_tries if tries is None else tries
     while True:
         grant = await poll_once(port, want, give_up_at)
-        tries += 1
         if grant is not None:
             return grant
-        again_at = port.now() + interval * (0.875 + port.jitter() / 4)
-        if tries != max_tries:
+        left = None if left is None else left - 1
+        if left != 0:
+            again_at = port.now() + want.terms.interval * (0.875 + port.jitter() / 4)
             await port.sleep(min(again_at, give_up_at))
-        if tries == max_tries or port.now() >= give_up_at:
+        if left == 0 or port.now() >= give_up_at:
             # SET NX says nil for a key of another kind too: the script tells them apart.
             until = answer_by(port, port.now(), port.now())
             await ask(port, GIVE_BACK, want.keys.plain, (want.holder,), until)

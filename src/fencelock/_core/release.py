@@ -72,7 +72,14 @@ async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
         if not lease._forked():  # maybe the server still has it: the next in line may go
             port.post(*request(want, lease.fence))
         raise lease._lost_error()
-    reply = await _ask(port, want, lease.fence, asked)
+    until = port.now() + port.patience
+    if want.owned or want.terms.plain:
+        reply = await ask(port, *request(want, lease.fence), until, asked=asked)
+    else:
+        reply = await _ask(port, want.form.release(want.holder), until, asked)
+    if reply == 1:
+        lease._released = True
+        return 0
     if _told(reply)[0] == ELSEWHERE and not asked.sent:
         left = await release_for_owner(port, want, lease.fence)
         if left is not None:
@@ -81,13 +88,10 @@ async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
     return _judge(hold, reply, repeated=asked.sent)
 
 
-async def _ask(port: Port, want: Want, fence: int, asked: Asked) -> Reply:
-    until = port.now() + port.patience
-    if want.owned or want.terms.plain:
-        return await ask(port, *request(want, fence), until, asked=asked)
+async def _ask(port: Port, packed: bytes, until: float, asked: Asked) -> Reply:
     while True:
         try:
-            return await port.run(want.form.release(want.holder), until)
+            return await port.run(packed, until)
         except (Broken, ServerError) as trouble:
             await again(port, trouble, until, asked)
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import random
-import secrets
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -26,6 +25,7 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.renew import attend, lose_all, recheck
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
+from fencelock._ports.chance import Chance
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
 from fencelock._transport.source import Source
@@ -48,7 +48,7 @@ class AioPort:
         self.source = source
         self.patience = patience
         self.loop = asyncio.get_running_loop()
-        self.home = f"{home}@{secrets.token_hex(8)}".encode()
+        self.home = f"{home}@{os.urandom(8).hex()}".encode()
         self.lines = Lines()
         self.book = RenewalBook()
         self.closing = False  # nobody may stand in line any more
@@ -57,17 +57,14 @@ class AioPort:
         self._waiters: dict[bytes, Waiter] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        chance = Chance()
+        self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
         fork.watch(self)
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
     now = staticmethod(now)
-    jitter = staticmethod(random.random)
-
-    def new_id(self) -> bytes:
-        """Return 128 random bits in hexadecimal: no shell takes that for an option."""
-        return secrets.token_hex(16).encode()
 
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard nothing: one thread runs all of this."""

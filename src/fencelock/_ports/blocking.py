@@ -24,6 +24,7 @@ from fencelock._core.pushes import dispatch
 from fencelock._core.renew import lose_all
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
+from fencelock._ports.chance import Chance
 from fencelock._ports.pool import Pool, closed
 from fencelock._ports.posts import Posts
 from fencelock._ports.teller import Teller
@@ -83,6 +84,8 @@ class BlockingPort:
         self.lines = Lines()
         self.book = RenewalBook()
         self.closing = False  # nobody may stand in line any more
+        chance = Chance()
+        self.new_id, self.jitter = chance.new_id, chance.jitter
         self._lock = threading.Lock()
         self.pool = Pool(self.source, self._ear)
         self._channels = 0
@@ -93,14 +96,6 @@ class BlockingPort:
     # -- clock, ids, tables ---------------------------------------------------------------------
 
     now = staticmethod(now)
-
-    def jitter(self) -> float:
-        """Return a random number in [0, 1)."""
-        return int.from_bytes(os.urandom(4), "big") / 0x1_0000_0000
-
-    def new_id(self) -> bytes:
-        """Return 128 random bits in hexadecimal: no shell takes that for an option."""
-        return os.urandom(16).hex().encode()
 
     def mutex(self) -> threading.Lock:
         """Guard the tables against other threads."""

@@ -48,7 +48,7 @@ class Pool:
                 connection = self._idle.pop()
             except IndexError:
                 return None
-            if now() - connection.idle_since < FRESH_SECONDS or connection.settle():
+            if now() - connection.asked_at < FRESH_SECONDS or connection.settle():
                 return connection
             self.drop()
             connection.close()
@@ -64,7 +64,6 @@ class Pool:
             if not connection.undoing:
                 connection.close()
         elif len(self._idle) < IDLE_MAX and not self.closed:
-            connection.idle_since = now()
             self._idle.append(connection)
         else:
             connection.close()

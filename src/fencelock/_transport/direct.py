@@ -46,8 +46,8 @@ class Connection:
         "_reader",
         "_slice",
         "_sock",
+        "asked_at",
         "channel",
-        "idle_since",
         "owed",
         "pushed",
         "sound",
@@ -65,7 +65,7 @@ class Connection:
         self.sound = True  # False after a failure: nothing new may be asked on it
         self.owed = 0  # answers that were not read yet
         self.channel = b""  # the channel it listens to
-        self.idle_since = 0.0
+        self.asked_at = 0.0  # when it was last used
         self.undoing = False  # a clean-up owns it now
         self.waiter: Any = None  # who waits on it
 
@@ -100,8 +100,9 @@ class Connection:
         Whatever else ends it, a signal's exception too, leaves the connection unsound.
         """
         try:
+            self.asked_at = asked_at = now()
             self.send(packed)
-            if self._slice == SLICE and until - now() >= SLICE:  # nearly always: nothing to arm
+            if until - asked_at >= SLICE == self._slice:  # nearly always: nothing to arm
                 data = self._receive(SLICE)
                 if data:
                     self._reader.feed(data)
