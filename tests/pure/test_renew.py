@@ -147,6 +147,16 @@ def test_the_first_end_is_that_of_what_is_in_the_book():
     assert book.first_end(NOW + 1) > NOW + 1
 
 
+def test_only_what_waits_is_moved():
+    book, waits, taken, gone = RenewalBook(), hold(), hold(), hold()
+    for each in (taken, gone, waits):
+        book.add(each, NOW + 5 * (each is waits))
+    book.discard(gone)
+    assert book.due(NOW) == [taken]
+    book.move([waits, taken, gone], NOW + 1)
+    assert (book.all_holds(), list(book.under_way), book.next_at()) == ([waits], [taken], NOW + 1)
+
+
 def test_short_holds_one_after_another_leave_nothing_in_the_order():
     book = RenewalBook()
     for number in range(1000):

@@ -27,9 +27,9 @@ class _Bucket(dict[Hold, float]):
 
     def exact(self) -> _Bucket:
         """Find the earliest anew if it may be gone."""
-        if self.stale and self:
-            self.first = min(self.values())
-            self.end = min([hold.lease._deadline for hold in self])
+        if self.stale:
+            self.first = min(self.values(), default=inf)
+            self.end = min([hold.lease._deadline for hold in self], default=inf)
             self.stale = False
         return self
 
@@ -101,6 +101,13 @@ class RenewalBook:
                 if len(self._order) > 2 * len(self._buckets) + _SPARE:
                     self._order = list(self._buckets)
                     heapify(self._order)
+
+    def move(self, holds: Iterable[Hold], when: float) -> None:
+        """Have those that still wait for attention get it at ``when``."""
+        waiting = [hold for hold in holds if hold in self._buckets.get(hold.bucket, ())]
+        for hold in waiting:
+            self.discard(hold)
+        self.add_all(waiting, when)
 
     def clear(self) -> None:
         """Forget all holds."""

@@ -49,16 +49,20 @@ def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> floa
     return min(deadline, gathered(now + delay, lease))
 
 
-def recheck(port: Port) -> None:
-    """Have leases renewed at once: a revocation may have come while nobody listened.
+async def recheck(port: Port) -> None:
+    """Have leases renewed now: a revocation may have come while nobody listened.
 
-    Those that are renewed soon by themselves hear of it then.
+    Those that are renewed soon by themselves hear of it then; very many take their turn till then.
     """
     now = port.now()
     with port.mutex():
-        for hold in port.book.later_than(now + RECHECK_AFTER_SECONDS):
-            port.book.discard(hold)
-            port.book.add(hold, now)
+        later = port.book.later_than(now + RECHECK_AFTER_SECONDS)
+    for start in range(0, len(later), LEASES_PER_PAUSE):
+        if start:
+            await port.sleep(now)  # others may run
+        with port.mutex():
+            when = now + RECHECK_AFTER_SECONDS * start / len(later)
+            port.book.move(later[start : start + LEASES_PER_PAUSE], when)
 
 
 async def attend(port: Port) -> None:

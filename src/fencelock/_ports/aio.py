@@ -146,7 +146,7 @@ class AioPort:
             return
         try:
             await self.link.listen(now() + self.patience)
-            recheck(self)
+            await recheck(self)
             self._set_timer(now())
         except (Broken, FencelockError) as error:
             log.info("revocations are heard at renewals only, for now: %s", error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -28,6 +29,7 @@ LINGER_SECONDS = 1.0
 # A lease held longer than this gets a connection that hears revocations; shorter ones cost none.
 LISTEN_AFTER_SECONDS = 0.2
 CONNECT_SECONDS = 1.0
+PAUSE_SECONDS = 1.0  # after a defect: the thread must not end, nor spin
 
 
 class Tender:
@@ -83,14 +85,15 @@ class Tender:
                 next_at = idle_since + LINGER_SECONDS
             else:
                 idle_since = None
-            if next_at > current:
-                self._rest(port, next_at)
-                continue
             try:
-                run_blocking(attend(port))
+                if next_at > current:
+                    self._rest(port, next_at)
+                else:
+                    run_blocking(attend(port))
             except Exception:
                 log.exception("tending leases failed; trying again")
-                self._rest(port, now() + 1.0)
+                self._hang_up()
+                time.sleep(PAUSE_SECONDS)
 
     def _ends(self, port: BlockingPort, idle: float) -> bool:
         """End the thread when it lingered long enough and nothing came in the meantime."""
@@ -141,6 +144,8 @@ class Tender:
 
     def _listening(self, port: BlockingPort, until: float) -> Connection | None:
         """Return the connection that hears revocations, opened once a lease lasts."""
+        from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other
+
         current = now()
         if self._ear is not None and self._ear.sound:
             return self._ear
@@ -158,7 +163,7 @@ class Tender:
             give_up_at = min(until, current + CONNECT_SECONDS)
             self._ear = port.pool.take(give_up_at)
             self._ear.subscribe(port.home, give_up_at)
-            recheck(port)
+            run_blocking(recheck(port))
         except (Broken, FencelockError):
             return None
         return self._ear
