@@ -26,6 +26,7 @@ from cases import (
     uncontended,
     waiters,
 )
+from contestants import PEERS
 from servers import Server, serving, version
 
 Case = Callable[[Setting], list[report.Result]]
@@ -74,7 +75,11 @@ def setting_of(options: argparse.Namespace, server: Server) -> Setting:
     base = Setting(server.address, server.pid, options.quick, options.slow_ours)
     if options.peers is None:
         return base
-    return base._replace(peers=[name for name in options.peers.split(",") if name])
+    names = [name.strip() for name in options.peers.split(",") if name.strip()]
+    unknown = [name for name in names if name not in PEERS]
+    if unknown:
+        raise SystemExit(f"no such peer: {', '.join(unknown)}; there are {', '.join(PEERS)}")
+    return base._replace(peers=names)
 
 
 def run(names: list[str], setting: Setting) -> list[report.Result]:
