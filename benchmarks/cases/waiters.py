@@ -69,7 +69,7 @@ def allow_connections(_worker: int) -> None:
 
 
 def point(setting: Setting, crew: Crew, who: Who, workers: int, page: str) -> Point:
-    seconds = (0.3 + workers / 2000) if setting.quick else (1.0 + workers / 1000)
+    seconds = (0.2 + workers / 2500) if setting.quick else (1.0 + workers / 1000)
     lead = LEAD_SECONDS + CONNECT_SECONDS * workers
 
     def run(work: float) -> Tally:
