@@ -112,14 +112,12 @@ class AioPort:
 
     def seat(self, waiter: Waiter, *, listen: bool) -> bool:
         """Register a waiter when the connection is there, and listens."""
-        if self.closing or self.link.mux is None or not self.link.mux.sound:
+        mux, listening = self.link.mux, self.link.listening
+        if self.closing or mux is None or not mux.sound or (listen and not listening):
             return False
-        if not listen:
-            return True
-        if not self.link.listening:
-            return False
-        waiter.channel = self.home
-        self._waiters[waiter.want.waiter] = waiter
+        if listen:
+            waiter.channel = self.home
+            self._waiters[waiter.want.waiter] = waiter
         return True
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:

@@ -113,6 +113,8 @@ class Tender:
     def _rest(self, port: BlockingPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""
         ear = self._listening(port, until)
+        if ear is None:  # in short rests, so that a lease that was handed over need not wake us
+            until = min(until, now() + LISTEN_AFTER_SECONDS)
         with self._lock:
             self._wakes_at = until
         with port.mutex():
@@ -125,7 +127,7 @@ class Tender:
         if ear is None:
             poll = select.poll()
             poll.register(pipe[0], select.POLLIN)
-            if poll.poll(max(0.0, min(until - now(), LISTEN_AFTER_SECONDS)) * 1000):
+            if poll.poll(max(0.0, until - now()) * 1000):
                 os.read(pipe[0], 4096)
             return
         try:

@@ -4,7 +4,8 @@ Rules of this file:
 
 - An answer belongs to the oldest request without one. A caller that went away leaves its slot:
   the answer is dropped there, and the connection stays good.
-- Requests of one turn of the loop are written together.
+- Requests of one turn of the loop are written together, but the first of a quiet connection at
+  once: a task that is alone does not wait for a turn.
 - A silent connection is given up when its oldest request has waited for ``stall`` seconds.
 """
 
@@ -78,14 +79,16 @@ class Mux(asyncio.Protocol):
         return reply
 
     def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
-        """Queue a request for this turn of the loop; the future ends with its reply or Broken."""
+        """Send a request in this turn of the loop; the future ends with its reply or Broken."""
         slot: asyncio.Future[Any] = self.loop.create_future()
         if not self.sound:
             slot.set_exception(Broken("the connection is gone", sent=False))
             return slot
-        if not self._unsent:
-            self.loop.call_soon(self.flush)
         self._unsent.append(packed)
+        if not self._slots:
+            self.flush()
+        elif len(self._unsent) == 1:
+            self.loop.call_soon(self.flush)
         self._slots.append((slot, until, now()))
         if self._watch is None or until < self._watch_at:
             self._watch_until(until)
