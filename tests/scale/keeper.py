@@ -172,6 +172,12 @@ class Tasks(Keeper):
         for start in range(0, self.count, BURST):
             await asyncio.gather(*map(act, self.locks[start : start + BURST]))
 
+    def report(self):
+        """Name the other tasks too; that alone takes long where very many have ended."""
+        told = super().report()
+        names = {task.get_name() for task in asyncio.all_tasks()}
+        return {**told, "tasks": sorted(names - {asyncio.current_task().get_name()})}
+
     async def hold(self):
         memory, began = resident(), (now(), time.process_time())
         self.make()
@@ -223,8 +229,7 @@ class Tasks(Keeper):
             do, *args = line.decode().split()
             answer = getattr(self, do)(*args)
             answer = await answer if asyncio.iscoroutine(answer) else answer
-            names = {task.get_name() for task in asyncio.all_tasks()}
-            say({**answer, "tasks": sorted(names - {asyncio.current_task().get_name()})})
+            say(answer)
 
     def run(self):
         asyncio.run(self.serve())

@@ -205,8 +205,7 @@ class AioPort:
         began = now()
         try:
             await attend(self)
-            mux = self.link.mux
-            if mux is not None and mux.sound and mux.silent_since(began):
+            if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.close()  # the next try shall not wait on a connection that went silent
         finally:
             self._set_timer(self.book.next_at())
