@@ -207,6 +207,7 @@ def test_a_handle_dropped_while_held_warns_and_is_not_renewed(client, server, pr
     with pytest.warns(ResourceWarning, match="dropped while it held"):
         del lock
     until(lambda: not server.command("EXISTS", f"{prefix}a"), "the expiry")
+    until(lambda: not lease_threads(), "the lease thread's end: nothing is left to tend")
 
 
 def test_a_handle_may_be_dropped_inside_another_call(client):

@@ -79,6 +79,10 @@ async def attend(port: Port) -> None:
     except BaseException:  # cancelled, or a defect: nobody may be forgotten
         _put_back(port, [hold for hold in due if hold in port.book.under_way], now)
         raise
+    with port.mutex():
+        for hold in due:
+            if not hold.open:  # its handle was dropped meanwhile: it ends by its ttl
+                port.book.discard(hold)
 
 
 async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
