@@ -10,6 +10,7 @@ import time
 import pytest
 
 from fencelock.cli import main
+from fencelock.log import log
 from tests.cli.shell import eventually
 from tests.servers import Server, binaries, directory_of_servers
 from tests.tls import Front
@@ -109,7 +110,8 @@ def test_a_refusal_gives_77(shell, server):
         ["no-such-command"],
     ],
 )
-def test_a_command_line_that_means_nothing_gives_64(words, capsys):
+def test_a_command_line_that_means_nothing_gives_64(words, capsys, monkeypatch):
+    monkeypatch.setattr(log, "prepare", log.prepare)  # a command keeps the library's log to itself
     assert main(words) == 64
     out, err = capsys.readouterr()
     assert err.startswith("fencelock: ")
