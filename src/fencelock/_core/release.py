@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fencelock._core.ask import Asked, again, ask
+from fencelock._core.ask import Asked, ask, persist
 from fencelock._core.hold import Hold
 from fencelock._core.inspect import held_ids
-from fencelock._core.port import Args, Broken, Keys, Port, Reply
+from fencelock._core.port import Args, Keys, Port, Reply
 from fencelock._core.want import Want
 from fencelock.errors import LeaseLost, ServerError, ServerUnreachable
 from fencelock.scripts import GIVE_BACK, RELEASE, Script
@@ -76,7 +76,8 @@ async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
     if want.owned or want.terms.plain:
         reply = await ask(port, *request(want, lease.fence), until, asked=asked)
     else:
-        reply = await _ask(port, want.form.release(want.holder), until, asked)
+        packed = want.form.release(want.holder)
+        reply = await persist(port, lambda: port.run(packed, until), until, asked)
     if reply == 1:
         lease._released = True
         return 0
@@ -86,14 +87,6 @@ async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
             lease._released = True
             return left
     return _judge(hold, reply, repeated=asked.sent)
-
-
-async def _ask(port: Port, packed: bytes, until: float, asked: Asked) -> Reply:
-    while True:
-        try:
-            return await port.run(packed, until)
-        except (Broken, ServerError) as trouble:
-            await again(port, trouble, until, asked)
 
 
 async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | None:
