@@ -23,7 +23,7 @@ local PATIENCE_US = 7000000  -- three proofs of life that did not come: taken fo
 -- cannot tell, and takes the waiter for alive.
 local function told(channel, waiter, fence, now, lease_ms)
   local heard = redis.pcall('PUBLISH', channel,
-    string.format('granted %s %.0f %.0f %d', waiter, fence, now, lease_ms))
+    'granted ' .. waiter .. ' ' .. fence .. ' ' .. now .. ' ' .. lease_ms)
   return type(heard) == 'table' or heard > 0
 end
 
@@ -41,16 +41,16 @@ local function grant_next(base, me, near)
   while true do
     local head = redis.call('ZPOPMIN', KEYS[base + 2])
     if not head[1] then return nil end
-    now = now or server_us()
-    local waiter, holder, channel, terms, ttl, claim, owned, home = string.match(head[1],
-      '^(%S+) (%S+) (%S+) ((%d+) (%d+) (%d) (%S+) .*)$')
+    now = now or clock()
+    local waiter, holder, channel, at, ttl, claim, owned, home = string.match(head[1],
+      '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)')
     local mine = waiter == me
-    if mine or lives(base, now, home, tonumber(head[2])) then
-      local lease_ms = tonumber((mine or home == near) and ttl or claim)
+    if mine or lives(base, tonumber(now), home, tonumber(head[2])) then
+      local lease_ms = (mine or home == near) and ttl or claim
       local fence = next_fence(redis.call('GET', KEYS[base + 1]), now)
       if mine or told(channel, waiter, fence, now, lease_ms) then
         redis.call('SET', KEYS[base], holder, 'PX', lease_ms)
-        write_record(base, fence, holder, terms, lease_ms)
+        write_record(base, fence, holder, string.sub(head[1], at), lease_ms)
         if owned == '1' then first_hold(base, waiter, lease_ms) end
         return waiter, fence
       end
