@@ -22,7 +22,7 @@ SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__re
 
 # These answer from what this process knows. All other methods send something, and are awaited.
 LOCAL = {
-    "Client": {"__init__", "__repr__", "lock", "rlock"},
+    "Client": {"__init__", "__repr__", "lock", "locked", "rlock"},
     "Lock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "RLock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "Lease": {
@@ -39,7 +39,7 @@ OWN = re.compile(
 # Their parameters are how the faces make them, not how users do.
 MADE_BY_US = {"Lock", "RLock", "Lease"}
 # A thread cannot be cancelled, and a callback of a thread is not awaited.
-OTHER_TYPES = {"Client.lock.on_lost", "Client.rlock.on_lost"}
+OTHER_TYPES = {"Client.lock.on_lost", "Client.rlock.on_lost", "Client.locked.on_lost"}
 
 
 def members(face: type) -> dict[str, object]:

@@ -309,6 +309,9 @@ class StraightClient:
     def rlock(self, name: str, **options: Any) -> StraightLock:
         return StraightLock(self.inner.rlock(name, **options))
 
+    def locked(self, name: str, **options: Any) -> Any:
+        return decorating(self.inner.locked(name, **options))
+
     async def aclose(self) -> None:
         self.inner.close()
 
@@ -321,6 +324,25 @@ class StraightClient:
 
     def __repr__(self) -> str:
         return repr(self.inner)
+
+
+def decorating(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Let a decorator for functions of threads decorate a coroutine function that runs straight."""
+
+    def outer(function: Any) -> Any:
+        @functools.wraps(function)
+        def plain(*args: Any, **options: Any) -> Any:
+            return straight(function(*args, **options))
+
+        decorated = decorate(plain)
+
+        @functools.wraps(decorated)
+        async def awaitable(*args: Any, **options: Any) -> Any:
+            return decorated(*args, **options)
+
+        return awaitable
+
+    return outer
 
 
 class StraightLock:
