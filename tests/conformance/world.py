@@ -312,6 +312,9 @@ class StraightClient:
     def locked(self, name: str, **options: Any) -> Any:
         return decorating(self.inner.locked(name, **options))
 
+    def once(self, name: str, **options: Any) -> StraightOnce:
+        return StraightOnce(self.inner.once(name, **options))
+
     async def aclose(self) -> None:
         self.inner.close()
 
@@ -343,6 +346,27 @@ def decorating(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return awaitable
 
     return outer
+
+
+class StraightOnce:
+    """``Once`` with the methods of ``AsyncOnce``."""
+
+    def __init__(self, inner: fencelock.Once) -> None:
+        self.inner = inner
+
+    def __call__(self, function: Any) -> Any:
+        return decorating(self.inner)(function)
+
+    async def run(self, function: Any, *args: Any, **options: Any) -> fencelock.Outcome:
+        return await decorating(lambda plain: functools.partial(self.inner.run, plain))(function)(
+            *args, **options
+        )
+
+    async def outcome(self) -> fencelock.Outcome:
+        return self.inner.outcome()
+
+    async def forget(self) -> bool:
+        return self.inner.forget()
 
 
 class StraightLock:

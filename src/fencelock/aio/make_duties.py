@@ -7,22 +7,23 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from fencelock import process
+from fencelock import options, process
 from fencelock._core.keys import LockKeys
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock
-from fencelock.decorated import decorated_settings, within_itself
+from fencelock.decorated import decorated_settings, once_settings, within_itself
 from fencelock.errors import NotAcquired
 from fencelock.handles import Defaults, Settings
 from fencelock.options import Queue, Seconds, Wait
 
 if TYPE_CHECKING:
+    from fencelock.aio.once import AsyncOnce
     from fencelock.templates import Call, Function
 
 
 class MakesDuties:
-    """``AsyncClient``'s part: ``locked``."""
+    """``AsyncClient``'s part: ``locked`` and ``once``."""
 
     _defaults: Defaults
     _within: set[tuple[object, ...]]
@@ -108,3 +109,51 @@ class MakesDuties:
             if began or on_busy != "skip":
                 raise
             return None
+
+    def once(
+        self,
+        name: str,
+        *,
+        within: Seconds,
+        wait: bool = False,
+        timeout: Seconds | None = None,
+        lease: str | None = None,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+    ) -> AsyncOnce:
+        """Return what runs a function in one of many processes, once a period; sends nothing.
+
+        ``name`` says what is run, best with the period in it: ``"draw:2026-11-21"``. Its result is
+        kept for ``within`` seconds from the start of the run, and for a tenth of that, at most
+        10 s, after its end: until then nobody runs it again, however quickly it ended. Choose
+        ``within`` longer than the clocks of your hosts are apart, and shorter than the period of a
+        name that stays the same.
+
+        While it runs it holds the lock ``name``, with a lease of ``ttl`` that is renewed. Others
+        return at once; with ``wait`` they wait for its result, at most ``timeout`` seconds, and
+        run it themselves when it fails. ``lease`` names a parameter of the function that is given
+        the lease. The other options are those of ``lock``.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock.aio.once import AsyncOnce  # noqa: PLC0415 - it needs templates, as above
+
+        chosen, terms = once_settings(
+            self._defaults,
+            within=within,
+            wait=wait,
+            timeout=timeout,
+            lease=lease,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            on_lost=on_lost,
+            label=label,
+            cancels=True,
+        )
+        prefix = self._defaults.key_prefix
+        return AsyncOnce(self._port, prefix, options.lock_name(name), chosen, terms)
