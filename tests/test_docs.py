@@ -174,7 +174,8 @@ def test_the_reference_names_everything_public():
 
 def option_names() -> set[str]:
     client = fencelock.Client
-    made = (client, client.lock, client.rlock, client.locked, client.once, fencelock.Poll)
+    makes = (client.lock, client.rlock, client.locked, client.multi, client.once)
+    made = (client, *makes, fencelock.Poll)
     return {name for each in made for name in inspect.signature(each).parameters} - {"self"}
 
 

@@ -25,8 +25,10 @@ from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
     from fencelock.aio import AsyncClient, AsyncLease, AsyncLock, AsyncRLock
+    from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
     from fencelock.blocking import Client, Lease, Lock, RLock
+    from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
     from fencelock.outcome import Outcome
 
@@ -37,6 +39,8 @@ __all__ = [
     "AsyncClient",
     "AsyncLease",
     "AsyncLock",
+    "AsyncMultiLease",
+    "AsyncMultiLock",
     "AsyncOnce",
     "AsyncRLock",
     "Client",
@@ -44,6 +48,8 @@ __all__ = [
     "Lease",
     "LeaseLost",
     "Lock",
+    "MultiLease",
+    "MultiLock",
     "NotAcquired",
     "NotHeld",
     "Once",
@@ -62,7 +68,11 @@ __all__ = [
 
 # What is apart from the faces, as it takes longer to import and few programs use it.
 _APART = {
+    "AsyncMultiLease": "fencelock.aio.multi",
+    "AsyncMultiLock": "fencelock.aio.multi",
     "AsyncOnce": "fencelock.aio.once",
+    "MultiLease": "fencelock.blocking.multi",
+    "MultiLock": "fencelock.blocking.multi",
     "Once": "fencelock.blocking.once",
     "Outcome": "fencelock.outcome",
 }

@@ -309,6 +309,9 @@ class StraightClient:
     def rlock(self, name: str, **options: Any) -> StraightLock:
         return StraightLock(self.inner.rlock(name, **options))
 
+    def multi(self, names: Any, **options: Any) -> StraightLock:
+        return StraightLock(self.inner.multi(names, **options))
+
     def locked(self, name: str, **options: Any) -> Any:
         return decorating(self.inner.locked(name, **options))
 
@@ -378,6 +381,10 @@ class StraightLock:
     @property
     def name(self) -> str:
         return self.inner.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.inner.names
 
     @property
     def lease(self) -> StraightLease | None:

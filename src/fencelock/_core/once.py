@@ -21,9 +21,9 @@ from fencelock._core.ask import Asked, ask, command
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import LockKeys, derived_key
 from fencelock._core.port import Port, Reply
-from fencelock._core.release import request, retire
+from fencelock._core.release import request, retire, settled
 from fencelock._core.want import Form, Terms, Want, milliseconds
-from fencelock.errors import FencelockError, ServerError, ServerUnreachable
+from fencelock.errors import FencelockError
 from fencelock.log import log
 from fencelock.scripts import ONCE_FINISH, ONCE_START, head
 
@@ -123,7 +123,7 @@ async def finish(
         until = port.now() + port.patience
         reply = await ask(port, ONCE_FINISH, keys.finish, args, until, asked=asked)
     except BaseException as error:
-        if isinstance(error, ServerUnreachable) or not isinstance(error, ServerError):
+        if not settled(error):
             retire(port, hold)
             taker.remove(hold)
             port.post(ONCE_FINISH, keys.finish, args, asked.trail)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,16 +14,17 @@ from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock
 from fencelock.decorated import decorated_settings, once_settings, within_itself
 from fencelock.errors import NotAcquired
-from fencelock.handles import Defaults, Settings
+from fencelock.handles import Defaults, Settings, settings
 from fencelock.options import Queue, Seconds, Wait
 
 if TYPE_CHECKING:
+    from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
     from fencelock.templates import Call, Function
 
 
 class MakesDuties:
-    """``AsyncClient``'s part: ``locked`` and ``once``."""
+    """``AsyncClient``'s part: ``locked``, ``once`` and ``multi``."""
 
     _defaults: Defaults
     _within: set[tuple[object, ...]]
@@ -157,3 +158,43 @@ class MakesDuties:
         )
         prefix = self._defaults.key_prefix
         return AsyncOnce(self._port, prefix, options.lock_name(name), chosen, terms)
+
+    def multi(
+        self,
+        names: Iterable[str],
+        *,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: Callable[[AsyncMultiLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+    ) -> AsyncMultiLock:
+        """Return a handle of several locks that are taken all or none; sends nothing.
+
+        ``names`` are 1 to 100 different names, in any order. ``on_lost`` is called with the lease
+        of all, once, when one of them is lost. The other options are those of ``lock``, for each
+        of them; ``timeout`` bounds ``async with`` for all together. With ``renew=False`` the
+        leases of the first run while the others are waited for.
+
+        Raises:
+            TypeError, ValueError: names or an option that cannot work; nothing was sent.
+        """
+        from fencelock.aio.multi import AsyncMultiLock  # noqa: PLC0415 - few programs use it
+        from fencelock.multihandle import lock_keys  # noqa: PLC0415 - likewise
+
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=Queue(),
+            on_lost=on_lost,
+            label=label,
+            cancels=True,
+        )
+        keys = lock_keys(self._defaults.key_prefix, names)
+        return AsyncMultiLock(self._port, keys, chosen)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,16 +14,17 @@ from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
 from fencelock.decorated import decorated_settings, once_settings, within_itself
 from fencelock.errors import NotAcquired
-from fencelock.handles import Defaults, Settings
+from fencelock.handles import Defaults, Settings, settings
 from fencelock.options import Queue, Seconds, Wait
 
 if TYPE_CHECKING:
+    from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
     from fencelock.templates import Call, Function
 
 
 class MakesDuties:
-    """``Client``'s part: ``locked`` and ``once``."""
+    """``Client``'s part: ``locked``, ``once`` and ``multi``."""
 
     _defaults: Defaults
     _port: BlockingPort
@@ -156,3 +157,43 @@ class MakesDuties:
         )
         prefix = self._defaults.key_prefix
         return Once(self._port, prefix, options.lock_name(name), chosen, terms)
+
+    def multi(
+        self,
+        names: Iterable[str],
+        *,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: Callable[[MultiLease], object] | None = None,
+        label: str | None = None,
+    ) -> MultiLock:
+        """Return a handle of several locks that are taken all or none; sends nothing.
+
+        ``names`` are 1 to 100 different names, in any order. ``on_lost`` is called with the lease
+        of all, once, when one of them is lost. The other options are those of ``lock``, for each
+        of them; ``timeout`` bounds ``with`` for all together. With ``renew=False`` the leases of
+        the first run while the others are waited for.
+
+        Raises:
+            TypeError, ValueError: names or an option that cannot work; nothing was sent.
+        """
+        from fencelock.blocking.multi import MultiLock  # noqa: PLC0415 - few programs use it
+        from fencelock.multihandle import lock_keys  # noqa: PLC0415 - likewise
+
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=Queue(),
+            on_lost=on_lost,
+            label=label,
+            cancels=False,
+        )
+        keys = lock_keys(self._defaults.key_prefix, names)
+        return MultiLock(self._port, keys, chosen)

@@ -80,6 +80,8 @@ ALIVE = Script("alive")
 BREAK = Script("break")
 GIVE_BACK = Script("give_back")
 KEEP = Script("keep")
+MULTI_RELEASE = Script("multi_release")
+MULTI_TAKE = Script("multi_take")
 ONCE_FINISH = Script("once_finish")
 ONCE_START = Script("once_start")
 RELEASE = Script("release")
@@ -89,5 +91,5 @@ SHOW = Script("show")
 
 ALL = (
     *(ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW),
-    *(ONCE_FINISH, ONCE_START),
+    *(MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_START),
 )
