@@ -100,7 +100,7 @@ ERRORS = [one for one in EXPORTS if issubclass(one, BaseException)]
 CLASSES = [one for one in EXPORTS if one not in ERRORS]
 # Made by calling them; the others are made by these.
 CALLED = {"Client", "AsyncClient", "Poll", "Queue"}
-ENTERED = {"__enter__", "__aenter__"}
+ENTERED = {"__call__", "__enter__", "__aenter__"}
 
 
 def rendered(one: type) -> dict[str, str]:
@@ -173,7 +173,9 @@ def test_the_reference_names_everything_public():
 
 
 def option_names() -> set[str]:
-    made = (fencelock.Client, fencelock.Client.lock, fencelock.Client.rlock, fencelock.Poll)
+    client = fencelock.Client
+    makes = (client.lock, client.rlock, client.locked, client.multi, client.once)
+    made = (client, *makes, fencelock.Poll)
     return {name for each in made for name in inspect.signature(each).parameters} - {"self"}
 
 

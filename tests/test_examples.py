@@ -16,7 +16,10 @@ RUN_SECONDS = 50
 # Each with arguments that keep it short, and what its last line says.
 SHOWN = {
     "asyncio_worker.py": (["--accounts", "6"], r"6 accounts settled by 4 workers, \d+ times"),
+    "decorated.py": (["--calls", "6"], r"6 calls, 2 orders, none overlapped"),
+    "move_money.py": (["--moves", "6"], r"6 moves, 3 accounts, nothing lost"),
     "noon_draw.py": (["--processes", "3"], r"3 processes, 1 draw, 10 winners"),
+    "run_once.py": (["--processes", "3"], r"3 processes, 1 draw, all know the 10 winners"),
     "take_turns.py": (["--turns", "2"], r"4 turns, none overlapped, fences grew, \d changes"),
     "threads.py": (["--rounds", "3"], r"4 threads counted to 24"),
 }

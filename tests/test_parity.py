@@ -16,15 +16,21 @@ import fencelock
 
 PAIRS = [
     (getattr(fencelock, name), getattr(fencelock, f"Async{name}"))
-    for name in ("Client", "Lock", "RLock", "Lease")
+    for name in ("Client", "Lock", "RLock", "Lease", "MultiLease", "MultiLock", "Once")
 ]
 SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__repr__", "__del__")
 
 # These answer from what this process knows. All other methods send something, and are awaited.
 LOCAL = {
-    "Client": {"__init__", "__repr__", "lock", "rlock"},
+    "Client": {"__init__", "__repr__", "lock", "locked", "multi", "once", "rlock"},
     "Lock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "RLock": {"__del__", "__init__", "__repr__", "lease", "name"},
+    "MultiLease": {
+        *("__init__", "__repr__", "check", "deadline", "expires_at", "fences"),
+        *("lost", "names", "remaining", "ttl"),
+    },
+    "MultiLock": {"__del__", "__init__", "__repr__", "lease", "names"},
+    "Once": {"__init__", "name"},
     "Lease": {
         *("__init__", "__repr__", "check", "deadline", "expires_at", "fence"),
         *("holder", "lost", "name", "remaining", "ttl"),
@@ -37,9 +43,12 @@ OWN = re.compile(
     r"|Ctrl-C|background thread|context manager|blocking client"  # threads have
 )
 # Their parameters are how the faces make them, not how users do.
-MADE_BY_US = {"Lock", "RLock", "Lease"}
+MADE_BY_US = {"Lock", "RLock", "Lease", "MultiLease", "MultiLock", "Once"}
 # A thread cannot be cancelled, and a callback of a thread is not awaited.
-OTHER_TYPES = {"Client.lock.on_lost", "Client.rlock.on_lost"}
+OTHER_TYPES = {
+    *(f"Client.{made}.on_lost" for made in ("lock", "rlock", "locked", "multi", "once")),
+    "Once.__call__.return",
+}
 
 
 def members(face: type) -> dict[str, object]:

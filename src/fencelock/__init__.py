@@ -25,7 +25,12 @@ from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
     from fencelock.aio import AsyncClient, AsyncLease, AsyncLock, AsyncRLock
+    from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
+    from fencelock.aio.once import AsyncOnce
     from fencelock.blocking import Client, Lease, Lock, RLock
+    from fencelock.blocking.multi import MultiLease, MultiLock
+    from fencelock.blocking.once import Once
+    from fencelock.outcome import Outcome
 
 __version__ = "0.1.0"
 
@@ -34,14 +39,21 @@ __all__ = [
     "AsyncClient",
     "AsyncLease",
     "AsyncLock",
+    "AsyncMultiLease",
+    "AsyncMultiLock",
+    "AsyncOnce",
     "AsyncRLock",
     "Client",
     "FencelockError",
     "Lease",
     "LeaseLost",
     "Lock",
+    "MultiLease",
+    "MultiLock",
     "NotAcquired",
     "NotHeld",
+    "Once",
+    "Outcome",
     "OutcomeUnknown",
     "Poll",
     "Queue",
@@ -54,6 +66,17 @@ __all__ = [
     "ServerUnsuitable",
 ]
 
+# What is apart from the faces, as it takes longer to import and few programs use it.
+_APART = {
+    "AsyncMultiLease": "fencelock.aio.multi",
+    "AsyncMultiLock": "fencelock.aio.multi",
+    "AsyncOnce": "fencelock.aio.once",
+    "MultiLease": "fencelock.blocking.multi",
+    "MultiLock": "fencelock.blocking.multi",
+    "Once": "fencelock.blocking.once",
+    "Outcome": "fencelock.outcome",
+}
+
 
 def __getattr__(name: str) -> Any:
     """Import a face when it is first used: the command line needs neither, a program just one."""
@@ -61,8 +84,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'fencelock' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - as the faces
 
-    face = import_module("fencelock.aio" if name.startswith("Async") else "fencelock.blocking")
-    found = globals()[name] = getattr(face, name)
+    face = "fencelock.aio" if name.startswith("Async") else "fencelock.blocking"
+    found = globals()[name] = getattr(import_module(_APART.get(name, face)), name)
     return found
 
 

@@ -211,6 +211,8 @@ class Holds(Taker):
         name, timeout = self.keys.name, self.settings.timeout
         if timeout is None:
             return NotAcquired(f"{name!r} was not free in any try", name=name)
+        if timeout < 0:
+            return NotAcquired(f"{name!r} is held, or others come first", name=name)
         return AcquireTimeout(f"{name!r} was not granted within {timeout:g} s", name=name)
 
     def add(self, hold: Hold) -> None:

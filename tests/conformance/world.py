@@ -309,6 +309,15 @@ class StraightClient:
     def rlock(self, name: str, **options: Any) -> StraightLock:
         return StraightLock(self.inner.rlock(name, **options))
 
+    def multi(self, names: Any, **options: Any) -> StraightLock:
+        return StraightLock(self.inner.multi(names, **options))
+
+    def locked(self, name: str, **options: Any) -> Any:
+        return decorating(self.inner.locked(name, **options))
+
+    def once(self, name: str, **options: Any) -> StraightOnce:
+        return StraightOnce(self.inner.once(name, **options))
+
     async def aclose(self) -> None:
         self.inner.close()
 
@@ -323,6 +332,46 @@ class StraightClient:
         return repr(self.inner)
 
 
+def decorating(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Let a decorator for functions of threads decorate a coroutine function that runs straight."""
+
+    def outer(function: Any) -> Any:
+        @functools.wraps(function)
+        def plain(*args: Any, **options: Any) -> Any:
+            return straight(function(*args, **options))
+
+        decorated = decorate(plain)
+
+        @functools.wraps(decorated)
+        async def awaitable(*args: Any, **options: Any) -> Any:
+            return decorated(*args, **options)
+
+        return awaitable
+
+    return outer
+
+
+class StraightOnce:
+    """``Once`` with the methods of ``AsyncOnce``."""
+
+    def __init__(self, inner: fencelock.Once) -> None:
+        self.inner = inner
+
+    def __call__(self, function: Any) -> Any:
+        return decorating(self.inner)(function)
+
+    async def run(self, function: Any, *args: Any, **options: Any) -> fencelock.Outcome:
+        return await decorating(lambda plain: functools.partial(self.inner.run, plain))(function)(
+            *args, **options
+        )
+
+    async def outcome(self) -> fencelock.Outcome:
+        return self.inner.outcome()
+
+    async def forget(self) -> bool:
+        return self.inner.forget()
+
+
 class StraightLock:
     """``Lock`` or ``RLock`` with the methods of their asyncio twins."""
 
@@ -332,6 +381,10 @@ class StraightLock:
     @property
     def name(self) -> str:
         return self.inner.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.inner.names
 
     @property
     def lease(self) -> StraightLease | None:

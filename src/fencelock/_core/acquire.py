@@ -199,7 +199,7 @@ async def acquire(
             grant = await attempt(port, want, give_up_at)
         else:
             grant = await queue(port, want, give_up_at)
-        return None if grant is None else _begin(port, want, grant, taker, unit)
+        return None if grant is None else begin(port, want, grant, taker, unit)
     except FencelockError as error:
         log.warning("acquire of %r failed: %s", want.keys.name, error)
         raise
@@ -209,7 +209,8 @@ async def acquire(
         raise
 
 
-def _begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> Hold:
+def begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> Hold:
+    """Make a grant the taker's hold, and have its lease minded."""
     now = port.now()
     lease = taker.lease_type(
         want.keys.name, grant.fence, want.holder, want.ttl, grant.deadline, port.now

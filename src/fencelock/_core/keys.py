@@ -16,9 +16,11 @@ from itertools import count
 from typing import Final
 
 KINDS: Final = ("record", "queue", "alive", "holds", "revoked")
+# What a lock does not have, and other things do.
+MORE_KINDS: Final = ("once", "watchers")
 
 # One ending per way to derive, so that no two locks can derive the same key.
-WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS)
+WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS + MORE_KINDS)
 TAGGED: Final = tuple(suffix + b"=" for suffix in WRAPPED)
 SEARCHED: Final = tuple(suffix + b"#" for suffix in WRAPPED)
 RESERVED: Final = WRAPPED + TAGGED + SEARCHED
@@ -66,11 +68,20 @@ class LockKeys:
 
 def derived(prefix: bytes, lock: bytes) -> tuple[bytes, ...]:
     """Return the keys that belong to a lock's key, one per kind, all in its slot."""
+    return tuple(_derived(prefix, lock, number) for number in range(len(KINDS)))
+
+
+def derived_key(prefix: str, lock: bytes, kind: str) -> bytes:
+    """Return the key of one of the kinds that a lock does not have, in its slot."""
+    return _derived(prefix.encode(), lock, len(KINDS) + MORE_KINDS.index(kind))
+
+
+def _derived(prefix: bytes, lock: bytes, number: int) -> bytes:
     if hash_tag(lock) is not None:
-        return tuple(lock + suffix for suffix in TAGGED)
+        return lock + TAGGED[number]
     if b"{" not in lock and b"}" not in lock:
-        return tuple(prefix + b"{" + lock + b"}" + suffix for suffix in WRAPPED)
-    return tuple(_searched(lock, suffix) for suffix in SEARCHED)
+        return prefix + b"{" + lock + b"}" + WRAPPED[number]
+    return _searched(lock, SEARCHED[number])
 
 
 @lru_cache(maxsize=4096)

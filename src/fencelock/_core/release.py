@@ -43,13 +43,13 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
         hold = take()
         return await _give_back(port, hold, asked)
     except BaseException as error:
-        if hold is not None and not _settled(error):
+        if hold is not None and not settled(error):
             retire(port, hold)
             port.post(*request(hold.want, hold.lease.fence), asked.trail)
         raise
 
 
-def _settled(error: BaseException) -> bool:
+def settled(error: BaseException) -> bool:
     """Tell whether an error is an answer, so that asking again would change nothing."""
     refused = isinstance(error, ServerError) and not isinstance(error, ServerUnreachable)
     return refused or isinstance(error, LeaseLost)

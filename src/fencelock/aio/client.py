@@ -14,11 +14,12 @@ from fencelock._ports.aio import AioPort
 from fencelock._transport.source import resolve
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
+from fencelock.aio.make_duties import MakesDuties
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
 
 
-class AsyncClient:
+class AsyncClient(MakesDuties):
     """Make locks over one server, for asyncio.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), an asyncio
@@ -54,6 +55,7 @@ class AsyncClient:
         )
         self._source = resolve(source, asynchronous=True)
         self._ports: dict[int, AioPort] = {}
+        self._within = set()  # calls of decorated functions that are under way
 
     def lock(
         self,

@@ -13,11 +13,12 @@ from fencelock._ports.blocking import BlockingPort
 from fencelock._transport.source import resolve
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
+from fencelock.blocking.make_duties import MakesDuties
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
 
 
-class Client:
+class Client(MakesDuties):
     """Make locks over one server, for threads.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), a blocking
@@ -55,6 +56,7 @@ class Client:
             home=home_prefix(key_prefix),
             patience=self._defaults.patience,
         )
+        self._within = set()  # calls of decorated functions that are under way
 
     def lock(
         self,

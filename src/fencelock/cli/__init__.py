@@ -15,7 +15,7 @@ One file per command; what they share:
 Rules:
 
 - Data goes to stdout, messages go to stderr.
-- A command loads its own file and no other command's.
+- A command loads its own file and no other command's, but for the variants of ``run``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import sys
 
 COMMANDS = {
     "run": "hold a lock while a command runs",
+    "once": "run a command on one of many hosts, once a period",
     "acquire": "take a lock for a script; prints the holder id",
     "renew": "keep a lock that a script took",
     "release": "give back a lock that a script took",

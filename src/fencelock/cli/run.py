@@ -1,8 +1,13 @@
-"""``fencelock run``: hold a lock while a command runs. This file is its options; see ``runner``."""
+"""``fencelock run``: hold a lock while a command runs. This file is its options; see ``runner``.
+
+``once`` and ``elect`` are variants of it, and share what is public here.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
@@ -10,27 +15,38 @@ from fencelock.cli.guard import Guard
 from fencelock.cli.signals import Signals
 from fencelock.cli.watch import Spec
 
+if TYPE_CHECKING:
+    from fencelock.cli.runner import Run
+
 SUMMARY = "hold a lock while a command runs"
 GRACE = 5.0
 _GRACE_OF_TTL = 3
-_EXITS = """\
+EXITS = """\
 exit status: the command's own, 128+n when signal n killed it;
   75 busy (or -E)    76 lease lost, command stopped    69 server unreachable
   77 denied          64 usage                          126/127 cannot run CMD"""
 
 
 def main(argv: list[str]) -> int:
-    """Run the command.
+    """Run the command."""
+    return under_guard(_parsed(argv), _runner)
+
+
+def _runner() -> type[Run]:
+    from fencelock.cli.runner import Run
+
+    return Run
+
+
+def under_guard(args: Arguments, runner: Callable[[], type[Run]]) -> int:
+    """Run the command of these arguments under a guard; return the exit status.
 
     The guard comes first: it gets ready while all else is imported, and is forked from little.
     """
-    args = _parsed(argv)
     with Signals() as signals:
         guard = Guard(_spec(args, signals))
         try:
-            from fencelock.cli.runner import Run
-
-            return Run(args, signals, guard).go()
+            return runner()(args, signals, guard).go()
         finally:
             guard.close()
 
@@ -40,9 +56,8 @@ def _parsed(argv: list[str]) -> Arguments:
         "run",
         SUMMARY,
         more="The lease is renewed while CMD runs,\nand CMD is stopped before it can end",
-        example="fencelock run nightly --no-wait --at-least 10m -- ./backup.sh --all\n\n" + _EXITS,
+        example="fencelock run nightly --no-wait --at-least 10m -- ./backup.sh --all\n\n" + EXITS,
     )
-    made.usage = "fencelock run [options] NAME -- CMD [ARG ...]"
     arguments.add_name(made)
     arguments.add_wait(made)
     made.add_argument(
@@ -53,7 +68,20 @@ def _parsed(argv: list[str]) -> Arguments:
         default=exits.BUSY,
         help="exit status when the lock is not granted in time (default: %(default)s; 0 skips)",
     )
-    _add_tenure(made)
+    add_tenure(made)
+    made.add_argument(
+        "--at-least",
+        metavar="DUR",
+        type=arguments.positive_duration,
+        help="keep the lock until DUR after the grant, even when CMD is faster; fencelock does not"
+        " wait for it",
+    )
+    return with_command(made, argv)
+
+
+def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
+    """Add what all commands with a CMD have, and parse ``[options] NAME -- CMD [ARG ...]``."""
+    made.usage = f"{made.prog} [options] NAME -- CMD [ARG ...]"
     arguments.add_label(made)
     arguments.add_server(made)
     arguments.add_quiet(made)
@@ -94,18 +122,12 @@ def _split(argv: list[str]) -> tuple[list[str], bool, list[str]]:
     return argv[:at], True, argv[at + 1 :]
 
 
-def _add_tenure(made: arguments.Parser) -> None:
+def add_tenure(made: arguments.Parser) -> None:
+    """Add how long the lock is held, and what its loss does to the command."""
     arguments.add_ttl(made, renewed=True)
     span = arguments.positive_duration
     made.add_argument(
         "--max-hold", metavar="DUR", type=span, help="stop CMD before this long has passed"
-    )
-    made.add_argument(
-        "--at-least",
-        metavar="DUR",
-        type=span,
-        help="keep the lock until DUR after the grant, even when CMD is faster; fencelock does not"
-        " wait for it",
     )
     made.add_argument(
         "--on-lost",

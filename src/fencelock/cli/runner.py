@@ -15,7 +15,8 @@ import os
 import sys
 from typing import Any
 
-from fencelock._core.hold import Hold
+from fencelock._core.acquire import acquire
+from fencelock._core.hold import Hold, Taker
 from fencelock._core.release import release, request
 from fencelock._core.renew import renew_now
 from fencelock._core.timing import validity
@@ -33,6 +34,7 @@ from fencelock.cli.watch import let_go
 from fencelock.cli.watched import watched
 from fencelock.clock import now
 from fencelock.errors import AcquireTimeout, FencelockError, LeaseLost
+from fencelock.handles import Holds, Settings
 from fencelock.lease import BaseLease
 from fencelock.options import TTL_MIN
 
@@ -71,23 +73,28 @@ class Run:
 
     def _want(self) -> Want:
         args = self.args
-        return self.session.want(
-            args.name,
-            unit=f"run {os.path.basename(args.command[0])}",  # noqa: PTH119 - pathlib loads for long
+        chosen = self.session.settings(
             ttl=args.ttl,
             renew=True,
             label=args.label,
             max_hold=args.max_hold,
             on_lost=self._lost,
         )
+        unit = f"run {os.path.basename(args.command[0])}"  # noqa: PTH119 - pathlib loads for long
+        return self._holds(chosen).want(self.session.port, unit)
+
+    def _holds(self, chosen: Settings) -> Holds:
+        return Holds(self.session.keys(self.args.name), chosen, BaseLease)
 
     def _granted(self) -> bool:
         patience = arguments.patience(self.args)
-        port, want = self.session.port, self.want
         quiet = self.args.quiet or patience == arguments.ONE_TRY
-        with WaitingLine(port, want.keys, quiet=quiet):
-            self.hold = self.session.take(want, patience, watched(self.prolonged))
+        with WaitingLine(self.session.port, self.want.keys, quiet=quiet):
+            self.hold = self._take(patience, Taker(watched(self.prolonged)))
         return self.hold is not None
+
+    def _take(self, patience: float | None, taker: Taker) -> Hold | None:
+        return run_blocking(acquire(self.session.port, self.want, patience, taker))
 
     def _busy(self) -> int:
         self.outcome = "busy"
@@ -124,7 +131,7 @@ class Run:
         self.guard.start(self._environment(hold.lease))
         terminal = self.guard.spec.terminal
         wake = self.signals.forward(self.guard.signal, terminal=terminal)
-        let_go(0, 1)
+        self._let_go()
         ended = self.guard.wait(wake)
         if ended is None:
             return self._guard_gone(terminal=terminal)
@@ -133,6 +140,9 @@ class Run:
         self.outcome = "ran" if ended.ran else "not run"
         self._give_back(hold, ended)
         return ended.status
+
+    def _let_go(self) -> None:
+        let_go(0, 1)
 
     def _environment(self, lease: BaseLease) -> dict[str, str]:
         return {

@@ -58,19 +58,17 @@ class Session:
         """Return the keys of a lock."""
         return LockKeys(self.prefix, options.lock_name(name))
 
-    def want(
+    def settings(
         self,
-        name: str,
         *,
-        unit: str,
         ttl: float,
         renew: bool,
         label: str | None = None,
         max_hold: float | None = None,
         on_lost: object = None,
-    ) -> Want:
-        """Return a fresh request for a lock; ValueError for an option that cannot work."""
-        chosen = handles.settings(
+    ) -> handles.Settings:
+        """Return checked options of a lock; ValueError for one that cannot work."""
+        return handles.settings(
             self._defaults,
             ttl=ttl,
             renew=renew,
@@ -82,6 +80,18 @@ class Session:
             label=label or user(),
             cancels=False,
         )
+
+    def want(
+        self,
+        name: str,
+        *,
+        unit: str,
+        ttl: float,
+        renew: bool,
+        label: str | None = None,
+    ) -> Want:
+        """Return a fresh request for a lock; ValueError for an option that cannot work."""
+        chosen = self.settings(ttl=ttl, renew=renew, label=label)
         return handles.Holds(self.keys(name), chosen, BaseLease).want(self.port, unit)
 
     def take(

@@ -39,7 +39,7 @@ class Script:
         """Read the file; called as long as ``source`` and ``digest`` are not set."""
         if name not in {"digest", "source"}:
             raise AttributeError(name)
-        source = "\n".join(map(_included, _read(self.name).split("\n"))).encode()
+        source = _text(self.name).encode()
         self.digest = sha1(source, usedforsecurity=False).hexdigest().encode()
         self.source = source
         return getattr(self, name)
@@ -59,8 +59,13 @@ def head(script: Script, keys: Sequence[bytes], args: int) -> bytes:
     return b"*%d\r\n%b" % (len(words) + args, b"".join(map(bulk, words)))
 
 
+def _text(name: str) -> str:
+    """Return a file with all that it includes, which may include more."""
+    return "\n".join(map(_included, _read(name).split("\n")))
+
+
 def _included(line: str) -> str:
-    return _read(line.removeprefix(_INCLUDE)) if line.startswith(_INCLUDE) else line
+    return _text(line.removeprefix(_INCLUDE)) if line.startswith(_INCLUDE) else line
 
 
 def _read(name: str) -> str:
@@ -75,9 +80,16 @@ ALIVE = Script("alive")
 BREAK = Script("break")
 GIVE_BACK = Script("give_back")
 KEEP = Script("keep")
+MULTI_RELEASE = Script("multi_release")
+MULTI_TAKE = Script("multi_take")
+ONCE_FINISH = Script("once_finish")
+ONCE_START = Script("once_start")
 RELEASE = Script("release")
 RENEW = Script("renew")
 REVOKED = Script("revoked")
 SHOW = Script("show")
 
-ALL = (ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW)
+ALL = (
+    *(ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW),
+    *(MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_START),
+)

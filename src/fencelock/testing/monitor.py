@@ -25,9 +25,13 @@ UNSERVED_US_MAX_FAULTLESS = 600_000
 # As in _grant.lua: a waiter that arrived or proved its life within this may not be passed over.
 PATIENCE_US = 7_000_000
 # Requests by which a holder gives the lock up: the next in line must have it then.
-GIVING_UP = frozenset({"release", "abandon", "break"})
+GIVING_UP = frozenset({"release", "abandon", "break", "once_finish", "multi_release", "hand_over"})
+# Requests that may put their sender in line and grant to it.
+ASKING = frozenset({"acquire", "once_start"})
 # The plain form knows no line: it overtakes, and hands over to nobody.
 PLAIN = frozenset({"SET", "give_back"})
+# Sends home who waits for a result: nobody is passed over.
+DISMISSING = frozenset({"once_finish"})
 RECORD_SECONDS = 700.0
 
 
@@ -159,7 +163,7 @@ class Monitor:
 
     def _first_come(self, request: Request, before: View, after: View, *, gave_up: bool) -> None:
         waits = [entry for entry in before.line if entry.waiter not in request.args[:1]]
-        if request.name == "acquire":  # it may itself be in line, and be the one who is granted
+        if request.name in ASKING:  # it may itself be in line, and be the one who is granted
             waits = [*before.line]
         ahead = []
         for entry in waits:
@@ -167,7 +171,11 @@ class Monitor:
                 break
             ahead.append(entry)
         passed = [entry.waiter for entry in ahead if self._counts(entry)]
-        if passed and request.name not in PLAIN and (after.holder is not None or gave_up):
+        if (
+            passed
+            and request.name not in PLAIN | DISMISSING
+            and (after.holder is not None or gave_up)
+        ):
             raise Violation("I5", f"{after.holder!r} was granted before {passed[0]!r}")
 
     def _counts(self, entry: Entry) -> bool:

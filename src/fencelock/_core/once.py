@@ -1,0 +1,161 @@
+"""Run something once: begin, end, and read what came out of it.
+
+A run is a hold of the lock of that name, so it is renewed, revoked, handed over and shown as any
+lock is. Its result is kept beside the lock; as long as it is there nobody begins.
+
+Rules of this file:
+
+- One script says who runs, one keeps the result; both decide on the server's clock (I1).
+- A grant with fence 0 is no grant: the run is done, and there is a result to read.
+- A run that ends is recorded, or recorded behind our back, whatever happens to the answer (I4):
+  who gives up asking has it repeated in the background.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from fencelock._core.acquire import FOR_EVER, attempt, begin, queue
+from fencelock._core.ask import Asked, ask, command
+from fencelock._core.hold import Hold, Taker
+from fencelock._core.keys import LockKeys, derived_key
+from fencelock._core.port import Port, Reply
+from fencelock._core.release import request, retire, settled
+from fencelock._core.want import Form, Terms, Want, milliseconds
+from fencelock.errors import FencelockError
+from fencelock.log import log
+from fencelock.scripts import ONCE_FINISH, ONCE_START, head
+
+# A result stays this long after the run, so that who waits can read it and hosts whose clocks are
+# some seconds late find it, however long the run took; of a short period just a part.
+FLOOR_SECONDS = 10.0
+FLOOR_OF_PERIOD = 0.1
+
+
+class Done(NamedTuple):
+    """A run that has ended, as it is kept on the server. Instants are the server's Unix time."""
+
+    fence: int
+    started: float
+    ended: float
+    form: str  # of the value; see outcome.py
+    who: str
+    value: bytes
+
+
+class OnceKeys(LockKeys):
+    """The keys of a lock, and the one that keeps the result."""
+
+    __slots__ = ("finish", "once", "start")
+
+    def __init__(self, prefix: str, name: str) -> None:
+        super().__init__(prefix, name)
+        self.once = derived_key(prefix, self.lock, "once")
+        self.start = (*self.grant, self.once)
+        self.finish = (*self.all, self.once)
+
+
+def keys_of(want: Want) -> OnceKeys:
+    """Return the keys that a request for a run was made with."""
+    keys: Any = want.keys
+    known: OnceKeys = keys
+    return known
+
+
+class OnceForm(Form):
+    """The requests of one handle: they ask whether the run is done, too."""
+
+    __slots__ = ("_asks",)
+
+    def __init__(self, *, keys: OnceKeys, terms: Terms, home: bytes, ttl: float) -> None:
+        super().__init__(keys=keys, terms=terms, home=home, ttl=ttl)
+        self._ask = head(ONCE_START, keys.start, 5)
+
+
+async def start(
+    port: Port, want: Want, patience: float | None, taker: Taker, unit: object = None
+) -> Hold | Done | None:
+    """Begin the run, or return what it came to; None when another runs it and time is up.
+
+    ``patience`` as in ``acquire``. Raises as ``acquire``.
+    """
+    give_up_at = FOR_EVER if patience is None or patience < 0 else port.now() + patience
+    try:
+        while True:
+            if patience is not None and patience <= 0:
+                grant = await attempt(port, want, give_up_at)
+            else:
+                grant = await queue(port, want, give_up_at)
+            if grant is None:
+                return None
+            if grant.fence:
+                return begin(port, want, grant, taker, unit)
+            done = await read(port, keys_of(want))
+            if done is not None:  # else it was forgotten in this moment
+                return done
+    except FencelockError as error:
+        log.warning("once %r failed: %s", want.keys.name, error)
+        raise
+    except BaseException:
+        # As in acquire: a signal's exception may come when the grant was made and nobody had it.
+        port.post(*request(want))
+        raise
+
+
+async def finish(
+    port: Port, hold: Hold, taker: Taker, within: float, result: tuple[str, bytes]
+) -> None:
+    """Keep the result for ``within`` seconds from the start of the run, and end the run.
+
+    Raises LeaseLost when another may have begun meanwhile, and like ``ask`` when no answer came:
+    then, as after a cancellation, it is repeated in the background.
+    """
+    form, value = result
+    keys = keys_of(hold.want)
+    floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
+    times = (milliseconds(within), milliseconds(floor))
+    args = (hold.want.holder, hold.want.home, *times, form.encode(), value)
+    asked = Asked()
+    try:
+        retire(port, hold)
+        taker.remove(hold)
+        until = port.now() + port.patience
+        reply = await ask(port, ONCE_FINISH, keys.finish, args, until, asked=asked)
+    except BaseException as error:
+        if not settled(error):
+            retire(port, hold)
+            taker.remove(hold)
+            port.post(ONCE_FINISH, keys.finish, args, asked.trail)
+        raise
+    _judge(hold, reply)
+
+
+def _judge(hold: Hold, reply: Reply) -> None:
+    lease = hold.lease
+    if reply == 1:
+        lease._released = True
+        return
+    detail = reply[1].decode()
+    lease._lose("revoked" if detail else "taken", lease.deadline, detail)
+    raise lease._lost_error()
+
+
+async def read(port: Port, keys: OnceKeys) -> Done | None:
+    """Return what the run came to; None when it is not done, or was forgotten."""
+    kept = await command(port, (b"GET", keys.once))
+    return None if kept is None else parsed(kept)
+
+
+async def forget(port: Port, keys: OnceKeys) -> bool:
+    """Drop the result, so that the next who asks runs; tell whether there was one."""
+    return bool(await command(port, (b"DEL", keys.once)))
+
+
+def parsed(kept: bytes) -> Done:
+    """Return a result as ``once_finish.lua`` wrote it."""
+    fence, _, started, ended, form, size, rest = kept.split(b" ", 6)
+    info, value = rest[: int(size)], rest[int(size) :]
+    told = json.loads(info)
+    who = f"{told['host']}:{told['pid']}" if "host" in told else ""
+    return Done(int(fence), int(started) / 1e6, int(ended) / 1e6, form.decode(), who, value)

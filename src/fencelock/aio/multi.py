@@ -1,0 +1,178 @@
+"""Several locks at once, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+from fencelock import options
+from fencelock._core.inspect import holder_of
+from fencelock._core.keys import LockKeys
+from fencelock._core.multi import acquire_all, release_all
+from fencelock._core.renew import renew_now
+from fencelock._ports.aio import AioPort
+from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lock import _task, _was_stopped
+from fencelock.errors import FencelockError, LeaseLost
+from fencelock.handles import Settings
+from fencelock.log import log
+from fencelock.multihandle import Group, MultiHolds
+from fencelock.multilease import BaseMultiLease
+from fencelock.options import Seconds
+
+
+class AsyncMultiLease(BaseMultiLease):
+    """One tenure of several locks, in asyncio; ``async with multi as lease`` gives it.
+
+    ``fences`` maps each name to its fencing token. ``remaining()``, ``lost`` and ``check()`` speak
+    of all of them, answer from the local monotonic clock, send nothing and
+    are not awaited.
+    """
+
+    __slots__ = ()
+
+    async def renew(self, ttl: Seconds | None = None) -> None:
+        """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
+
+        Raises:
+            LeaseLost: one was lost before, or the server refuses it.
+            NotHeld: they were released.
+            OutcomeUnknown, ServerUnreachable: no answer came while the leases lasted.
+        """
+        span = None if ttl is None else options.lease_ttl(ttl)
+        self.check()
+        for lease in self._leases:
+            await renew_now(lease._port, lease._hold, span)
+
+
+class AsyncMultiLock:
+    """Several locks that are taken and given back together; ``AsyncClient.multi`` makes it.
+
+    Acquiring again in the task that holds them waits. Many tasks may use one handle. Any
+    task may release. A plain ``AsyncLock`` of one of the names is excluded, and excludes.
+    """
+
+    __slots__ = ("__weakref__", "_holds", "_port")
+
+    def __init__(
+        self, port: Callable[[], AioPort], keys: Sequence[LockKeys], settings: Settings
+    ) -> None:
+        self._port = port
+        self._holds = MultiHolds(keys, settings, (AsyncLease, AsyncMultiLease))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the locks, without the prefix, in the order they were given."""
+        return self._holds.names
+
+    @property
+    def lease(self) -> AsyncMultiLease | None:
+        """Return this task's lease of this handle, else the newest of any task, else None."""
+        group = self._holds.of(asyncio.current_task()) or self._holds.newest()
+        lease = None if group is None else group.lease
+        return lease if isinstance(lease, AsyncMultiLease) else None
+
+    async def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
+        """Acquire all locks; True when all were granted, False when not all were in time.
+
+        When all are free and nobody waits for them, that is one command. Otherwise it waits in
+        line for one after the other, in the order of their keys, and holds those it has: so no
+        two of them wait for each other. It waits for ever, or for ``timeout`` seconds;
+        ``blocking=False`` tries once. However it ends without all of them, it leaves none held.
+
+        Raises:
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses (permission, kind of key, memory, read-only).
+            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
+        """
+        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        return await self._obtain(patience) is not None
+
+    async def release(self) -> None:
+        """Release all that this task holds by this handle, or else the newest of any task.
+
+        Hands each lock to the next in line, all in one command. Cancelled, it is still carried
+        out, in the background.
+
+        Raises:
+            NotHeld: nobody holds them through this handle.
+            LeaseLost: one of the leases had ended before; the others are given back.
+            OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
+                background, and the leases end by their ttl at the latest.
+        """
+        task = _task()
+        await release_all(self._port(), lambda: self._holds.take(task))
+
+    async def locked(self) -> bool:
+        """Ask the server whether anybody holds any of the locks now; one command each.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        for part in self._holds.parts:
+            if await holder_of(self._port(), part.keys) is not None:
+                return True
+        return False
+
+    async def owned(self) -> bool:
+        """Ask the server whether this handle holds all of the locks now; one command each.
+
+        Sends nothing, and is False, when this handle holds nothing.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        for part in self._holds.parts:
+            mine = part.holder_ids()
+            if not mine or await holder_of(self._port(), part.keys) not in mine:
+                return False
+        return True
+
+    async def _obtain(self, patience: float | None) -> Group | None:
+        holds, port, task = self._holds, self._port(), _task()
+        granted = await acquire_all(
+            port, lambda: holds.wants(port, task.get_name()), patience, holds.parts, task
+        )
+        return None if granted is None else holds.group(granted, task)
+
+    async def __aenter__(self) -> AsyncMultiLease:
+        """Acquire all within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: not all were granted in time; and all that ``acquire`` raises.
+        """
+        group = await self._obtain(self._holds.settings.timeout)
+        if group is None:
+            raise self._holds.not_granted()
+        if self._holds.settings.terms.on_lost == "cancel":
+            task = _task()
+            for hold in group.holds:
+                hold.body, hold.cancelling = task, task.cancelling()
+        return group.lease  # type: ignore[return-value]  # the group was made with our type
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release; LeaseLost when a lease ended before, unless the body raised itself."""
+        group = self._holds.of(_task())
+        # Each of them that was lost has cancelled the body: each takes its own cancellation back.
+        stopped = [] if group is None else [_was_stopped(hold, error) for hold in group.holds]
+        try:
+            await self.release()
+        except FencelockError as trouble:
+            if error is None or any(stopped):
+                raise trouble from error
+            if not isinstance(error, LeaseLost):  # told already
+                log.warning("release of %r failed after the body raised: %s", self.names, trouble)
+
+    def __repr__(self) -> str:
+        """Show names and state, as this process knows them."""
+        return self._holds.show(self)
+
+    def __del__(self) -> None:
+        """Stop renewing what nobody can release any more."""
+        self._holds.dropped()

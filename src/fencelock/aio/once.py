@@ -1,0 +1,141 @@
+"""Run something once a period, for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fencelock._core.hold import Hold
+from fencelock._core.once import Done, OnceKeys, finish, forget, read, start
+from fencelock._ports.aio import AioPort
+from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lock import AsyncLock, _task
+from fencelock.decorated import OnceTerms
+from fencelock.handles import Settings
+from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
+from fencelock.templates import Plan
+
+
+class AsyncOnce:
+    """Run a function once a period, in one of many processes; ``AsyncClient.once`` makes it.
+
+    ``run`` calls a function. As a decorator it runs the function that it decorates, and its name
+    is a template that the call's arguments fill, as with ``AsyncClient.locked``. Both give an
+    ``Outcome``.
+    """
+
+    __slots__ = ("_port", "_prefix", "_settings", "_terms", "name")
+
+    def __init__(
+        self,
+        port: Callable[[], AioPort],
+        prefix: str,
+        name: str,
+        settings: Settings,
+        terms: OnceTerms,
+    ) -> None:
+        self._port = port
+        self._prefix = prefix
+        self.name = name
+        self._settings = settings
+        self._terms = terms
+
+    async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome:
+        """Call ``function(*args, **kwargs)`` unless it was run, or is being run, elsewhere.
+
+        Returns what came of it: run here, done elsewhere, or, without ``wait``, being run
+        elsewhere now. When the function raises, the run has failed: another process may run it,
+        the next in line does at once, and the exception goes on. When its process dies, another
+        may run it after the ttl.
+
+        Raises:
+            AcquireTimeout: with ``wait``, it was not done within ``timeout``.
+            LeaseLost: the lease was lost during the run and another may have begun: it may have
+                been run twice, but for what refuses the older fence.
+            TypeError, ValueError: the result cannot be kept. The run is done all the same.
+            ServerError, OutcomeUnknown: as ``AsyncLock.acquire``; of a run that has ended, it is
+                told to the server in the background.
+        """
+        plan = Plan("-", function, lease=self._terms.lease, asynchronous=True)
+        return await self._run(self.name, plan.call(args, kwargs).into)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Outcome]]:
+        """Decorate a function: each call runs it or tells what came of it, as ``run`` does.
+
+        Raises:
+            TypeError, ValueError: the template or the function cannot work.
+        """
+        plan = Plan(self.name, function, lease=self._terms.lease, asynchronous=True)
+
+        async def ran_once(*args: Any, **kwargs: Any) -> Outcome:
+            call = plan.call(args, kwargs)
+            return await self._run(call.name, call.into)
+
+        return plan.dress(ran_once)
+
+    async def outcome(self) -> Outcome:
+        """Ask the server what came of it, and run nothing.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        return Outcome(self.name, await read(self._port(), self._keys(self.name)))
+
+    async def forget(self) -> bool:
+        """Drop the result, so that the next who asks runs; return whether there was one.
+
+        A run that is under way goes on.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server refuses, or no answer came.
+        """
+        return await forget(self._port(), self._keys(self.name))
+
+    def _keys(self, name: str) -> OnceKeys:
+        return OnceKeys(self._prefix, name)
+
+    async def _run(self, name: str, body: Callable[[object], Any]) -> Outcome:
+        run = _Run(self._port, self._keys(name), self._settings)
+        begun = await run._begin()
+        if not isinstance(begun, Hold):
+            if begun is None and self._terms.wait:
+                raise run._holds.timed_out()
+            return Outcome(name, begun)
+        try:
+            value = await body(run._entered(begun))
+        except BaseException as error:
+            await run.__aexit__(type(error), error, error.__traceback__)
+            raise
+        begun.body = None  # a loss cancels it no more
+        return await run._end(begun, self._terms.within, value)
+
+
+class _Run(AsyncLock):
+    """One call's request for the lock, and its run."""
+
+    __slots__ = ()
+
+    _holds: OnceHolds
+
+    def __init__(self, port: Callable[[], AioPort], keys: OnceKeys, settings: Settings) -> None:
+        super().__init__(port, keys, settings)
+        self._holds = OnceHolds(keys, settings, AsyncLease)
+
+    async def _begin(self) -> Hold | Done | None:
+        holds, task = self._holds, _task()
+        port, patience = self._port(), holds.settings.timeout
+        want = holds.want(port, task.get_name())
+        return await start(port, want, patience, holds, task)
+
+    async def _end(self, hold: Hold, within: float, value: Any) -> Outcome:
+        name, fence = self.name, hold.lease.fence
+        try:
+            form, data = encoded(name, value)
+        except (TypeError, ValueError):
+            await self._finish(hold, within, (NOTHING, b""))
+            raise
+        await self._finish(hold, within, (form, data))
+        return Outcome(name, Done(fence, 0.0, 0.0, form, "", data), ran=True)
+
+    async def _finish(self, hold: Hold, within: float, result: tuple[str, bytes]) -> None:
+        await finish(self._port(), hold, self._holds, within, result)

@@ -1,0 +1,199 @@
+"""What a client decorates and makes of locks, for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Literal
+
+from fencelock import options, process
+from fencelock._core.keys import LockKeys
+from fencelock._ports.blocking import BlockingPort
+from fencelock.blocking.lease import Lease
+from fencelock.blocking.lock import Lock
+from fencelock.decorated import decorated_settings, once_settings, within_itself
+from fencelock.errors import NotAcquired
+from fencelock.handles import Defaults, Settings, settings
+from fencelock.options import Queue, Seconds, Wait
+
+if TYPE_CHECKING:
+    from fencelock.blocking.multi import MultiLease, MultiLock
+    from fencelock.blocking.once import Once
+    from fencelock.templates import Call, Function
+
+
+class MakesDuties:
+    """``Client``'s part: ``locked``, ``once`` and ``multi``."""
+
+    _defaults: Defaults
+    _port: BlockingPort
+    _within: set[tuple[object, ...]]
+
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["wait", "skip", "raise"] = "wait",
+        lease: str | None = None,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = Queue(),  # noqa: B008 - immutable
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> Callable[[Function], Function]:
+        """Decorate a function so that each call holds a lock; sends nothing itself.
+
+        ``name`` is a template in the form of ``str.format``: ``"order:{order_id}"`` takes the
+        value from the call's arguments, by name, defaults included; ``{self.id}``, ``{days[0]}``
+        and ``{day:%Y-%m-%d}`` work, private attributes do not. It is checked here, against the
+        function's parameters. ``lease`` names a parameter that is given the lease; callers do not
+        pass it. The other options are those of ``lock``.
+
+        ``on_busy`` says what a call does when the lock is held: ``"wait"`` waits in line, for
+        ``timeout`` seconds at most; ``"skip"`` returns None at once, without a call; ``"raise"``
+        raises NotAcquired at once. A call from within itself, with the same name and in the same
+        thread, would wait for itself for ever: it is busy at once, and raises or skips.
+
+        Methods work. Coroutine functions need ``AsyncClient``. Generators are
+        refused, as they run on after the call has returned.
+
+        Raises:
+            TypeError, ValueError: the template, the function or an option cannot work.
+        """
+        from fencelock.templates import Plan, refuse_coroutine  # noqa: PLC0415 - inspect is slow
+
+        chosen = decorated_settings(
+            self._defaults,
+            on_busy,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=wait,
+            on_lost=on_lost,
+            label=label,
+            cancels=False,
+        )
+
+        def decorate(function: Function) -> Function:
+            plan = Plan(name, function, lease=lease, asynchronous=False)
+
+            def guarded(*args: Any, **kwargs: Any) -> Any:
+                result = self._call_locked(plan.call(args, kwargs), chosen, on_busy)
+                return refuse_coroutine(result, function)
+
+            return plan.dress(guarded)  # type: ignore[return-value]  # it looks like the function
+
+        return decorate
+
+    def _call_locked(self, call: Call, chosen: Settings, on_busy: str) -> Any:
+        keys = LockKeys(self._defaults.key_prefix, call.name)
+        me = (process.generation, get_ident(), keys.lock)
+        began = False
+        try:
+            if me in self._within:
+                raise within_itself(call.name)
+            with Lock(self._port, keys, chosen) as lease:
+                began = True
+                self._within.add(me)
+                try:
+                    return call.into(lease)
+                finally:
+                    self._within.discard(me)
+        except NotAcquired:
+            if began or on_busy != "skip":
+                raise
+            return None
+
+    def once(
+        self,
+        name: str,
+        *,
+        within: Seconds,
+        wait: bool = False,
+        timeout: Seconds | None = None,
+        lease: str | None = None,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> Once:
+        """Return what runs a function in one of many processes, once a period; sends nothing.
+
+        ``name`` says what is run, best with the period in it: ``"draw:2026-11-21"``. Its result is
+        kept for ``within`` seconds from the start of the run, and for a tenth of that, at most
+        10 s, after its end: until then nobody runs it again, however quickly it ended. Choose
+        ``within`` longer than the clocks of your hosts are apart, and shorter than the period of a
+        name that stays the same.
+
+        While it runs it holds the lock ``name``, with a lease of ``ttl`` that is renewed. Others
+        return at once; with ``wait`` they wait for its result, at most ``timeout`` seconds, and
+        run it themselves when it fails. ``lease`` names a parameter of the function that is given
+        the lease. The other options are those of ``lock``.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock.blocking.once import Once  # noqa: PLC0415 - it needs templates, as above
+
+        chosen, terms = once_settings(
+            self._defaults,
+            within=within,
+            wait=wait,
+            timeout=timeout,
+            lease=lease,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            on_lost=on_lost,
+            label=label,
+            cancels=False,
+        )
+        prefix = self._defaults.key_prefix
+        return Once(self._port, prefix, options.lock_name(name), chosen, terms)
+
+    def multi(
+        self,
+        names: Iterable[str],
+        *,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: Callable[[MultiLease], object] | None = None,
+        label: str | None = None,
+    ) -> MultiLock:
+        """Return a handle of several locks that are taken all or none; sends nothing.
+
+        ``names`` are 1 to 100 different names, in any order. ``on_lost`` is called with the lease
+        of all, once, when one of them is lost. The other options are those of ``lock``, for each
+        of them; ``timeout`` bounds ``with`` for all together. With ``renew=False`` the leases of
+        the first run while the others are waited for.
+
+        Raises:
+            TypeError, ValueError: names or an option that cannot work; nothing was sent.
+        """
+        from fencelock.blocking.multi import MultiLock  # noqa: PLC0415 - few programs use it
+        from fencelock.multihandle import lock_keys  # noqa: PLC0415 - likewise
+
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=Queue(),
+            on_lost=on_lost,
+            label=label,
+            cancels=False,
+        )
+        keys = lock_keys(self._defaults.key_prefix, names)
+        return MultiLock(self._port, keys, chosen)

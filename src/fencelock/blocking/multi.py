@@ -1,0 +1,182 @@
+"""Several locks at once, for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import current_thread, get_ident
+from types import TracebackType
+
+from fencelock import options
+from fencelock._core.inspect import holder_of
+from fencelock._core.keys import LockKeys
+from fencelock._core.multi import acquire_all, release_all
+from fencelock._core.release import request, retire
+from fencelock._core.renew import renew_now
+from fencelock._core.want import Want
+from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.blocking.lease import Lease
+from fencelock.errors import FencelockError, LeaseLost
+from fencelock.handles import Settings
+from fencelock.log import log
+from fencelock.multihandle import Group, MultiHolds
+from fencelock.multilease import BaseMultiLease
+from fencelock.options import Seconds
+
+
+class MultiLease(BaseMultiLease):
+    """One tenure of several locks, in threads; ``with multi as lease`` gives it.
+
+    ``fences`` maps each name to its fencing token. ``remaining()``, ``lost`` and ``check()`` speak
+    of all of them, answer from the local monotonic clock and send nothing.
+    """
+
+    __slots__ = ()
+
+    def renew(self, ttl: Seconds | None = None) -> None:
+        """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
+
+        Raises:
+            LeaseLost: one was lost before, or the server refuses it.
+            NotHeld: they were released.
+            OutcomeUnknown, ServerUnreachable: no answer came while the leases lasted.
+        """
+        span = None if ttl is None else options.lease_ttl(ttl)
+        self.check()
+        for lease in self._leases:
+            run_blocking(renew_now(lease._port, lease._hold, span))
+
+
+class MultiLock:
+    """Several locks that are taken and given back together; ``Client.multi`` makes it.
+
+    Acquiring again in the thread that holds them waits. Many threads may use one handle. Any
+    thread may release. A plain ``Lock`` of one of the names is excluded, and excludes.
+    """
+
+    __slots__ = ("__weakref__", "_holds", "_port")
+
+    def __init__(self, port: BlockingPort, keys: Sequence[LockKeys], settings: Settings) -> None:
+        self._port = port
+        self._holds = MultiHolds(keys, settings, (Lease, MultiLease))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the locks, without the prefix, in the order they were given."""
+        return self._holds.names
+
+    @property
+    def lease(self) -> MultiLease | None:
+        """Return this thread's lease of this handle, else the newest of any thread, else None."""
+        group = self._holds.of(get_ident()) or self._holds.newest()
+        lease = None if group is None else group.lease
+        return lease if isinstance(lease, MultiLease) else None
+
+    def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
+        """Acquire all locks; True when all were granted, False when not all were in time.
+
+        When all are free and nobody waits for them, that is one command. Otherwise it waits in
+        line for one after the other, in the order of their keys, and holds those it has: so no
+        two of them wait for each other. It waits for ever, or for ``timeout`` seconds;
+        ``blocking=False`` tries once. However it ends without all of them, it leaves none held.
+
+        Raises:
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses (permission, kind of key, memory, read-only).
+            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
+        """
+        return self._obtain(options.patience_of_acquire(timeout, blocking=blocking)) is not None
+
+    def release(self) -> None:
+        """Release all that this thread holds by this handle, or else the newest of any thread.
+
+        Hands each lock to the next in line, all in one command.
+
+        Raises:
+            NotHeld: nobody holds them through this handle.
+            LeaseLost: one of the leases had ended before; the others are given back.
+            OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
+                background, and the leases end by their ttl at the latest.
+        """
+        unit = get_ident()
+        run_blocking(release_all(self._port, lambda: self._holds.take(unit)))
+
+    def locked(self) -> bool:
+        """Ask the server whether anybody holds any of the locks now; one command each.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        for part in self._holds.parts:
+            if run_blocking(holder_of(self._port, part.keys)) is not None:
+                return True
+        return False
+
+    def owned(self) -> bool:
+        """Ask the server whether this handle holds all of the locks now; one command each.
+
+        Sends nothing, and is False, when this handle holds nothing.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        for part in self._holds.parts:
+            mine = part.holder_ids()
+            if not mine or run_blocking(holder_of(self._port, part.keys)) not in mine:
+                return False
+        return True
+
+    def _obtain(self, patience: float | None) -> Group | None:
+        holds, unit = self._holds, get_ident()
+        asked: list[Want] = []
+
+        def wants() -> Sequence[Want]:
+            asked[:] = holds.wants(self._port, current_thread().name)
+            return asked[:]
+
+        try:
+            granted = run_blocking(acquire_all(self._port, wants, patience, holds.parts, unit))
+            return None if granted is None else holds.group(granted, unit)
+        except BaseException:  # a signal's exception may come when the flow had ended
+            self._withdraw(asked)
+            raise
+
+    def _withdraw(self, wants: Sequence[Want]) -> None:
+        """Give back holds that the caller never heard of."""
+        for part, hold in self._holds.made_by(wants):
+            if part.remove(hold):
+                retire(self._port, hold)
+                self._port.post(*request(hold.want, hold.lease.fence))
+
+    def __enter__(self) -> MultiLease:
+        """Acquire all within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: not all were granted in time; and all that ``acquire`` raises.
+        """
+        group = self._obtain(self._holds.settings.timeout)
+        if group is None:
+            raise self._holds.not_granted()
+        return group.lease  # type: ignore[return-value]  # the group was made with our type
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release; LeaseLost when a lease ended before, unless the body raised itself."""
+        try:
+            self.release()
+        except FencelockError as trouble:
+            if error is None:
+                raise
+            if not isinstance(error, LeaseLost):  # told already
+                log.warning("release of %r failed after the body raised: %s", self.names, trouble)
+
+    def __repr__(self) -> str:
+        """Show names and state, as this process knows them."""
+        return self._holds.show(self)
+
+    def __del__(self) -> None:
+        """Stop renewing what nobody can release any more."""
+        self._holds.dropped()

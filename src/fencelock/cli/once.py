@@ -1,0 +1,72 @@
+"""``fencelock once``: run a command on one of many hosts, once a period.
+
+A ``fencelock run`` whose end is remembered: as long as it is, nobody runs it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fencelock.cli import arguments, exits
+from fencelock.cli.arguments import Arguments
+from fencelock.cli.run import add_tenure, under_guard, with_command
+
+if TYPE_CHECKING:
+    from fencelock.cli.runner import Run
+
+SUMMARY = "run a command on one of many hosts, once a period"
+EXITS = """\
+exit status: the command's own, 128+n when signal n killed it;
+  0 it was done before, or another runs it now (-E)    75 not done within --wait (-E)
+  76 lease lost, command stopped    69 server unreachable    77 denied    64 usage
+  126/127 cannot run CMD"""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command unless it was run, or is being run, elsewhere."""
+    return under_guard(_parsed(argv), _runner)
+
+
+def _runner() -> type[Run]:
+    from fencelock.cli.oncerunner import OnceRun
+
+    return OnceRun
+
+
+def _parsed(argv: list[str]) -> Arguments:
+    made = arguments.parser(
+        "once",
+        SUMMARY,
+        more="When CMD ends with 0\nit is done; with another status, the next host may run it",
+        example="fencelock once nightly --within 1h -- ./report.sh\n\n" + EXITS,
+    )
+    arguments.add_name(made)
+    made.add_argument(
+        "--within",
+        metavar="DUR",
+        type=arguments.positive_duration,
+        required=True,
+        help="do not run it again for so long, counted from the start of the run",
+    )
+    made.add_argument(
+        "-w",
+        "--wait",
+        metavar="DUR",
+        type=arguments.positive_duration,
+        help="wait at most so long while another runs it, and run it when that one fails"
+        " (default: do not wait)",
+    )
+    made.add_argument(
+        "-E",
+        "--busy-exit",
+        metavar="N",
+        type=arguments.exit_status,
+        help="exit status while another runs it (default: 0, and 75 with --wait)",
+    )
+    add_tenure(made)
+    args = with_command(made, argv)
+    args.no_wait = args.wait is None
+    args.at_least = None
+    if args.busy_exit is None:
+        args.busy_exit = 0 if args.no_wait else exits.BUSY
+    return args

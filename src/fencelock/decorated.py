@@ -1,0 +1,57 @@
+"""The options of decorators, for threads and asyncio alike.
+
+Apart from ``templates``, which takes long to import and is needed for decorated functions only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from fencelock import options
+from fencelock.errors import NotAcquired
+from fencelock.handles import Defaults, Settings, settings
+from fencelock.options import Queue, Seconds
+
+
+def decorated_settings(given: Defaults, on_busy: str, **chosen: Any) -> Settings:
+    """Check the options of ``locked``."""
+    if on_busy not in {"wait", "skip", "raise"}:
+        raise ValueError(f'on_busy must be "wait", "skip" or "raise", not {on_busy!r}')
+    made = settings(given, **chosen)
+    if on_busy == "wait":
+        return made
+    if made.timeout is not None:
+        raise ValueError(f"timeout needs on_busy='wait': {on_busy!r} does not wait")
+    return made._replace(timeout=options.NO_WAIT)
+
+
+def within_itself(name: str) -> NotAcquired:
+    """Return the error for a call that would wait for its own lock."""
+    return NotAcquired(f"already locked: {name!r} is held by a call around this one", name=name)
+
+
+class OnceTerms(NamedTuple):
+    """What ``once`` is told beside the lock's options."""
+
+    within: float
+    wait: bool
+    lease: str | None
+
+
+def once_settings(
+    given: Defaults,
+    *,
+    within: Seconds,
+    wait: bool,
+    timeout: Seconds | None,
+    lease: str | None,
+    **chosen: Any,
+) -> tuple[Settings, OnceTerms]:
+    """Check the options of ``once``."""
+    terms = OnceTerms(options.positive("within", within), bool(wait), lease)
+    if terms.within > options.TTL_MAX:
+        raise ValueError(f"within must be at most {options.TTL_MAX:.0f} s (ten years)")
+    if timeout is not None and not wait:
+        raise ValueError("timeout needs wait=True: without it a call does not wait")
+    made = settings(given, **chosen, timeout=timeout, max_renewals=None, wait=Queue())
+    return made if wait else made._replace(timeout=options.NO_WAIT), terms

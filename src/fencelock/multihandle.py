@@ -1,0 +1,144 @@
+"""What a handle of several locks is in threads and in asyncio alike."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from fencelock import options
+from fencelock._core.hold import Hold
+from fencelock._core.keys import LockKeys
+from fencelock._core.port import Port
+from fencelock._core.want import Want
+from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
+from fencelock.handles import Holds, Settings
+from fencelock.lease import BaseLease
+from fencelock.multilease import BaseMultiLease
+
+# One script takes them all, and the server serves nobody else meanwhile.
+NAMES_MAX: Final = 100
+LEFT_MAX: Final = 64
+
+
+def lock_keys(prefix: str, value: Any) -> list[LockKeys]:
+    """Return the keys of the locks to take: 1 to 100, each once."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"names must be a list of names, not {value!r}")
+    names = tuple(map(options.lock_name, value))
+    if not 1 <= len(names) <= NAMES_MAX:
+        raise ValueError(f"names must be 1 to {NAMES_MAX} names, not {len(names)}")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"names must be different: {', '.join(map(repr, twice))}")
+    return [LockKeys(prefix, name) for name in names]
+
+
+class Group:
+    """The holds of one acquisition, in the order of their keys, and the lease of them all."""
+
+    __slots__ = ("holds", "lease", "unit", "untold")
+
+    def __init__(self, holds: Sequence[Hold], lease: BaseMultiLease, unit: object) -> None:
+        self.holds = holds
+        self.lease = lease
+        self.unit = unit
+        self.untold = [True]  # popped by who tells of the loss
+
+
+class MultiHolds:
+    """The groups of one handle, newest last, and the holds of each lock."""
+
+    def __init__(
+        self,
+        keys: Sequence[LockKeys],
+        settings: Settings,
+        lease_types: tuple[type[BaseLease], type[BaseMultiLease]],
+    ) -> None:
+        lease_type, self._type = lease_types
+        self.names = tuple(each.name for each in keys)
+        self._on_lost = settings.terms.on_lost
+        if callable(self._on_lost):
+            terms = settings.terms._replace(on_lost=self._lost)
+            settings = settings._replace(terms=terms)
+        self.settings = settings
+        ordered = sorted(keys, key=lambda each: each.lock)
+        self.parts = [Holds(each, settings, lease_type) for each in ordered]
+        self._groups: list[Group] = []
+        # Released with a loss that may not have been told yet.
+        self._left: deque[Group] = deque(maxlen=LEFT_MAX)
+
+    def wants(self, port: Port, unit: str) -> list[Want]:
+        """Return fresh requests, in the order of the keys."""
+        return [part.want(port, unit) for part in self.parts]
+
+    def group(self, holds: Sequence[Hold], unit: object) -> Group:
+        """Keep what was granted together."""
+        by_name = {hold.lease.name: hold.lease for hold in holds}
+        made = Group(holds, self._type([by_name[name] for name in self.names]), unit)
+        self._groups.append(made)
+        for hold in holds:
+            if hold.told:  # in the moment before there was a group to tell of
+                self._lost(hold.lease)
+        return made
+
+    def _lost(self, lease: BaseLease) -> Any:
+        """Tell the loss of one lease as that of all, once; what waits in vain is not told of."""
+        for group in (*self._groups, *self._left):
+            if any(hold.lease is lease for hold in group.holds) and group.untold:
+                group.untold.pop()
+                return self._on_lost(group.lease)
+        return None
+
+    def of(self, unit: object) -> Group | None:
+        """Return the newest group of a thread or task, whose process this is."""
+        for group in reversed(tuple(self._groups)):
+            if group.unit == unit and not group.holds[0].lease._forked():
+                return group
+        return None
+
+    def newest(self) -> Group | None:
+        """Return the newest group of anyone."""
+        living = [each for each in tuple(self._groups) if not each.holds[0].lease._forked()]
+        return living[-1] if living else None
+
+    def take(self, unit: object) -> Sequence[Hold]:
+        """Take out the group that a release by ``unit`` means; NotHeld when there is none."""
+        while True:
+            group = self.of(unit) or self.newest()
+            if group is None:
+                text = ", ".join(map(repr, self.names))
+                raise NotHeld(f"not locked: release of {text} without holding them", name=text)
+            try:
+                self._groups.remove(group)
+            except ValueError:  # another thread was faster
+                continue
+            if group.lease.lost:
+                self._left.append(group)
+            for part, hold in zip(self.parts, group.holds, strict=True):
+                part.remove(hold)
+            return group.holds
+
+    def not_granted(self) -> NotAcquired:
+        """Return the error for a ``with`` that may not begin."""
+        text, timeout = ", ".join(map(repr, self.names)), self.settings.timeout
+        return AcquireTimeout(f"{text} were not all granted within {timeout:g} s", name=text)
+
+    def made_by(self, wants: Iterable[Want]) -> list[tuple[Holds, Hold]]:
+        """Return the holds that requests brought, each with where it is kept."""
+        known = {id(want) for want in wants}
+        return [
+            (part, hold) for part in self.parts for hold in part._now() if id(hold.want) in known
+        ]
+
+    def show(self, handle: object) -> str:
+        """Return a handle's repr, in the form of ``threading``'s locks."""
+        group = self.newest()
+        state = "locked" if group is not None and not group.lease.lost else "unlocked"
+        kind = type(handle).__qualname__
+        return f"<{state} fencelock.{kind} object names={list(self.names)!r} at {id(handle):#x}>"
+
+    def dropped(self) -> None:
+        """Stop renewing what nobody can release any more: it ends by its ttl."""
+        for part in self.parts:
+            part.dropped()

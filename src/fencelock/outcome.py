@@ -1,0 +1,109 @@
+"""What ``once`` came to, and how a result travels: bytes as they are, all else as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from fencelock._core.once import Done, OnceForm, OnceKeys
+from fencelock._core.port import Port
+from fencelock._core.want import Want
+from fencelock.errors import AcquireTimeout
+from fencelock.handles import Holds, Settings, describe
+from fencelock.lease import BaseLease
+
+# Every waiter and every late host reads it: what is larger belongs elsewhere, with its key here.
+RESULT_BYTES_MAX: Final = 65536
+BYTES, JSON, NOTHING = "bytes", "json", "nothing"
+
+
+class OnceHolds(Holds):
+    """The hold of a run; its place in line tells that it waits for a result."""
+
+    __slots__ = ("once",)
+
+    def __init__(self, keys: OnceKeys, settings: Settings, lease_type: type[BaseLease]) -> None:
+        super().__init__(keys, settings, lease_type)
+        self.once = keys
+
+    def want(self, port: Port, unit: str) -> Want:
+        """Return a fresh request by a thread or task of that name."""
+        settings = self.settings
+        form = OnceForm(
+            keys=self.once, terms=settings.terms, home=port.home, ttl=settings.terms.first_ttl()
+        )
+        return Want(form, port.new_id(), once_info(unit, settings.label))
+
+    def timed_out(self) -> AcquireTimeout:
+        """Return the error for a wait that ended before the run."""
+        name, timeout = self.keys.name, self.settings.timeout
+        return AcquireTimeout(f"{name!r} was not done within {timeout:g} s", name=name)
+
+
+def once_info(unit: str, label: str | None) -> bytes:
+    """Return what ``show`` prints, and the mark that ``once_finish.lua`` looks for."""
+    return describe(unit, label)[:-1] + b',"once":1}'
+
+
+class Outcome:
+    """What became of one call of ``once``.
+
+    ``ran`` tells whether this call ran the function; ``done`` whether it has been run, here or
+    elsewhere: False when another process is at it. ``fence`` is the run's fencing token, ``by``
+    the host and process that ran it (empty here), ``started`` and ``ended`` the server's Unix time
+    of a run elsewhere, in seconds.
+    """
+
+    __slots__ = ("_form", "_value", "by", "done", "ended", "fence", "name", "ran", "started")
+
+    def __init__(self, name: str, done: Done | None, *, ran: bool = False) -> None:
+        self.name = name
+        self.ran = ran
+        self.done = done is not None
+        self.fence = done.fence if done else 0
+        self.by = done.who if done else ""
+        self.started = done.started if done else 0.0
+        self.ended = done.ended if done else 0.0
+        self._form = done.form if done else NOTHING
+        self._value = done.value if done else b""
+
+    @property
+    def value(self) -> Any:
+        """Return what the function returned: bytes, or what JSON makes of it.
+
+        The same in every process, also in the one that ran it.
+
+        Raises:
+            LookupError: it is not done yet, or its result could not be kept.
+        """
+        if not self.done:
+            raise LookupError(f"{self.name!r} has no result yet: another process runs it")
+        if self._form == NOTHING:
+            raise LookupError(f"the result of {self.name!r} could not be kept")
+        return self._value if self._form == BYTES else json.loads(self._value)
+
+    def __repr__(self) -> str:
+        """Show what became of it, without the value."""
+        state = "ran" if self.ran else "done" if self.done else "running elsewhere"
+        return f"<Outcome of {self.name!r}: {state}>"
+
+
+def encoded(name: str, value: Any) -> tuple[str, bytes]:
+    """Return a result's form and bytes; TypeError or ValueError when it cannot be kept."""
+    if isinstance(value, bytes):
+        form, data = BYTES, value
+    else:
+        try:
+            text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(
+                f"{name!r} was run, but its result cannot be kept: {error};"
+                " return bytes, None, or what JSON knows"
+            ) from error
+        form, data = JSON, text.encode()
+    if len(data) > RESULT_BYTES_MAX:
+        raise ValueError(
+            f"{name!r} was run, but its result of {len(data)} bytes cannot be kept:"
+            f" at most {RESULT_BYTES_MAX}"
+        )
+    return form, data

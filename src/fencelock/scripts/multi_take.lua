@@ -1,0 +1,35 @@
+-- Takes several locks, all or none, when all are free and nobody is in line for any of them. Waits
+-- in no line. Idempotent per holder ids (I4).
+--
+-- KEYS  per lock: lock record queue alive holds   (see _grant.lua)
+-- ARGV  per lock: holder, ttl ms, terms
+-- Reply {fence per lock}   granted, all of them
+--       n                  the n-th lock is held
+--       -n                 the n-th lock is free, but others are in line for it
+-- include: _fence
+
+local call, records, taken = redis.call, {}, {}
+for i = 1, #KEYS / 5 do
+  local base, holder = (i - 1) * 5 + 1, ARGV[(i - 1) * 3 + 1]
+  local current = call('GET', KEYS[base])
+  if current and current ~= holder then return i end
+  if not current and call('EXISTS', KEYS[base + 2]) == 1 then return -i end
+  records[i], taken[i] = call('GET', KEYS[base + 1]), current
+end
+
+local now, fences = server_us(), {}
+for i = 1, #KEYS / 5 do
+  local base, holder, ttl = (i - 1) * 5 + 1, ARGV[(i - 1) * 3 + 1], tonumber(ARGV[(i - 1) * 3 + 2])
+  local fence
+  if taken[i] and records[i] then  -- asked again
+    fence = tonumber(string.match(records[i], '^%d+'))
+    prolong(KEYS[base], ttl)
+    prolong(KEYS[base + 1], RECORD_MS + ttl)
+  else
+    fence = next_fence(records[i], now)
+    write_record(base, fence, holder, ARGV[(i - 1) * 3 + 3], ttl)
+    call('SET', KEYS[base], holder, 'PX', ttl)
+  end
+  fences[i] = string.format('%.0f', fence)
+end
+return fences

@@ -1,0 +1,135 @@
+"""``fencelock once``: of many hosts one runs the command; what ran well is not run again."""
+
+import signal
+
+import pytest
+
+from fencelock.cli import main
+from fencelock.log import log
+from tests.cli.shell import alive, eventually, gone
+
+HOUR = ("--within", "1h")
+SH = ("--", "sh", "-c")
+
+
+def ran(folder):
+    return sorted(path.name for path in folder.glob("ran-*"))
+
+
+def test_what_ran_well_is_not_run_again(shell, tmp_path):
+    first = shell("once", "x", *HOUR, "--json", "--", "touch", tmp_path / "ran-1")
+    second = shell("once", "x", *HOUR, "--json", "--", "touch", tmp_path / "ran-2")
+    assert (first.status, first.report["outcome"]) == (0, "ran")
+    assert (second.status, second.report["outcome"]) == (0, "done")
+    assert ran(tmp_path) == ["ran-1"]
+    quiet = shell("once", "x", *HOUR, "--", "false")
+    assert (quiet.status, quiet.out, quiet.err) == (0, "", "")
+    assert "was done before, by" in shell("once", "x", "-v", *HOUR, "--", "false").err
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "outcome"), [("exit 3", 3, "failed"), ("kill -9 $$", 137, "failed")]
+)
+def test_what_failed_is_run_by_the_next(shell, tmp_path, script, status, outcome):
+    result = shell("once", "x", *HOUR, "--json", *SH, script)
+    assert (result.status, result.report["outcome"]) == (status, outcome)
+    assert shell("once", "x", *HOUR, "--", "touch", tmp_path / "ran-1").status == 0
+    assert ran(tmp_path) == ["ran-1"]
+
+
+def test_what_cannot_be_run_is_not_done(shell, tmp_path):
+    result = shell("once", "x", *HOUR, "--json", "--", tmp_path / "missing")
+    assert (result.status, result.report["outcome"]) == (127, "not run")
+    assert shell("once", "x", *HOUR, "--json", "--", "true").report["outcome"] == "ran"
+
+
+def test_who_comes_during_the_run_skips_or_says_so(shell):
+    words, report = shell.reporter(handles="!TERM")
+    first = shell.start("once", "x", *HOUR, "--", *words)
+    report.up()
+    skipped = shell("once", "x", *HOUR, "--json", "--", "false")
+    assert (skipped.status, skipped.report["outcome"]) == (0, "busy")
+    told = shell("once", "x", *HOUR, "-E", "9", "--", "false")
+    assert told.status == 9
+    assert "'x' is being run elsewhere" in told.err
+    late = shell("once", "x", *HOUR, "--wait", "300ms", "--", "false")
+    assert late.status == 75
+    assert "was not done within 0.3s" in late.err
+    first.send(signal.SIGTERM)
+    assert first.end() == 0
+
+
+def test_who_waits_goes_on_when_it_is_done(shell):
+    words, report = shell.reporter(handles="!TERM")
+    first = shell.start("once", "x", *HOUR, "--", *words)
+    report.up()
+    waits = shell.start("once", "x", *HOUR, "--wait", "20s", "--json", "--", "false")
+    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    first.send(signal.SIGTERM)
+    assert first.end() == 0
+    assert waits.end() == 0
+    assert '"outcome": "done"' in waits.err
+
+
+def test_who_waits_runs_it_when_it_fails(shell, tmp_path):
+    words, report = shell.reporter(handles="!TERM", exit_with=4)
+    first = shell.start("once", "x", *HOUR, "--", *words)
+    report.up()
+    waits = shell.start("once", "x", *HOUR, "-w", "20s", "--", "touch", tmp_path / "ran-2")
+    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    first.send(signal.SIGTERM)
+    assert first.end() == 4
+    assert waits.end() == 0
+    assert ran(tmp_path) == ["ran-2"]
+
+
+def test_of_eight_hosts_one_runs_it(shell, tmp_path):
+    command = f"touch {tmp_path}/ran-$$"
+    hosts = [shell.start("once", "x", *HOUR, "-w", "20s", *SH, command) for _ in range(8)]
+    assert [host.end() for host in hosts] == [0] * 8
+    assert len(ran(tmp_path)) == 1
+
+
+def test_when_the_runner_is_killed_the_next_runs_it(shell, tmp_path):
+    words, report = shell.reporter()
+    first = shell.start("once", "x", "--ttl", "1s", *HOUR, "--", *words)
+    pid = report.up()
+    waits = shell.start("once", "x", *HOUR, "-w", "20s", "--", "touch", tmp_path / "ran-2")
+    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    first.send(signal.SIGKILL)
+    gone(pid)
+    assert waits.end() == 0
+    assert ran(tmp_path) == ["ran-2"]
+
+
+def test_when_the_runner_stands_still_its_command_ends_before_the_next_runs(shell, tmp_path):
+    words, report = shell.reporter()
+    first = shell.start("once", "x", "--ttl", "1s", *HOUR, "--", *words)
+    pid = report.up()
+    waits = shell.start(
+        "once", "x", *HOUR, "-w", "20s", *SH, f"kill -0 {pid} || touch {tmp_path}/ran-2"
+    )
+    eventually(lambda: shell("show", "x", "--json").json["waiting"] == 1, "the waiter")
+    first.send(signal.SIGSTOP)
+    assert waits.end() == 0
+    assert not alive(pid)
+    assert ran(tmp_path) == ["ran-2"]
+    first.send(signal.SIGCONT)
+    assert first.end() == 76
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["once", "x", "--", "true"],
+        ["once", "x", "--within", "0", "--", "true"],
+        ["once", "x", *HOUR],
+        ["once", "x", *HOUR, "--"],
+        ["once", "x", *HOUR, "--at-least", "1s", "--", "true"],
+        ["once", "x~once", *HOUR, "--", "true"],
+    ],
+)
+def test_a_command_line_that_means_nothing_gives_64(words, capsys, monkeypatch):
+    monkeypatch.setattr(log, "prepare", log.prepare)  # a command keeps the library's log to itself
+    assert main(words) == 64
+    assert capsys.readouterr().err.startswith("fencelock: ")

@@ -1,0 +1,104 @@
+"""What is explored of ``once``: who runs, who waits for the result, and that it is run once."""
+
+import contextlib
+
+from fencelock._core import once
+from fencelock._core.once import Done, OnceForm, OnceKeys
+from fencelock._core.release import release
+from fencelock._core.want import Want
+from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
+from fencelock.testing.actors import _Watch
+from fencelock.testing.monitor import Violation
+from tests.flows.scenarios import RENEWED, Scenario, single, user
+
+ONCE = OnceKeys("", "lock")
+WITHIN = 600.0  # longer than any schedule
+
+
+def kept(world):
+    """Return the result that the server keeps."""
+    for key, (value, _) in world.server.state:
+        if key == ONCE.once:
+            return once.parsed(value)
+    return None
+
+
+def sees(world, done):
+    """Note a result that somebody learnt: there is only one, unless the server forgot it."""
+    world.results = {*getattr(world, "results", ()), done.fence}
+    if len(world.results) > 1:
+        raise Violation("I1", f"there are {len(world.results)} results")
+
+
+def runner(*, patience=None, work=0.0, fails=False):
+    """A process that runs it, or learns what it came to."""
+
+    async def runs(actor):
+        port = actor.port
+        form = OnceForm(keys=ONCE, terms=RENEWED, home=port.home, ttl=RENEWED.ttl)
+        want = Want(form, port.new_id(), b'{"once":1}')
+        actor.world.monitor.asks(actor.client, want)
+        watch = _Watch(actor)
+        with errors(actor):
+            asked_at = port.now()
+            begun = await once.start(port, want, patience, watch)
+            if isinstance(begun, Done):
+                sees(actor.world, begun)
+            elif begun is not None:
+                await runs_on(actor, begun, watch, work, fails)
+            elif patience and actor.world.monitor.is_punctual(actor.client):
+                actor._in_time(asked_at + patience)
+
+    return single(runs)
+
+
+async def runs_on(actor, hold, watch, work, fails):
+    port, done = actor.port, kept(actor.world)
+    if done is not None and hold.lease.remaining():
+        raise Violation("I1", f"a run began after it was done, with fence {done.fence}")
+    ended = False
+    try:
+        if work:
+            await port.sleep(port.now() + work)
+        ended = True
+    finally:
+        if fails or not ended:
+            await release(port, hold)
+    if not fails:
+        fence = hold.lease.fence
+        before = kept(actor.world)
+        try:
+            await once.finish(port, hold, watch, WITHIN, ("json", b"1"))
+        except LeaseLost as loss:
+            after = kept(actor.world)
+            if after and not before and after.fence == fence:
+                raise Violation("I4", f"it was kept, and its end was refused: {loss}") from loss
+            raise
+        sees(actor.world, Done(fence, 0.0, 0.0, "", "", b""))
+
+
+@contextlib.contextmanager
+def errors(actor):
+    """See that nothing is raised without a fault."""
+    try:
+        yield
+    except LeaseLost as loss:
+        if not actor.world.faulty:
+            raise Violation("I8", f"without any fault: {loss!r}") from loss
+    except (ServerError, OutcomeUnknown) as error:
+        if not actor.world.faulty:
+            raise Violation("I12", f"without any fault: {error!r}") from error
+
+
+ALONE = Scenario("once, 1 alone", (runner(),))
+TWO = Scenario("once, 2 waiting", (runner(),) * 2, alike=True)
+THREE = Scenario("once, 3 waiting", (runner(),) * 3, alike=True)
+SHORT = Scenario("once, 2 waiting, 0.5 s of work", (runner(work=0.5),) * 2, alike=True)
+WORKING = Scenario("once, 2 waiting, 1.5 s of work", (runner(work=1.5),) * 2, alike=True)
+LONG = Scenario("once, 2 waiting, 4 s of work", (runner(work=4.0),) * 2, alike=True)
+TRIES = Scenario("once, 3 tries", (runner(patience=0.0),) * 3, alike=True)
+IMPATIENT = Scenario(
+    "once, 2 working 1.5 s, giving up", (runner(work=1.5, patience=1.0),) * 2, alike=True
+)
+FAILING = Scenario("once, 1 fails, 2 waiting", (runner(work=0.5, fails=True), *(runner(),) * 2))
+BESIDE_LOCK = Scenario("once, 2 waiting, 1 locks", (*(runner(),) * 2, user()))

@@ -1,0 +1,209 @@
+"""What is explored of ``multi``: processes that take two locks, in worlds with a monitor for each.
+
+``Each`` stands in the place of a world's monitor and asks one for every lock.
+"""
+
+from fencelock._core import multi
+from fencelock._core.keys import LockKeys
+from fencelock._core.want import Form, Want
+from fencelock.errors import LeaseLost
+from fencelock.testing.actors import Actor, _Watch
+from fencelock.testing.monitor import Monitor, Violation
+from fencelock.testing.view import read
+from tests.flows.duties import errors
+from tests.flows.scenarios import RENEWED, Scenario, single
+
+BOTH = (LockKeys("", "a"), LockKeys("", "b"))
+
+
+class One(Monitor):
+    """The monitor of one of several locks."""
+
+    def __init__(self, world, keys):
+        super().__init__(world)
+        self._keys = frozenset(keys.all)
+
+    def view(self):
+        """Return this lock as it stands on the server."""
+        server = self._world.server
+        view = read(frozenset(each for each in server.state if each[0] in self._keys))
+        return view if view.end_us > server.now_us else view._replace(holder=None)
+
+    def served(self, request, before):
+        """Judge what a request changed, if it was about this lock."""
+        if not request.keys or self._keys.intersection(request.keys):
+            super().served(request, before)
+
+    def _waiting(self):
+        for want in super()._waiting():
+            if want.keys.lock in self._keys:
+                yield want
+
+    def _unaware(self):
+        """Leave out who waits for the other lock: it knows that it has this one."""
+        return {want.holder for want in self._waiting()}
+
+
+class Each:
+    """The monitors of all locks; what is asked of one is asked of the one that is meant."""
+
+    def __init__(self, world, locks=BOTH):
+        self._world = world
+        self.by_lock = {keys.lock: One(world, keys) for keys in locks}
+        self.all = list(self.by_lock.values())
+        self.flows = None
+
+    async def keep(self, client):
+        while True:
+            await client.port.mind()
+            await self.flows.attend(client.port)
+
+    def asks(self, client, want):
+        self.by_lock[want.keys.lock].asks(client, want)
+
+    def holds_now(self, client, hold):
+        self.by_lock[hold.want.keys.lock].holds_now(client, hold)
+
+    def told(self, hold):
+        self.by_lock[hold.want.keys.lock].told(hold)
+
+    def was_revoked(self, hold):
+        return self.by_lock[hold.want.keys.lock].was_revoked(hold)
+
+    def is_punctual(self, client):
+        return self.all[0].is_punctual(client)
+
+    def view(self):
+        """Return all locks; it has a holder when one of them has."""
+        return Views(monitor.view() for monitor in self.all)
+
+    def end_us(self):
+        return max(monitor.end_us() for monitor in self.all if monitor.view().holder)
+
+    def key(self):
+        return tuple(monitor.key() for monitor in self.all)
+
+    def served(self, request, before):
+        for monitor, view in zip(self.all, before, strict=True):
+            monitor.served(request, view)
+
+    def flushed(self):
+        for monitor in self.all:
+            monitor.flushed()
+
+    def check(self):
+        for monitor in self.all:
+            monitor.check()
+
+    def passing(self, instant):
+        for monitor in self.all:
+            monitor.passing(instant)
+
+    def is_haunted(self):
+        for monitor in self.all:
+            monitor.is_haunted()
+
+    def stood_still(self):
+        for monitor in self.all:
+            monitor.stood_still()
+
+    def end(self):
+        for monitor in self.all:
+            monitor.end()
+
+
+class Views(tuple):
+    """The locks at one instant."""
+
+    __slots__ = ()
+
+    @property
+    def holder(self):
+        return next((view.holder for view in self if view.holder), None)
+
+
+class Several(Scenario):
+    """A scenario whose world watches both locks."""
+
+    def build(self, server, traced):
+        world = Scenario("empty", ()).build(server, traced)
+        world.budgets, world.symmetric = dict(self.budgets), self.alike
+        world.push_first = self.push_first
+        world.monitor = Each(world)
+        world.monitor.flows = self.flows
+        for role in self.roles:
+            role(self, world)
+        return world
+
+
+def wants_of(actor, locks):
+    """Return what makes fresh requests for these locks, each known to the monitor."""
+    port = actor.port
+
+    def wants():
+        made = []
+        for keys in locks:
+            form = Form(keys=keys, terms=RENEWED, home=port.home, ttl=RENEWED.ttl)
+            made.append(Want(form, port.new_id()))
+            actor.world.monitor.asks(actor.client, made[-1])
+        return made
+
+    return wants
+
+
+def both(*, patience=None, work=0.0, locks=BOTH):
+    """A process that takes all locks, works and gives them back."""
+
+    async def takes(actor: Actor):
+        port, world = actor.port, actor.world
+        asked_at = port.now()
+        watch = [_Watch(actor) for _ in locks]
+        with errors(actor):
+            holds = await multi.acquire_all(port, wants_of(actor, locks), patience, watch)
+            if holds is None:
+                if patience and world.monitor.is_punctual(actor.client):
+                    actor._in_time(asked_at + patience)
+                return
+            if len(holds) != len(locks):
+                raise Violation("I1", f"{len(holds)} of {len(locks)} locks were granted")
+            if any(hold.lease.lost for hold in holds):
+                raise Violation("I8", "it was granted with a lease that is lost")
+            try:
+                if work:
+                    await port.sleep(port.now() + work)
+            finally:
+                await give_back(actor, holds)
+
+    return single(takes)
+
+
+async def give_back(actor, holds):
+    """Give back; a refusal must have its reason."""
+    try:
+        await multi.release_all(actor.port, lambda: holds)
+    except LeaseLost as loss:
+        lost = next(hold for hold in holds if hold.lease.name == loss.name)
+        proved = actor.port.now() < lost.lease.deadline
+        if proved and not actor.world.monitor.was_revoked(lost):
+            raise Violation("I4", f"a release of a proved lease was refused: {loss}") from loss
+        raise
+
+
+def one(number, **options):
+    """A process that takes just one of the locks."""
+    return both(locks=BOTH[number : number + 1], **options)
+
+
+ALONE = Several("multi, 1 alone", (both(),))
+TWO = Several("multi, 2 of both", (both(),) * 2, alike=True)
+THREE = Several("multi, 3 of both", (both(),) * 3, alike=True)
+WORKING = Several("multi, 2 of both, 1 s of work", (both(work=1.0),) * 2, alike=True)
+LONG = Several("multi, 2 of both, 4 s of work", (both(work=4.0),) * 2, alike=True)
+TRIES = Several("multi, 3 tries", (both(patience=0.0),) * 3, alike=True)
+IMPATIENT = Several("multi, 2 giving up", (both(work=1.5, patience=1.0),) * 2, alike=True)
+BESIDE_FIRST = Several("multi, 1 of both, 1 of the first", (both(), one(0, work=0.5)))
+BESIDE_LAST = Several("multi, 1 of both, 1 of the last", (one(1, work=0.5), both()))
+BESIDE_LAST_IMPATIENT = Several(
+    "multi, 1 of both giving up, 1 of the last", (one(1, work=1.5), both(patience=1.0))
+)
+CROSSED = Several("multi, 1 of both, 1 of each", (one(1, work=0.5), one(0, work=0.2), both()))

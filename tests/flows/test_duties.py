@@ -1,0 +1,97 @@
+"""``once`` in the simulator: every schedule of small worlds, and what a sown fault breaks."""
+
+import pytest
+
+from fencelock._core import once
+from tests.flows import duties
+from tests.flows.seeded import Change, Seed
+from tests.flows.test_quick import FAULTS, both
+
+QUIET = [
+    duties.TWO,
+    duties.THREE,
+    duties.SHORT,
+    duties.WORKING,
+    duties.LONG,
+    duties.TRIES,
+    duties.IMPATIENT,
+    duties.FAILING,
+    duties.BESIDE_LOCK,
+]
+# A server that forgets everything has it run anew.
+KEEPING = [fault for fault in FAULTS if fault != "restart"]
+DISTURBED = [
+    *(scenario.under(**{fault: 1}) for scenario in (duties.TWO, duties.TRIES) for fault in KEEPING),
+    duties.WORKING.under(lost=1),
+    duties.WORKING.under(crash=1),
+    duties.WORKING.under(pause=1),
+    duties.LONG.under(pause=1),
+    duties.LONG.under(lost=1),
+    duties.IMPATIENT.under(lost=1),
+    duties.IMPATIENT.under(cancel=1),
+    duties.TWO.under(lost=1, cancel=1),
+    duties.ALONE.under(lost=1, cancel=1),
+    duties.TWO.under(lost=1, crash=1),
+    duties.TWO.under(lost=2),
+    duties.TWO.under(expiry=1, lost=1),
+]
+
+
+@pytest.mark.parametrize("scenario", both(QUIET + DISTURBED), ids=lambda each: each.title)
+def test_no_schedule_breaks_an_invariant(scenario):
+    report = scenario.explore(seconds=30)
+    assert report.violation is None, report.story()
+    assert report.complete
+
+
+SEEDS = [
+    Seed(
+        "a run begins though it is done",
+        Change("once_start", "redis.call('EXISTS', KEYS[6]) == 1", "false"),
+        duties.TWO,
+        frozenset({"I1"}),
+    ),
+    Seed(
+        "who waits for the result is not told",
+        Change("once_finish", "told(channel, waiter, 0, now, 60000)", ""),
+        duties.SHORT,
+        frozenset({"I6"}),
+    ),
+    Seed(
+        "who waits for the result stays in line and is granted the lock",
+        Change("once_finish", "call('ZREM', KEYS[3], entry)", ""),
+        duties.WORKING,
+        frozenset({"I1"}),
+    ),
+    Seed(
+        "a run that was overtaken keeps its result",
+        Change("once_finish", "current ~= holder and (current or last ~= holder", "false and (nil"),
+        duties.LONG.under(pause=1),
+        frozenset({"I1"}),
+    ),
+    Seed(
+        "the lock is kept when the run is done",
+        Change("once_finish", "then call('DEL', KEYS[1]) end", "then end"),
+        duties.BESIDE_LOCK,
+        frozenset({"I1", "I6", "I9"}),
+    ),
+    Seed(
+        "a repeated end is refused",
+        Change("once_finish", "if kept == holder then return 1 end", ""),
+        duties.BESIDE_LOCK.under(lost=1),
+        frozenset({"I4"}),
+    ),
+    Seed(
+        "an end without an answer is not repeated",
+        Change(once, "port.post(ONCE_FINISH, keys.finish, args, asked.trail)", "pass"),
+        duties.ALONE.under(lost=1, cancel=1),
+        frozenset({"I9"}),
+    ),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
+def test_a_sown_fault_is_found(seed):
+    report = seed.explore()
+    assert report.violation is not None, "nothing was found"
+    assert report.violation.invariant in seed.breaks, report.story()

@@ -1,0 +1,110 @@
+"""``multi`` in the simulator: every schedule of small worlds, and what a sown fault breaks."""
+
+import pytest
+
+from fencelock._core import multi
+from tests.flows import several
+from tests.flows.seeded import Change, Seed
+from tests.flows.test_quick import FAULTS, both
+
+QUIET = [
+    several.ALONE,
+    several.TWO,
+    several.THREE,
+    several.WORKING,
+    several.LONG,
+    several.TRIES,
+    several.IMPATIENT,
+    several.BESIDE_FIRST,
+    several.BESIDE_LAST,
+    several.BESIDE_LAST_IMPATIENT,
+    several.CROSSED,
+]
+DISTURBED = [
+    *(
+        scenario.under(**{fault: 1})
+        for scenario in (several.TWO, several.BESIDE_LAST, several.BESIDE_LAST_IMPATIENT)
+        for fault in FAULTS
+    ),
+    several.TRIES.under(lost=1),
+    several.TRIES.under(cancel=1),
+    several.ALONE.under(lost=1, cancel=1),
+    several.TWO.under(lost=1, crash=1),
+    several.LONG.under(lost=1),
+    several.CROSSED.under(lost=1),
+    several.CROSSED.under(cancel=1),
+]
+
+
+@pytest.mark.parametrize("scenario", both(QUIET + DISTURBED), ids=lambda each: each.title)
+def test_no_schedule_breaks_an_invariant(scenario):
+    report = scenario.explore(seconds=30)
+    assert report.violation is None, report.story()
+    assert report.complete
+
+
+SEEDS = [
+    Seed(
+        "who is in line is overtaken",
+        Change("multi_take", "call('EXISTS', KEYS[base + 2]) == 1", "false"),
+        several.CROSSED.under(expiry=1),
+        frozenset({"I5"}),
+    ),
+    Seed(
+        "a lock that is held is taken",
+        Change("multi_take", "if current and current ~= holder then return i end", ""),
+        several.TWO,
+        frozenset({"I1", "I4", "I8"}),
+    ),
+    Seed(
+        "a repeated request is refused",
+        Change("multi_take", "current and current ~= holder", "current"),
+        several.TRIES.under(lost=1),
+        frozenset({"I9", "I12"}),
+    ),
+    Seed(
+        "anybody's lock is released",
+        Change("multi_release", "redis.call('GET', KEYS[base]) == holder", "true"),
+        several.LONG.under(pause=1),
+        frozenset({"I1"}),
+    ),
+    Seed(
+        "the next in line is not granted",
+        Change("multi_release", "if not grant_next(base, '', ARGV[1]) then", "if true then"),
+        several.TWO,
+        frozenset({"I5", "I6"}),
+    ),
+    Seed(
+        "a timeout keeps what it has",
+        Change(
+            multi, "await _drop(port, holds, takers)\n                return None", "return None"
+        ),
+        several.BESIDE_LAST_IMPATIENT,
+        frozenset({"I9", "I11"}),
+    ),
+    Seed(
+        "a cancelled wait keeps what it has",
+        Change(multi, "for hold in reversed(holds):", "for hold in ():"),
+        several.BESIDE_LAST.under(cancel=1),
+        frozenset({"I9"}),
+    ),
+    Seed(
+        "a cancelled request is not undone",
+        Change(multi, "if waiter.began:", "if False:"),
+        several.ALONE.under(cancel=1),
+        frozenset({"I9"}),
+    ),
+    Seed(
+        "it is granted with a lease that is lost",
+        Change(multi, "or not any(hold.lease.lost for hold in holds)", "or True"),
+        several.BESIDE_LAST_IMPATIENT.under(pause=1),
+        frozenset({"I8"}),
+    ),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
+def test_a_sown_fault_is_found(seed):
+    report = seed.explore()
+    assert report.violation is not None, "nothing was found"
+    assert report.violation.invariant in seed.breaks, report.story()

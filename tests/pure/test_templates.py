@@ -1,0 +1,209 @@
+"""templates.py: what is checked when a function is decorated, and what a call is named."""
+
+import asyncio
+import functools
+import inspect
+from datetime import date
+from types import SimpleNamespace
+
+import pytest
+
+import fencelock
+from fencelock.templates import Plan
+
+CLIENT = fencelock.Client("redis://127.0.0.1:1")
+AIO = fencelock.AsyncClient("redis://127.0.0.1:1")
+
+
+def order(order_id, /, shop="main", *rest, day=None, lease=None, **more):
+    return order_id, shop, rest, day, lease, more
+
+
+def plan(template, function=order, *, lease=None):
+    return Plan(template, function, lease=lease, asynchronous=False)
+
+
+@pytest.mark.parametrize(
+    ("template", "args", "kwargs", "name"),
+    [
+        ("fixed", (1,), {}, "fixed"),
+        ("{{fixed}}", (1,), {}, "{fixed}"),
+        ("order:{order_id}", (7,), {}, "order:7"),
+        ("{order_id}@{shop}", (7,), {}, "7@main"),
+        ("{order_id}@{shop}", (7, "north"), {}, "7@north"),
+        ("{order_id}@{shop}", (7,), {"shop": "south"}, "7@south"),
+        ("{order_id.id}", (SimpleNamespace(id=8),), {}, "8"),
+        ("{order_id[0][key]}", ([{"key": 9}],), {}, "9"),
+        ("{rest[1]}", (1, 2, "a", "b"), {}, "b"),
+        ("{more[extra]}", (1,), {"extra": 5}, "5"),
+        ("{day:%Y-%m-%d}", (1,), {"day": date(2026, 11, 21)}, "2026-11-21"),
+        ("{order_id:04}{shop!r}", (7,), {}, "0007'main'"),
+    ],
+)
+def test_the_arguments_of_a_call_name_the_lock(template, args, kwargs, name):
+    assert plan(template).call(args, kwargs).name == name
+
+
+@pytest.mark.parametrize(
+    ("template", "complaint"),
+    [
+        ("", "name must have 1 to 1024 bytes"),
+        ("x" * 1025, "name must have 1 to 1024 bytes"),
+        ("{}", "has no name"),
+        ("{0}", "has no name"),
+        ("{order}", "no argument of the function; it has: order_id, shop"),
+        ("{extra}", "no argument of the function"),
+        ("{shop._secret}", "private"),
+        ("{shop.__class__}", "private"),
+        ("{shop:{day}}", "a field within"),
+        ("{shop", "'{shop': "),
+        ("shop}", "'shop}': "),
+    ],
+)
+def test_a_template_that_cannot_work_is_refused_when_it_decorates(template, complaint):
+    with pytest.raises(ValueError, match="name") as refused:
+        CLIENT.locked(template)(order)
+    assert complaint in str(refused.value)
+
+
+def test_a_template_that_is_no_text_is_refused():
+    with pytest.raises(TypeError, match="name must be str"):
+        CLIENT.locked(7)(order)
+
+
+@pytest.mark.parametrize("value", [object(), order, SimpleNamespace().__init__, lambda: 1])
+def test_a_value_that_prints_its_address_is_refused(value):
+    with pytest.raises(TypeError, match=r"\{shop\} is .* differently in every process"):
+        plan("{shop}").call((1, value), {})
+
+
+@pytest.mark.parametrize("value", ["", "x" * 1025])
+def test_a_name_that_comes_out_wrong_is_refused(value):
+    with pytest.raises(ValueError, match="name must have 1 to 1024 bytes"):
+        plan("{shop}").call((1, value), {})
+
+
+def test_arguments_that_do_not_fit_are_refused_as_the_function_would():
+    with pytest.raises(TypeError, match="missing a required argument: 'order_id'"):
+        plan("{shop}").call((), {})
+
+
+def test_a_call_is_made_as_it_was_meant():
+    call = plan("{shop}").call((1, "s", 2, 3), {"day": 4, "extra": 5})
+    assert call.into(None) == (1, "s", (2, 3), 4, None, {"extra": 5})
+
+
+# --- the lease ------------------------------------------------------------------------------------
+
+
+def first(lease, order_id, *, day=1):
+    return lease, order_id, day
+
+
+def test_the_lease_goes_to_its_parameter_wherever_that_stands():
+    assert plan("{order_id}", first, lease="lease").call((5,), {}).into("L") == ("L", 5, 1)
+    assert plan("x", order, lease="lease").call((5,), {}).into("L")[4] == "L"
+
+
+def test_callers_do_not_see_the_lease():
+    decorated = CLIENT.locked("{order_id}", lease="lease")(first)
+    assert str(inspect.signature(decorated)) == "(order_id, *, day=1)"
+    with pytest.raises(TypeError, match="lease"):
+        decorated(5, lease=1)
+
+
+@pytest.mark.parametrize("lease", ["other", "rest", "more"])
+def test_a_lease_needs_a_parameter(lease):
+    with pytest.raises(ValueError, match=f"has no parameter '{lease}'"):
+        CLIENT.locked("x", lease=lease)(order)
+
+
+def test_a_template_cannot_use_the_lease():
+    with pytest.raises(ValueError, match="no argument of the function; it has: order_id, day"):
+        CLIENT.locked("{lease}", lease="lease")(first)
+
+
+# --- which functions ------------------------------------------------------------------------------
+
+
+async def aio(order_id):
+    return order_id
+
+
+def generates():
+    yield 1
+
+
+async def generates_too():
+    yield 1
+
+
+class Called:
+    def __call__(self, order_id):
+        return order_id
+
+
+class Awaited:
+    async def __call__(self, order_id):
+        return order_id
+
+
+ASYNC = [aio, functools.partial(aio), Awaited()]
+SYNC = [order, functools.partial(order, 1), Called(), Called().__call__, len]
+
+
+@pytest.mark.parametrize("function", ASYNC)
+def test_threads_refuse_an_async_function(function):
+    with pytest.raises(TypeError, match="is async: use AsyncClient"):
+        CLIENT.locked("x")(function)
+    AIO.locked("x")(function)
+
+
+@pytest.mark.parametrize("function", SYNC)
+def test_asyncio_refuses_a_function_that_is_not_async(function):
+    with pytest.raises(TypeError, match="is not async"):
+        AIO.locked("x")(function)
+    CLIENT.locked("x")(function)
+
+
+@pytest.mark.parametrize("client", [CLIENT, AIO])
+@pytest.mark.parametrize("function", [generates, generates_too, functools.partial(generates)])
+def test_generators_are_refused(client, function):
+    with pytest.raises(TypeError, match="is a generator"):
+        client.locked("x")(function)
+
+
+@pytest.mark.parametrize("function", [classmethod(order), staticmethod(order)])
+def test_a_decorator_in_the_wrong_place_is_told(function):
+    with pytest.raises(TypeError, match=f"below @{type(function).__name__}"):
+        CLIENT.locked("x")(function)
+
+
+@pytest.mark.parametrize("function", [Called, 7, None])
+def test_what_is_no_function_is_refused(function):
+    with pytest.raises(TypeError, match="only functions can be decorated"):
+        CLIENT.locked("x")(function)
+
+
+def test_the_function_keeps_its_face():
+    decorated = CLIENT.locked("x")(order)
+    assert (decorated.__name__, decorated.__wrapped__) == ("order", order)
+    assert asyncio.iscoroutinefunction(AIO.locked("x")(aio))
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("client", [CLIENT, AIO])
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"on_busy": "run"}, "on_busy must be"),
+        ({"on_busy": "skip", "timeout": 1}, "timeout needs on_busy='wait'"),
+        ({"on_busy": "raise", "timeout": 0}, "timeout needs on_busy='wait'"),
+        ({"ttl": 0}, "ttl must be"),
+    ],
+)
+def test_an_option_that_cannot_work_is_refused_at_once(client, options, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        client.locked("x", **options)
