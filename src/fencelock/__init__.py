@@ -24,19 +24,30 @@ from fencelock.errors import (
 from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
-    from fencelock.aio import AsyncClient, AsyncLease, AsyncLock, AsyncRLock
-    from fencelock.blocking import Client, Lease, Lock, RLock
+    from fencelock.aio import (
+        AsyncClient,
+        AsyncEvent,
+        AsyncLatch,
+        AsyncLease,
+        AsyncLock,
+        AsyncRLock,
+    )
+    from fencelock.blocking import Client, Event, Latch, Lease, Lock, RLock
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AcquireTimeout",
     "AsyncClient",
+    "AsyncEvent",
+    "AsyncLatch",
     "AsyncLease",
     "AsyncLock",
     "AsyncRLock",
     "Client",
+    "Event",
     "FencelockError",
+    "Latch",
     "Lease",
     "LeaseLost",
     "Lock",

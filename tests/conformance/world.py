@@ -309,6 +309,12 @@ class StraightClient:
     def rlock(self, name: str, **options: Any) -> StraightLock:
         return StraightLock(self.inner.rlock(name, **options))
 
+    def event(self, name: str, **options: Any) -> Straight:
+        return Straight(self.inner.event(name, **options))
+
+    def latch(self, name: str, count: int, **options: Any) -> Straight:
+        return Straight(self.inner.latch(name, count, **options))
+
     async def aclose(self) -> None:
         self.inner.close()
 
@@ -318,6 +324,24 @@ class StraightClient:
 
     async def __aexit__(self, *error: object) -> None:
         self.inner.__exit__(*error)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+class Straight:
+    """A handle whose public methods all send, with the methods of its asyncio twin."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+
+        async def sent(*args: Any, **options: Any) -> Any:
+            return found(*args, **options)
+
+        return sent if callable(found) else found
 
     def __repr__(self) -> str:
         return repr(self.inner)

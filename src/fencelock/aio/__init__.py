@@ -3,5 +3,6 @@
 from fencelock.aio.client import AsyncClient
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
+from fencelock.aio.signals import AsyncEvent, AsyncLatch
 
-__all__ = ["AsyncClient", "AsyncLease", "AsyncLock", "AsyncRLock"]
+__all__ = ["AsyncClient", "AsyncEvent", "AsyncLatch", "AsyncLease", "AsyncLock", "AsyncRLock"]

@@ -14,11 +14,12 @@ from fencelock._ports.aio import AioPort
 from fencelock._transport.source import resolve
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
+from fencelock.aio.make_signals import MakesSignals
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
 
 
-class AsyncClient:
+class AsyncClient(MakesSignals):
     """Make locks over one server, for asyncio.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), an asyncio

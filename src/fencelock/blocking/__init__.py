@@ -3,5 +3,6 @@
 from fencelock.blocking.client import Client
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
+from fencelock.blocking.signals import Event, Latch
 
-__all__ = ["Client", "Lease", "Lock", "RLock"]
+__all__ = ["Client", "Event", "Latch", "Lease", "Lock", "RLock"]

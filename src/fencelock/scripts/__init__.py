@@ -73,11 +73,17 @@ ABANDON = Script("abandon")
 ACQUIRE = Script("acquire")
 ALIVE = Script("alive")
 BREAK = Script("break")
+EVENT = Script("event")
 GIVE_BACK = Script("give_back")
 KEEP = Script("keep")
+LATCH = Script("latch")
 RELEASE = Script("release")
 RENEW = Script("renew")
 REVOKED = Script("revoked")
 SHOW = Script("show")
+WATCH = Script("watch")
 
-ALL = (ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW)
+ALL = (
+    *(ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW),
+    *(EVENT, LATCH, WATCH),
+)

@@ -1,0 +1,45 @@
+"""The client's factories of events and latches, for threads."""
+
+from __future__ import annotations
+
+from fencelock import options
+from fencelock._core.keys import SignalKeys
+from fencelock._core.signals import Gate
+from fencelock._ports.blocking import BlockingPort
+from fencelock.blocking.signals import Event, Latch
+from fencelock.handles import Defaults
+from fencelock.options import Seconds
+
+
+class MakesSignals:
+    """Makes what is waited for without being held."""
+
+    _defaults: Defaults
+    _port: BlockingPort
+
+    def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> Event:
+        """Return a handle of the event ``name``; sends nothing.
+
+        ``idle_ttl`` is how long an event is kept that nobody uses, a day: then it is clear.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        kept = options.idle_ttl(idle_ttl)
+        return Event(self._port, Gate(self._signal_keys(name), b"event", kept))
+
+    def latch(self, name: str, count: int, *, idle_ttl: Seconds = options.IDLE_TTL) -> Latch:
+        """Return a handle of the latch ``name``, which opens after ``count`` counts; sends nothing.
+
+        Whoever uses the name gives the same count: another one is an error at its first use.
+        ``idle_ttl`` is how long a latch is kept that nobody uses, a day: the next use begins anew.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        whole = options.count("count", count)
+        kept = options.idle_ttl(idle_ttl)
+        return Latch(self._port, Gate(self._signal_keys(name), b"latch", kept, whole))
+
+    def _signal_keys(self, name: str) -> SignalKeys:
+        return SignalKeys(self._defaults.key_prefix, options.lock_name(name))
