@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock.errors import (
     AcquireTimeout,
+    BarrierBroken,
     FencelockError,
     LeaseLost,
     NotAcquired,
@@ -25,6 +26,7 @@ from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
     from fencelock.aio import (
+        AsyncBarrier,
         AsyncClient,
         AsyncEvent,
         AsyncLatch,
@@ -32,18 +34,21 @@ if TYPE_CHECKING:
         AsyncLock,
         AsyncRLock,
     )
-    from fencelock.blocking import Client, Event, Latch, Lease, Lock, RLock
+    from fencelock.blocking import Barrier, Client, Event, Latch, Lease, Lock, RLock
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AcquireTimeout",
+    "AsyncBarrier",
     "AsyncClient",
     "AsyncEvent",
     "AsyncLatch",
     "AsyncLease",
     "AsyncLock",
     "AsyncRLock",
+    "Barrier",
+    "BarrierBroken",
     "Client",
     "Event",
     "FencelockError",

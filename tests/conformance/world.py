@@ -315,6 +315,9 @@ class StraightClient:
     def latch(self, name: str, count: int, **options: Any) -> Straight:
         return Straight(self.inner.latch(name, count, **options))
 
+    def barrier(self, name: str, *args: Any, **options: Any) -> StraightBarrier:
+        return StraightBarrier(self.inner.barrier(name, *args, **options))
+
     async def aclose(self) -> None:
         self.inner.close()
 
@@ -345,6 +348,27 @@ class Straight:
 
     def __repr__(self) -> str:
         return repr(self.inner)
+
+
+class StraightBarrier(Straight):
+    """A barrier, whose questions are properties."""
+
+    @property
+    def n_waiting(self) -> Any:
+        return self._asked("n_waiting")
+
+    @property
+    def broken(self) -> Any:
+        return self._asked("broken")
+
+    async def _asked(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def __aenter__(self) -> int:
+        return self.inner.__enter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        self.inner.__exit__(*error)
 
 
 class StraightLock:

@@ -31,7 +31,7 @@ class Sequence:
         return self.random.choice(
             [self.acquire] * 6 + [self.release] * 4 + [self.abandon, self.alive] * 2
             + [self.renew, self.revoked, self.broken, self.show]
-            + [self.keep, self.give_back, self.raw] + [self.gate, self.watch] * 2
+            + [self.keep, self.give_back, self.raw] + [self.gate, self.watch, self.barrier] * 2
         )()  # fmt: skip
 
     def who(self):
@@ -97,6 +97,18 @@ class Sequence:
             return scripts.EVENT, SIGNAL[:3], (what, 90000, who)
         what = self.random.choice([b"count_down"] * 3 + [b"reset", b"look"])
         return scripts.LATCH, SIGNAL[:3], (what, 90000, who, 3, 1)
+
+    def barrier(self):
+        number = self.random.randrange(4)
+        who, channel, head = b"w%d" % number, b"c%d" % number, (2, 90000)
+        what = self.random.choice([b"pass", b"abort", b"reset", b"look", b"look"])
+        goes = self.random.choice([b"look", b"look", b"timeout", b"leave"])
+        full = self.random.choice([b"", b"", b"1700000000000000"])
+        return self.random.choice([
+            (scripts.BARRIER_ARRIVE, SIGNAL, (*head, who, channel, number % 2)),
+            (scripts.BARRIER_LOOK, SIGNAL, (*head, goes, who, channel, full)),
+            (scripts.BARRIER_CHANGE, SIGNAL, (*head, what, who)),
+        ])  # fmt: skip
 
     def watch(self):
         kind, of = self.random.choice([(b"event", b""), (b"latch", b"3")])

@@ -52,7 +52,7 @@ SEEDS = (
     ),
     seed(
         "a quitter that takes its fellows off the list",
-        Change(signals.Gate, 'b"" if told else watcher.channel', "watcher.channel"),
+        Change(signals.Gate, 'b"" if shared else watcher.channel', "watcher.channel"),
         worlds.QUITTERS,
         "I6",
     ),

@@ -1,4 +1,4 @@
-"""CPython's own tests of ``threading``'s Event, run with ours (Lib/test/lock_tests.py)."""
+"""CPython's own tests of Event and Barrier, run with ours (Lib/test/lock_tests.py)."""
 
 from __future__ import annotations
 
@@ -32,6 +32,19 @@ KNOWN = {
         "test_set_and_clear",
         "test_timeout",
     },
+    "BarrierTests": {
+        "test_abort",
+        "test_abort_and_reset",
+        "test_action",
+        "test_barrier",
+        "test_barrier_10",
+        "test_default_timeout",
+        "test_repr",
+        "test_reset",
+        "test_single_thread",
+        "test_timeout",
+        "test_wait_return",
+    },
 }
 
 
@@ -48,7 +61,14 @@ def client():
 
 def factories(client) -> dict[str, object]:
     """Return ours in the place of theirs; each has a name of its own, and is somebody else's."""
-    return {"eventtype": staticmethod(lambda: client.event(uuid.uuid4().hex))}
+
+    def barrier(*args, **options):
+        return client.barrier(uuid.uuid4().hex, *args, **options)
+
+    return {
+        "eventtype": staticmethod(lambda: client.event(uuid.uuid4().hex)),
+        "barriertype": staticmethod(barrier),
+    }
 
 
 @pytest.mark.parametrize(

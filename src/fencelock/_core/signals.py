@@ -48,9 +48,15 @@ class Gate(NamedTuple):
         words = [word for each in watchers for word in (each.channel, each.gen, 0)]
         return self._ask(b"wait", words)
 
-    def leave(self, watcher: Watcher, *, told: bool) -> Question:
+    @property
+    def lingers(self) -> bool:
+        """Tell that who passed by a look may be on the list, if an earlier answer was lost."""
+        return True
+
+    def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
         """Ask one last time."""
-        return self._ask(b"leave", (b"" if told else watcher.channel, watcher.gen, 0))
+        del late
+        return self._ask(b"leave", (b"" if shared else watcher.channel, watcher.gen, 0))
 
     def learn(self, watcher: Watcher, reply: Reply) -> None:
         """Take an answer."""

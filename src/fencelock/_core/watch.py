@@ -12,6 +12,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fencelock._core.ask import again, answer_by
@@ -55,8 +56,12 @@ class Signal(Protocol):
     def look(self, watchers: list[Watcher]) -> Question:
         """Ask for several who know their generation."""
 
-    def leave(self, watcher: Watcher, *, told: bool) -> Question:
-        """Ask one last time; ``told``: the waiter's channel is still needed by another."""
+    @property
+    def lingers(self) -> bool:
+        """Tell whether a wait that came true may still be on the list."""
+
+    def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
+        """Ask one last time; ``late``: time is up; ``shared``: others need the waiter's channel."""
 
     def learn(self, watcher: Watcher, reply: Reply) -> None:
         """Take a waiter's part of an answer: its verdict, or its generation."""
@@ -76,6 +81,7 @@ class Watcher(Waiter):
 
     verdict: Any = None
     gen = b""  # the generation for whose end it waits
+    place: Any = None  # the state's: what it was given beside
 
     def __init__(self, signal: Signal, who: bytes) -> None:
         self.want = Request(who)  # type: ignore[assignment]  # ports read no more of it
@@ -120,11 +126,17 @@ def signalled(port: Port, payload: bytes) -> None:
         port.wake(watcher)
 
 
-async def wait_for(port: Port, signal: Signal, patience: float | None) -> Any:
+Then = Callable[["Watcher"], Awaitable[None]]
+
+
+async def wait_for(
+    port: Port, signal: Signal, patience: float | None, then: Then | None = None
+) -> Any:
     """Wait for a state and return the verdict; None when it did not come about in time.
 
-    One look for a patience of 0, for ever for None. Raises ServerUnreachable when nobody answers,
-    and a ServerError when the server refuses.
+    One look for a patience of 0, for ever for None. ``then`` is awaited with the verdict, before
+    the waiter's connection is given back. Raises ServerUnreachable when nobody answers, and a
+    ServerError when the server refuses.
     """
     give_up_at = FOR_EVER if patience is None else port.now() + patience
     watcher = Watcher(signal, port.new_id())
@@ -144,13 +156,15 @@ async def wait_for(port: Port, signal: Signal, patience: float | None) -> Any:
                 await _look(port, watcher, watch, give_up_at)
             else:
                 await _ask_first(port, watcher, give_up_at)
+        if then is not None:
+            await then(watcher)
     except BaseException:
         _undo(port, watcher)
         raise
     else:
         last = len(watch.waiters) == 1
-        if watcher.sent or (watch.owes and last):  # our channel may be on the list, for nobody
-            _undo(port, watcher)
+        if signal.lingers and (watcher.sent or (watch.owes and last)):
+            _undo(port, watcher)  # our channel may be on the list, for nobody
     finally:
         _part(port, watcher)
         port.close(watcher)
@@ -240,7 +254,7 @@ async def _put(port: Port, watcher: Watcher, question: Question, until: float) -
     return await port.call(*question, until, watcher)
 
 
-def _farewell(port: Port, watcher: Watcher) -> Question:
+def _farewell(port: Port, watcher: Watcher, *, late: bool) -> Question:
     """Return the last question; tasks of one client share a channel, which others may need."""
     _part(port, watcher)
     with port.mutex():
@@ -249,12 +263,12 @@ def _farewell(port: Port, watcher: Watcher) -> Question:
         shared = any(each.channel == watcher.channel and not each.verdict for each in waiters)
         if watch is not None:
             watch.owes = watch.owes or shared
-    return watcher.signal.leave(watcher, told=shared)
+    return watcher.signal.leave(watcher, late=late, shared=shared)
 
 
 async def _leave(port: Port, watcher: Watcher, until: float) -> None:
     """Ask one last time, and be off the list; silence of a near server is not "no" (I12)."""
-    question = _farewell(port, watcher)
+    question = _farewell(port, watcher, late=True)
     try:
         (reply,) = await port.call(*question, until, watcher)
     except Broken as broken:
@@ -271,4 +285,4 @@ async def _leave(port: Port, watcher: Watcher, until: float) -> None:
 def _undo(port: Port, watcher: Watcher) -> None:
     """Leave the list behind the last request, on the connection that it went on."""
     if watcher.began and watcher.channel:
-        port.post(*_farewell(port, watcher), watcher.trail or watcher.seat)
+        port.post(*_farewell(port, watcher, late=False), watcher.trail or watcher.seat)

@@ -72,6 +72,9 @@ def _read(name: str) -> str:
 ABANDON = Script("abandon")
 ACQUIRE = Script("acquire")
 ALIVE = Script("alive")
+BARRIER_ARRIVE = Script("barrier_arrive")
+BARRIER_CHANGE = Script("barrier_change")
+BARRIER_LOOK = Script("barrier_look")
 BREAK = Script("break")
 EVENT = Script("event")
 GIVE_BACK = Script("give_back")
@@ -85,5 +88,5 @@ WATCH = Script("watch")
 
 ALL = (
     *(ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW),
-    *(EVENT, LATCH, WATCH),
+    *(EVENT, LATCH, WATCH, BARRIER_ARRIVE, BARRIER_LOOK, BARRIER_CHANGE),
 )
