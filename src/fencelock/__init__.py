@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock.errors import (
     AcquireTimeout,
+    BarrierBroken,
     FencelockError,
     LeaseLost,
     NotAcquired,
@@ -24,10 +25,18 @@ from fencelock.errors import (
 from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
-    from fencelock.aio import AsyncClient, AsyncLease, AsyncLock, AsyncRLock
+    from fencelock.aio import (
+        AsyncBarrier,
+        AsyncClient,
+        AsyncEvent,
+        AsyncLatch,
+        AsyncLease,
+        AsyncLock,
+        AsyncRLock,
+    )
     from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
-    from fencelock.blocking import Client, Lease, Lock, RLock
+    from fencelock.blocking import Barrier, Client, Event, Latch, Lease, Lock, RLock
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
     from fencelock.outcome import Outcome
@@ -36,15 +45,22 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AcquireTimeout",
+    "AsyncBarrier",
     "AsyncClient",
+    "AsyncEvent",
+    "AsyncLatch",
     "AsyncLease",
     "AsyncLock",
     "AsyncMultiLease",
     "AsyncMultiLock",
     "AsyncOnce",
     "AsyncRLock",
+    "Barrier",
+    "BarrierBroken",
     "Client",
+    "Event",
     "FencelockError",
+    "Latch",
     "Lease",
     "LeaseLost",
     "Lock",

@@ -4,6 +4,7 @@ FencelockError
 ├── NotAcquired ── AcquireTimeout (also TimeoutError)
 ├── LeaseLost              we held it; we no longer do, or can no longer prove it
 ├── NotHeld                (also RuntimeError) release or renew without holding
+├── BarrierBroken          (also RuntimeError) the parties of a barrier do not come together
 ├── OutcomeUnknown         (also ConnectionError) may or may not have run; undo is scheduled
 ├── QuorumNotReached       one cause per node
 └── ServerError            the server is the trouble, not the lock
@@ -62,6 +63,20 @@ class NotHeld(FencelockError, RuntimeError):
     def __init__(self, message: str, *, name: str = "") -> None:
         super().__init__(message)
         self.name = name
+
+
+class BarrierBroken(FencelockError, RuntimeError):
+    """The parties of a barrier do not come together.
+
+    It is ``threading.BrokenBarrierError`` too when it comes from ``Client``, and
+    ``asyncio.BrokenBarrierError`` when it comes from ``AsyncClient``. ``reason`` is one of
+    ``timeout``, ``abort``, ``reset``, ``dead``, ``lost``.
+    """
+
+    def __init__(self, message: str, *, name: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.reason = reason
 
 
 class OutcomeUnknown(FencelockError, ConnectionError):

@@ -175,3 +175,29 @@ def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:
 
 # threading.TIMEOUT_MAX on every platform that runs this; repeated to keep imports light.
 TIMEOUT_MAX: Final = 9223372036.0
+
+# A day: longer than a night in which nobody works, short enough that what is forgotten goes.
+IDLE_TTL: Final = 86400.0
+# Waiters look every two seconds, and each look keeps the state.
+IDLE_TTL_MIN: Final = 10.0
+
+
+def idle_ttl(value: Any) -> float:
+    """Return how long a state is kept that nobody uses."""
+    seconds = span("idle_ttl", value)
+    if not IDLE_TTL_MIN <= seconds <= TTL_MAX:
+        raise ValueError(
+            f"idle_ttl must be between {IDLE_TTL_MIN:.0f} s and {TTL_MAX:.0f} s (ten years),"
+            f" not {value!r}"
+        )
+    return seconds
+
+
+def patience_of_wait(timeout: Any) -> float | None:
+    """Return how long a wait may take: None for ever; 0 or less looks once, as in ``threading``."""
+    if timeout is None:
+        return None
+    seconds = span("timeout", timeout)
+    if seconds > TIMEOUT_MAX:
+        raise OverflowError("timeout value is too large")
+    return max(0.0, seconds)

@@ -318,6 +318,15 @@ class StraightClient:
     def once(self, name: str, **options: Any) -> StraightOnce:
         return StraightOnce(self.inner.once(name, **options))
 
+    def event(self, name: str, **options: Any) -> Straight:
+        return Straight(self.inner.event(name, **options))
+
+    def latch(self, name: str, count: int, **options: Any) -> Straight:
+        return Straight(self.inner.latch(name, count, **options))
+
+    def barrier(self, name: str, *args: Any, **options: Any) -> StraightBarrier:
+        return StraightBarrier(self.inner.barrier(name, *args, **options))
+
     async def aclose(self) -> None:
         self.inner.close()
 
@@ -370,6 +379,45 @@ class StraightOnce:
 
     async def forget(self) -> bool:
         return self.inner.forget()
+
+
+class Straight:
+    """A handle whose public methods all send, with the methods of its asyncio twin."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+
+        async def sent(*args: Any, **options: Any) -> Any:
+            return found(*args, **options)
+
+        return sent if callable(found) else found
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+
+class StraightBarrier(Straight):
+    """A barrier, whose questions are properties."""
+
+    @property
+    def n_waiting(self) -> Any:
+        return self._asked("n_waiting")
+
+    @property
+    def broken(self) -> Any:
+        return self._asked("broken")
+
+    async def _asked(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def __aenter__(self) -> int:
+        return self.inner.__enter__()
+
+    async def __aexit__(self, *error: object) -> None:
+        self.inner.__exit__(*error)
 
 
 class StraightLock:

@@ -14,7 +14,7 @@ from fencelock.errors import FencelockError
 from fencelock.scripts import BREAK, GIVE_BACK
 from fencelock.testing.actors import GAVE_UP, KEYS, Actor, Flows
 from fencelock.testing.explorer import Report, explore
-from fencelock.testing.monitor import Violation
+from fencelock.testing.monitor import Monitor, Violation
 from fencelock.testing.server import Server
 from fencelock.testing.simulation import World
 
@@ -46,6 +46,7 @@ class Scenario:
     push_first: bool = False
     flows: Flows = field(default_factory=shipping)
     sources: dict[str, bytes] = field(default_factory=dict)
+    monitor: type[Monitor] = Monitor
 
     @property
     def title(self) -> str:
@@ -58,6 +59,7 @@ class Scenario:
             symmetric=self.alike,
             push_first=self.push_first,
             traced=traced,
+            monitor=self.monitor,
         )
         world.monitor.flows = self.flows
         for role in self.roles:

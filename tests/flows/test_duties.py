@@ -53,7 +53,7 @@ SEEDS = [
     ),
     Seed(
         "who waits for the result is not told",
-        Change("once_finish", "told(channel, waiter, 0, now, 60000)", ""),
+        Change("once_finish", "told(channel, waiter, '0', us, '60000')", ""),
         duties.SHORT,
         frozenset({"I6"}),
     ),

@@ -14,6 +14,7 @@ from tests.servers import Refused, Server, binaries
 
 KEYS = [b"l", b"{l}~record", b"{l}~queue", b"{l}~alive", b"{l}~holds", b"{l}~revoked"]
 LOCK, RECORD, QUEUE, ALIVE, HOLDS, REVOKED = KEYS
+SIGNAL = [b"s", b"{s}~watch", b"{s}~ids", b"{s}~places"]
 HOME = b"home"
 LISTENING = (b"c0", b"c1", b"c2", HOME)  # c3 is a dead client's
 STEPS = 4000
@@ -30,7 +31,7 @@ class Sequence:
         return self.random.choice(
             [self.acquire] * 6 + [self.release] * 4 + [self.abandon, self.alive] * 2
             + [self.renew, self.revoked, self.broken, self.show]
-            + [self.keep, self.give_back, self.raw]
+            + [self.keep, self.give_back, self.raw] + [self.gate, self.watch, self.barrier] * 2
         )()  # fmt: skip
 
     def who(self):
@@ -89,13 +90,41 @@ class Sequence:
     def give_back(self):
         return scripts.GIVE_BACK, KEYS[:1], (self.who()[1],)
 
+    def gate(self):
+        who = b"%d" % self.random.randrange(100)
+        if self.random.random() < 0.5:
+            what = self.random.choice([b"set", b"clear", b"look"])
+            return scripts.EVENT, SIGNAL[:3], (what, 90000, who)
+        what = self.random.choice([b"count_down"] * 3 + [b"reset", b"look"])
+        return scripts.LATCH, SIGNAL[:3], (what, 90000, who, 3, 1)
+
+    def barrier(self):
+        number = self.random.randrange(4)
+        who, channel, head = b"w%d" % number, b"c%d" % number, (2, 90000)
+        what = self.random.choice([b"pass", b"abort", b"reset", b"look", b"look"])
+        goes = self.random.choice([b"look", b"look", b"timeout", b"leave"])
+        full = self.random.choice([b"", b"", b"1700000000000000"])
+        return self.random.choice([
+            (scripts.BARRIER_ARRIVE, SIGNAL, (*head, who, channel, number % 2)),
+            (scripts.BARRIER_LOOK, SIGNAL, (*head, goes, who, channel, full)),
+            (scripts.BARRIER_CHANGE, SIGNAL, (*head, what, who)),
+        ])  # fmt: skip
+
+    def watch(self):
+        kind, of = self.random.choice([(b"event", b""), (b"latch", b"3")])
+        what = self.random.choice([b"wait", b"wait", b"leave"])
+        words = [b"c0", b"", 0, b"c1", b"17", 0, b"", b"", 9]
+        return scripts.WATCH, SIGNAL[:2], (kind, 90000, of, what, *words)
+
     def raw(self):
         key = self.random.choice(KEYS)
         member = self.random.choice([b"m", b"n", b"home", b"\xff\x00"])
         return None, (), self.random.choice([
             (b"DEL", LOCK), (b"DEL", key), (b"EXISTS", key), (b"TYPE", key), (b"PTTL", key),
             (b"SET", LOCK, b"foreign", b"NX", b"PX", 90000),
-            (b"SET", b"s", member), (b"GET", key),
+            (b"SET", b"s", member), (b"GET", key), (b"DEL", b"s"),
+            (b"HSET", b"h", member, b"1"), (b"HSET", b"h", member), (b"HGET", b"h", member),
+            (b"HDEL", b"h", member), (b"HLEN", b"h"), (b"TYPE", b"h"), (b"HGET", key, member),
             (b"ZADD", b"z", b"NX", self.random.randrange(9), member),
             (b"ZADD", b"z", b"2.5", member), (b"ZREM", b"z", member), (b"ZRANK", b"z", member),
             (b"ZRANGE", b"z", self.random.randrange(-4, 4), self.random.randrange(-4, 4)),

@@ -16,14 +16,20 @@ from itertools import count
 from typing import Final
 
 KINDS: Final = ("record", "queue", "alive", "holds", "revoked")
-# What a lock does not have, and other things do.
-MORE_KINDS: Final = ("once", "watchers")
+SIGNAL_KINDS: Final = ("watch", "ids", "places")
+CONDITION_KINDS: Final = ("condition", "notified")
+# What other things have beside a lock.
+DUTY_KINDS: Final = ("once", "watchers")
 
 # One ending per way to derive, so that no two locks can derive the same key.
-WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS + MORE_KINDS)
+WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS)
 TAGGED: Final = tuple(suffix + b"=" for suffix in WRAPPED)
 SEARCHED: Final = tuple(suffix + b"#" for suffix in WRAPPED)
-RESERVED: Final = WRAPPED + TAGGED + SEARCHED
+RESERVED: Final = tuple(
+    f"~{kind}{end}".encode()
+    for end in ("", "=", "#")
+    for kind in (*KINDS, *SIGNAL_KINDS, *CONDITION_KINDS, *DUTY_KINDS)
+)
 _SLOTS: Final = 16384
 
 
@@ -52,8 +58,7 @@ class LockKeys:
     __slots__ = ("all", "grant", "lock", "name", "plain", "renew", "renew_owned", "revoked", "show")
 
     def __init__(self, prefix: str, name: str) -> None:
-        if name.encode().endswith(RESERVED):
-            raise ValueError(f"name must not end like a key that fencelock derives: {name!r}")
+        _refuse_derived(name)
         self.name = name
         self.lock = lock = (prefix + name).encode()
         record, queue, alive, holds, revoked = derived(prefix.encode(), lock)
@@ -66,22 +71,43 @@ class LockKeys:
         self.revoked = revoked
 
 
-def derived(prefix: bytes, lock: bytes) -> tuple[bytes, ...]:
+class SignalKeys:
+    """The keys of one event, latch or barrier: its state, who is told, and which requests ran.
+
+    Raises:
+        ValueError: the name ends like a derived key.
+    """
+
+    __slots__ = ("all", "change", "name", "state", "watch")
+
+    def __init__(self, prefix: str, name: str) -> None:
+        _refuse_derived(name)
+        self.name = name
+        self.state = state = (prefix + name).encode()
+        watch, ids, places = derived(prefix.encode(), state, SIGNAL_KINDS)
+        self.watch = (state, watch)
+        self.change = (state, watch, ids)
+        self.all = (state, watch, ids, places)
+
+
+def _refuse_derived(name: str) -> None:
+    if name.encode().endswith(RESERVED):
+        raise ValueError(f"name must not end like a key that fencelock derives: {name!r}")
+
+
+def derived(prefix: bytes, lock: bytes, kinds: tuple[str, ...] = KINDS) -> tuple[bytes, ...]:
     """Return the keys that belong to a lock's key, one per kind, all in its slot."""
-    return tuple(_derived(prefix, lock, number) for number in range(len(KINDS)))
+    suffixes = [f"~{kind}".encode() for kind in kinds]
+    if hash_tag(lock) is not None:
+        return tuple(lock + suffix + b"=" for suffix in suffixes)
+    if b"{" not in lock and b"}" not in lock:
+        return tuple(prefix + b"{" + lock + b"}" + suffix for suffix in suffixes)
+    return tuple(_searched(lock, suffix + b"#") for suffix in suffixes)
 
 
 def derived_key(prefix: str, lock: bytes, kind: str) -> bytes:
-    """Return the key of one of the kinds that a lock does not have, in its slot."""
-    return _derived(prefix.encode(), lock, len(KINDS) + MORE_KINDS.index(kind))
-
-
-def _derived(prefix: bytes, lock: bytes, number: int) -> bytes:
-    if hash_tag(lock) is not None:
-        return lock + TAGGED[number]
-    if b"{" not in lock and b"}" not in lock:
-        return prefix + b"{" + lock + b"}" + WRAPPED[number]
-    return _searched(lock, SEARCHED[number])
+    """Return the key of one kind that belongs to a lock's key, in its slot."""
+    return derived(prefix.encode(), lock, (kind,))[0]
 
 
 @lru_cache(maxsize=4096)

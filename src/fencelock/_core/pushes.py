@@ -1,4 +1,4 @@
-"""What a pushed message means: a grant for a waiter, or a revocation of a lease."""
+"""What a pushed message means: a grant for a waiter, a revocation, or a state that came about."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fencelock._core.acquire import late_grant
 from fencelock._core.port import Port
 from fencelock._core.renew import lose
 from fencelock._core.waiters import Waiter
+from fencelock._core.watch import signalled
 
 
 def dispatch(
@@ -22,6 +23,8 @@ def dispatch(
     kind, _, payload = message[2].partition(b" ")
     if kind == b"revoked":
         _revoked(port, payload)
+    if kind == b"signal":
+        signalled(port, payload)
     if kind != b"granted":
         return None
     who, fence, granted_us, lease_ms = payload.split()

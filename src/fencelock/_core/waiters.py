@@ -24,6 +24,7 @@ from fencelock.scripts import ALIVE
 
 if TYPE_CHECKING:
     from fencelock._core.port import Port, Reply
+    from fencelock._core.watch import Watch
 
 # Entries of one line that a look asks about: the first ones; the others follow when they are first.
 ENTRIES_PER_LOOK = 64
@@ -119,16 +120,17 @@ class Line:
 
 
 class Lines:
-    """The lines in which this client stands, by the lock's key."""
+    """The lines in which this client stands, by the lock's key, and the states it waits for."""
 
-    __slots__ = ("_gone", "_lines")
+    __slots__ = ("_gone", "_lines", "watches")
 
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
         self._gone: dict[bytes, Want] = {}
+        self.watches: dict[bytes, Watch] = {}
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._lines) + len(self.watches)
 
     def join(self, waiter: Waiter) -> Line:
         """Add a waiter; call under the mutex."""
@@ -168,7 +170,8 @@ class Lines:
 
     def all_waiters(self) -> list[Waiter]:
         """Return every waiter; call under the mutex."""
-        return [waiter for line in self._lines.values() for waiter in line.waiters]
+        watchers = [each for watch in self.watches.values() for each in watch.waiters]
+        return [waiter for line in self._lines.values() for waiter in line.waiters] + watchers
 
 
 async def look(port: Port, until: float, waiter: Waiter) -> None:

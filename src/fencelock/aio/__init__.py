@@ -1,7 +1,17 @@
 """fencelock for asyncio: thin faces over the flows of ``_core``."""
 
+from fencelock.aio.barrier import AsyncBarrier
 from fencelock.aio.client import AsyncClient
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
+from fencelock.aio.signals import AsyncEvent, AsyncLatch
 
-__all__ = ["AsyncClient", "AsyncLease", "AsyncLock", "AsyncRLock"]
+__all__ = [
+    "AsyncBarrier",
+    "AsyncClient",
+    "AsyncEvent",
+    "AsyncLatch",
+    "AsyncLease",
+    "AsyncLock",
+    "AsyncRLock",
+]

@@ -14,11 +14,12 @@ from fencelock._transport.source import resolve
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.blocking.make_duties import MakesDuties
+from fencelock.blocking.make_signals import MakesSignals
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
 
 
-class Client(MakesDuties):
+class Client(MakesDuties, MakesSignals):
     """Make locks over one server, for threads.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), a blocking

@@ -77,19 +77,26 @@ def _read(name: str) -> str:
 ABANDON = Script("abandon")
 ACQUIRE = Script("acquire")
 ALIVE = Script("alive")
+BARRIER_ARRIVE = Script("barrier_arrive")
+BARRIER_CHANGE = Script("barrier_change")
+BARRIER_LOOK = Script("barrier_look")
 BREAK = Script("break")
+EVENT = Script("event")
 GIVE_BACK = Script("give_back")
 KEEP = Script("keep")
 MULTI_RELEASE = Script("multi_release")
 MULTI_TAKE = Script("multi_take")
 ONCE_FINISH = Script("once_finish")
 ONCE_START = Script("once_start")
+LATCH = Script("latch")
 RELEASE = Script("release")
 RENEW = Script("renew")
 REVOKED = Script("revoked")
 SHOW = Script("show")
+WATCH = Script("watch")
 
 ALL = (
     *(ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW),
     *(MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_START),
+    *(EVENT, LATCH, WATCH, BARRIER_ARRIVE, BARRIER_LOOK, BARRIER_CHANGE),
 )

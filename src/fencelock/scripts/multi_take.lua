@@ -17,12 +17,12 @@ for i = 1, #KEYS / 5 do
   records[i], taken[i] = call('GET', KEYS[base + 1]), current
 end
 
-local now, fences = server_us(), {}
+local now, fences = clock(), {}
 for i = 1, #KEYS / 5 do
   local base, holder, ttl = (i - 1) * 5 + 1, ARGV[(i - 1) * 3 + 1], tonumber(ARGV[(i - 1) * 3 + 2])
   local fence
   if taken[i] and records[i] then  -- asked again
-    fence = tonumber(string.match(records[i], '^%d+'))
+    fence = string.match(records[i], '^%d+')
     prolong(KEYS[base], ttl)
     prolong(KEYS[base + 1], RECORD_MS + ttl)
   else
@@ -30,6 +30,6 @@ for i = 1, #KEYS / 5 do
     write_record(base, fence, holder, ARGV[(i - 1) * 3 + 3], ttl)
     call('SET', KEYS[base], holder, 'PX', ttl)
   end
-  fences[i] = string.format('%.0f', fence)
+  fences[i] = fence
 end
 return fences

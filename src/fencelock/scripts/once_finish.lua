@@ -22,7 +22,8 @@ if current ~= holder and (current or last ~= holder or revoked == holder) then
   return {-1, revoked == holder and reason or ''}
 end
 
-local now = server_us()
+local us = clock()
+local now = tonumber(us)
 local fence = string.match(call('GET', KEYS[2]) or '0', '^%d+')
 local start = math.min(tonumber(fence), now)  -- a fence is the instant of its grant
 if last ~= holder then start, info = now, '{}' end  -- the record is gone: the server forgot it
@@ -35,7 +36,7 @@ for _, entry in ipairs(call('ZRANGE', KEYS[3], 0, -1)) do
   if string.find(entry, '"once":1', 1, true) then
     local waiter, _, channel = string.match(entry, '^(%S+) (%S+) (%S+)')
     call('ZREM', KEYS[3], entry)
-    told(channel, waiter, 0, now, 60000)
+    told(channel, waiter, '0', us, '60000')
   end
 end
 if not grant_next(1, '', ARGV[2]) then call('DEL', KEYS[1]) end

@@ -9,6 +9,7 @@ from bisect import insort
 from collections.abc import Callable
 from typing import Any, Final
 
+from fencelock.testing.hashes import Hash, hdel, hget, hlen, hset
 from fencelock.testing.keyspace import NEVER, CommandError, Keyspace, Status
 
 OK: Final = Status(b"OK")
@@ -18,6 +19,7 @@ KINDS: dict[type, Status] = {
     bytes: Status(b"string"),
     tuple: Status(b"zset"),
     frozenset: Status(b"set"),
+    Hash: Status(b"hash"),
 }
 
 
@@ -263,6 +265,10 @@ TABLE: dict[bytes, tuple[Command, int, int]] = {
     b"SREM": (_srem, 2, MANY),
     b"SCARD": (_scard, 1, 1),
     b"SMEMBERS": (_smembers, 1, 1),
+    b"HSET": (hset, 3, MANY),
+    b"HGET": (hget, 2, 2),
+    b"HDEL": (hdel, 2, MANY),
+    b"HLEN": (hlen, 1, 1),
     b"ZADD": (_zadd, 3, MANY),
     b"ZREM": (_zrem, 2, MANY),
     b"ZREMRANGEBYSCORE": (_zremrangebyscore, 3, 3),

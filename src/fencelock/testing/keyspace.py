@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-# bytes: string; tuple of (score, member), sorted: sorted set; frozenset of bytes: set.
+# bytes: string; tuple of (score, member), sorted: sorted set; frozenset of bytes: set; Hash.
 Value = Any
 # A frozen keyspace: hashable, equal when the keys, values and expiry instants are.
 Frozen = frozenset[tuple[bytes, tuple[Value, int]]]

@@ -233,7 +233,8 @@ class Monitor:
                 for task in client.tasks:
                     if task.state is not None and task.state.kind == "wait":
                         assert task.state.waiter is not None  # noqa: S101 - what wait means
-                        yield task.state.waiter.want
+                        if isinstance(task.state.waiter.want, Want):  # else it wants no lock
+                            yield task.state.waiter.want
 
     def _unaware(self) -> set[bytes]:
         return {want.holder for want in self._waiting() if not want.owned}

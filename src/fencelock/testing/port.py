@@ -20,6 +20,7 @@ from fencelock._core.hold import Hold
 from fencelock._core.port import Args, Broken, Keys, Reply
 from fencelock._core.renew import lose
 from fencelock._core.waiters import Lines, Waiter
+from fencelock._core.watch import signalled
 from fencelock.scripts import Script
 from fencelock.testing.network import NEVER_US, Client, Link, State, trap
 from fencelock.testing.server import Request, unpacked
@@ -206,6 +207,10 @@ class SimulatedPort:
                 return
             waiter.hear(int(fence), int(granted_us), int(lease_ms))
             self.world.wake(self.client, waiter)
+        elif kind == b"signal":
+            signalled(self, payload)
+            if isinstance(link.seat_of, Waiter):  # the thread that reads
+                self.world.wake(self.client, link.seat_of)
         elif kind == b"revoked":
             holder, _, reason = payload.partition(b" ")
             for hold in self.book.minded():

@@ -1,0 +1,181 @@
+"""Wait until so many have come; all go on together, or none does.
+
+Rules of this file:
+
+- A wait is one party. It arrives once, however often it asks (I4), and is told what became of its
+  generation: it passed, or it broke for all.
+- Who waits proves every two seconds that it lives (I7); what it waits for is the end of its
+  generation, told by one message (I6).
+- Whoever leaves by a timeout breaks the barrier. Cancelled, it gives its place back (I9).
+- The last to come runs the action, on its connection's watch: the others pass when it says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from fencelock._core import watch
+from fencelock._core.ask import Asked, answer_by, ask, persist
+from fencelock._core.keys import SignalKeys
+from fencelock._core.port import Args, Port, Reply
+from fencelock._core.want import milliseconds
+from fencelock._core.watch import Question, Watcher
+from fencelock.errors import BarrierBroken, FencelockError
+from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_LOOK
+
+# A timeout of 0 still arrives first: the last to come passes.
+AT_ONCE = 1e-9
+
+WHY = {
+    "timeout": "a party's time was up",
+    "abort": "it was aborted",
+    "reset": "it was reset while parties waited",
+    "dead": "a party died, or gave no proof of life any more",
+    "lost": "the server forgot who waited",
+    "left": "this party had left already",
+}
+
+Action = Callable[[], Awaitable[None]]
+
+
+class Outcome(NamedTuple):
+    """What became of a party: ``passed``, ``act``, ``again`` or ``broken``."""
+
+    word: str
+    detail: bytes  # the index, or the reason
+
+
+class Crossing(NamedTuple):
+    """A barrier, as the parties of one handle wait at it."""
+
+    keys: SignalKeys
+    parties: int
+    idle_ttl: float
+    acts: bool = False
+
+    @property
+    def key(self) -> bytes:
+        """Return the state's own key."""
+        return self.keys.state
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self.keys.name
+
+    @property
+    def lingers(self) -> bool:
+        """Tell that the end of a generation leaves nobody on the list."""
+        return False
+
+    @property
+    def head(self) -> Args:
+        """Return the arguments that all scripts take."""
+        return (self.parties, milliseconds(self.idle_ttl))
+
+    def first(self, watcher: Watcher, asked_us: int) -> Question:
+        """Arrive."""
+        del asked_us  # the waiter's id tells whether it came before
+        args = (*self.head, watcher.who, watcher.channel, int(self.acts))
+        return Question(BARRIER_ARRIVE, self.keys.all, args)
+
+    def look(self, watchers: list[Watcher]) -> Question:
+        """Prove that they live, and ask what became of them."""
+        return self._look(b"look", watchers)
+
+    def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
+        """Go: with a timeout, which breaks the barrier, or quietly."""
+        del shared  # each waiter stands on the list by itself
+        return self._look(b"timeout" if late else b"leave", [watcher])
+
+    def _look(self, what: bytes, watchers: list[Watcher]) -> Question:
+        words: list[bytes | int] = []
+        for each in watchers:
+            words += (each.who, each.channel, b"" if each.place != FULL else each.gen)
+        return Question(BARRIER_LOOK, self.keys.all, (*self.head, what, *words))
+
+    def learn(self, watcher: Watcher, reply: Reply) -> None:
+        """Take an answer."""
+        word, watcher.gen, detail = reply
+        if word == FULL:
+            watcher.place = FULL
+        elif word == b"wait":
+            watcher.place = detail
+        else:
+            watcher.verdict = Outcome(word.decode(), detail)
+
+    def hear(self, watcher: Watcher, outcome: bytes) -> None:
+        """Take the message that the generation ended."""
+        if watcher.place == FULL:
+            watcher.verdict = Outcome("again", b"")
+        elif outcome == b"passed":
+            watcher.verdict = Outcome("passed", watcher.place)
+        else:
+            watcher.verdict = Outcome("broken", outcome)
+
+
+# The place of who comes while the action runs: none in that generation.
+FULL = b"full"
+
+
+async def cross(
+    port: Port,
+    crossing: Crossing,
+    patience: float | None,
+    error: type[BarrierBroken],
+    action: Action | None = None,
+) -> int:
+    """Wait for the others and return this party's index; raise ``error`` when it broke."""
+    give_up_at = watch.FOR_EVER if patience is None else port.now() + patience
+
+    async def then(watcher: Watcher) -> None:
+        if watcher.verdict is not None and watcher.verdict.word == "act":
+            watcher.verdict = await _act(port, crossing, watcher, action, give_up_at)
+
+    while True:
+        left = None if patience is None else max(AT_ONCE, give_up_at - port.now())
+        outcome = await watch.wait_for(port, crossing, left, then)
+        if outcome is None:  # a far server will hear of it
+            outcome = Outcome("broken", b"timeout")
+        if outcome.word == "passed":
+            return int(outcome.detail)
+        if outcome.word == "broken":
+            raise broken(crossing.name, outcome.detail.decode(), error)
+
+
+def broken(name: str, reason: str, error: type[BarrierBroken]) -> BarrierBroken:
+    """Return the error for a reason."""
+    return error(f"{name!r} is broken: {WHY.get(reason, reason)}", name=name, reason=reason)
+
+
+async def _act(
+    port: Port, crossing: Crossing, watcher: Watcher, action: Action | None, give_up_at: float
+) -> Outcome:
+    """Run the action, and let all pass; when it raises, the barrier is broken."""
+    try:
+        if action is not None:
+            await action()
+    except Exception:
+        with contextlib.suppress(FencelockError):  # the undo of the wait does it, too
+            await change(port, crossing, b"abort", give_up_at)
+        raise
+    until = answer_by(port, port.now(), give_up_at)
+    args = (*crossing.head, b"pass", watcher.who)
+
+    async def once() -> Reply:
+        return await port.call(BARRIER_CHANGE, crossing.keys.all, args, until)
+
+    word, _, detail = await persist(port, once, until, Asked())
+    return Outcome(word.decode(), detail)
+
+
+async def change(
+    port: Port, crossing: Crossing, what: bytes, give_up_at: float = watch.FOR_EVER
+) -> tuple[int, str]:
+    """Abort, reset or look; return how many wait, and why it is broken or nothing."""
+    args = (*crossing.head, what, port.new_id())
+    until = answer_by(port, port.now(), give_up_at)
+    waiting, why = await ask(port, BARRIER_CHANGE, crossing.keys.all, args, until)
+    return waiting, why.decode()

@@ -1,0 +1,90 @@
+"""Event and latch: states that many wait for, changed by one script each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fencelock._core import watch
+from fencelock._core.ask import ask
+from fencelock._core.keys import SignalKeys
+from fencelock._core.port import Args, Port, Reply
+from fencelock._core.want import milliseconds
+from fencelock._core.watch import Question, Watcher
+from fencelock.scripts import EVENT, LATCH, WATCH
+
+
+class Gate(NamedTuple):
+    """A state that is open or not: an event, or a latch that begins with a count (``of``)."""
+
+    keys: SignalKeys
+    kind: bytes
+    idle_ttl: float
+    of: int = 0
+
+    @property
+    def key(self) -> bytes:
+        """Return the state's own key."""
+        return self.keys.state
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self.keys.name
+
+    @property
+    def _begins(self) -> bytes:
+        return b"%d" % self.of if self.of else b""
+
+    def _ask(self, what: bytes, words: Args) -> Question:
+        head = (self.kind, milliseconds(self.idle_ttl), self._begins, what)
+        return Question(WATCH, self.keys.watch, (*head, *words))
+
+    def first(self, watcher: Watcher, asked_us: int) -> Question:
+        """Ask for the first time, or again without an answer so far."""
+        return self._ask(b"wait", (watcher.channel, b"", asked_us))
+
+    def look(self, watchers: list[Watcher]) -> Question:
+        """Ask for several who know their generation."""
+        words = [word for each in watchers for word in (each.channel, each.gen, 0)]
+        return self._ask(b"wait", words)
+
+    @property
+    def lingers(self) -> bool:
+        """Tell that who passed by a look may be on the list, if an earlier answer was lost."""
+        return True
+
+    def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
+        """Ask one last time."""
+        del late
+        return self._ask(b"leave", (b"" if shared else watcher.channel, watcher.gen, 0))
+
+    def learn(self, watcher: Watcher, reply: Reply) -> None:
+        """Take an answer."""
+        passed, watcher.gen, listed = reply
+        if passed:
+            watcher.verdict = True
+        elif not listed:
+            watcher.lose_place()
+
+    def hear(self, watcher: Watcher, outcome: bytes) -> None:
+        """Take the message that the generation ended: it was open for a moment at least."""
+        del outcome
+        watcher.verdict = True
+
+
+async def passes(port: Port, gate: Gate, patience: float | None) -> bool:
+    """Wait until it is open; False when it was not in time."""
+    return bool(await watch.wait_for(port, gate, patience))
+
+
+async def change_event(port: Port, gate: Gate, what: bytes) -> bool:
+    """Set, clear or look at an event; return whether it is set now."""
+    args = (what, milliseconds(gate.idle_ttl), port.new_id())
+    return bool(await ask(port, EVENT, gate.keys.change, args, port.now() + port.patience))
+
+
+async def change_latch(port: Port, gate: Gate, what: bytes, by: int = 0) -> int:
+    """Count a latch down, close it or look at it; return the count that is left."""
+    args = (what, milliseconds(gate.idle_ttl), port.new_id(), gate.of, by)
+    left: int = await ask(port, LATCH, gate.keys.change, args, port.now() + port.patience)
+    return left

@@ -1,0 +1,288 @@
+"""Wait until a state of the server comes about: an event, an open latch, a full barrier.
+
+Rules of this file:
+
+- To ask and to be put on the list is one script: no change can fall between (I6).
+- One message tells all waiters behind a channel. It may be lost, so every wait has a bound after
+  which one waiter looks for all of this client that wait for the same state.
+- What counts is the generation that a waiter found: if it has ended, the wait is over, whatever
+  came since.
+- Giving up asks one last time, and takes the waiter off the list with the same script (I9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from fencelock._core.ask import again, answer_by
+from fencelock._core.port import Args, Broken, Keys, Port, Reply
+from fencelock._core.timing import PROOF_SECONDS
+from fencelock._core.waiters import BEHIND_SECONDS, Waiter
+from fencelock.errors import ServerError, ServerUnreachable
+
+if TYPE_CHECKING:
+    from fencelock.scripts import Script
+
+# A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
+LEAVING_SECONDS = 0.08
+FOR_EVER = float("inf")
+# Waiters of one client that one look asks about; the others follow when they are first.
+WATCHERS_PER_LOOK = 1000
+
+
+class Question(NamedTuple):
+    """A request to the server."""
+
+    script: Script
+    keys: Keys
+    args: Args
+
+
+class Signal(Protocol):
+    """A state that can be waited for: how to ask for it, and what the answers mean."""
+
+    @property
+    def key(self) -> bytes:
+        """Return the state's own key."""
+
+    @property
+    def name(self) -> str:
+        """Return the name, for messages."""
+
+    def first(self, watcher: Watcher, asked_us: int) -> Question:
+        """Ask for the first time, or again without an answer so far."""
+
+    def look(self, watchers: list[Watcher]) -> Question:
+        """Ask for several who know their generation."""
+
+    @property
+    def lingers(self) -> bool:
+        """Tell whether a wait that came true may still be on the list."""
+
+    def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
+        """Ask one last time; ``late``: time is up; ``shared``: others need the waiter's channel."""
+
+    def learn(self, watcher: Watcher, reply: Reply) -> None:
+        """Take a waiter's part of an answer: its verdict, or its generation."""
+
+    def hear(self, watcher: Watcher, outcome: bytes) -> None:
+        """Take the message that the waiter's generation ended."""
+
+
+class Request(NamedTuple):
+    """What ports ask of any waiter: its id."""
+
+    waiter: bytes
+
+
+class Watcher(Waiter):
+    """One wait for a state. ``verdict`` is how it ended; what it is depends on the state."""
+
+    verdict: Any = None
+    gen = b""  # the generation for whose end it waits
+    place: Any = None  # the state's: what it was given beside
+
+    def __init__(self, signal: Signal, who: bytes) -> None:
+        self.want = Request(who)  # type: ignore[assignment]  # ports read no more of it
+        self.signal = signal
+
+    @property
+    def who(self) -> bytes:
+        """Return the waiter's id."""
+        return self.want.waiter
+
+    def told(self, gen: bytes, outcome: bytes) -> None:
+        """Take a message; one that came before the answer, or of later, is a reason to look."""
+        self.news = True
+        if gen == self.gen:
+            self.signal.hear(self, outcome)
+
+
+class Watch:
+    """Who of this client waits for one state, in order of arrival."""
+
+    __slots__ = ("look_at", "owes", "waiters")
+
+    def __init__(self) -> None:
+        self.waiters: dict[Watcher, None] = {}
+        self.owes = False  # who left let our channel stay on the list, for the others
+        self.look_at = 0.0
+
+    def bound(self, watcher: Watcher) -> float:
+        """Return how long this waiter may sleep before it looks."""
+        first = next(iter(self.waiters), watcher)
+        return self.look_at if watcher is first else self.look_at + BEHIND_SECONDS
+
+
+def signalled(port: Port, payload: bytes) -> None:
+    """Take a message that a generation of a state has ended, for all who wait for it here."""
+    gen, outcome, key = payload.split(b" ", 2)
+    with port.mutex():
+        watch = port.lines.watches.get(key)
+        waiting = list(watch.waiters) if watch is not None else []
+    for watcher in waiting:
+        watcher.told(gen, outcome)
+        port.wake(watcher)
+
+
+Then = Callable[["Watcher"], Awaitable[None]]
+
+
+async def wait_for(
+    port: Port, signal: Signal, patience: float | None, then: Then | None = None
+) -> Any:
+    """Wait for a state and return the verdict; None when it did not come about in time.
+
+    One look for a patience of 0, for ever for None. ``then`` is awaited with the verdict, before
+    the waiter's connection is given back. Raises ServerUnreachable when nobody answers, and a
+    ServerError when the server refuses.
+    """
+    give_up_at = FOR_EVER if patience is None else port.now() + patience
+    watcher = Watcher(signal, port.new_id())
+    watch = _join(port, watcher)
+    try:
+        await _ask_first(port, watcher, give_up_at, listen=patience is None or patience > 0)
+        while watcher.verdict is None:
+            now = port.now()
+            if now >= give_up_at:
+                if patience:
+                    frozen = now >= give_up_at + LEAVING_SECONDS / 2  # we were: begin now
+                    await _leave(port, watcher, LEAVING_SECONDS + (now if frozen else give_up_at))
+                break
+            if not watcher.news and now < watch.bound(watcher):
+                await port.wait(watcher, min(watch.bound(watcher), give_up_at))
+            elif watcher.gen:
+                await _look(port, watcher, watch, give_up_at)
+            else:
+                await _ask_first(port, watcher, give_up_at)
+        if then is not None:
+            await then(watcher)
+    except BaseException:
+        _undo(port, watcher)
+        raise
+    else:
+        last = len(watch.waiters) == 1
+        if signal.lingers and (watcher.sent or (watch.owes and last)):
+            _undo(port, watcher)  # our channel may be on the list, for nobody
+    finally:
+        _part(port, watcher)
+        port.close(watcher)
+    return watcher.verdict
+
+
+def _join(port: Port, watcher: Watcher) -> Watch:
+    with port.mutex():
+        watch = port.lines.watches.setdefault(watcher.signal.key, Watch())
+        watch.waiters[watcher] = None
+    return watch
+
+
+def _part(port: Port, watcher: Watcher) -> None:
+    with port.mutex():
+        watch = port.lines.watches.get(watcher.signal.key)
+        if watch is not None and watch.waiters.pop(watcher, watcher) is None and not watch.waiters:
+            del port.lines.watches[watcher.signal.key]
+
+
+async def _ask_first(
+    port: Port, watcher: Watcher, give_up_at: float, *, listen: bool = True
+) -> None:
+    """Ask, and with ``listen`` be put on the list; a lost answer is asked for again."""
+    began_at = port.now()
+
+    async def once(until: float) -> Reply:
+        asked_us = max(1, int((port.now() - began_at) * 1e6)) if watcher.sent else 0
+        return await _put(port, watcher, watcher.signal.first(watcher, asked_us), until)
+
+    until = answer_by(port, began_at, give_up_at)
+    (reply,) = await _answer(port, watcher, until, once, listen=listen)
+    _learn(watcher, reply)
+
+
+async def _look(port: Port, watcher: Watcher, watch: Watch, give_up_at: float) -> None:
+    """Ask for every waiter of this state that knows its generation; others see to themselves."""
+    watcher.news = False
+    with port.mutex():
+        others = [each for each in watch.waiters if each.gen and each is not watcher]
+        watch.look_at = port.now() + PROOF_SECONDS
+    asked = [watcher, *(each for each in others if each.verdict is None)][:WATCHERS_PER_LOOK]
+
+    async def once(until: float) -> Reply:
+        return await _put(port, watcher, watcher.signal.look(asked), until)
+
+    until = min(give_up_at + LEAVING_SECONDS / 2, port.now() + port.patience)
+    replies = await _answer(port, watcher, until, once)
+    for each, reply in zip(asked, replies, strict=True):
+        _learn(each, reply)
+        if each is not watcher and (each.verdict is not None or each.news):
+            each.news = True
+            port.wake(each)
+
+
+def _learn(watcher: Watcher, reply: Reply) -> None:
+    """Take an answer, unless a message came first."""
+    if watcher.verdict is None:
+        watcher.signal.learn(watcher, reply)
+
+
+async def _answer(
+    port: Port, watcher: Watcher, until: float, once: Any, *, listen: bool = True
+) -> Reply:
+    """Seat the waiter and ask until there is an answer, or raise."""
+    watcher.start()
+    while True:
+        watcher.news = False  # what is told from here on is not in the answer
+        try:
+            if not port.seat(watcher, listen=listen):
+                await port.open(watcher, until, listen=listen)
+            watcher.begin()
+            asked_at = port.now()
+            reply = await once(until)
+        except (Broken, ServerError) as trouble:
+            await again(port, trouble, until, watcher)
+            continue
+        watcher.trip = port.now() - asked_at
+        with port.mutex():
+            watch = port.lines.watches[watcher.signal.key]
+            if next(iter(watch.waiters)) is watcher:
+                watch.look_at = max(watch.look_at, asked_at + PROOF_SECONDS)
+        return reply
+
+
+async def _put(port: Port, watcher: Watcher, question: Question, until: float) -> Reply:
+    return await port.call(*question, until, watcher)
+
+
+def _farewell(port: Port, watcher: Watcher, *, late: bool) -> Question:
+    """Return the last question; tasks of one client share a channel, which others may need."""
+    _part(port, watcher)
+    with port.mutex():
+        watch = port.lines.watches.get(watcher.signal.key)
+        waiters = watch.waiters if watch is not None else ()
+        shared = any(each.channel == watcher.channel and not each.verdict for each in waiters)
+        if watch is not None:
+            watch.owes = watch.owes or shared
+    return watcher.signal.leave(watcher, late=late, shared=shared)
+
+
+async def _leave(port: Port, watcher: Watcher, until: float) -> None:
+    """Ask one last time, and be off the list; silence of a near server is not "no" (I12)."""
+    question = _farewell(port, watcher, late=True)
+    try:
+        (reply,) = await port.call(*question, until, watcher)
+    except Broken as broken:
+        if watcher.trip > LEAVING_SECONDS / 2:  # far away: its silence says nothing yet
+            port.post(*question, broken.trail)
+            return
+        watcher.note(broken)
+        raise ServerUnreachable(
+            f"{watcher.signal.name!r}: time is up, and the server is silent: {broken}"
+        ) from broken
+    _learn(watcher, reply)
+
+
+def _undo(port: Port, watcher: Watcher) -> None:
+    """Leave the list behind the last request, on the connection that it went on."""
+    if watcher.began and watcher.channel:
+        port.post(*_farewell(port, watcher, late=False), watcher.trail or watcher.seat)

@@ -1,0 +1,134 @@
+"""Barrier, for threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from fencelock import errors, options
+from fencelock._core.barrier import Crossing, change, cross
+from fencelock._ports.blocking import BlockingPort, run_blocking
+
+
+class BarrierBroken(errors.BarrierBroken, threading.BrokenBarrierError):
+    """As ``fencelock.BarrierBroken``, and as ``threading``'s."""
+
+
+class Barrier:
+    """A barrier, as ``threading.Barrier`` but for all processes of all hosts.
+
+    Made by ``Client.barrier``. When as many wait as there are parties, all go on, and the
+    barrier is ready for the next time. It breaks for all who wait when the time of one is up, when
+    one dies, or when somebody aborts it, and stays broken until ``reset``. A party that dies is
+    found after 4 to 6 s, one that is frozen after 7 to 9 s. A barrier that nobody uses for
+    ``idle_ttl`` is forgotten: the next use begins anew. It has no owner and no lease.
+    """
+
+    __slots__ = ("__weakref__", "_action", "_crossing", "_port", "_seen", "_timeout")
+
+    def __init__(
+        self,
+        port: BlockingPort,
+        crossing: Crossing,
+        action: Callable[[], object] | None,
+        timeout: float | None,
+    ) -> None:
+        self._port = port
+        self._crossing = crossing
+        self._action = action
+        self._timeout = timeout
+        self._seen = (0, "")
+
+    @property
+    def name(self) -> str:
+        """Return the barrier's name, without the prefix."""
+        return self._crossing.name
+
+    @property
+    def parties(self) -> int:
+        """Return how many must come for all to go on."""
+        return self._crossing.parties
+
+    @property
+    def n_waiting(self) -> int:
+        """Ask the server how many wait at the barrier now.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        return self._change(b"look")[0]
+
+    @property
+    def broken(self) -> bool:
+        """Ask the server whether the barrier is broken now.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        return bool(self._change(b"look")[1])
+
+    def wait(self, timeout: options.Seconds | None = None) -> int:
+        """Wait until all parties have come; return this party's index, from 0 to parties - 1.
+
+        Each party has an index of its own; the first to come has 0. Waits for ``timeout`` seconds,
+        by default for the barrier's; when they end first, the barrier breaks for all. The last to
+        come runs the barrier's ``action`` before all go on; if it raises, the barrier breaks, and
+        ``wait`` raises that exception there. The action counts in the others' timeouts. A lost
+        message costs up to 2 s.
+
+        Ctrl-C gives the place back and breaks nothing.
+
+        Raises:
+            BarrierBroken: it is broken, or breaks; it is a ``threading.BrokenBarrierError``, too.
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses; the name holds something else, or a barrier with
+                another number of parties.
+            TypeError, ValueError, OverflowError: a timeout that cannot be.
+        """
+        patience = self._timeout if timeout is None else options.patience_of_wait(timeout)
+        action = None if self._action is None else self._act
+        try:
+            index = run_blocking(cross(self._port, self._crossing, patience, BarrierBroken, action))
+        except BarrierBroken as broken:
+            self._seen = (0, broken.reason)
+            raise
+        self._seen = (0, "")
+        return index
+
+    def reset(self) -> None:
+        """Make the barrier ready again; it breaks for those who wait now.
+
+        Raises:
+            ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
+            ServerError: as ``wait``.
+        """
+        self._change(b"reset")
+
+    def abort(self) -> None:
+        """Break the barrier, for those who wait and for all who come until ``reset``.
+
+        Raises:
+            ServerError, OutcomeUnknown: as ``reset``.
+        """
+        self._change(b"abort")
+
+    async def _act(self) -> None:
+        if self._action is not None:
+            self._action()
+
+    def _change(self, what: bytes) -> tuple[int, str]:
+        self._seen = run_blocking(change(self._port, self._crossing, what))
+        return self._seen
+
+    def __enter__(self) -> int:
+        """Wait for the others and return the index; see ``wait``."""
+        return self.wait()
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing: the barrier was passed at the beginning."""
+
+    def __repr__(self) -> str:
+        """Show the name and the state as this handle saw it last."""
+        waiting, why = self._seen
+        state = "broken" if why else f"waiters={waiting}/{self.parties}"
+        return f"<fencelock.Barrier at {id(self):#x} name={self.name!r}: {state}>"

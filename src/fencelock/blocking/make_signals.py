@@ -1,0 +1,76 @@
+"""The client's factories of events, latches and barriers, for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fencelock import options
+from fencelock._core.barrier import Crossing
+from fencelock._core.keys import SignalKeys
+from fencelock._core.signals import Gate
+from fencelock._ports.blocking import BlockingPort
+from fencelock.blocking.barrier import Barrier
+from fencelock.blocking.signals import Event, Latch
+from fencelock.handles import Defaults
+from fencelock.options import Seconds
+
+
+class MakesSignals:
+    """Makes what is waited for without being held."""
+
+    _defaults: Defaults
+    _port: BlockingPort
+
+    def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> Event:
+        """Return a handle of the event ``name``; sends nothing.
+
+        ``idle_ttl`` is how long an event is kept that nobody uses, a day: then it is clear.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        kept = options.idle_ttl(idle_ttl)
+        return Event(self._port, Gate(self._signal_keys(name), b"event", kept))
+
+    def latch(self, name: str, count: int, *, idle_ttl: Seconds = options.IDLE_TTL) -> Latch:
+        """Return a handle of the latch ``name``, which opens after ``count`` counts; sends nothing.
+
+        Whoever uses the name gives the same count: another one is an error at its first use.
+        ``idle_ttl`` is how long a latch is kept that nobody uses, a day: the next use begins anew.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        whole = options.count("count", count)
+        kept = options.idle_ttl(idle_ttl)
+        return Latch(self._port, Gate(self._signal_keys(name), b"latch", kept, whole))
+
+    def barrier(
+        self,
+        name: str,
+        parties: int,
+        action: Callable[[], object] | None = None,
+        timeout: Seconds | None = None,
+        *,
+        idle_ttl: Seconds = options.IDLE_TTL,
+    ) -> Barrier:
+        """Return a handle of the barrier ``name`` for so many ``parties``; sends nothing.
+
+        Whoever uses the name gives the same number: another one is an error at its first use. The
+        last party to come runs its handle's ``action`` before all go on. ``timeout`` is that of
+        ``wait``, for ever by default. ``idle_ttl`` is how long a barrier is kept that nobody uses,
+        a day: the next use begins anew.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        count = options.count("parties", parties)
+        if action is not None and not callable(action):
+            raise TypeError(f"action must be a callable or None, not {action!r}")
+        patience = options.patience_of_wait(timeout)
+        kept = options.idle_ttl(idle_ttl)
+        crossing = Crossing(self._signal_keys(name), count, kept, action is not None)
+        return Barrier(self._port, crossing, action, patience)
+
+    def _signal_keys(self, name: str) -> SignalKeys:
+        return SignalKeys(self._defaults.key_prefix, options.lock_name(name))

@@ -1,0 +1,19 @@
+-- Sets, clears or looks at an event. Idempotent per request id (I4).
+--
+-- KEYS  state watch ids   (see _signal.lua)
+-- ARGV  1 set, clear or look   2 how long the event is kept unused, ms   3 request id
+-- Reply 1 when it is set now, else 0
+-- include: _signal
+
+local trouble = refused('event')
+if trouble then return trouble end
+
+local change = ARGV[1] ~= 'look' and not repeated(KEYS[3], ARGV[3])
+if change then
+  if not field('gen') then call('HSET', KEYS[1], 'kind', 'event', 'gen', whole(now), 'open', 0) end
+  local was, new = field('open'), ARGV[1] == 'set' and '1' or '0'
+  call('HSET', KEYS[1], 'open', new)
+  if new == '1' and was == '0' then tell('open') end
+end
+call('PEXPIRE', KEYS[1], ARGV[2])
+return number('open')

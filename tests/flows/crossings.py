@@ -1,0 +1,95 @@
+"""What is explored of barriers: who comes, who aborts, who runs an action."""
+
+import contextlib
+
+from fencelock._core.barrier import Crossing, change
+from fencelock._core.keys import SignalKeys
+from fencelock.errors import OutcomeUnknown, ServerError
+from fencelock.testing.actors import GAVE_UP, Actor
+from fencelock.testing.crossings import CrossingMonitor
+from fencelock.testing.monitor import Violation
+from tests.flows.scenarios import Scenario, single
+
+KEYS = SignalKeys("", "barrier")
+TWO = Crossing(KEYS, 2, 60.0)
+THREE = Crossing(KEYS, 3, 60.0)
+ACTING = Crossing(KEYS, 2, 60.0, acts=True)
+# Longer than a dead party is waited for.
+PATIENCE = 12.0
+
+
+def party(crossing=TWO, patience=PATIENCE, rounds=1, after=0.0):
+    """A process that waits at the barrier."""
+
+    async def waits(actor):
+        if after:
+            await actor.port.sleep(actor.port.now() + after)
+        for _ in range(rounds):
+            if await actor.world.monitor.waits(actor.client, crossing, patience) != "passed":
+                return
+
+    return single(waits)
+
+
+def fellows(crossing, *patiences):
+    """A process of which several tasks wait at the barrier."""
+
+    async def waits(actor, patience):
+        with contextlib.suppress(*GAVE_UP):
+            await actor.world.monitor.waits(actor.client, crossing, patience)
+
+    def role(scenario, world):
+        client = world.client(shared=scenario.shared)
+        for patience in patiences:
+            world.start(client, waits(Actor(world, client, scenario.flows), patience))
+
+    return role
+
+
+def operator(*changes, after=0.0):
+    """A process that aborts, resets or looks."""
+
+    async def acts(actor):
+        if after:
+            await actor.port.sleep(actor.port.now() + after)
+        try:
+            for what in changes:
+                await change(actor.port, TWO, what)
+        except (ServerError, OutcomeUnknown) as error:
+            if not actor.world.faulty:
+                raise Violation("I12", f"without any fault: {error!r}") from error
+
+    return single(acts)
+
+
+def scenario(name, *roles, **more):
+    return Scenario(name, roles, monitor=CrossingMonitor, **more)
+
+
+PAIR = scenario("barrier: 2 parties", party(), party(), alike=True)
+ROUNDS = scenario("barrier: 2 parties, 2 rounds", party(rounds=2), party(rounds=2), alike=True)
+TRIO = scenario("barrier: 3 parties", *(party(THREE),) * 3, alike=True)
+CROWD = scenario("barrier: 2 parties, 3 come", *(party(patience=1.5),) * 3, alike=True)
+ALONE = scenario("barrier: 1 comes, gives up", party(patience=1.0))
+LATE = scenario("barrier: 1 gives up as another comes", party(patience=1.0), party(after=1.0))
+ACTS = scenario("barrier: 2 parties with an action", party(ACTING), party(ACTING), alike=True)
+FULL = scenario("barrier: 3 come, with an action", *(party(ACTING, patience=1.5),) * 3, alike=True)
+ABORTED = scenario("barrier: 2 parties, 1 aborts", party(), party(), operator(b"abort"))
+RESET = scenario("barrier: 2 parties, 1 resets", party(patience=3.0), party(), operator(b"reset"))
+
+FELLOWS = scenario(
+    "barrier: 2 tasks of one process, 1 other", fellows(THREE, PATIENCE, PATIENCE), party(THREE)
+)
+
+WIDOW = scenario("barrier: 2 of 3 parties", party(THREE), party(THREE), alike=True)
+HASTY = scenario("barrier: 2 parties, 1 gives up in round 2", party(), party(patience=1, rounds=2))
+
+ALL = (FELLOWS, WIDOW, HASTY, PAIR, ROUNDS, TRIO, CROWD, ALONE, LATE, ACTS, FULL, ABORTED, RESET)
+FAULTS = ("lost", "silent", "late", "wake", "crash", "pause", "cancel", "restart")
+
+
+def plan():
+    """Every scenario, undisturbed and under each fault."""
+    yield from ALL
+    for each in ALL:
+        yield from (each.under(**{fault: 1}) for fault in FAULTS)

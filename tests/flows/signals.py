@@ -1,0 +1,111 @@
+"""What is explored of events and latches: who waits, who changes the state."""
+
+import contextlib
+
+from fencelock._core.keys import SignalKeys
+from fencelock._core.signals import Gate, change_event
+from fencelock.errors import OutcomeUnknown, ServerError
+from fencelock.testing.actors import GAVE_UP, Actor
+from fencelock.testing.gates import GateMonitor, count_down
+from fencelock.testing.monitor import Violation
+from tests.flows.scenarios import Scenario, single
+
+KEYS = SignalKeys("", "signal")
+EVENT = Gate(KEYS, b"event", 60.0)
+LATCH = Gate(KEYS, b"latch", 60.0, 2)
+# Longer than a lost message may cost, so that a wait which misses its state is found out.
+PATIENCE = 6.0
+
+
+def waiter(gate, patience=PATIENCE, rounds=1):
+    """A process that waits."""
+
+    async def waits(actor):
+        for _ in range(rounds):
+            await actor.world.monitor.waits(actor.client, gate, patience)
+
+    return single(waits)
+
+
+def fellows(gate, *patiences):
+    """A process whose tasks wait, each for as long as it likes."""
+
+    async def waits(actor, patience):
+        with contextlib.suppress(*GAVE_UP):
+            await actor.world.monitor.waits(actor.client, gate, patience)
+
+    def role(scenario, world):
+        client = world.client(shared=scenario.shared)
+        for patience in patiences:
+            world.start(client, waits(Actor(world, client, scenario.flows), patience))
+
+    return role
+
+
+def changer(*changes, after=0.0):
+    """A process that sets, clears, or looks, one after the other."""
+
+    async def change(actor):
+        if after:
+            await actor.port.sleep(actor.port.now() + after)
+        try:
+            for what in changes:
+                await change_event(actor.port, EVENT, what)
+        except (ServerError, OutcomeUnknown) as error:
+            if not actor.world.faulty:
+                raise Violation("I12", f"without any fault: {error!r}") from error
+
+    return single(change)
+
+
+def counter(times=1):
+    """A process that counts down."""
+
+    async def counts(actor):
+        for _ in range(times):
+            await count_down(actor.client, LATCH, actor.world)
+
+    return single(counts)
+
+
+def scenario(name, *roles, **more):
+    return Scenario(name, roles, monitor=GateMonitor, **more)
+
+
+SET = scenario("event: 1 waits, 1 sets", waiter(EVENT), changer(b"set"))
+PULSE = scenario("event: 1 waits, 1 sets and clears", waiter(EVENT), changer(b"set", b"clear"))
+PULSE_TWO = scenario(
+    "event: 2 wait, 1 sets and clears", waiter(EVENT), waiter(EVENT), changer(b"set", b"clear")
+)
+PULSES = scenario(
+    "event: 1 waits twice, 2 set and clear",
+    waiter(EVENT, rounds=2),
+    changer(b"set", b"clear"),
+    changer(b"clear", b"set"),
+)
+NEVER = scenario("event: 2 give up", waiter(EVENT, 1.0), waiter(EVENT, 2.5))
+CLOSE = scenario("event: 1 gives up as 1 sets", waiter(EVENT, 1.0), changer(b"set", after=1.0))
+OPENS = scenario("latch: 2 count down, 1 waits", counter(), counter(), waiter(LATCH))
+HALF = scenario("latch: 1 counts down twice, 2 wait", counter(2), waiter(LATCH), waiter(LATCH))
+LOOKS = scenario("event: 1 looks once, 1 sets", waiter(EVENT, 0.0), changer(b"set"))
+
+FELLOWS = scenario(
+    "event: 2 tasks of one process wait, 1 sets and clears",
+    fellows(EVENT, PATIENCE, PATIENCE),
+    changer(b"set", b"clear"),
+)
+QUITTERS = scenario(
+    "event: 1 of 2 tasks gives up, 1 sets later",
+    fellows(EVENT, 1.0, PATIENCE),
+    changer(b"set", b"clear", after=1.5),
+)
+
+ALL = (SET, PULSE, PULSE_TWO, PULSES, NEVER, CLOSE, OPENS, HALF, LOOKS, FELLOWS, QUITTERS)
+FAULTS = ("lost", "silent", "late", "wake", "crash", "pause", "cancel", "restart")
+
+
+def plan():
+    """Every scenario, undisturbed and under each fault."""
+    yield from ALL
+    for each in ALL:
+        yield from (each.under(**{fault: 1}) for fault in FAULTS)

@@ -1,0 +1,98 @@
+"""Barriers: small worlds to their end under every fault, and faults sown on purpose."""
+
+import pytest
+
+from fencelock._core import barrier, watch
+from tests.flows import crossings as worlds
+from tests.flows.seeded import Change, script, seed
+
+UNBOUND = "until = port.now() + port.patience"
+DISTURBED = [
+    each.under(**{fault: 1})
+    for each in (worlds.PAIR, worlds.ROUNDS, worlds.LATE, worlds.ACTS, worlds.WIDOW)
+    for fault in worlds.FAULTS
+] + [
+    worlds.PAIR.under(lost=2),
+    worlds.CROWD.under(lost=1),
+    worlds.FULL.under(cancel=1),
+    worlds.WIDOW.under(crash=1),
+    worlds.FELLOWS.under(lost=1),
+]
+
+
+SEEDS = (
+    seed(
+        "a party that is counted again when it asks again",
+        script("barrier_arrive", "if call('HGET', KEYS[4], waiter) then", "if false then"),
+        worlds.PAIR.under(lost=1),
+        "I1 I4 I6",
+    ),
+    seed(
+        "a party that is cancelled and keeps its place",
+        script("barrier_look", "number('count') - 1", "number('count')"),
+        worlds.PAIR.under(cancel=1),
+        "I1",
+    ),
+    seed(
+        "a dead party that nobody finds",
+        script("barrier_look", "\nbury()", "\n"),
+        worlds.WIDOW.under(crash=1),
+        "I7",
+    ),
+    seed(
+        "a timeout that breaks the barrier for nobody else",
+        script("barrier_look", "return break_up('timeout')", "return"),
+        worlds.ALONE,
+        "I9",
+    ),
+    seed(
+        "a generation that passes although the next one broke for all",
+        script("barrier_look", "or 'passed'", "or field('broken') or 'passed'"),
+        worlds.HASTY.under(wake=1),
+        "I1",
+    ),
+    seed(
+        "an action that runs when all have passed",
+        script("barrier_arrive", "elseif ARGV[5] == '1' then", "elseif false then"),
+        worlds.ACTS,
+        "I4",
+    ),
+    seed(
+        "an action whose end is told without a bound",
+        Change(barrier, "until = answer_by(port, port.now(), give_up_at)", UNBOUND),
+        worlds.FULL.under(silent=1),
+        "I13",
+    ),
+    seed(
+        "a wait without bound",
+        Change(watch, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
+        worlds.PAIR.under(wake=1),
+        "I6",
+    ),
+    seed(
+        "an index that two parties have",
+        script("barrier_arrive", "call('HSET', KEYS[1], 'next', index + 1)", ""),
+        worlds.PAIR,
+        "I1",
+    ),
+)
+
+
+def both(scenarios):
+    return [way for scenario in scenarios for way in (scenario, scenario.threads())]
+
+
+@pytest.mark.parametrize(
+    "scenario", both(list(worlds.ALL) + DISTURBED), ids=lambda each: each.title
+)
+def test_no_schedule_breaks_a_promise(scenario):
+    report = scenario.explore(seconds=30)
+    assert report.violation is None, report.story()
+    assert report.complete
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
+def test_a_sown_fault_is_found(seed):
+    report = seed.explore()
+    assert report.violation is not None, "nothing was found"
+    assert report.violation.invariant in seed.breaks, report.story()

@@ -1,0 +1,85 @@
+"""Events and latches: small worlds to their end under every fault, and faults sown on purpose."""
+
+import pytest
+
+from fencelock._core import signals, watch
+from tests.flows import signals as worlds
+from tests.flows.seeded import Change, script, seed
+
+# What a wait does after each of its answers; the schedules of all the others are in `deep`.
+DISTURBED = [
+    each.under(**{fault: 1})
+    for each in (worlds.PULSE, worlds.CLOSE, worlds.OPENS, worlds.FELLOWS)
+    for fault in worlds.FAULTS
+] + [worlds.PULSE.under(lost=2), worlds.OPENS.under(lost=1, cancel=1)]
+
+SEEDS = (
+    seed(
+        "a waiter that is not put on the list",
+        script("watch", "call('ZADD', KEYS[2], whole(now), channel)", "call('ZCARD', KEYS[2])"),
+        worlds.SET,
+        "I6",
+    ),
+    seed(
+        "a look that asks for the state and not for the generation",
+        script("watch", "if since ~= '' then return ended >= tonumber(since) end", ""),
+        worlds.PULSE.under(wake=1),
+        "I6",
+    ),
+    seed(
+        "a wait without bound",
+        Change(watch, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
+        worlds.PULSE.under(wake=1),
+        "I6",
+    ),
+    seed(
+        "a repeated count that counts again",
+        script("latch", "return true end\n  if call('ZCARD'", "end\n  if call('ZCARD'"),
+        worlds.OPENS.under(lost=1),
+        "I4",
+    ),
+    seed(
+        "a wait that gives up and stays on the list",
+        Change(watch, "await _leave(port, watcher, ", "await port.sleep("),
+        worlds.NEVER,
+        "I9",
+    ),
+    seed(
+        "a cancelled wait that stays on the list",
+        Change(watch, "port.post(*_farewell", "(lambda *_: None)(*_farewell"),
+        worlds.NEVER.under(cancel=1),
+        "I9",
+    ),
+    seed(
+        "a quitter that takes its fellows off the list",
+        Change(signals.Gate, 'b"" if shared else watcher.channel', "watcher.channel"),
+        worlds.QUITTERS,
+        "I6",
+    ),
+    seed(
+        "a lost first question that forgets since when it asks",
+        Change(watch, "if watcher.sent else 0", "if False else 0"),
+        worlds.PULSE.under(lost=1),
+        "I6",
+    ),
+)
+
+
+def both(scenarios):
+    return [way for scenario in scenarios for way in (scenario, scenario.threads())]
+
+
+@pytest.mark.parametrize(
+    "scenario", both(list(worlds.ALL) + DISTURBED), ids=lambda each: each.title
+)
+def test_no_schedule_breaks_a_promise(scenario):
+    report = scenario.explore(seconds=30)
+    assert report.violation is None, report.story()
+    assert report.complete
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
+def test_a_sown_fault_is_found(seed):
+    report = seed.explore()
+    assert report.violation is not None, "nothing was found"
+    assert report.violation.invariant in seed.breaks, report.story()
