@@ -78,6 +78,19 @@ KEEP = Script("keep")
 RELEASE = Script("release")
 RENEW = Script("renew")
 REVOKED = Script("revoked")
+SHARES_ABANDON = Script("shares_abandon")
+SHARES_ACQUIRE = Script("shares_acquire")
+SHARES_ALIVE = Script("shares_alive")
+SHARES_BREAK = Script("shares_break")
+SHARES_LIMIT = Script("shares_limit")
+SHARES_RELEASE = Script("shares_release")
+SHARES_RENEW = Script("shares_renew")
+SHARES_SHOW = Script("shares_show")
 SHOW = Script("show")
 
-ALL = (ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW)
+LOCKS = (ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW)
+SHARES = (
+    *(SHARES_ABANDON, SHARES_ACQUIRE, SHARES_ALIVE, SHARES_BREAK),
+    *(SHARES_LIMIT, SHARES_RELEASE, SHARES_RENEW, SHARES_SHOW),
+)
+ALL = LOCKS + SHARES

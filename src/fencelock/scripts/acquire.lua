@@ -28,12 +28,18 @@ if not ARGV[6] and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
 end
 
 -- include: _fence
+-- include: _line
 -- include: _grant
 
 local channel, ttl, waiter = ARGV[2], tonumber(ARGV[3]), ARGV[6] or holder
 local owned, home = ARGV[6] ~= nil, string.match(ARGV[5], '^%d+ %d+ %d (%S+)')
 
 local now, record, current = server_us(), call('GET', KEYS[2]), call('GET', KEYS[1])
+
+-- A semaphore or reader/writer lock whose leases have ended, with waiters in line.
+if not current and record and string.find(record, '^%d+ =') and call('EXISTS', KEYS[3]) == 1 then
+  return redis.error_reply('WRONGTYPE the name holds something that is waited for and is no lock')
+end
 
 local function granted(fence) return string.format('%.0f', fence) end
 

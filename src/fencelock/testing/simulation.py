@@ -41,6 +41,7 @@ class World:
         symmetric: bool = False,
         push_first: bool = False,
         traced: bool = False,
+        monitor: type[Monitor] = Monitor,
     ) -> None:
         server.reset()
         self.server = server
@@ -54,7 +55,7 @@ class World:
         self.taken = 0  # steps
         self.running: Task | None = None
         self.lines: list[str] | None = [] if traced else None
-        self.monitor = Monitor(self)
+        self.monitor = monitor(self)
 
     # -- building -------------------------------------------------------------------------------
 

@@ -1,0 +1,52 @@
+"""The commands of hashes, as functions of a keyspace; see ``commands``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fencelock.testing.keyspace import Keyspace
+
+
+class Hash(dict[bytes, bytes]):
+    """A hash. Never changed once it stands in a keyspace, so that it can be compared and kept."""
+
+    __slots__ = ("_digest",)
+
+    def __hash__(self) -> int:  # type: ignore[override]  # a dict has none, as it may change
+        try:
+            return self._digest
+        except AttributeError:
+            self._digest: int = hash(frozenset(self.items()))
+            return self._digest
+
+
+def hset(space: Keyspace, key: bytes, *words: bytes) -> Any:
+    """Set fields; return how many are new."""
+    from fencelock.testing.keyspace import CommandError  # noqa: PLC0415 - they need each other
+
+    if len(words) % 2:
+        raise CommandError("ERR wrong number of arguments for 'hset' command")
+    old: Hash = space.value(key, Hash) or Hash()
+    new = Hash({**old, **dict(zip(words[::2], words[1::2], strict=True))})
+    space.update(key, new)
+    return len(new) - len(old)
+
+
+def hget(space: Keyspace, key: bytes, field: bytes) -> Any:
+    """Return a field's value, or None."""
+    return (space.value(key, Hash) or {}).get(field)
+
+
+def hdel(space: Keyspace, key: bytes, *fields: bytes) -> Any:
+    """Remove fields; return how many there were."""
+    old: Hash = space.value(key, Hash) or Hash()
+    new = Hash({field: value for field, value in old.items() if field not in fields})
+    if old:
+        space.update(key, new)
+    return len(old) - len(new)
+
+
+def hlen(space: Keyspace, key: bytes) -> Any:
+    """Return how many fields there are."""
+    return len(space.value(key, Hash) or ())
