@@ -14,17 +14,23 @@ import pytest
 
 import fencelock
 
-PAIRS = [
-    (getattr(fencelock, name), getattr(fencelock, f"Async{name}"))
-    for name in ("Client", "Lock", "RLock", "Lease")
-]
+NAMES = (
+    *("Client", "Lock", "RLock", "Semaphore", "BoundedSemaphore", "RWLock", "ReadLock"),
+    *("WriteLock", "Lease"),
+)
+PAIRS = [(getattr(fencelock, name), getattr(fencelock, f"Async{name}")) for name in NAMES]
 SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__repr__", "__del__")
 
 # These answer from what this process knows. All other methods send something, and are awaited.
 LOCAL = {
-    "Client": {"__init__", "__repr__", "lock", "rlock"},
+    "Client": {"__init__", "__repr__", "bounded_semaphore", "lock", "rlock", "rwlock", "semaphore"},
     "Lock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "RLock": {"__del__", "__init__", "__repr__", "lease", "name"},
+    "Semaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name"},
+    "RWLock": {"__init__", "__repr__", "name", "read", "write"},
+    "ReadLock": {"__del__", "__init__", "__repr__", "lease", "name"},
+    "WriteLock": {"__del__", "__init__", "__repr__", "lease", "name"},
+    "BoundedSemaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name"},
     "Lease": {
         *("__init__", "__repr__", "check", "deadline", "expires_at", "fence"),
         *("holder", "lost", "name", "remaining", "ttl"),
@@ -37,9 +43,12 @@ OWN = re.compile(
     r"|Ctrl-C|background thread|context manager|blocking client"  # threads have
 )
 # Their parameters are how the faces make them, not how users do.
-MADE_BY_US = {"Lock", "RLock", "Lease"}
+MADE_BY_US = set(NAMES) - {"Client"}
 # A thread cannot be cancelled, and a callback of a thread is not awaited.
-OTHER_TYPES = {"Client.lock.on_lost", "Client.rlock.on_lost"}
+OTHER_TYPES = {
+    f"Client.{name}.on_lost"
+    for name in ("lock", "rlock", "rwlock", "semaphore", "bounded_semaphore")
+}
 
 
 def members(face: type) -> dict[str, object]:

@@ -14,6 +14,7 @@ from fencelock.errors import (
     NotAcquired,
     NotHeld,
     OutcomeUnknown,
+    OverReleased,
     QuorumNotReached,
     ServerDenied,
     ServerError,
@@ -24,17 +25,43 @@ from fencelock.errors import (
 from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
-    from fencelock.aio import AsyncClient, AsyncLease, AsyncLock, AsyncRLock
-    from fencelock.blocking import Client, Lease, Lock, RLock
+    from fencelock.aio import (
+        AsyncBoundedSemaphore,
+        AsyncClient,
+        AsyncLease,
+        AsyncLock,
+        AsyncReadLock,
+        AsyncRLock,
+        AsyncRWLock,
+        AsyncSemaphore,
+        AsyncWriteLock,
+    )
+    from fencelock.blocking import (
+        BoundedSemaphore,
+        Client,
+        Lease,
+        Lock,
+        ReadLock,
+        RLock,
+        RWLock,
+        Semaphore,
+        WriteLock,
+    )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AcquireTimeout",
+    "AsyncBoundedSemaphore",
     "AsyncClient",
     "AsyncLease",
     "AsyncLock",
     "AsyncRLock",
+    "AsyncRWLock",
+    "AsyncReadLock",
+    "AsyncSemaphore",
+    "AsyncWriteLock",
+    "BoundedSemaphore",
     "Client",
     "FencelockError",
     "Lease",
@@ -43,15 +70,20 @@ __all__ = [
     "NotAcquired",
     "NotHeld",
     "OutcomeUnknown",
+    "OverReleased",
     "Poll",
     "Queue",
     "QuorumNotReached",
     "RLock",
+    "RWLock",
+    "ReadLock",
+    "Semaphore",
     "ServerDenied",
     "ServerError",
     "ServerReadOnly",
     "ServerUnreachable",
     "ServerUnsuitable",
+    "WriteLock",
 ]
 
 

@@ -4,6 +4,7 @@ FencelockError
 ├── NotAcquired ── AcquireTimeout (also TimeoutError)
 ├── LeaseLost              we held it; we no longer do, or can no longer prove it
 ├── NotHeld                (also RuntimeError) release or renew without holding
+│   └── OverReleased       (also ValueError) more permits than a bounded semaphore's handle has
 ├── OutcomeUnknown         (also ConnectionError) may or may not have run; undo is scheduled
 ├── QuorumNotReached       one cause per node
 └── ServerError            the server is the trouble, not the lock
@@ -62,6 +63,10 @@ class NotHeld(FencelockError, RuntimeError):
     def __init__(self, message: str, *, name: str = "") -> None:
         super().__init__(message)
         self.name = name
+
+
+class OverReleased(NotHeld, ValueError):
+    """A bounded semaphore was asked to release more permits than this handle holds."""
 
 
 class OutcomeUnknown(FencelockError, ConnectionError):

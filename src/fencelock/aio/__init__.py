@@ -3,5 +3,17 @@
 from fencelock.aio.client import AsyncClient
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
+from fencelock.aio.rwlock import AsyncReadLock, AsyncRWLock, AsyncWriteLock
+from fencelock.aio.semaphore import AsyncBoundedSemaphore, AsyncSemaphore
 
-__all__ = ["AsyncClient", "AsyncLease", "AsyncLock", "AsyncRLock"]
+__all__ = [
+    "AsyncBoundedSemaphore",
+    "AsyncClient",
+    "AsyncLease",
+    "AsyncLock",
+    "AsyncRLock",
+    "AsyncRWLock",
+    "AsyncReadLock",
+    "AsyncSemaphore",
+    "AsyncWriteLock",
+]

@@ -14,11 +14,13 @@ from fencelock._ports.aio import AioPort
 from fencelock._transport.source import resolve
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
+from fencelock.aio.make_shares import MakesShares
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
+from fencelock.sides import Sides
 
 
-class AsyncClient:
+class AsyncClient(MakesShares):
     """Make locks over one server, for asyncio.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), an asyncio
@@ -54,6 +56,7 @@ class AsyncClient:
         )
         self._source = resolve(source, asynchronous=True)
         self._ports: dict[int, AioPort] = {}
+        self._sides = Sides()
 
     def lock(
         self,

@@ -3,5 +3,17 @@
 from fencelock.blocking.client import Client
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
+from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
+from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
 
-__all__ = ["Client", "Lease", "Lock", "RLock"]
+__all__ = [
+    "BoundedSemaphore",
+    "Client",
+    "Lease",
+    "Lock",
+    "RLock",
+    "RWLock",
+    "ReadLock",
+    "Semaphore",
+    "WriteLock",
+]

@@ -13,11 +13,13 @@ from fencelock._ports.blocking import BlockingPort
 from fencelock._transport.source import resolve
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
+from fencelock.blocking.make_shares import MakesShares
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
+from fencelock.sides import Sides
 
 
-class Client:
+class Client(MakesShares):
     """Make locks over one server, for threads.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), a blocking
@@ -55,6 +57,7 @@ class Client:
             home=home_prefix(key_prefix),
             patience=self._defaults.patience,
         )
+        self._sides = Sides()
 
     def lock(
         self,
