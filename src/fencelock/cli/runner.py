@@ -79,6 +79,8 @@ class Run:
             label=args.label,
             max_hold=args.max_hold,
             on_lost=self._lost,
+            slots=args.slots,
+            side="read" if args.shared else "write" if args.exclusive else None,
         )
 
     def _granted(self) -> bool:
