@@ -25,7 +25,7 @@ from fencelock.lease import BaseLease
 class Permits(Holds):
     """The permits of one semaphore handle."""
 
-    __slots__ = ("_forms", "bounded", "limit")
+    __slots__ = ("_declared", "_forms", "bounded", "limit")
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Permits(Holds):
         bounded: bool,
     ) -> None:
         super().__init__(keys, settings, lease_type)
-        self.limit = limit
+        self.limit = self._declared = limit
         self.bounded = bounded
         self._forms: dict[int, ShareForm] = {}
 
@@ -51,7 +51,7 @@ class Permits(Holds):
                 home=port.home,
                 ttl=settings.ttl(),
                 kind=SEMAPHORE,
-                limit=self.limit,
+                limit=self._declared,
                 permits=permits,
             )
         return form
@@ -70,9 +70,8 @@ class Permits(Holds):
         super().add(hold)
 
     def changed_limit(self, limit: int) -> None:
-        """Ask for the changed limit from now on."""
+        """Note the changed limit. What the handle names stays, as it does for all the others."""
         self.limit = limit
-        self._forms = {}
 
     def take_permits(self, unit: object, count: int) -> list[tuple[Hold, int]]:
         """Take so many permits out; return the holds they are of, each with what it keeps."""
@@ -83,14 +82,21 @@ class Permits(Holds):
             raise self.too_many(count, held)
         taken: list[tuple[Hold, int]] = []
         for hold in sorted(holds, key=lambda each: each.unit != unit):
-            given = min(count, hold.count)
-            count -= given
-            hold.count -= given
-            taken.append((hold, hold.count))
-            if hold.count == 0:
-                self.remove(hold)
-            if count == 0:
-                break
+            if count > 0:
+                taken.append((hold, max(0, hold.count - count)))
+                count -= hold.count
+        before = [hold.count for hold, _ in taken]
+        try:
+            for hold, keep in taken:
+                hold.count = keep
+                if keep == 0:
+                    self.remove(hold)
+        except BaseException:  # a signal's exception: nobody has them now
+            for (hold, _), had in zip(taken, before, strict=True):
+                hold.count = had
+                if hold not in self._holds:
+                    self._holds.append(hold)
+            raise
         return taken
 
     def too_many(self, count: int, held: int) -> NotHeld:

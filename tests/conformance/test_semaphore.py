@@ -204,6 +204,17 @@ async def test_a_changed_limit_is_everybodys(world):
     await two.release()
 
 
+async def test_a_changed_limit_outlives_a_pause(world):
+    """Nobody holds for a while: both who name the old limit and who name the new one go on."""
+    old, new = world.client().semaphore("a", 1), world.client().semaphore("a", 3)
+    await old.set_limit(3)
+    for each in (old, new, world.client().semaphore("a", 1)):
+        async with each:
+            assert await new.available() == 2
+    await new.acquire(permits=3)
+    await new.release(3)
+
+
 async def test_who_can_never_be_granted_is_told(world):
     """A limit that was lowered below what a waiter wants: it does not wait for ever."""
     client = world.client()

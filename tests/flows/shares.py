@@ -110,6 +110,7 @@ def changer(limit):
     """One who changes the limit once."""
 
     async def changes(one):
+        one.world.faulty = True  # who wants more than that is refused
         with contextlib.suppress(FencelockError):
             await set_limit(one.port, one.want_permits(RENEWED).form, limit)
 
@@ -159,6 +160,9 @@ IMPATIENT = Shared(
 TRIES = Shared("3 tries for 2 permits", (taker(patience=0.0),) * 3, alike=True)
 BROKEN = Shared("2 working 1.5 s, 1 operator", (taker(work=1.5), taker(permits=2), operator()))
 CHANGED = Shared("2 for both permits, limit 2 to 3", (taker(), taker(permits=2), changer(3)))
+LOWERED = Shared(
+    "1 and 2 of 2 permits, limit 2 to 1", (taker(work=0.5), taker(permits=2), changer(1))
+)
 
 # -- a reader/writer lock --------------------------------------------------------------------------
 

@@ -10,10 +10,13 @@ from tests.flows.test_quick import FAULTS, both
 UNDISTURBED = [each for each in vars(worlds).values() if isinstance(each, worlds.Shared)]
 DISTURBED = [
     scenario.under(**{fault: 1})
-    for scenario in (worlds.MIXED, worlds.IMPATIENT, worlds.PARTS, worlds.DOWNGRADED)
+    for scenario in (worlds.TWO, worlds.IMPATIENT, worlds.PARTS, worlds.DOWNGRADED)
     for fault in FAULTS
 ] + [
     worlds.THREE.under(lost=1),
+    worlds.MIXED.under(lost=1),
+    worlds.MIXED.under(crash=1),
+    worlds.LOWERED.under(lost=1),
     worlds.LONG.under(late=1),
     worlds.TRIES.under(lost=1),
     worlds.BROKEN.under(lost=1),

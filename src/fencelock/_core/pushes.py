@@ -1,4 +1,4 @@
-"""What a pushed message means: a grant for a waiter, or a revocation of a lease."""
+"""What a pushed message means: a grant for a waiter, or the end of its place, or of a lease."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fencelock._core.waiters import Waiter
 def dispatch(
     port: Port, message: Sequence[bytes], find: Callable[[bytes], Waiter | None]
 ) -> Waiter | None:
-    """Take a push; return the waiter that it granted to, for the port to wake.
+    """Take a push; return the waiter that it is for, for the port to wake.
 
     ``find`` returns the waiter of an id, or None when it does not wait (any more).
     """
@@ -22,6 +22,8 @@ def dispatch(
     kind, _, payload = message[2].partition(b" ")
     if kind == b"revoked":
         _revoked(port, payload)
+    if kind == b"again":
+        return _again(find(payload))
     if kind != b"granted":
         return None
     who, fence, granted_us, lease_ms = payload.split()
@@ -30,6 +32,13 @@ def dispatch(
         late_grant(port, who)
     else:
         waiter.hear(int(fence), int(granted_us), int(lease_ms))
+    return waiter
+
+
+def _again(waiter: Waiter | None) -> Waiter | None:
+    """Have a waiter ask anew, whose place in line is gone."""
+    if waiter is not None:
+        waiter.lose_place()
     return waiter
 
 

@@ -144,18 +144,19 @@ async def release_permits(port: Port, take: Callable[[], list[tuple[Hold, int]]]
     the rest be carried out in the background.
     """
     parts: list[tuple[Hold, int]] = []
+    done = 0
     trouble: FencelockError | None = None
     try:
         with port.mutex():
             parts = take()
-        while parts:
-            hold, keep = parts.pop(0)
+        for hold, keep in parts:
             try:
                 await give_back(port, hold, keep)
             except FencelockError as error:
                 trouble = trouble or error
+            done += 1
     except BaseException:
-        for hold, keep in parts:
+        for hold, keep in parts[done:]:  # sent twice, it changes nothing
             want = cast("ShareWant", hold.want)
             if keep == 0:
                 retire(port, hold)

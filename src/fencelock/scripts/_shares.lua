@@ -59,7 +59,8 @@ local function open(base, kind, declared)
   end
   if kind and known ~= kind and not idle then return nil, foreign(s, known, '') end
   s.kind, s.declared, s.limit = known, tonumber(last), tonumber(limit)
-  if kind and (known ~= kind or idle and s.declared ~= declared) then  -- its first use
+  local agreed = s.declared == declared or s.limit == declared
+  if kind and (known ~= kind or idle and not agreed) then  -- its first use
     s.kind, s.declared, s.limit = kind, declared, declared
   end
   s.taken = tonumber(taken or 0)
@@ -134,7 +135,9 @@ local function serve(s, me, near)
       return mine
     end
     call('ZREM', KEYS[s.base + 2], head[1])
-    if alive and fits then
+    if permits > s.limit then  -- the limit was lowered: it asks again, and is told so
+      redis.pcall('PUBLISH', channel, 'again ' .. waiter)
+    elseif alive and fits then
       local lease_ms = tonumber((my_own or home == near) and ttl or claim)
       local fence = s.fence and s.fence + 1 or next_fence(s.record, s.now)
       if my_own then mine = fence end

@@ -206,6 +206,10 @@ class SimulatedPort:
                 return
             waiter.hear(int(fence), int(granted_us), int(lease_ms))
             self.world.wake(self.client, waiter)
+        elif kind == b"again":
+            if payload in self.waiters:
+                self.waiters[payload].lose_place()
+                self.world.wake(self.client, self.waiters[payload])
         elif kind == b"revoked":
             holder, _, reason = payload.partition(b" ")
             for hold in self.book.minded():

@@ -119,19 +119,19 @@ class SharesMonitor(Monitor):
         """Judge what one request changed."""
         after = self.view()
         self._fences_grow(after)
-        self._within_limit(after)
+        granted = [who for who in after.leases if who not in before.leases]
+        self._within_limit(after, granted)
         for who in before.leases:
             if who not in after.leases:
                 self._may_end(request, who)
             elif after.leases[who] != before.leases[who] and who not in request.args:
                 raise Violation("I11", f"{request!r} renewed the lease of {who!r}")
-        granted = [who for who in after.leases if who not in before.leases]
         if granted:
             self._told_all(after)
             self._heard(request, before, granted)
         self._in_turn(request, before, after, granted)
 
-    def _within_limit(self, after: ShareView) -> None:
+    def _within_limit(self, after: ShareView, granted: list[bytes]) -> None:
         raw = read(self._world.server.state)
         if raw.leases and raw.counted != raw.taken:
             raise Violation("I1", f"{raw.counted} permits are counted, {raw.taken} are taken")
@@ -142,7 +142,7 @@ class SharesMonitor(Monitor):
             for who, lease in after.leases.items()
             if beside.get(who) not in after.leases
         )
-        if own > after.limit and "limit" not in self._world.budgets:
+        if granted and own > after.limit:  # a limit that was lowered takes nothing away
             raise Violation("I1", f"{own} permits are taken of {after.limit}")
 
     def _may_end(self, request: Request, who: bytes) -> None:
