@@ -63,20 +63,26 @@ local function open(base, kind, declared)
   if kind and (known ~= kind or idle and not agreed) then  -- its first use
     s.kind, s.declared, s.limit = kind, declared, declared
   end
-  s.taken = tonumber(taken or 0)
-  if found == 'none' and s.kind then  -- all leases have ended, and the key with them
+  s.taken, s.idle, s.last = tonumber(taken or 0), idle, 0
+  if found == 'zset' then
+    purge(s)
+    s.last = nil
+  elseif s.kind and (s.taken > 0 or known ~= kind) then  -- all leases ended, the key with them
     call('DEL', KEYS[base + 4])
     s.taken = 0
   end
-  purge(s)
   return s
 end
 
--- Writes what has changed. Each key stays as long as the last lease, the record longer.
+-- Writes what has changed. Each key stays as long as the last lease, the record longer. `s.last` is
+-- the end of the last lease where that is known: where nobody held before.
 local function save(s)
   if not s.changed then return end
-  local last = call('ZRANGE', KEYS[s.base], -1, -1, 'WITHSCORES')
-  local left = last[2] and math.max(1, math.ceil((tonumber(last[2]) - s.now) / 1000)) or 0
+  local left = 0
+  if s.taken > 0 then
+    local last = s.last or call('ZRANGE', KEYS[s.base], -1, -1, 'WITHSCORES')[2] or s.now
+    left = math.max(1, math.ceil((tonumber(last) - s.now) / 1000))
+  end
   local fence = s.fence or tonumber(string.match(s.record or '0', '^%d+'))
   call('SET', KEYS[s.base + 1],
     string.format('%.0f =%s %d %d %d', fence, s.kind, s.declared, s.limit, s.taken),
@@ -89,15 +95,16 @@ end
 
 local function take(s, holder, permits, terms, lease_ms)
   s.fence = s.fence and s.fence + 1 or next_fence(s.record, s.now)
-  call('ZADD', KEYS[s.base], text(s.now + lease_ms * 1000), holder)
+  local ends = s.now + lease_ms * 1000
+  if s.last then s.last = math.max(s.last, ends) end
+  call('ZADD', KEYS[s.base], text(ends), holder)
   call('HSET', KEYS[s.base + 4], holder, string.format('%d %.0f %s', permits, s.fence, terms))
   s.taken, s.changed = s.taken + permits, true
   return s.fence
 end
 
 -- A holder keeps `keep` permits, or nothing. Repeated it changes nothing (I4).
-local function give_back(s, holder, keep)
-  local hold = call('HGET', KEYS[s.base + 4], holder)
+local function give_back(s, holder, keep, hold)
   local permits, rest = string.match(hold, '^(%d+)(.*)$')
   permits = tonumber(permits)
   if keep == 0 then

@@ -12,8 +12,9 @@ local s = open(1)
 if not (s and s.kind) then return {0, 0} end
 local left, gave = 0, 0
 if ARGV[2] ~= '' then left = call('ZREM', KEYS[3], ARGV[2]) end
-if call('ZSCORE', KEYS[1], ARGV[1]) then
-  give_back(s, ARGV[1], 0)
+local held = call('HGET', KEYS[5], ARGV[1])
+if held then
+  give_back(s, ARGV[1], 0, held)
   gave = 1
 end
 serve(s, '', ARGV[3])

@@ -19,7 +19,7 @@ ttl, permits = tonumber(ttl), tonumber(permits)
 
 local s, refused = open(1, kind, declared)
 if not s then return refused end
-local kept = call('ZSCORE', KEYS[1], holder)
+local kept = not s.idle and call('ZSCORE', KEYS[1], holder)
 
 if not kept and declared ~= s.declared and declared ~= s.limit then
   save(s)
@@ -60,7 +60,7 @@ local function decide()
     serve(s, '', home)
     return own
   end
-  local queued, fence = call('EXISTS', KEYS[3]) == 1, nil
+  local queued, fence = not s.idle and call('EXISTS', KEYS[3]) == 1, nil
   if queued then
     if channel ~= '' then line_up() end
     fence = serve(s, holder, home)

@@ -12,8 +12,9 @@ if not s then return refused end
 if not s.kind then return {0} end
 local holders, homes = call('ZRANGE', KEYS[1], 0, -1), {}
 for i = 1, #holders do
-  homes[i] = string.match(call('HGET', KEYS[5], holders[i]) or '', '^%d+ %d+ %d+ %d+ p%d+ (%S+)')
-  give_back(s, holders[i], 0)
+  local hold = call('HGET', KEYS[5], holders[i])
+  homes[i] = string.match(hold, '^%d+ %d+ %d+ %d+ p%d+ (%S+)')
+  give_back(s, holders[i], 0, hold)
 end
 if #holders > 0 then
   call('SET', KEYS[6], table.concat(holders, ',') .. ' ' .. ARGV[1], 'PX', ARGV[2])
@@ -21,6 +22,6 @@ end
 serve(s, '', '')
 save(s)
 for i = 1, #holders do
-  if homes[i] then redis.pcall('PUBLISH', homes[i], 'revoked ' .. holders[i] .. ' ' .. ARGV[1]) end
+  redis.pcall('PUBLISH', homes[i], 'revoked ' .. holders[i] .. ' ' .. ARGV[1])
 end
 return {#holders}

@@ -10,8 +10,8 @@
 
 local holder = ARGV[1]
 local s = open(1)
-local held = s and call('ZSCORE', KEYS[1], holder)
-if held then give_back(s, holder, tonumber(ARGV[3])) end
+local held = s and s.kind and call('HGET', KEYS[5], holder)
+if held then give_back(s, holder, tonumber(ARGV[3]), held) end
 if s and s.kind then
   serve(s, '', ARGV[2])
   save(s)
