@@ -291,6 +291,14 @@ def test_the_smallest_permissions_are_enough(server):
         assert two.acquire()
         assert one.release() == 1
         assert two.release() == 0
+        semaphore, sides = client.semaphore("permitted three", 2), client.rwlock("permitted four")
+        assert semaphore.acquire(permits=2)
+        assert not client.semaphore("permitted three", 2).acquire(timeout=0.1)
+        semaphore.set_limit(3)
+        semaphore.release(2)
+        with sides.write, sides.read as lease:
+            assert sides.read.owned()
+            lease.renew()
 
     assert server.command("ACL", "LOG") == []
 

@@ -14,20 +14,18 @@ import pytest
 
 import fencelock
 
-PAIRS = [
-    (getattr(fencelock, name), getattr(fencelock, f"Async{name}"))
-    for name in (
-        *("Client", "Lock", "RLock", "Lease", "MultiLease", "MultiLock", "Once"),
-        *("Event", "Latch", "Barrier"),
-    )
-]
+NAMES = (
+    *("Client", "Lock", "RLock", "Semaphore", "BoundedSemaphore", "RWLock", "ReadLock"),
+    *("WriteLock", "Lease", "MultiLease", "MultiLock", "Once", "Event", "Latch", "Barrier"),
+)
+PAIRS = [(getattr(fencelock, name), getattr(fencelock, f"Async{name}")) for name in NAMES]
 SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__repr__", "__del__")
 
 # These answer from what this process knows. All other methods send something, and are awaited.
 LOCAL = {
     "Client": {
-        *("__init__", "__repr__", "barrier", "event", "latch", "lock", "locked"),
-        *("multi", "once", "rlock"),
+        *("__init__", "__repr__", "barrier", "bounded_semaphore", "event", "latch", "lock"),
+        *("locked", "multi", "once", "rlock", "rwlock", "semaphore"),
     },
     "Event": {"__init__", "__repr__", "name"},
     "Latch": {"__init__", "__repr__", "name"},
@@ -40,6 +38,11 @@ LOCAL = {
     },
     "MultiLock": {"__del__", "__init__", "__repr__", "lease", "names"},
     "Once": {"__init__", "name"},
+    "Semaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name"},
+    "RWLock": {"__init__", "__repr__", "name", "read", "write"},
+    "ReadLock": {"__del__", "__init__", "__repr__", "lease", "name"},
+    "WriteLock": {"__del__", "__init__", "__repr__", "lease", "name"},
+    "BoundedSemaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name"},
     "Lease": {
         *("__init__", "__repr__", "check", "deadline", "expires_at", "fence"),
         *("holder", "lost", "name", "remaining", "ttl"),
@@ -52,13 +55,11 @@ OWN = re.compile(
     r"|Ctrl-C|background thread|context manager|blocking client"  # threads have
 )
 # Their parameters are how the faces make them, not how users do.
-MADE_BY_US = {
-    *("Lock", "RLock", "Lease", "MultiLease", "MultiLock", "Once"),
-    *("Event", "Latch", "Barrier"),
-}
+MADE_BY_US = set(NAMES) - {"Client"}
 # A thread cannot be cancelled, and a callback of a thread is not awaited.
 OTHER_TYPES = {
     *(f"Client.{made}.on_lost" for made in ("lock", "rlock", "locked", "multi", "once")),
+    *(f"Client.{made}.on_lost" for made in ("rwlock", "semaphore", "bounded_semaphore")),
     "Once.__call__.return",
 }
 

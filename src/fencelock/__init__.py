@@ -15,6 +15,7 @@ from fencelock.errors import (
     NotAcquired,
     NotHeld,
     OutcomeUnknown,
+    OverReleased,
     QuorumNotReached,
     ServerDenied,
     ServerError,
@@ -27,16 +28,34 @@ from fencelock.options import Poll, Queue
 if TYPE_CHECKING:
     from fencelock.aio import (
         AsyncBarrier,
+        AsyncBoundedSemaphore,
         AsyncClient,
         AsyncEvent,
         AsyncLatch,
         AsyncLease,
         AsyncLock,
+        AsyncReadLock,
         AsyncRLock,
+        AsyncRWLock,
+        AsyncSemaphore,
+        AsyncWriteLock,
     )
     from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
-    from fencelock.blocking import Barrier, Client, Event, Latch, Lease, Lock, RLock
+    from fencelock.blocking import (
+        Barrier,
+        BoundedSemaphore,
+        Client,
+        Event,
+        Latch,
+        Lease,
+        Lock,
+        ReadLock,
+        RLock,
+        RWLock,
+        Semaphore,
+        WriteLock,
+    )
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
     from fencelock.outcome import Outcome
@@ -46,6 +65,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AcquireTimeout",
     "AsyncBarrier",
+    "AsyncBoundedSemaphore",
     "AsyncClient",
     "AsyncEvent",
     "AsyncLatch",
@@ -55,8 +75,13 @@ __all__ = [
     "AsyncMultiLock",
     "AsyncOnce",
     "AsyncRLock",
+    "AsyncRWLock",
+    "AsyncReadLock",
+    "AsyncSemaphore",
+    "AsyncWriteLock",
     "Barrier",
     "BarrierBroken",
+    "BoundedSemaphore",
     "Client",
     "Event",
     "FencelockError",
@@ -71,15 +96,20 @@ __all__ = [
     "Once",
     "Outcome",
     "OutcomeUnknown",
+    "OverReleased",
     "Poll",
     "Queue",
     "QuorumNotReached",
     "RLock",
+    "RWLock",
+    "ReadLock",
+    "Semaphore",
     "ServerDenied",
     "ServerError",
     "ServerReadOnly",
     "ServerUnreachable",
     "ServerUnsuitable",
+    "WriteLock",
 ]
 
 # What is apart from the faces, as it takes longer to import and few programs use it.

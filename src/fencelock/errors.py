@@ -4,6 +4,7 @@ FencelockError
 ├── NotAcquired ── AcquireTimeout (also TimeoutError)
 ├── LeaseLost              we held it; we no longer do, or can no longer prove it
 ├── NotHeld                (also RuntimeError) release or renew without holding
+│   └── OverReleased       (also ValueError) more permits than a bounded semaphore's handle has
 ├── BarrierBroken          (also RuntimeError) the parties of a barrier do not come together
 ├── OutcomeUnknown         (also ConnectionError) may or may not have run; undo is scheduled
 ├── QuorumNotReached       one cause per node
@@ -77,6 +78,10 @@ class BarrierBroken(FencelockError, RuntimeError):
         super().__init__(message)
         self.name = name
         self.reason = reason
+
+
+class OverReleased(NotHeld, ValueError):
+    """A bounded semaphore was asked to release more permits than this handle holds."""
 
 
 class OutcomeUnknown(FencelockError, ConnectionError):

@@ -18,6 +18,8 @@ TTL_MAX: Final = 10 * 365 * 86400.0
 KEY_PREFIX: Final = "fencelock:"
 # How long a silent server is asked again before a call gives up: a restart takes less.
 PATIENCE: Final = 5.0
+# A writer takes this many permits, which is all; no semaphore has more.
+PERMITS_MAX: Final = 1_000_000_000
 NAME_BYTES_MAX: Final = 1024
 LABEL_CHARS_MAX: Final = 64
 
@@ -96,12 +98,17 @@ def positive(what: str, value: Any) -> float:
     return seconds
 
 
-def lease_ttl(value: Any) -> float:
+def side_ttl(what: str, value: Any) -> float | None:
+    """Return the ttl of one side of a reader/writer lock, or None for the client's."""
+    return None if value is None else lease_ttl(value, what)
+
+
+def lease_ttl(value: Any, what: str = "ttl") -> float:
     """Return the ttl in seconds, within what a lease can be."""
-    seconds = span("ttl", value)
+    seconds = span(what, value)
     if not TTL_MIN <= seconds <= TTL_MAX:
         raise ValueError(
-            f"ttl must be between {TTL_MIN} s and {TTL_MAX:.0f} s (ten years), not {value!r}"
+            f"{what} must be between {TTL_MIN} s and {TTL_MAX:.0f} s (ten years), not {value!r}"
         )
     return seconds
 
@@ -171,6 +178,24 @@ def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:
     if seconds > TIMEOUT_MAX:
         raise OverflowError("timeout value is too large")
     return seconds
+
+
+def patience_of_semaphore(timeout: Any, *, blocking: bool) -> float | None:
+    """Return how long a semaphore's acquire may wait: None for ever, ``NO_WAIT`` for one try.
+
+    ``threading.Semaphore``'s rules: no timeout waits for ever, one of 0 or less tries once, and a
+    timeout without blocking is a mistake.
+    """
+    if not blocking:
+        if timeout is not None:
+            raise ValueError("can't specify timeout for non-blocking acquire")
+        return NO_WAIT
+    if timeout is None:
+        return None
+    seconds = span("timeout", timeout)
+    if seconds > TIMEOUT_MAX:
+        raise OverflowError("timeout value is too large")
+    return max(0.0, seconds)
 
 
 # threading.TIMEOUT_MAX on every platform that runs this; repeated to keep imports light.

@@ -17,6 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from types import SimpleNamespace
 from typing import Any, Self
 
 import uvloop
@@ -193,6 +194,12 @@ class World:
         """How many stand in line."""
         return self.server.command("ZCARD", self.keys(name).grant[2])
 
+    def holders(self, name: str) -> int:
+        """How many leases of a semaphore or reader/writer lock have not ended."""
+        seconds, micros = self.server.command("TIME")
+        now = f"({seconds}{int(micros):06}"
+        return self.server.command("ZCOUNT", self.key(name), now, "+inf")
+
     async def in_line(self, name: str, number: int) -> None:
         """Wait until so many stand in line; no key lacks an expiry meanwhile."""
         await self.until(lambda: self.waiting(name) == number, f"{number} in line")
@@ -327,6 +334,16 @@ class StraightClient:
     def barrier(self, name: str, *args: Any, **options: Any) -> StraightBarrier:
         return StraightBarrier(self.inner.barrier(name, *args, **options))
 
+    def semaphore(self, name: str, limit: int, **options: Any) -> StraightLock:
+        return StraightLock(self.inner.semaphore(name, limit, **options))
+
+    def bounded_semaphore(self, name: str, limit: int, **options: Any) -> StraightLock:
+        return StraightLock(self.inner.bounded_semaphore(name, limit, **options))
+
+    def rwlock(self, name: str, **options: Any) -> SimpleNamespace:
+        made = self.inner.rwlock(name, **options)
+        return SimpleNamespace(read=StraightLock(made.read), write=StraightLock(made.write))
+
     async def aclose(self) -> None:
         self.inner.close()
 
@@ -421,7 +438,7 @@ class StraightBarrier(Straight):
 
 
 class StraightLock:
-    """``Lock`` or ``RLock`` with the methods of their asyncio twins."""
+    """``Lock``, ``RLock`` or ``Semaphore`` with the methods of their asyncio twins."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -434,6 +451,9 @@ class StraightLock:
     def names(self) -> tuple[str, ...]:
         return self.inner.names
 
+    def limit(self) -> int:
+        return self.inner.limit
+
     @property
     def lease(self) -> StraightLease | None:
         return None if self.inner.lease is None else StraightLease(self.inner.lease)
@@ -441,8 +461,14 @@ class StraightLock:
     async def acquire(self, *args: Any, **options: Any) -> bool:
         return self.inner.acquire(*args, **options)
 
-    async def release(self) -> int | None:
-        return self.inner.release()
+    async def release(self, *args: Any) -> int | None:
+        return self.inner.release(*args)
+
+    async def available(self) -> int:
+        return self.inner.available()
+
+    async def set_limit(self, limit: int) -> None:
+        self.inner.set_limit(limit)
 
     async def locked(self) -> bool:
         return self.inner.locked()

@@ -33,11 +33,11 @@ class Program:
         with self._writing:
             print(json.dumps(message), flush=True)  # noqa: T201 - how it talks to its parent
 
-    def do_lock(self, name, handle, **options):
+    def do_lock(self, name, handle, kind="lock", **options):
         options["on_lost"] = lambda lease: self.say(
             {"lost": lease.name, "at": now(), "deadline": lease.deadline}
         )
-        self._handles[handle] = self._face.lock(name, **options)
+        self._handles[handle] = getattr(self._face, kind)(name, **options)
         return {}
 
     def do_acquire(self, handle, **options):

@@ -46,6 +46,10 @@ class Child:
         """Make a handle in the child; it is called by the lock's name unless it has its own."""
         self.tell("lock", handle=handle or name, name=name, **options)
 
+    def make(self, kind, name, handle="", **options):
+        """Make a handle of a kind that is no lock: "semaphore", "read" or "write"."""
+        self.tell("lock", handle=handle or name, name=name, kind=kind, **options)
+
     def ask(self, do, handle, **options):
         future = concurrent.futures.Future()
         self._asked.append(future)

@@ -60,6 +60,15 @@ class _Face:
     def rlock(self, name, **options):
         return self._make(self.client.rlock(name, **options))
 
+    def semaphore(self, name, **options):
+        return self._make(self.client.semaphore(name, **options))
+
+    def read(self, name, **options):
+        return self._make(self.client.rwlock(name, **options).read)
+
+    def write(self, name, **options):
+        return self._make(self.client.rwlock(name, **options).write)
+
     def _make(self, handle):
         self._made.append(handle)
         return handle
@@ -193,6 +202,18 @@ class View:
 
     def until_held_by(self, lease, seconds=5.0):
         wait_until(lambda: self.holder() == lease.holder, seconds, "held by that lease")
+
+
+class ShareView(View):
+    """One semaphore or reader/writer lock as the server has it."""
+
+    def holders(self):
+        """Return how many leases last."""
+        seconds, micros = self.server.command("TIME")
+        return self.server.command("ZCOUNT", self._lock, f"({seconds}{int(micros):06}", "+inf")
+
+    def free(self):
+        return self.holders() == 0 and self.waiting() == 0
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from fencelock.testing.explorer import Report
 from tests.flows import scenarios as worlds
+from tests.flows import shares
 from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
 
@@ -71,8 +72,29 @@ COMBINED = (
 )
 
 
+SHARED = tuple(each for each in vars(shares).values() if isinstance(each, shares.Shared))
+SHARED_COMBINED = (shares.TWO, shares.IMPATIENT, shares.PARTS, shares.SIDES, shares.DOWNGRADED)
+
+
 def plan() -> Iterator[Scenario]:
     """Yield every scenario, the smaller ones first."""
+    yield from lock_plan()
+    yield from shares_plan()
+
+
+def shares_plan() -> Iterator[Scenario]:
+    """Yield what is explored of semaphores and reader/writer locks."""
+    for scenario in SHARED:
+        yield from both(scenario)
+        for fault in FAULTS:
+            yield from both(scenario.under(**{fault: 1}))
+    for faults in TOGETHER:
+        for scenario in SHARED_COMBINED:
+            yield from both(scenario.under(**faults))
+
+
+def lock_plan() -> Iterator[Scenario]:
+    """Yield what is explored of locks."""
     for scenario in SINGLE:
         yield from both(scenario)
     for fault in FAULTS:

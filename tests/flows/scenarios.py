@@ -52,8 +52,8 @@ class Scenario:
     def title(self) -> str:
         return f"{self.name}, {'asyncio' if self.shared else 'threads'}"
 
-    def build(self, server: Server, traced: bool) -> World:
-        world = World(
+    def world(self, server: Server, traced: bool) -> World:
+        return World(
             server,
             budgets=self.budgets,
             symmetric=self.alike,
@@ -61,6 +61,9 @@ class Scenario:
             traced=traced,
             monitor=self.monitor,
         )
+
+    def build(self, server: Server, traced: bool) -> World:
+        world = self.world(server, traced)
         world.monitor.flows = self.flows
         for role in self.roles:
             role(self, world)

@@ -139,11 +139,14 @@ class Sequence:
 class Simulated:
     def __init__(self):
         self.heard = []
-        self.space = Keyspace(publish=self.publish)
+        self.space = Keyspace(publish=self.publish, listeners=self.listeners)
         self.programs = {each.name: Program(each.source, each.name) for each in scripts.ALL}
 
     def publish(self, channel, message):
         self.heard += [(channel, message)] * (channel in LISTENING)
+        return self.listeners(channel)
+
+    def listeners(self, channel):
         return int(channel in LISTENING)
 
     def run(self, script, keys, args):
@@ -219,15 +222,15 @@ def server(request):
 @pytest.mark.timeout(120)
 def test_scripts_and_commands_answer_as_on_a_real_server(server):
     with contextlib.closing(Real(server)) as real:
-        compare(real, Simulated(), server)
+        compare(real, Simulated(), server, Sequence)
 
 
-def compare(real, simulated, server):
-    for seed in range(STEPS // PER_EXAMPLE):
+def compare(real, simulated, server, kind, steps=STEPS):
+    for seed in range(steps // PER_EXAMPLE):
         server.flushall()
         simulated.space.clear()
         simulated.heard.clear()
-        sequence, log = Sequence(seed), []
+        sequence, log = kind(seed), []
         for _ in range(PER_EXAMPLE):
             request = sequence.one()
             replies = [masked(side.run(*request)) for side in (simulated, real)]

@@ -4,6 +4,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.timing import FOREIGN_SECONDS, PROOF_SECONDS
 from fencelock._core.waiters import BEHIND_SECONDS, ENTRIES_PER_LOOK, Line, Lines, Waiter
 from fencelock._core.want import Form, Terms, Want
+from fencelock.scripts import ALIVE
 
 NOW = 1000.0
 
@@ -76,6 +77,6 @@ def test_one_look_serves_all_lines_that_are_due():
     for name in "abc":
         for number in range(100):
             lines.join(waiter(name, number)).look_at = NOW + (60 if name == "c" else 0)
-    due = lines.due(NOW)
+    due = lines.due(NOW, ALIVE)
     assert [len(waiters) for _, waiters in due] == [ENTRIES_PER_LOOK] * 2
-    assert lines.due(NOW) == [], "claimed: nobody else looks at the same time"
+    assert lines.due(NOW, ALIVE) == [], "claimed: nobody else looks at the same time"

@@ -22,7 +22,6 @@ from fencelock._core.waiters import Line, Waiter, look
 from fencelock._core.want import Want, too_late
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.log import log
-from fencelock.scripts import ABANDON
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
@@ -85,8 +84,7 @@ def _undo(port: Port, waiter: Waiter) -> None:
     want = waiter.want
     with port.mutex():
         port.lines.give_up(want)
-    args = want.abandon_args(waiter.channel)
-    port.post(ABANDON, want.keys.grant, args, waiter.trail or waiter.seat)
+    port.post(*want.abandon(waiter.channel), waiter.trail or waiter.seat)
 
 
 def late_grant(port: Port, who: bytes) -> None:
@@ -94,7 +92,7 @@ def late_grant(port: Port, who: bytes) -> None:
     with port.mutex():
         want = port.lines.gave_up(who)
     if want is not None:
-        port.post(ABANDON, want.keys.grant, want.abandon_args(b""))
+        port.post(*want.abandon(b""))
 
 
 async def _request(
@@ -169,13 +167,13 @@ async def _leave(port: Port, waiter: Waiter) -> None:
     Silence of a near server is not "held by others" (I12): OutcomeUnknown, and the caller undoes.
     """
     want = waiter.want
-    args = want.abandon_args(waiter.channel)
+    undo = want.abandon(waiter.channel)
     until = port.now() + LEAVING_SECONDS
     try:
-        await port.call(ABANDON, want.keys.grant, args, until, waiter)
+        await port.call(*undo, until, waiter)
     except Broken as broken:
         if waiter.trip > LEAVING_SECONDS / 2:  # far away: its silence says nothing yet
-            port.post(ABANDON, want.keys.grant, args, broken.trail)
+            port.post(*undo, broken.trail)
             return
         raise OutcomeUnknown(
             f"{want.keys.name!r} was not granted in time, and the server is silent: {broken}"
@@ -195,7 +193,7 @@ async def acquire(
     try:
         if want.terms.plain:
             grant = await poll(port, want, give_up_at, tries=1 if at_once else None)
-        elif at_once:
+        elif at_once or want.once:
             grant = await attempt(port, want, give_up_at)
         else:
             grant = await queue(port, want, give_up_at)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from fencelock._core.ask import ask, command
 from fencelock._core.keys import LockKeys, lock_key
 from fencelock._core.port import Port, Reply
-from fencelock.scripts import BREAK, SHOW
+from fencelock.scripts import BREAK, SHARES_BREAK, SHARES_SHOW, SHOW
 
 WAITERS_SHOWN = 100
 SCAN_COUNT = 1000
@@ -25,6 +25,16 @@ class Person(NamedTuple):
     unit: str = ""  # thread or task
     label: str = ""
     since: float = 0.0  # Unix time on the server, in seconds
+    permits: int = 0  # that it holds or waits for, of a semaphore or reader/writer lock
+
+
+class Share(NamedTuple):
+    """One holder of several."""
+
+    who: Person
+    fence: int
+    remaining: float  # seconds of its lease
+    held_for: float  # seconds since its grant
 
 
 class LockInfo(NamedTuple):
@@ -38,7 +48,19 @@ class LockInfo(NamedTuple):
     held_for: float  # seconds since the grant
     waiting: int
     waiters: Sequence[Person] = ()  # in line order, the first hundred
-    kind: str = "lock"  # "other" when the key holds something that is no lock
+    kind: str = "lock"  # or "semaphore", "rwlock"; "other" when the key holds something else
+    # Of a semaphore or reader/writer lock; there ``holder`` is the one whose lease ends first.
+    limit: int = 0
+    taken: int = 0
+    holding: int = 0
+    holders: Sequence[Share] = ()  # by the end of their leases, as many as were asked for
+
+    @property
+    def full(self) -> bool:
+        """Tell whether one who asks now has to wait: of a semaphore, for one permit."""
+        if self.kind == "semaphore":
+            return self.waiting > 0 or self.taken >= self.limit
+        return self.held
 
 
 def home_prefix(key_prefix: str) -> str:
@@ -59,7 +81,12 @@ async def held_ids(port: Port, keys: LockKeys) -> list[bytes]:
 
 async def show(port: Port, keys: LockKeys, waiters: int = WAITERS_SHOWN) -> LockInfo:
     """Return what the server knows of one lock."""
-    reply = await ask(port, SHOW, keys.show, (waiters,), port.now() + port.patience)
+    until = port.now() + port.patience
+    reply = await ask(port, SHOW, keys.show, (waiters,), until)
+    if reply[1] == b"zset" or (reply[1] == b"none" and _is_shares(reply[4])):
+        shares = await ask(port, SHARES_SHOW, keys.grant, (waiters,), until)
+        if _is_shares(shares[1]):
+            return describe_shares(keys.name, shares)
     return describe(keys.name, reply)
 
 
@@ -82,12 +109,14 @@ async def names(port: Port, prefix: str, pattern: str = "*") -> list[str]:
 async def revoke(port: Port, keys: LockKeys, reason: str) -> LockInfo | None:
     """Take the lock from its holder, who is told; the next in line is granted.
 
-    Returns what was known of the holder, or None when nobody held it.
+    A semaphore or reader/writer lock is taken from all its holders. Returns what was known of the
+    holder, or None when nobody held it.
     """
     before = await show(port, keys)
     args = (reason.encode(), REVOKED_MS)
-    reply = await ask(port, BREAK, keys.all, args, port.now() + port.patience)
-    return before if reply[0] == 1 else None
+    script = SHARES_BREAK if before.limit else BREAK
+    reply = await ask(port, script, keys.all, args, port.now() + port.patience)
+    return before if reply[0] > 0 else None
 
 
 def describe(name: str, reply: Reply) -> LockInfo:
@@ -112,6 +141,46 @@ def describe(name: str, reply: Reply) -> LockInfo:
     )
 
 
+def _is_shares(record: bytes) -> bool:
+    return record.partition(b" ")[2].startswith(b"=")
+
+
+def describe_shares(name: str, reply: Reply) -> LockInfo:
+    """Return the reply of ``shares_show.lua`` as a record."""
+    now_us, record, taken, holding, holds, waiting, line = reply
+    fence, kind, _, limit, _ = record.split(b" ")
+    holders = [
+        _share(hold, float(end), now_us)
+        for hold, end in zip(holds[::2], holds[1::2], strict=True)
+        if hold
+    ]
+    first = holders[0] if holders else None
+    return LockInfo(
+        name=name,
+        held=holding > 0,
+        holder=first.who if first else None,
+        fence=int(fence),
+        remaining=first.remaining if first else None,
+        held_for=first.held_for if first else 0.0,
+        waiting=waiting,
+        waiters=[
+            _waiter(entry, float(at)) for entry, at in zip(line[::2], line[1::2], strict=True)
+        ],
+        kind=kind[1:].decode(),
+        limit=int(limit),
+        taken=taken,
+        holding=holding,
+        holders=holders,
+    )
+
+
+def _share(hold: bytes, end_us: float, now_us: int) -> Share:
+    permits, fence, _, _, _, _, info = hold.split(b" ", 6)
+    since_us = min(int(fence), now_us)
+    who = _person(info, since_us)._replace(permits=int(permits))
+    return Share(who, int(fence), (end_us - now_us) / 1e6, (now_us - since_us) / 1e6)
+
+
 def _record(record: bytes) -> tuple[int, bytes, bytes]:
     parts = record.split(b" ", 6)  # fence holder ttl claim owned home info
     if len(parts) != 7:  # noqa: PLR2004 - see above
@@ -120,7 +189,9 @@ def _record(record: bytes) -> tuple[int, bytes, bytes]:
 
 
 def _waiter(entry: bytes, arrived_us: float) -> Person:
-    return _person(entry.split(b" ", 7)[-1], arrived_us)
+    *_, permits, _, info = entry.split(b" ", 7)
+    wanted = int(permits[1:]) if permits.startswith(b"p") else 0
+    return _person(info, arrived_us)._replace(permits=wanted)
 
 
 def _person(info: bytes, since_us: float) -> Person:

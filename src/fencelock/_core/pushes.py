@@ -1,4 +1,4 @@
-"""What a pushed message means: a grant for a waiter, a revocation, or a state that came about."""
+"""What a pushed message means: a grant, the end of a place or lease, or a state that came about."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fencelock._core.watch import signalled
 def dispatch(
     port: Port, message: Sequence[bytes], find: Callable[[bytes], Waiter | None]
 ) -> Waiter | None:
-    """Take a push; return the waiter that it granted to, for the port to wake.
+    """Take a push; return the waiter that it is for, for the port to wake.
 
     ``find`` returns the waiter of an id, or None when it does not wait (any more).
     """
@@ -25,6 +25,8 @@ def dispatch(
         _revoked(port, payload)
     if kind == b"signal":
         signalled(port, payload)
+    if kind == b"again":
+        return _again(find(payload))
     if kind != b"granted":
         return None
     who, fence, granted_us, lease_ms = payload.split()
@@ -33,6 +35,13 @@ def dispatch(
         late_grant(port, who)
     else:
         waiter.hear(int(fence), int(granted_us), int(lease_ms))
+    return waiter
+
+
+def _again(waiter: Waiter | None) -> Waiter | None:
+    """Have a waiter ask anew, whose place in line is gone."""
+    if waiter is not None:
+        waiter.lose_place()
     return waiter
 
 

@@ -16,10 +16,9 @@ from typing import Any
 from fencelock._core.ask import Asked, ask, persist
 from fencelock._core.hold import Hold
 from fencelock._core.inspect import held_ids
-from fencelock._core.port import Args, Keys, Port, Reply
-from fencelock._core.want import Want
+from fencelock._core.port import Port, Reply
+from fencelock._core.want import Request, Want
 from fencelock.errors import LeaseLost, ServerError, ServerUnreachable
-from fencelock.scripts import GIVE_BACK, RELEASE, Script
 
 # Of release.lua: the owner holds, but this acquisition of it was released already.
 ELSEWHERE = -2
@@ -86,7 +85,7 @@ async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
         if left is not None:
             lease._released = True
             return left
-    return _judge(hold, reply, repeated=asked.sent)
+    return judge(hold, reply, repeated=asked.sent)
 
 
 async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | None:
@@ -96,7 +95,7 @@ async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | Non
     """
     until = port.now() + port.patience
     for waiter in await held_ids(port, want.keys):
-        script, keys, args = request(want, fence, waiter)
+        script, keys, args = want.give_back(fence, waiter)
         verdict, extra = _told(await ask(port, script, keys, args, until))
         if verdict >= 0:
             return int(extra)
@@ -105,17 +104,9 @@ async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | Non
     return None
 
 
-def request(want: Want, fence: int = 0, waiter: bytes = b"") -> tuple[Script, Keys, Args]:
-    """Return the request that gives back what ``want`` was granted, with this fence if known.
-
-    ``waiter``: what another request of the same owner was granted.
-    """
-    if want.plain:
-        return GIVE_BACK, want.keys.plain, (want.holder,)
-    if not want.owned:
-        return RELEASE, want.keys.all, (want.holder, want.home)
-    tenure = b"%d" % fence if fence else b""
-    return RELEASE, want.keys.all, (want.holder, want.home, waiter or want.waiter, tenure)
+def request(want: Want, fence: int = 0) -> Request:
+    """Return the request that gives back what ``want`` was granted, with this fence if known."""
+    return want.give_back(fence)
 
 
 def _told(reply: Reply) -> tuple[int, Any]:
@@ -126,7 +117,11 @@ def _told(reply: Reply) -> tuple[int, Any]:
     return verdict, extra
 
 
-def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:
+def judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:
+    """Return how many an explicit owner has left; raise LeaseLost for "not the holder".
+
+    Unless the request was repeated: then the first one ran.
+    """
     verdict, extra = _told(reply)
     if verdict < 0 and not repeated:
         revoked = verdict == -1 and bool(extra)

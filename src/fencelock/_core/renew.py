@@ -19,19 +19,16 @@ from fencelock._core.hold import Hold
 from fencelock._core.port import Broken, Port
 from fencelock._core.release import request
 from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, retry_delay, validity
-from fencelock._core.want import milliseconds
+from fencelock._core.want import LOCKS, PLAIN, SHARES, milliseconds
 from fencelock.errors import ServerError
 from fencelock.log import log
-from fencelock.scripts import KEEP, RENEW, REVOKED
+from fencelock.scripts import KEEP, RENEW, REVOKED, SHARES_RENEW
 
 # Leases per command. Half a millisecond of the server, in which it serves nobody else; from 100 on
 # the command's own cost is gone, and 500 at once take no less time each (tests/scale/measure.py).
 LEASES_PER_CALL = 200
 # Leases looked at in one go: the other tasks of a loop wait meanwhile.
 LEASES_PER_PAUSE = 1000
-# Kinds of holds: one command renews those of an implicit owner (0) or of explicit ones (1), and one
-# each the plain ones.
-PLAIN = 2
 # One silent call may not hold up the others longer than this, nor longer than a third of a lease.
 CALL_SECONDS_MAX = 1.0
 RECHECK_AFTER_SECONDS = 1.0
@@ -87,13 +84,12 @@ async def attend(port: Port) -> None:
 
 async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
     """Sort what is to be renewed by kind; tell losses, and put back what only waits for its end."""
-    kinds: tuple[list[Hold], list[Hold], list[Hold]] = ([], [], [])
+    kinds: tuple[list[Hold], ...] = ([], [], [], [])
     for number, hold in enumerate(due, 1):
-        want = hold.want
         if now >= hold.lease._deadline:
             lose(port, hold, hold.lease._end, hold.lease._deadline)
         elif hold.renewable(now):
-            kinds[PLAIN if want.terms.plain else want.owned].append(hold)
+            kinds[hold.want.form.batch].append(hold)
         else:
             hold.final()
             _put_back(port, [hold], hold.lease._deadline)
@@ -151,15 +147,15 @@ async def _ask(
     if want.plain:
         args = (want.holder, milliseconds(ttls[0]))
         return {} if await port.call(KEEP, want.keys.plain, args, until) else {0: "taken"}
-    owned = want.owned
+    batch = want.form.batch
     keys: list[bytes] = []
-    told: list[bytes | int] = [b"3" if owned else b"2"]
+    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3"]
     texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
         want = hold.want
-        keys += want.keys.renew_owned if owned else want.keys.renew
+        keys += want.keys.renew if batch == LOCKS else want.keys.renew_owned
         told += (want.holder, texts[ttl])
-    reply = await port.call(RENEW, keys, told, until)
+    reply = await port.call(SHARES_RENEW if batch == SHARES else RENEW, keys, told, until)
     return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}
 
 
@@ -218,8 +214,9 @@ async def _refused(port: Port, refused: Mapping[Hold, str], until: float) -> Non
             await _failed(port, full, error)
             return
     for hold, how in refused.items():
-        holder, _, reason = words.get(hold, b"").partition(b" ")
-        if holder == hold.want.holder:
+        holders, _, reason = words.get(hold, b"").partition(b" ")
+        many = hold.want.form.batch == SHARES
+        if hold.want.holder in (holders.split(b",") if many else (holders,)):
             lose(port, hold, "revoked", port.now(), reason.decode())
         else:
             lose(port, hold, how, port.now())

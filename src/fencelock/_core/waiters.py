@@ -20,11 +20,11 @@ from fencelock._core.timing import (
     handed_deadline,
 )
 from fencelock._core.want import Want
-from fencelock.scripts import ALIVE
 
 if TYPE_CHECKING:
     from fencelock._core.port import Port, Reply
     from fencelock._core.watch import Watch
+    from fencelock.scripts import Script
 
 # Entries of one line that a look asks about: the first ones; the others follow when they are first.
 ENTRIES_PER_LOOK = 64
@@ -159,13 +159,18 @@ class Lines:
         """Return the given-up request of this waiter id, once."""
         return self._gone.pop(who, None)
 
-    def due(self, now: float) -> list[tuple[Line, list[Waiter]]]:
-        """Claim the lines that want a look soon, each with its first waiters; under the mutex."""
+    def due(self, now: float, alive: Script) -> list[tuple[Line, list[Waiter]]]:
+        """Claim the lines that want a look soon, each with its first waiters; under the mutex.
+
+        Only those that this script looks at.
+        """
         chosen: list[tuple[Line, list[Waiter]]] = []
         for line in self._lines.values():
             if line.look_at <= now + PROOF_SECONDS / 4 and len(chosen) < LOCKS_PER_LOOK:
-                line.look_at = now + PROOF_SECONDS
-                chosen.append((line, list(line.waiters)[:ENTRIES_PER_LOOK]))
+                first = list(line.waiters)[:ENTRIES_PER_LOOK]
+                if first and first[0].want.form.alive is alive:
+                    line.look_at = now + PROOF_SECONDS
+                    chosen.append((line, first))
         return chosen
 
     def all_waiters(self) -> list[Waiter]:
@@ -179,8 +184,9 @@ async def look(port: Port, until: float, waiter: Waiter) -> None:
 
     A failure is left to the waiter that looked: the others look later by themselves.
     """
+    alive = waiter.want.form.alive
     with port.mutex():
-        due = port.lines.due(port.now())
+        due = port.lines.due(port.now(), alive)
     if not due:
         return
     keys: list[bytes] = []
@@ -190,7 +196,7 @@ async def look(port: Port, until: float, waiter: Waiter) -> None:
         args.append(len(waiters))
         args += [each.want.entry(each.channel) for each in waiters]
     asked_at = port.now()
-    reply = await port.call(ALIVE, keys, args, until, waiter)
+    reply = await port.call(alive, keys, args, until, waiter)
     for (line, waiters), told in zip(due, reply[1:], strict=True):
         _learn(port, line, waiters, told, asked_at)
 

@@ -9,12 +9,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fencelock._core.keys import LockKeys
+from fencelock._core.port import Args, Keys
 from fencelock._core.timing import CLAIM_SECONDS
 from fencelock.errors import ServerUnreachable
-from fencelock.scripts import ACQUIRE, RELEASE, bulk, head
+from fencelock.scripts import ABANDON, ACQUIRE, ALIVE, GIVE_BACK, RELEASE, Script, bulk, head
 
 # A record outlives its lease by this much; as in _fence.lua.
 RECORD_MS = 600_000
+
+
+# A script with its keys and arguments.
+Request = tuple[Script, Keys, Args]
+
+# Kinds of holds: one command renews those of locks (LOCKS), those of their explicit owners (OWNED),
+# those of what many may have at once (SHARES), and one each the plain ones.
+LOCKS, OWNED, PLAIN, SHARES = range(4)
 
 
 class Terms(NamedTuple):
@@ -38,14 +47,18 @@ class Terms(NamedTuple):
 class Form:
     """What all requests of one handle have in common, packed as far as it can be.
 
-    ``ttl`` is theirs: the terms' first ttl, or what is left until an instant.
+    ``ttl`` is theirs: the terms' first ttl, or what is left until an instant. It is also what the
+    flows know of the kind: ``alive`` is the script that looks, ``batch`` who is renewed together.
     """
+
+    alive = ALIVE
 
     __slots__ = (
         "_ask",
         "_free",
         "_freed",
         "_ttl",
+        "batch",
         "home",
         "keys",
         "owned",
@@ -62,6 +75,7 @@ class Form:
         self.home = home
         self.ttl = ttl
         self.owned = owned
+        self.batch = PLAIN if terms.plain else OWNED if owned else LOCKS
         ttl_ms = milliseconds(ttl)
         # The beginning of what the scripts call the terms; see _grant.lua.
         self.words = b"%d %d %d %b " % (ttl_ms, milliseconds(self._claim()), owned, home)
@@ -93,6 +107,8 @@ class Want:
     They are the same but for an explicit owner, whose holder id is shared by all its requests.
     ``info`` is what ``show`` prints of who asks.
     """
+
+    once = False  # it never waits in line, however long its answer may take
 
     __slots__ = ("form", "holder", "info", "keys", "owned", "terms", "ttl", "waiter")
 
@@ -127,10 +143,23 @@ class Want:
         """Return the waiter entry as ``acquire.lua`` writes it."""
         return b"%b %b %b %b%b" % (self.waiter, self.holder, channel, self.form.words, self.info)
 
-    def abandon_args(self, channel: bytes) -> tuple[bytes, ...]:
-        """Return the arguments of ``abandon.lua``."""
+    def abandon(self, channel: bytes) -> Request:
+        """Return the request that undoes an acquire with this channel."""
         entry = self.entry(channel) if channel else b""
-        return (self.waiter, self.holder, b"1" if self.owned else b"0", entry, self.home)
+        args = (self.waiter, self.holder, b"1" if self.owned else b"0", entry, self.home)
+        return ABANDON, self.keys.grant, args
+
+    def give_back(self, fence: int = 0, waiter: bytes = b"") -> Request:
+        """Return the request that gives back what was granted, with this fence if known.
+
+        ``waiter``: what another request of the same owner was granted.
+        """
+        if self.plain:
+            return GIVE_BACK, self.keys.plain, (self.holder,)
+        if not self.owned:
+            return RELEASE, self.keys.all, (self.holder, self.home)
+        tenure = b"%d" % fence if fence else b""
+        return RELEASE, self.keys.all, (self.holder, self.home, waiter or self.waiter, tenure)
 
 
 def milliseconds(seconds: float) -> int:

@@ -80,6 +80,7 @@ _READ_ONLY: Final = {
 }
 _UNSUITABLE: Final = {
     "WRONGTYPE": "the name is taken by something else: choose another name or key_prefix",
+    "OTHERLIMIT": "the semaphore is in use with another limit",
     "OOM": "the server is out of memory (maxmemory)",
     "NOPROTO": "the server is too old: Redis 6.2 or Valkey 7.2 is needed",
     "MOVED": "this is one node of a Cluster, which this source does not follow",

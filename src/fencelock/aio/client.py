@@ -15,12 +15,14 @@ from fencelock._transport.source import resolve
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.make_duties import MakesDuties
+from fencelock.aio.make_shares import MakesShares
 from fencelock.aio.make_signals import MakesSignals
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
+from fencelock.sides import Sides
 
 
-class AsyncClient(MakesDuties, MakesSignals):
+class AsyncClient(MakesShares, MakesSignals, MakesDuties):
     """Make locks over one server, for asyncio.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), an asyncio
@@ -57,6 +59,7 @@ class AsyncClient(MakesDuties, MakesSignals):
         self._source = resolve(source, asynchronous=True)
         self._ports: dict[int, AioPort] = {}
         self._within = set()  # calls of decorated functions that are under way
+        self._sides = Sides()
 
     def lock(
         self,

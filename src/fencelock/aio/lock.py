@@ -14,6 +14,7 @@ from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.release import release_for_owner, take_and_release
 from fencelock._core.renew import renew_now
+from fencelock._core.want import Want
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.errors import FencelockError, LeaseLost
@@ -67,9 +68,10 @@ class _Base:
         mine = self._holds.holder_ids()
         return bool(mine) and await holder_of(self._port(), self._holds.keys) in mine
 
-    async def _obtain(self, patience: float | None) -> Hold | None:
+    async def _obtain(self, patience: float | None, want: Want | None = None) -> Hold | None:
         port, task = self._port(), _task()
-        want = self._holds.want(port, task.get_name())
+        if want is None:
+            want = self._holds.want(port, task.get_name())
         return await acquire(port, want, patience, self._holds, task)
 
     async def _give_back(self, *, only_own: bool = False) -> int:

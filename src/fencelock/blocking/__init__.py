@@ -4,6 +4,21 @@ from fencelock.blocking.barrier import Barrier
 from fencelock.blocking.client import Client
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
+from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
+from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
 from fencelock.blocking.signals import Event, Latch
 
-__all__ = ["Barrier", "Client", "Event", "Latch", "Lease", "Lock", "RLock"]
+__all__ = [
+    "Barrier",
+    "BoundedSemaphore",
+    "Client",
+    "Event",
+    "Latch",
+    "Lease",
+    "Lock",
+    "RLock",
+    "RWLock",
+    "ReadLock",
+    "Semaphore",
+    "WriteLock",
+]

@@ -14,12 +14,14 @@ from fencelock._transport.source import resolve
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.blocking.make_duties import MakesDuties
+from fencelock.blocking.make_shares import MakesShares
 from fencelock.blocking.make_signals import MakesSignals
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
+from fencelock.sides import Sides
 
 
-class Client(MakesDuties, MakesSignals):
+class Client(MakesShares, MakesSignals, MakesDuties):
     """Make locks over one server, for threads.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), a blocking
@@ -58,6 +60,7 @@ class Client(MakesDuties, MakesSignals):
             patience=self._defaults.patience,
         )
         self._within = set()  # calls of decorated functions that are under way
+        self._sides = Sides()
 
     def lock(
         self,

@@ -12,6 +12,7 @@ from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.release import release_for_owner, request, retire, take_and_release
 from fencelock._core.renew import renew_now
+from fencelock._core.want import Want
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.errors import FencelockError, LeaseLost
@@ -58,9 +59,10 @@ class _Base:
         mine = self._holds.holder_ids()
         return bool(mine) and run_blocking(holder_of(self._port, self._holds.keys)) in mine
 
-    def _obtain(self, patience: float | None) -> Hold | None:
+    def _obtain(self, patience: float | None, want: Want | None = None) -> Hold | None:
         holds = self._holds
-        want = holds.want(self._port, current_thread().name)
+        if want is None:
+            want = holds.want(self._port, current_thread().name)
         try:
             return run_blocking(acquire(self._port, want, patience, holds, get_ident()))
         except BaseException:  # a signal's exception may come when the flow had ended

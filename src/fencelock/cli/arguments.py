@@ -140,6 +140,13 @@ def positive_duration(text: str) -> float:
     return seconds
 
 
+def slots(text: str) -> int:
+    """Return the number of permits of a semaphore."""
+    if not text.isdecimal() or not 1 <= int(text) <= options.PERMITS_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of slots: 1 or more")
+    return int(text)
+
+
 def exit_status(text: str) -> int:
     """Return a number that a process can end with."""
     if not text.isdecimal() or not 0 <= int(text) <= 255:  # noqa: PLR2004 - what the system allows

@@ -45,14 +45,28 @@ def _row(info: LockInfo) -> tuple[str, ...]:
     held = info.held
     return (
         info.name,
-        "held" if held else "free",
-        f"{who.host}:{who.pid}" if who else "(not fencelock)" if held else "-",
+        state(info),
+        f"{who.host}:{who.pid}{others(info)}" if who else "(not fencelock)" if held else "-",
         who.label if who and who.label else "-",
         human(info.held_for) if who else "-",
         human(info.remaining) if held and info.remaining is not None else "-",
         str(info.fence) if info.fence else "-",
         str(info.waiting),
     )
+
+
+def state(info: LockInfo) -> str:
+    """Return in a word or two whether it is held."""
+    if info.kind == "semaphore":
+        return f"{info.taken} of {info.limit}"
+    if info.kind == "rwlock" and info.held:
+        return "written" if info.taken >= info.limit else f"read by {info.taken}"
+    return "held" if info.held else "free"
+
+
+def others(info: LockInfo) -> str:
+    """Return how many hold beside the one that is shown."""
+    return f" +{info.holding - 1}" if info.holding > 1 else ""
 
 
 def summary(info: LockInfo) -> dict[str, Any]:
@@ -68,4 +82,15 @@ def summary(info: LockInfo) -> dict[str, Any]:
         "lease": round(info.remaining, 3) if info.held and info.remaining is not None else None,
         "fence": info.fence,
         "waiting": info.waiting,
+        **(_shares(info) if info.limit else {}),
+    }
+
+
+def _shares(info: LockInfo) -> dict[str, Any]:
+    writing = info.kind == "rwlock" and info.taken >= info.limit
+    return {
+        "kind": info.kind,
+        **({"writing": writing} if info.kind == "rwlock" else {"limit": info.limit}),
+        **({} if info.kind == "rwlock" else {"taken": info.taken}),
+        "holding": info.holding,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.once import Done, OnceKeys, finish, start
+from fencelock._core.want import Want
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments, exits
 from fencelock.cli.guard import Ended
@@ -24,9 +25,9 @@ class OnceRun(Run):
 
     done: Done | None = None
 
-    def _holds(self, chosen: Settings) -> OnceHolds:
+    def _request(self, unit: str, chosen: Settings) -> Want:
         keys = OnceKeys(self.session.prefix, lock_name(self.args.name))
-        return OnceHolds(keys, chosen, BaseLease)
+        return OnceHolds(keys, chosen, BaseLease).want(self.session.port, unit)
 
     def _take(self, patience: float | None, taker: Taker) -> Hold | None:
         begun = run_blocking(start(self.session.port, self.want, patience, taker))

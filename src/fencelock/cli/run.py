@@ -59,6 +59,7 @@ def _parsed(argv: list[str]) -> Arguments:
         example="fencelock run nightly --no-wait --at-least 10m -- ./backup.sh --all\n\n" + EXITS,
     )
     arguments.add_name(made)
+    _add_share(made)
     arguments.add_wait(made)
     made.add_argument(
         "-E",
@@ -120,6 +121,26 @@ def _split(argv: list[str]) -> tuple[list[str], bool, list[str]]:
         return argv, False, []
     at = argv.index("--")
     return argv[:at], True, argv[at + 1 :]
+
+
+def _add_share(made: arguments.Parser) -> None:
+    share = made.add_mutually_exclusive_group()
+    share.add_argument(
+        "--slots",
+        metavar="N",
+        type=arguments.slots,
+        help="NAME is a semaphore: at most N commands run at a time; all name the same N",
+    )
+    share.add_argument(
+        "--shared",
+        action="store_true",
+        help="NAME is a reader/writer lock: run beside others with --shared",
+    )
+    share.add_argument(
+        "--exclusive",
+        action="store_true",
+        help="NAME is a reader/writer lock: run beside nobody",
+    )
 
 
 def add_tenure(made: arguments.Parser) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, Literal
 
 from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold, Taker
@@ -34,7 +34,7 @@ from fencelock.cli.watch import let_go
 from fencelock.cli.watched import watched
 from fencelock.clock import now
 from fencelock.errors import AcquireTimeout, FencelockError, LeaseLost
-from fencelock.handles import Holds, Settings
+from fencelock.handles import Settings
 from fencelock.lease import BaseLease
 from fencelock.options import TTL_MIN
 
@@ -81,10 +81,14 @@ class Run:
             on_lost=self._lost,
         )
         unit = f"run {os.path.basename(args.command[0])}"  # noqa: PTH119 - pathlib loads for long
-        return self._holds(chosen).want(self.session.port, unit)
+        return self._request(unit, chosen)
 
-    def _holds(self, chosen: Settings) -> Holds:
-        return Holds(self.session.keys(self.args.name), chosen, BaseLease)
+    def _request(self, unit: str, chosen: Settings) -> Want:
+        args = self.args
+        side: Literal["read", "write"] | None = (
+            "read" if args.shared else "write" if args.exclusive else None
+        )
+        return self.session.request(args.name, unit, chosen, slots=args.slots, side=side)
 
     def _granted(self) -> bool:
         patience = arguments.patience(self.args)

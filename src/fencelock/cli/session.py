@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 from fencelock import handles, options
 from fencelock._core.acquire import acquire
@@ -91,8 +91,36 @@ class Session:
         label: str | None = None,
     ) -> Want:
         """Return a fresh request for a lock; ValueError for an option that cannot work."""
-        chosen = self.settings(ttl=ttl, renew=renew, label=label)
-        return handles.Holds(self.keys(name), chosen, BaseLease).want(self.port, unit)
+        return self.request(name, unit, self.settings(ttl=ttl, renew=renew, label=label))
+
+    def request(
+        self,
+        name: str,
+        unit: str,
+        chosen: handles.Settings,
+        *,
+        slots: int | None = None,
+        side: Literal["read", "write"] | None = None,
+    ) -> Want:
+        """Return a fresh request for a lock.
+
+        With ``slots`` for a permit of a semaphore, with ``side`` for that one of a reader/writer
+        lock.
+        """
+        keys = self.keys(name)
+        if slots is not None:
+            from fencelock.permits import Permits
+
+            permits = Permits(keys, chosen, BaseLease, slots, bounded=True)
+            return permits.want_permits(self.port, unit, 1)
+        if side is not None:
+            from fencelock._core.shares import READ, WRITE
+            from fencelock.sides import Side, Sides
+
+            permits_of = {"read": READ, "write": WRITE}
+            one = Side(keys, chosen, BaseLease, Sides(), permits_of[side], reentrant=False)
+            return one.want_side(self.port, unit, None)
+        return handles.Holds(keys, chosen, BaseLease).want(self.port, unit)
 
     def take(
         self, want: Want, patience: float | None, lease_type: type[BaseLease] = BaseLease

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._core.inspect import LockInfo, Person, show
+from fencelock._core.inspect import LockInfo, Person, Share, show
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments
 from fencelock.cli.ls import summary
@@ -29,12 +29,14 @@ def main(argv: list[str]) -> int:
     with Session(args) as session:
         keys = session.keys(args.name)
         info = run_blocking(show(session.port, keys, _WAITERS))
-    if info.kind != "lock":
+    if info.kind == "other":
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")
     key = keys.lock.decode()
     if args.json:
         line = [_told(place, who) for place, who in enumerate(info.waiters, 1)]
-        json_line(summary(info) | {"key": key, "waiters": line})
+        holders = [_holding(info, each) for each in info.holders]
+        more = {"holders": holders} if info.limit else {}
+        json_line(summary(info) | {"key": key, "waiters": line} | more)
     else:
         _print(info, key)
     return 0
@@ -54,13 +56,58 @@ def _print(info: LockInfo, key: str) -> None:
             "waiting": str(info.waiting),
         }
     )
+    if info.holders:
+        print()
+        table(("HOLDER", "DOING", "HAS", "HELD FOR", "LEASE", "FENCE"), _holders(info))
+        more = info.holding - len(info.holders)
+        if more > 0:
+            print(f"and {more} more")
     if info.waiters:
         print()
-        rows = [(str(n), person(each), each.unit) for n, each in enumerate(info.waiters, 1)]
-        table(("#", "WAITER", "DOING"), rows)
+        rows = [
+            (str(n), person(each), each.unit, *([_part(info, each)] if info.limit else []))
+            for n, each in enumerate(info.waiters, 1)
+        ]
+        table(("#", "WAITER", "DOING", *(["WANTS"] if info.limit else [])), rows)
         more = info.waiting - len(info.waiters)
         if more > 0:
             print(f"and {more} more")
+
+
+def _holders(info: LockInfo) -> list[tuple[str, ...]]:
+    return [
+        (
+            person(each.who),
+            each.who.unit,
+            _part(info, each.who),
+            human(each.held_for),
+            human(each.remaining),
+            str(each.fence),
+        )
+        for each in info.holders
+    ]
+
+
+def _part(info: LockInfo, who: Person) -> str:
+    """Return what somebody has or wants of the permits."""
+    if info.kind == "rwlock":
+        return "write" if who.permits >= info.limit else "read"
+    return f"{who.permits} of {info.limit}"
+
+
+def _holding(info: LockInfo, each: Share) -> dict[str, object]:
+    who = each.who
+    part = {"side": _part(info, who)} if info.kind == "rwlock" else {"permits": who.permits}
+    return {
+        "host": who.host,
+        "pid": who.pid,
+        "unit": who.unit,
+        "label": who.label,
+        **part,
+        "held_for": round(each.held_for, 3),
+        "lease": round(each.remaining, 3),
+        "fence": each.fence,
+    }
 
 
 def _told(place: int, who: Person) -> dict[str, object]:

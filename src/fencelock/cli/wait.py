@@ -42,8 +42,8 @@ def main(argv: list[str]) -> int:
         with WaitingLine(session.port, keys, quiet=quiet):
             info = _free(session, args.name, Patience(patience))
     if args.json:
-        json_line({"name": args.name, "free": not info.held, "waited": round(now() - began, 3)})
-    if info.held:
+        json_line({"name": args.name, "free": not info.full, "waited": round(now() - began, 3)})
+    if info.full:
         within = arguments.within(args)
         raise AcquireTimeout(f"{args.name!r} was not free{within}", name=args.name)
     return 0
@@ -54,10 +54,10 @@ def _free(session: Session, name: str, patience: Patience) -> LockInfo:
     port, keys = session.port, session.keys(name)
     while True:
         info = run_blocking(show(port, keys, 1))
-        if info.kind != "lock":
+        if info.kind == "other":
             raise ServerUnsuitable(f"the key of {name!r} holds something that is not a lock")
         left = patience.left()
-        if not info.held or left == 0.0:
+        if not info.full or left == 0.0:
             return info
         ends_in = _LOOK_SECONDS if info.remaining is None else info.remaining
         pause = max(_LOOK_MIN, min(ends_in, _LOOK_SECONDS))

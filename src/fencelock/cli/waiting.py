@@ -101,6 +101,12 @@ def held_by(info: LockInfo) -> str:
         return "free"
     if info.holder is None:
         return "held by a program that is not fencelock"
+    if info.limit:
+        others = f" and {info.holding - 1} more" if info.holding > 1 else ""
+        what = f"{info.taken} of {info.limit} permits held"
+        if info.kind == "rwlock":
+            what = "written" if info.taken >= info.limit else "read"
+        return f"{what} by {person(info.holder)}{others} for {human(info.held_for)}"
     return f"held by {person(info.holder)} for {human(info.held_for)}"
 
 

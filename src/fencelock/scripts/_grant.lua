@@ -1,4 +1,5 @@
--- Fragment: who gets the lock next. Included by every script that can grant, after _fence.lua.
+-- Fragment: who gets the lock next. Included by every script that can grant it, after
+-- _fence.lua and _line.lua.
 --
 -- It guards I1 (one script decides), I5 (a release hands over), I7 (dead waiters
 -- are skipped) and I10 (every key ends by itself).
@@ -16,23 +17,6 @@
 -- it listens. The terms are "ttl claim owned home info": the lease it wants (ms), the lease that a
 -- handoff starts with (ms), 1 for an explicit owner, its client, and what `show` prints.
 
-local QUEUE_MS = 60000       -- prolonged by every arrival and every proof of life
-local PATIENCE_US = 7000000  -- three proofs of life that did not come: taken for dead
-
--- A dead process has no subscription left: then PUBLISH reaches nobody. A user who may not publish
--- cannot tell, and takes the waiter for alive.
-local function told(channel, waiter, fence, now, lease_ms)
-  local heard = redis.pcall('PUBLISH', channel,
-    'granted ' .. waiter .. ' ' .. fence .. ' ' .. now .. ' ' .. lease_ms)
-  return type(heard) == 'table' or heard > 0
-end
-
-local function lives(base, now, home, arrived)
-  if now - arrived <= PATIENCE_US then return true end
-  local proved = tonumber(redis.call('ZSCORE', KEYS[base + 3], home) or 0)
-  return now - proved <= PATIENCE_US
-end
-
 -- Grants to the first live waiter and tells it; `me` is the waiter that asks, it hears by the reply.
 -- A waiter of another client than the asking one (`near`) may be frozen: its lease starts short.
 -- Returns waiter and fence, or nil when nobody alive is in line.
@@ -44,6 +28,10 @@ local function grant_next(base, me, near)
     now = now or clock()
     local waiter, holder, channel, at, ttl, claim, owned, home = string.match(head[1],
       '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)')
+    if not waiter then  -- of a semaphore with the lock's name, whose holders are gone: not ours
+      redis.call('ZADD', KEYS[base + 2], head[2], head[1])
+      return nil
+    end
     local mine = waiter == me
     if mine or lives(base, tonumber(now), home, tonumber(head[2])) then
       local lease_ms = (mine or home == near) and ttl or claim

@@ -5,6 +5,7 @@
 -- ARGV  1 waiter   2 holder   3 owned   4 entry, or '' when it cannot be in line   5 home
 -- Reply {left the line, gave back a grant}   each 0 or 1
 -- include: _fence
+-- include: _line
 -- include: _grant
 
 local left, gave = 0, 0

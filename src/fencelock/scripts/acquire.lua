@@ -26,7 +26,7 @@ if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   return fence
 end
 
-local QUEUE_MS = '60000'  -- as in _grant.lua
+local QUEUE_MS = '60000'  -- as in _line.lua
 local channel, waiter = ARGV[2], ARGV[6] or holder
 local record, current = call('GET', KEYS[2]), call('GET', KEYS[1])
 
@@ -61,9 +61,15 @@ end
 if current and current ~= holder then return held() end
 
 -- include: _fence
+-- include: _line
 -- include: _grant
 
 local ttl = tonumber(ARGV[3])
+
+-- A semaphore or reader/writer lock whose leases have ended, with waiters in line.
+if not current and record and string.find(record, '^%d+ =') and call('EXISTS', KEYS[3]) == 1 then
+  return redis.error_reply('WRONGTYPE the name holds something that is waited for and is no lock')
+end
 
 local function take()
   local fence = next_fence(record, now)

@@ -5,6 +5,7 @@
 -- ARGV  1 home of the client, then per lock: n, and n waiter entries
 -- Reply {now us, per lock {holder or '', fence, pttl ms, foreign, {position or -1 per entry}}}
 -- include: _fence
+-- include: _line
 -- include: _grant
 
 local FORGET_US = 60000000  -- proofs older than any patience are dropped

@@ -5,6 +5,7 @@
 -- Reply {1, holder, info}   revoked
 --       {0, '', ''}         nobody held it; the line was moved all the same
 -- include: _fence
+-- include: _line
 -- include: _grant
 
 local holder = redis.call('GET', KEYS[1])

@@ -6,6 +6,7 @@
 -- Reply per lock: 1      released
 --                 text   not the holder; the operator's reason, or ''
 -- include: _fence
+-- include: _line
 -- include: _grant
 
 local reply = {}

@@ -10,6 +10,7 @@
 -- Reply 1                kept
 --       {-1, revoked}    not the holder; revoked is the operator's reason, or ''
 -- include: _fence
+-- include: _line
 -- include: _grant
 
 local call, holder = redis.call, ARGV[1]

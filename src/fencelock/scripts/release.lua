@@ -27,6 +27,7 @@ if call('EXISTS', KEYS[3]) == 0 then
 end
 
 -- include: _fence
+-- include: _line
 -- include: _grant
 
 if not grant_next(1, '', ARGV[2]) then call('DEL', KEYS[1]) end

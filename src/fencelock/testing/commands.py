@@ -130,6 +130,12 @@ def _publish(space: Keyspace, channel: bytes, message: bytes) -> int:
     return space.publish(channel, message)
 
 
+def _pubsub(space: Keyspace, what: bytes, *channels: bytes) -> list[bytes | int]:
+    if what.upper() != b"NUMSUB":
+        raise CommandError(SYNTAX)
+    return [part for channel in channels for part in (channel, space.listeners(channel))]
+
+
 def _flushall(space: Keyspace) -> Status:
     space.clear()
     return OK
@@ -192,6 +198,11 @@ def _zadd(space: Keyspace, key: bytes, *words: bytes) -> int:
 
 def _zrem(space: Keyspace, key: bytes, *members: bytes) -> int:
     return _keep(space, key, lambda entry: entry[1] not in members)
+
+
+def _zrangebyscore(space: Keyspace, key: bytes, low: bytes, high: bytes) -> list[bytes]:
+    lowest, highest = score(low), score(high)
+    return [member for value, member in entries(space, key) if lowest <= value <= highest]
 
 
 def _zremrangebyscore(space: Keyspace, key: bytes, low: bytes, high: bytes) -> int:
@@ -260,6 +271,7 @@ TABLE: dict[bytes, tuple[Command, int, int]] = {
     b"TIME": (_time, 0, 0),
     b"PUBLISH": (_publish, 2, 2),
     b"SPUBLISH": (_publish, 2, 2),
+    b"PUBSUB": (_pubsub, 1, MANY),
     b"FLUSHALL": (_flushall, 0, 0),
     b"SADD": (_sadd, 2, MANY),
     b"SREM": (_srem, 2, MANY),
@@ -271,6 +283,7 @@ TABLE: dict[bytes, tuple[Command, int, int]] = {
     b"HLEN": (hlen, 1, 1),
     b"ZADD": (_zadd, 3, MANY),
     b"ZREM": (_zrem, 2, MANY),
+    b"ZRANGEBYSCORE": (_zrangebyscore, 3, 3),
     b"ZREMRANGEBYSCORE": (_zremrangebyscore, 3, 3),
     b"ZRANGE": (_zrange, 3, 4),
     b"ZPOPMIN": (_zpopmin, 1, 1),

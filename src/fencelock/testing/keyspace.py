@@ -19,6 +19,7 @@ Value = Any
 # A frozen keyspace: hashable, equal when the keys, values and expiry instants are.
 Frozen = frozenset[tuple[bytes, tuple[Value, int]]]
 Publish = Callable[[bytes, bytes], int]
+Listeners = Callable[[bytes], int]
 
 NEVER = -1
 
@@ -38,20 +39,27 @@ class Status(bytes):
     __slots__ = ()
 
 
-def nobody(_channel: bytes, _message: bytes) -> int:
-    """Publish to no one: the default of a keyspace without clients."""
+def nobody(_channel: bytes, _message: bytes = b"") -> int:
+    """Reach no one: the default of a keyspace without clients."""
     return 0
 
 
 class Keyspace:
     """Keys, values, expiry and a clock; ``command`` runs one command.
 
-    ``publish`` is called for each PUBLISH and returns how many clients heard it.
+    ``publish`` is called for each PUBLISH and returns how many clients heard it; ``listeners``
+    returns how many listen to a channel.
     """
 
-    def __init__(self, now_us: int = 1_700_000_000_000_000, publish: Publish = nobody) -> None:
+    def __init__(
+        self,
+        now_us: int = 1_700_000_000_000_000,
+        publish: Publish = nobody,
+        listeners: Listeners = nobody,
+    ) -> None:
         self.now_us = now_us
         self.publish = publish
+        self.listeners = listeners
         self._entries: dict[bytes, tuple[Value, int]] = {}
 
     # -- time -----------------------------------------------------------------------------------

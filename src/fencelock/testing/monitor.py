@@ -49,6 +49,8 @@ class Violation(Exception):
 class Monitor:
     """Checks after every step."""
 
+    unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
+
     def __init__(self, world: World) -> None:
         self._world = world
         self.holds: list[tuple[Client, Hold]] = []
@@ -98,14 +100,15 @@ class Monitor:
 
     # -- the server's truth ---------------------------------------------------------------------
 
-    def view(self) -> View:
+    def view(self) -> Any:
         """Return the lock as it stands on the server."""
         view = read(self._world.server.state)
         return view if view.end_us > self._world.server.now_us else view._replace(holder=None)
 
     def end_us(self) -> int:
         """Return the world's instant at which the lock will be free if nobody does anything."""
-        return self.view().end_us - EPOCH_US - self._world.skew_us
+        end_us: int = self.view().end_us
+        return end_us - EPOCH_US - self._world.skew_us
 
     def key(self) -> Any:
         """Return what of it decides about later violations."""
@@ -130,7 +133,7 @@ class Monitor:
             self._hears(request, before, after)
         self._first_come(request, before, after, gave_up=gave_up)
 
-    def _fences_grow(self, after: View) -> None:
+    def _fences_grow(self, after: Any) -> None:
         if after.fence != self._fence:
             if after.fence < self._fence and after.fence:
                 raise Violation("I3", f"fence {after.fence} after {self._fence}")
@@ -198,11 +201,11 @@ class Monitor:
                 raise Violation(
                     "I1", f"{hold.want.holder!r} proves a lease, but {view.holder!r} has the lock"
                 )
-            self._ends_in_time(client, hold, view)
+            self._ends_in_time(client, hold, view.end_us)
 
-    def _ends_in_time(self, client: Client, hold: Hold, view: View) -> None:
+    def _ends_in_time(self, client: Client, hold: Hold, end_us: int) -> None:
         ours = client.world_us(hold.lease.deadline)
-        theirs = view.end_us - EPOCH_US - self._world.skew_us
+        theirs = end_us - EPOCH_US - self._world.skew_us
         if ours > theirs:
             late = (ours - theirs) / 1e6
             raise Violation("I2", f"the lease of {hold.want.holder!r} is proved {late} s too long")
@@ -214,14 +217,22 @@ class Monitor:
         world = self._world
         world.server.now_us = EPOCH_US + instant + world.skew_us
         view = self.view()
-        if not self._somebody_waits() or (view.holder and view.holder not in self._unaware()):
+        if not self._somebody_waits() or not self._unserved(view):
             self._unserved_us = None
             return
         if self._unserved_us is None:
-            self._unserved_us = max(world.now_us, min(self.end_us(), instant))
-        most = UNSERVED_US_MAX if world.faulty else UNSERVED_US_MAX_FAULTLESS
+            self._unserved_us = self._since_us(instant)
+        most = UNSERVED_US_MAX if world.faulty else self.unserved_us_max_faultless
         if instant - self._unserved_us > most:
             raise Violation("I6", "a live waiter stands behind a lock that nobody has")
+
+    def _unserved(self, view: Any) -> bool:
+        """Tell whether those who wait could be granted: nobody holds, or who does not know it."""
+        return not view.holder or view.holder in self._unaware()
+
+    def _since_us(self, instant: int) -> int:
+        """Return since when that is so, at the latest ``instant``."""
+        return max(self._world.now_us, min(self.end_us(), instant))
 
     def _somebody_waits(self) -> bool:
         return any(True for _ in self._waiting())
@@ -255,14 +266,19 @@ class Monitor:
         living = [want for client, want in self.wants if client.alive]
         # What a broken connection delivers after its undo ends by itself, by the ttl at the latest.
         for want in living if not self._haunted else ():
-            held = want.waiter in view.owner_holds if want.owned else view.holder == want.holder
-            if held or any(entry.waiter == want.waiter for entry in view.line):
-                what = "a grant" if held else "a place in line"
+            if what := self._left_by(want, view):
                 raise Violation("I9", f"{want.waiter!r} is over and left {what} behind")
         for client in self._world.clients:
             if client.alive:
                 self._nothing_kept(client)
         self._nothing_in_time()
+
+    def _left_by(self, want: Want, view: Any) -> str:
+        held = want.waiter in view.owner_holds if want.owned else view.holder == want.holder
+        if held:
+            return "a grant"
+        waits = any(entry.waiter == want.waiter for entry in view.line)
+        return "a place in line" if waits else ""
 
     def _nothing_kept(self, client: Client) -> None:
         port = client.port

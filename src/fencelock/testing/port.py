@@ -211,6 +211,10 @@ class SimulatedPort:
             signalled(self, payload)
             if isinstance(link.seat_of, Waiter):  # the thread that reads
                 self.world.wake(self.client, link.seat_of)
+        elif kind == b"again":
+            if payload in self.waiters:
+                self.waiters[payload].lose_place()
+                self.world.wake(self.client, self.waiters[payload])
         elif kind == b"revoked":
             holder, _, reason = payload.partition(b" ")
             for hold in self.book.minded():

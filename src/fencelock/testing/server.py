@@ -74,7 +74,7 @@ class Server:
     def __init__(self, sources: Mapping[str, bytes] | None = None) -> None:
         texts = {each.name: each.source for each in scripts.ALL} | dict(sources or {})
         self._programs = {name: Program(text, name) for name, text in texts.items()}
-        self._keyspace = Keyspace(publish=self._publish)
+        self._keyspace = Keyspace(publish=self._publish, listeners=self._listeners)
         self._published: list[tuple[bytes, bytes]] = []
         self._memory: dict[Any, Outcome] = {}
         self.reset()
@@ -128,6 +128,9 @@ class Server:
         if program is None:
             return self._keyspace.command(*request.args)
         return program.run(self._keyspace, request.keys, request.args)
+
+    def _listeners(self, channel: bytes) -> int:
+        return self.channels.get(channel, 0)
 
     def _publish(self, channel: bytes, message: bytes) -> int:
         self._published.append((channel, message))

@@ -1,0 +1,183 @@
+"""What many may hold at once, up to a limit: a semaphore's permits, a lock's readers and writers.
+
+Rules of this file:
+
+- A reader takes one permit, a writer all of them: to the server both kinds are one (_shares.lua).
+- Each acquisition is a lease of its own, with its own holder id. It is acquired, renewed and
+  released by the same flows as a lock; here is only what they send for it.
+- A hold may give back some of its permits. What is sent is how many it keeps, never how many it
+  gives: repeated that changes nothing (I4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, cast
+
+from fencelock._core.ask import Asked, ask
+from fencelock._core.hold import Hold
+from fencelock._core.keys import LockKeys
+from fencelock._core.port import Port
+from fencelock._core.release import judge, retire, settled, take_and_release
+from fencelock._core.want import SHARES, Form, Request, Terms, Want
+from fencelock.errors import FencelockError
+from fencelock.options import PERMITS_MAX
+from fencelock.scripts import (
+    SHARES_ABANDON,
+    SHARES_ACQUIRE,
+    SHARES_ALIVE,
+    SHARES_LIMIT,
+    SHARES_RELEASE,
+    SHARES_SHOW,
+    bulk,
+    head,
+)
+
+SEMAPHORE: Final = b"semaphore"
+RWLOCK: Final = b"rwlock"
+# The permits of a reader/writer lock, which a writer takes all; more than readers ever are.
+ALL: Final = PERMITS_MAX
+READ: Final = 1
+WRITE: Final = ALL
+
+
+class ShareForm(Form):
+    """What all requests for ``permits`` of one name have in common."""
+
+    __slots__ = ("kind", "limit", "permits")
+
+    alive = SHARES_ALIVE
+
+    def __init__(
+        self,
+        *,
+        keys: LockKeys,
+        terms: Terms,
+        home: bytes,
+        ttl: float,
+        kind: bytes,
+        limit: int,
+        permits: int,
+    ) -> None:
+        super().__init__(keys=keys, terms=terms, home=home, ttl=ttl)
+        ttl_ms, claim_ms, _ = self.words.split(b" ", 2)
+        self.words = b"%b %b p%d %b " % (ttl_ms, claim_ms, permits, home)
+        self.kind = kind
+        self.limit = limit
+        self.permits = permits
+        self.batch = SHARES
+        self._ask = head(SHARES_ACQUIRE, keys.grant, 6)
+        self._free = head(SHARES_RELEASE, keys.all, 3)
+        self._freed = bulk(home) + bulk(b"0")
+
+    def ask_beside(self, holder: bytes, channel: bytes, info: bytes, beside: bytes) -> bytes:
+        """Return a call of ``shares_acquire.lua``."""
+        args = (holder, channel, self.words + info, self.kind, b"%d" % self.limit, beside)
+        return self._ask + b"".join(map(bulk, args))
+
+    def acquire(self, holder: bytes, channel: bytes, info: bytes) -> bytes:
+        """Return a call of ``shares_acquire.lua`` for permits in their turn."""
+        return self.ask_beside(holder, channel, info, b"")
+
+
+class ShareWant(Want):
+    """One request for permits; with ``beside``, at once while that holder id holds."""
+
+    __slots__ = ("beside", "once")
+
+    form: ShareForm
+
+    def __init__(self, form: ShareForm, waiter: bytes, info: bytes, beside: bytes = b"") -> None:
+        super().__init__(form, waiter, info)
+        self.beside = beside
+        self.once = bool(beside)
+
+    def acquire(self, channel: bytes) -> bytes:
+        """Return a packed call of ``shares_acquire.lua``; the channel is empty for a try."""
+        return self.form.ask_beside(self.holder, channel, self.info, self.beside)
+
+    def abandon(self, channel: bytes) -> Request:
+        """Return the request that undoes an acquire with this channel."""
+        entry = self.entry(channel) if channel else b""
+        return SHARES_ABANDON, self.keys.grant, (self.holder, entry, self.home)
+
+    def give_back(self, fence: int = 0, waiter: bytes = b"") -> Request:  # noqa: ARG002 - as Want
+        """Return the request that gives all its permits back."""
+        return self.keeping(0)
+
+    def keeping(self, permits: int) -> Request:
+        """Return the request that gives back all permits but so many."""
+        return SHARES_RELEASE, self.keys.all, (self.holder, self.home, b"%d" % permits)
+
+
+class State(NamedTuple):
+    """How many permits are taken, of how many, and how many requests wait in line."""
+
+    taken: int
+    limit: int
+    waiting: int
+
+
+async def give_back(port: Port, hold: Hold, keep: int) -> None:
+    """Release a hold but for ``keep`` of its permits; raises as ``take_and_release``."""
+    if keep == 0:
+        await take_and_release(port, lambda: hold)
+        return
+    want = cast("ShareWant", hold.want)
+    hold.lease.check()
+    asked = Asked()
+    try:
+        until = port.now() + port.patience
+        reply = await ask(port, *want.keeping(keep), until, asked=asked)
+    except BaseException as error:
+        if not settled(error):
+            port.post(*want.keeping(hold.count if hold.open else 0), asked.trail)
+        raise
+    if reply != 1:
+        judge(hold, reply, repeated=False)
+
+
+async def release_permits(port: Port, take: Callable[[], list[tuple[Hold, int]]]) -> None:
+    """Release the permits that ``take`` gives: parts of holds, each with what it keeps.
+
+    All are released, whatever becomes of the first; then its error is raised. A cancellation lets
+    the rest be carried out in the background.
+    """
+    parts: list[tuple[Hold, int]] = []
+    done = 0
+    trouble: FencelockError | None = None
+    try:
+        with port.mutex():
+            parts = take()
+        for hold, keep in parts:
+            try:
+                await give_back(port, hold, keep)
+            except FencelockError as error:
+                trouble = trouble or error
+            done += 1
+    except BaseException:
+        for hold, keep in parts[done:]:  # sent twice, it changes nothing
+            want = cast("ShareWant", hold.want)
+            if keep == 0:
+                retire(port, hold)
+            port.post(*want.keeping(keep))
+        raise
+    if trouble is not None:
+        raise trouble
+
+
+async def state(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> tuple[State, int]:
+    """Return the state of a name, and how many of these holder ids hold."""
+    until = port.now() + port.patience
+    reply = await ask(port, SHARES_SHOW, keys.grant, (0, *holders), until)
+    _, record, taken, _, _, waiting, _, *held = reply
+    words = record.split(b" ")
+    limit = int(words[3]) if len(words) == 5 else 0  # noqa: PLR2004 - see _shares.lua
+    return State(taken, limit, waiting), sum(held)
+
+
+async def set_limit(port: Port, form: ShareForm, limit: int) -> None:
+    """Change the limit that is in force; who fits now is granted."""
+    until = port.now() + port.patience
+    args = (form.kind, form.limit, limit, form.home)
+    await ask(port, SHARES_LIMIT, form.keys.grant, args, until)

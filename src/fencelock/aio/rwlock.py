@@ -1,0 +1,163 @@
+"""RWLock and its two sides, for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fencelock import options
+from fencelock._core.hold import Hold
+from fencelock._core.renew import renew_now
+from fencelock._core.shares import state
+from fencelock._ports.aio import AioPort
+from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lock import _Base, _task
+from fencelock.sides import Side, lost_beside
+
+if TYPE_CHECKING:
+    from fencelock._core.keys import LockKeys
+
+
+class _Side(_Base):
+    """What ``AsyncReadLock`` and ``AsyncWriteLock`` share."""
+
+    __slots__ = ()
+
+    _holds: Side
+
+    def __init__(self, port: Callable[[], AioPort], holds: Side) -> None:
+        self._port = port
+        self._holds = holds
+
+    async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+        """Acquire this side, or enter it once more; True when granted, False when not in time.
+
+        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Entering
+        again sends nothing while the lease is renewed by itself, and keeps the fence. When it ends
+        without the lock, by timeout, error or cancellation, it leaves no place in line and no
+        grant behind.
+
+        Raises:
+            NotAcquired: this task reads and asks to write, which would wait for itself; or it
+                writes already, without ``reentrant=True``.
+            LeaseLost: this task entered before, and that lease is lost.
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses (permission, kind of key, memory, read-only).
+            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
+        """
+        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        return await self._enter(patience) is not None
+
+    async def release(self) -> int:
+        """Leave this side once; return how many holds of it this task has left (0: released).
+
+        Hands it to those who are first in line: one writer, or all readers up to the next writer.
+        Ends within ``server_timeout``. Cancelled, it is still carried out, in the background.
+
+        Raises:
+            NotHeld: this task does not hold this side through this handle.
+            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
+                background, and the lease ends by its ttl at the latest.
+        """
+        hold = self._holds.of(_task())
+        if hold is not None and hold.count > 1:
+            hold.count -= 1
+            hold.lease.check()
+            return hold.count
+        return await self._give_back(only_own=True)
+
+    async def locked(self) -> bool:
+        """Ask the server whether this side would have to be waited for now.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        now, _ = await state(self._port(), self._holds.keys)
+        return self._holds.busy(now)
+
+    async def owned(self) -> bool:
+        """Ask the server whether this handle holds this side now.
+
+        Sends nothing, and is False, when this handle holds nothing.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        mine = tuple(self._holds.holder_ids())
+        return bool(mine) and (await state(self._port(), self._holds.keys, mine))[1] > 0
+
+    async def _enter(self, patience: float | None) -> Hold | None:
+        task = _task()
+        hold = self._holds.again(task)
+        if hold is not None:
+            if not hold.want.terms.renew:
+                await renew_now(self._port(), hold, None)
+            hold.count += 1
+            return hold
+        beside = self._holds.beside(task)
+        want = self._holds.want_side(self._port(), task.get_name(), beside)
+        hold = await self._obtain(patience, want)
+        if hold is None and beside is not None:
+            raise lost_beside(self._port(), beside)
+        return hold
+
+    async def __aenter__(self) -> AsyncLease:
+        """Enter within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
+        """
+        return self._entered(await self._enter(self._holds.settings.timeout))
+
+
+class AsyncReadLock(_Side):
+    """The read side of a reader/writer lock: many may hold it, while nobody writes.
+
+    ``AsyncRWLock.read``. The task owns it, and may enter it again and again. A task that writes
+    gets it at once: released after the write side, it is a downgrade without a gap.
+    """
+
+    __slots__ = ()
+
+
+class AsyncWriteLock(_Side):
+    """The write side of a reader/writer lock: one holds it, while nobody else reads or writes.
+
+    ``AsyncRWLock.write``. The task owns it. A task that reads cannot get it, and one that writes
+    enters again only with ``reentrant=True``: both get NotAcquired.
+    """
+
+    __slots__ = ()
+
+
+class AsyncRWLock:
+    """A lock that many read or one writes, for all tasks, processes and hosts.
+
+    Made by ``AsyncClient.rwlock``. Each reader and each writer has a lease of its own. First come,
+    first served: readers that stand together are granted together, and nobody overtakes, so that
+    neither side is starved. Fences order reads and writes.
+    """
+
+    __slots__ = ("_keys", "read", "write")
+
+    read: AsyncReadLock
+    write: AsyncWriteLock
+
+    def __init__(
+        self, port: Callable[[], AioPort], keys: LockKeys, read: Side, write: Side
+    ) -> None:
+        self._keys = keys
+        self.read = AsyncReadLock(port, read)
+        self.write = AsyncWriteLock(port, write)
+
+    @property
+    def name(self) -> str:
+        """Return the lock's name, without the prefix."""
+        return self._keys.name
+
+    def __repr__(self) -> str:
+        """Show the name and both sides, as this process knows them."""
+        return (
+            f"<fencelock.AsyncRWLock object name={self.name!r} read={self.read} write={self.write}>"
+        )

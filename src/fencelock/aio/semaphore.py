@@ -1,0 +1,151 @@
+"""Semaphore and BoundedSemaphore, for asyncio: the blocking ones' names, with ``await``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fencelock import options
+from fencelock._core.hold import Hold
+from fencelock._core.keys import LockKeys
+from fencelock._core.shares import release_permits, set_limit, state
+from fencelock._ports.aio import AioPort
+from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lock import _Base, _task
+from fencelock.handles import Settings
+from fencelock.permits import Permits, checked_limit
+
+
+class AsyncSemaphore(_Base):
+    """A semaphore, as ``asyncio.Semaphore`` but for all processes of all hosts.
+
+    Made by ``AsyncClient.semaphore``. At most ``limit`` permits are out at any time. Each
+    acquisition is a lease of its own: renewed while it is held, and back by its ttl when its holder
+    dies. Waiting is in line: a request for many permits is not overtaken by smaller ones. Many
+    tasks may use one handle, and any task may release. Unlike ``asyncio``'s, a release cannot
+    raise the value above the limit: permits have owners.
+    """
+
+    __slots__ = ()
+
+    _holds: Permits
+    _bounded = False
+
+    def __init__(
+        self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings, limit: int
+    ) -> None:
+        self._port = port
+        self._holds = Permits(keys, settings, AsyncLease, limit, bounded=self._bounded)
+
+    @property
+    def limit(self) -> int:
+        """Return how many permits there are, as this handle asks for it."""
+        return self._holds.limit
+
+    async def acquire(
+        self, blocking: bool = True, timeout: options.Seconds | None = None, *, permits: int = 1
+    ) -> bool:
+        """Acquire ``permits`` at once; True when granted, False when not granted in time.
+
+        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once, and
+        passes nobody who waits. Returns by the timeout plus 100 ms whatever the server does. When
+        it ends without permits, by timeout, error or cancellation, it leaves no place in line and
+        no grant behind.
+
+        Raises:
+            ValueError: more permits than the limit, or a timeout without blocking.
+            ServerUnsuitable: the semaphore is in use with another limit, or the name is another
+                kind of object.
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses (permission, memory, read-only).
+            OverflowError: a timeout that cannot be, as in ``threading``.
+        """
+        patience = options.patience_of_semaphore(timeout, blocking=blocking)
+        return await self._permits(patience, permits) is not None
+
+    async def release(self, n: int = 1) -> None:
+        """Release ``n`` permits: this task's, the newest first, then those of any other.
+
+        All of them or, when this handle has fewer, none. Hands them to the next in line. Ends
+        within ``server_timeout`` for each acquisition that they are of. Cancelled, it is still
+        carried out, in the background.
+
+        Raises:
+            NotHeld: this handle has fewer permits; of a bounded semaphore OverReleased, which is
+                a ValueError too.
+            LeaseLost: a lease had ended before; the other permits are released all the same.
+            OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
+                background, and the leases end by their ttl at the latest.
+        """
+        holds, task = self._holds, _task()
+        await release_permits(self._port(), lambda: holds.take_permits(task, n))
+
+    async def locked(self) -> bool:
+        """Ask the server whether a permit would have to be waited for now.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        now, _ = await state(self._port(), self._holds.keys)
+        return now.waiting > 0 or (now.limit > 0 and now.taken >= now.limit)
+
+    async def owned(self) -> bool:
+        """Ask the server whether this handle holds a permit now.
+
+        Sends nothing, and is False, when this handle holds nothing.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        mine = tuple(self._holds.holder_ids())
+        return bool(mine) and (await state(self._port(), self._holds.keys, mine))[1] > 0
+
+    async def available(self) -> int:
+        """Ask the server how many permits are free now; others may be faster.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        now, _ = await state(self._port(), self._holds.keys)
+        return max(0, (now.limit or self._holds.limit) - now.taken)
+
+    async def set_limit(self, limit: int) -> None:
+        """Change the limit for everybody; who fits now is granted.
+
+        Anybody who may acquire may do so. Raising it lets waiters in at once. Lowering it takes no
+        permits away: nobody is granted until enough came back, and a waiter that wants more than
+        the new limit gets ServerUnsuitable. Handles that name the old limit go on working. It is
+        in force while the semaphore is in use and ten minutes after.
+
+        Raises:
+            ValueError: a limit below 1.
+            ServerUnsuitable: the name is another kind of object.
+            ServerError, OutcomeUnknown: the server refuses, or no answer came; call it again.
+        """
+        wanted = checked_limit(limit)
+        port = self._port()
+        await set_limit(port, self._holds.form(port), wanted)
+        self._holds.changed_limit(wanted)
+
+    async def __aenter__(self) -> AsyncLease:
+        """Acquire one permit within the handle's ``timeout`` and return its lease.
+
+        Raises:
+            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
+        """
+        return self._entered(await self._permits(self._holds.settings.timeout, 1))
+
+    async def _permits(self, patience: float | None, permits: int) -> Hold | None:
+        want = self._holds.want_permits(self._port(), _task().get_name(), permits)
+        return await self._obtain(patience, want)
+
+
+class AsyncBoundedSemaphore(AsyncSemaphore):
+    """A semaphore whose release of more than is held is a ValueError, as in ``asyncio``.
+
+    Made by ``AsyncClient.bounded_semaphore``; otherwise as ``AsyncSemaphore``, and the same object
+    on the server.
+    """
+
+    __slots__ = ()
+
+    _bounded = True

@@ -1,0 +1,161 @@
+"""RWLock and its two sides, for threads."""
+
+from __future__ import annotations
+
+from threading import current_thread, get_ident
+from typing import TYPE_CHECKING
+
+from fencelock import options
+from fencelock._core.hold import Hold
+from fencelock._core.renew import renew_now
+from fencelock._core.shares import state
+from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.blocking.lease import Lease
+from fencelock.blocking.lock import _Base
+from fencelock.sides import Side, lost_beside
+
+if TYPE_CHECKING:
+    from fencelock._core.keys import LockKeys
+
+
+class _Side(_Base):
+    """What ``ReadLock`` and ``WriteLock`` share."""
+
+    __slots__ = ()
+
+    _holds: Side
+
+    def __init__(self, port: BlockingPort, holds: Side) -> None:
+        self._port = port
+        self._holds = holds
+
+    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+        """Acquire this side, or enter it once more; True when granted, False when not in time.
+
+        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Entering
+        again sends nothing while the lease is renewed by itself, and keeps the fence. When it ends
+        without the lock, by timeout, error or Ctrl-C, it leaves no place in line and no grant
+        behind.
+
+        Raises:
+            NotAcquired: this thread reads and asks to write, which would wait for itself; or it
+                writes already, without ``reentrant=True``.
+            LeaseLost: this thread entered before, and that lease is lost.
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses (permission, kind of key, memory, read-only).
+            ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
+        """
+        return self._enter(options.patience_of_acquire(timeout, blocking=blocking)) is not None
+
+    def release(self) -> int:
+        """Leave this side once; return how many holds of it this thread has left (0: released).
+
+        Hands it to those who are first in line: one writer, or all readers up to the next writer.
+        Ends within ``server_timeout``.
+
+        Raises:
+            NotHeld: this thread does not hold this side through this handle.
+            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
+                background, and the lease ends by its ttl at the latest.
+        """
+        hold = self._holds.of(get_ident())
+        if hold is not None and hold.count > 1:
+            hold.count -= 1
+            hold.lease.check()
+            return hold.count
+        return self._give_back(only_own=True)
+
+    def locked(self) -> bool:
+        """Ask the server whether this side would have to be waited for now.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        now, _ = run_blocking(state(self._port, self._holds.keys))
+        return self._holds.busy(now)
+
+    def owned(self) -> bool:
+        """Ask the server whether this handle holds this side now.
+
+        Sends nothing, and is False, when this handle holds nothing.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        mine = tuple(self._holds.holder_ids())
+        return bool(mine) and run_blocking(state(self._port, self._holds.keys, mine))[1] > 0
+
+    def _enter(self, patience: float | None) -> Hold | None:
+        unit = get_ident()
+        hold = self._holds.again(unit)
+        if hold is not None:
+            if not hold.want.terms.renew:
+                run_blocking(renew_now(self._port, hold, None))
+            hold.count += 1
+            return hold
+        beside = self._holds.beside(unit)
+        want = self._holds.want_side(self._port, current_thread().name, beside)
+        hold = self._obtain(patience, want)
+        if hold is None and beside is not None:
+            raise lost_beside(self._port, beside)
+        return hold
+
+    def __enter__(self) -> Lease:
+        """Enter within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
+        """
+        hold = self._enter(self._holds.settings.timeout)
+        if hold is None:
+            raise self._holds.not_granted()
+        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+
+
+class ReadLock(_Side):
+    """The read side of a reader/writer lock: many may hold it, while nobody writes.
+
+    ``RWLock.read``. The thread owns it, and may enter it again and again. A thread that writes gets
+    it at once: released after the write side, it is a downgrade without a gap.
+    """
+
+    __slots__ = ()
+
+
+class WriteLock(_Side):
+    """The write side of a reader/writer lock: one holds it, while nobody else reads or writes.
+
+    ``RWLock.write``. The thread owns it. A thread that reads cannot get it, and one that writes
+    enters again only with ``reentrant=True``: both get NotAcquired.
+    """
+
+    __slots__ = ()
+
+
+class RWLock:
+    """A lock that many read or one writes, for all threads, processes and hosts.
+
+    Made by ``Client.rwlock``. Each reader and each writer has a lease of its own. First come, first
+    served: readers that stand together are granted together, and nobody overtakes, so that neither
+    side is starved. Fences order reads and writes.
+    """
+
+    __slots__ = ("_keys", "read", "write")
+
+    read: ReadLock
+    write: WriteLock
+
+    def __init__(self, port: BlockingPort, keys: LockKeys, read: Side, write: Side) -> None:
+        self._keys = keys
+        self.read = ReadLock(port, read)
+        self.write = WriteLock(port, write)
+
+    @property
+    def name(self) -> str:
+        """Return the lock's name, without the prefix."""
+        return self._keys.name
+
+    def __repr__(self) -> str:
+        """Show the name and both sides, as this process knows them."""
+        return f"<fencelock.RWLock object name={self.name!r} read={self.read} write={self.write}>"

@@ -1,0 +1,150 @@
+"""Semaphore and BoundedSemaphore, for threads. The names and results are those of ``threading``."""
+
+from __future__ import annotations
+
+from threading import current_thread, get_ident
+
+from fencelock import options
+from fencelock._core.hold import Hold
+from fencelock._core.keys import LockKeys
+from fencelock._core.shares import release_permits, set_limit, state
+from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.blocking.lease import Lease
+from fencelock.blocking.lock import _Base
+from fencelock.handles import Settings
+from fencelock.permits import Permits, checked_limit
+
+
+class Semaphore(_Base):
+    """A semaphore, as ``threading.Semaphore`` but for all processes of all hosts.
+
+    Made by ``Client.semaphore``. At most ``limit`` permits are out at any time. Each acquisition is
+    a lease of its own: renewed while it is held, and back by its ttl when its holder dies. Waiting
+    is in line: a request for many permits is not overtaken by smaller ones. Many threads may use
+    one handle, and any thread may release. Unlike ``threading``'s, a release cannot raise the value
+    above the limit: permits have owners.
+    """
+
+    __slots__ = ()
+
+    _holds: Permits
+    _bounded = False
+
+    def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings, limit: int) -> None:
+        self._port = port
+        self._holds = Permits(keys, settings, Lease, limit, bounded=self._bounded)
+
+    @property
+    def limit(self) -> int:
+        """Return how many permits there are, as this handle asks for it."""
+        return self._holds.limit
+
+    def acquire(
+        self, blocking: bool = True, timeout: options.Seconds | None = None, *, permits: int = 1
+    ) -> bool:
+        """Acquire ``permits`` at once; True when granted, False when not granted in time.
+
+        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once, and
+        passes nobody who waits. Returns by the timeout plus 100 ms whatever the server does. When
+        it ends without permits, by timeout, error or Ctrl-C, it leaves no place in line and no
+        grant behind.
+
+        Raises:
+            ValueError: more permits than the limit, or a timeout without blocking.
+            ServerUnsuitable: the semaphore is in use with another limit, or the name is another
+                kind of object.
+            ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
+            ServerError: the server refuses (permission, memory, read-only).
+            OverflowError: a timeout that cannot be, as in ``threading``.
+        """
+        patience = options.patience_of_semaphore(timeout, blocking=blocking)
+        return self._permits(patience, permits) is not None
+
+    def release(self, n: int = 1) -> None:
+        """Release ``n`` permits: this thread's, the newest first, then those of any other.
+
+        All of them or, when this handle has fewer, none. Hands them to the next in line. Ends
+        within ``server_timeout`` for each acquisition that they are of.
+
+        Raises:
+            NotHeld: this handle has fewer permits; of a bounded semaphore OverReleased, which is
+                a ValueError too.
+            LeaseLost: a lease had ended before; the other permits are released all the same.
+            OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
+                background, and the leases end by their ttl at the latest.
+        """
+        holds, unit = self._holds, get_ident()
+        run_blocking(release_permits(self._port, lambda: holds.take_permits(unit, n)))
+
+    def locked(self) -> bool:
+        """Ask the server whether a permit would have to be waited for now.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        now, _ = run_blocking(state(self._port, self._holds.keys))
+        return now.waiting > 0 or (now.limit > 0 and now.taken >= now.limit)
+
+    def owned(self) -> bool:
+        """Ask the server whether this handle holds a permit now.
+
+        Sends nothing, and is False, when this handle holds nothing.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        mine = tuple(self._holds.holder_ids())
+        return bool(mine) and run_blocking(state(self._port, self._holds.keys, mine))[1] > 0
+
+    def available(self) -> int:
+        """Ask the server how many permits are free now; others may be faster.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        now, _ = run_blocking(state(self._port, self._holds.keys))
+        return max(0, (now.limit or self._holds.limit) - now.taken)
+
+    def set_limit(self, limit: int) -> None:
+        """Change the limit for everybody; who fits now is granted.
+
+        Anybody who may acquire may do so. Raising it lets waiters in at once. Lowering it takes no
+        permits away: nobody is granted until enough came back, and a waiter that wants more than
+        the new limit gets ServerUnsuitable. Handles that name the old limit go on working. It is
+        in force while the semaphore is in use and ten minutes after.
+
+        Raises:
+            ValueError: a limit below 1.
+            ServerUnsuitable: the name is another kind of object.
+            ServerError, OutcomeUnknown: the server refuses, or no answer came; call it again.
+        """
+        wanted = checked_limit(limit)
+        run_blocking(set_limit(self._port, self._holds.form(self._port), wanted))
+        self._holds.changed_limit(wanted)
+
+    def __enter__(self) -> Lease:
+        """Acquire one permit within the handle's ``timeout`` and return its lease.
+
+        Raises:
+            AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
+        """
+        hold = self._permits(self._holds.settings.timeout, 1)
+        if hold is None:
+            raise self._holds.not_granted()
+        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+
+    def _permits(self, patience: float | None, permits: int) -> Hold | None:
+        want = self._holds.want_permits(self._port, current_thread().name, permits)
+        return self._obtain(patience, want)
+
+
+class BoundedSemaphore(Semaphore):
+    """A semaphore whose release of more than is held is a ValueError, as in ``threading``.
+
+    Made by ``Client.bounded_semaphore``; otherwise as ``Semaphore``, and the same object on the
+    server.
+    """
+
+    __slots__ = ()
+
+    _bounded = True

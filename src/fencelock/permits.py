@@ -1,0 +1,124 @@
+"""What a semaphore handle is in threads and in asyncio alike: its permits, by lease.
+
+Rules of this file:
+
+- Each acquisition is a lease of its own, of one permit or several; ``Hold.count`` is how many of
+  them were not given back yet.
+- A release takes from the leases of the thread or task that asks, the newest first, and then from
+  those of others: any thread may release, as in ``threading``. It takes all that it was asked for,
+  or raises and takes nothing.
+- Who calls ``take_permits`` holds the port's mutex.
+"""
+
+from __future__ import annotations
+
+from fencelock import options
+from fencelock._core.hold import Hold
+from fencelock._core.keys import LockKeys
+from fencelock._core.port import Port
+from fencelock._core.shares import SEMAPHORE, ShareForm, ShareWant
+from fencelock.errors import NotHeld, OverReleased
+from fencelock.handles import Holds, Settings, describe
+from fencelock.lease import BaseLease
+
+
+class Permits(Holds):
+    """The permits of one semaphore handle."""
+
+    __slots__ = ("_declared", "_forms", "bounded", "limit")
+
+    def __init__(
+        self,
+        keys: LockKeys,
+        settings: Settings,
+        lease_type: type[BaseLease],
+        limit: int,
+        *,
+        bounded: bool,
+    ) -> None:
+        super().__init__(keys, settings, lease_type)
+        self.limit = self._declared = limit
+        self.bounded = bounded
+        self._forms: dict[int, ShareForm] = {}
+
+    def form(self, port: Port, permits: int = 1) -> ShareForm:
+        """Return what requests for so many permits have in common."""
+        form, settings = self._forms.get(permits), self.settings
+        if form is None or form.home is not port.home or settings.instant is not None:
+            form = self._forms[permits] = ShareForm(
+                keys=self.keys,
+                terms=settings.terms,
+                home=port.home,
+                ttl=settings.ttl(),
+                kind=SEMAPHORE,
+                limit=self._declared,
+                permits=permits,
+            )
+        return form
+
+    def want_permits(self, port: Port, unit: str, permits: int) -> ShareWant:
+        """Return a fresh request for permits by a thread or task of that name."""
+        if options.count("permits", permits) > self.limit:
+            raise ValueError(f"permits must be at most the limit of {self.limit}, not {permits}")
+        form = self.form(port, permits)
+        return ShareWant(form, port.new_id(), describe(unit, self.settings.label))
+
+    def add(self, hold: Hold) -> None:
+        """Keep a hold, and how many permits it has."""
+        form: ShareForm = hold.want.form  # type: ignore[assignment]  # want_permits made it
+        hold.count = form.permits
+        super().add(hold)
+
+    def changed_limit(self, limit: int) -> None:
+        """Note the changed limit. What the handle names stays, as it does for all the others."""
+        self.limit = limit
+
+    def take_permits(self, unit: object, count: int) -> list[tuple[Hold, int]]:
+        """Take so many permits out; return the holds they are of, each with what it keeps."""
+        options.count("n", count)
+        holds = [hold for hold in reversed(self._now()) if hold.count > 0]
+        held = sum(hold.count for hold in holds)
+        if held < count:
+            raise self.too_many(count, held)
+        taken: list[tuple[Hold, int]] = []
+        for hold in sorted(holds, key=lambda each: each.unit != unit):
+            if count > 0:
+                taken.append((hold, max(0, hold.count - count)))
+                count -= hold.count
+        before = [hold.count for hold, _ in taken]
+        try:
+            for hold, keep in taken:
+                hold.count = keep
+                if keep == 0:
+                    self.remove(hold)
+        except BaseException:  # a signal's exception: nobody has them now
+            for (hold, _), had in zip(taken, before, strict=True):
+                hold.count = had
+                if hold not in self._holds:
+                    self._holds.append(hold)
+            raise
+        return taken
+
+    def too_many(self, count: int, held: int) -> NotHeld:
+        """Return the error for a release of more than is held."""
+        name = self.keys.name
+        error = OverReleased if self.bounded else NotHeld
+        text = f"released too many times: {count} permit(s) of {name!r}, of {held} held here"
+        return error(text, name=name)
+
+    def show(self, handle: object) -> str:
+        """Return a handle's repr."""
+        held = sum(hold.count for hold in self._now() if not hold.lease.lost)
+        kind, name = type(handle).__qualname__, self.keys.name
+        return (
+            f"<fencelock.{kind} object name={name!r} limit={self.limit} held={held}"
+            f" at {id(handle):#x}>"
+        )
+
+
+def checked_limit(value: object) -> int:
+    """Return a limit: a whole number from 1 to a thousand million."""
+    limit = options.count("limit", value)
+    if limit > options.PERMITS_MAX:
+        raise ValueError(f"limit must be at most {options.PERMITS_MAX}, not {limit}")
+    return limit

@@ -1,0 +1,174 @@
+-- Fragment: leases that many may have at once, up to a limit: the permits of a semaphore, and the
+-- readers and writers of a reader/writer lock, where a reader takes one permit and a writer all.
+-- Included by every shares_*.lua, after _fence.lua and _line.lua.
+--
+-- It guards I1 (one script decides; taken permits never pass the limit), I5 (first come, first
+-- served: nobody overtakes the head of the line, so a large request is not starved), I7 (dead waiters
+-- are skipped), I10 (every key ends by itself), and S3 (each holder has a lease of its own).
+--
+-- The keys of one name always come together and in this order; `base` is the index of the first:
+--   lock     zset    holder id -> the end of its lease (server microseconds)
+--   record   string  "fence =kind declared limit taken": the last fence, the limit that users name,
+--                    the limit in force, and the permits of all holders in `lock`
+--   queue    zset    waiter entries by arrival, as in _grant.lua, but for the terms
+--   alive    zset    as in _grant.lua
+--   holds    hash    holder id -> "permits fence terms"
+--   revoked  string  "holder,holder… reason", after an operator's break
+--
+-- The terms are "ttl claim pN home info", with N permits. A lease whose end has come holds nothing:
+-- `open` drops it before anything is decided.
+
+local call = redis.call
+local HOLDS = {string = 'a lock', semaphore = 'a semaphore', rwlock = 'a reader/writer lock'}
+-- The ends of so many leases are added up to tell when the head of the line can be granted.
+local ENDS_SUMMED = 10
+
+local function text(number) return string.format('%.0f', number) end
+
+local function permits_of(s, holder)
+  local hold = call('HGET', KEYS[s.base + 4], holder)
+  return hold and tonumber(string.match(hold, '^%d+')) or 0
+end
+
+-- Drops the leases whose end has come.
+local function purge(s)
+  local ended = call('ZRANGEBYSCORE', KEYS[s.base], '-inf', text(s.now))
+  for i = 1, #ended do
+    s.taken = s.taken - permits_of(s, ended[i])
+    call('HDEL', KEYS[s.base + 4], ended[i])
+    call('ZREM', KEYS[s.base], ended[i])
+    s.changed = true
+  end
+end
+
+local function foreign(s, kind, found)
+  if found == 'hash' then found = call('HGET', KEYS[s.base], 'kind') or found end
+  local holds = HOLDS[found] or HOLDS[kind] or 'something else (' .. found .. ')'
+  return redis.error_reply('WRONGTYPE the name holds ' .. holds)
+end
+
+-- Returns the state of a name as a table, or nil and an error when it holds something else.
+-- `kind` and `declared` are what the caller takes it for; without them the record decides.
+local function open(base, kind, declared)
+  local found, record = call('TYPE', KEYS[base]).ok, call('GET', KEYS[base + 1])
+  local s = {base = base, clock = clock(), record = record, changed = false}
+  s.now = tonumber(s.clock)
+  local known, last, limit, taken = string.match(record or '', '^%d+ =(%l+) (%d+) (%d+) (%d+)$')
+  local idle = found == 'none' and call('EXISTS', KEYS[base + 2]) == 0
+  if not (found == 'zset' and known or found == 'none' and (known or idle)) then
+    return nil, foreign(s, nil, found)
+  end
+  if kind and known ~= kind and not idle then return nil, foreign(s, known, '') end
+  s.kind, s.declared, s.limit = known, tonumber(last), tonumber(limit)
+  local agreed = s.declared == declared or s.limit == declared
+  if kind and (known ~= kind or idle and not agreed) then  -- its first use
+    s.kind, s.declared, s.limit = kind, declared, declared
+  end
+  s.taken, s.idle, s.last = tonumber(taken or 0), idle, 0
+  if found == 'zset' then
+    purge(s)
+    s.last = nil
+  elseif s.kind and (s.taken > 0 or known ~= kind) then  -- all leases ended, the key with them
+    call('DEL', KEYS[base + 4])
+    s.taken = 0
+  end
+  return s
+end
+
+-- Writes what has changed. Each key stays as long as the last lease, the record longer. `s.last` is
+-- the end of the last lease where that is known: where nobody held before.
+local function save(s)
+  if not s.changed then return end
+  local left = 0
+  if s.taken > 0 then
+    local last = s.last or call('ZRANGE', KEYS[s.base], -1, -1, 'WITHSCORES')[2] or s.now
+    left = math.max(1, math.ceil((tonumber(last) - s.now) / 1000))
+  end
+  local fence = s.fence or tonumber(string.match(s.record or '0', '^%d+'))
+  call('SET', KEYS[s.base + 1],
+    string.format('%.0f =%s %d %d %d', fence, s.kind, s.declared, s.limit, s.taken),
+    'PX', RECORD_MS + left)
+  if left > 0 then
+    call('PEXPIRE', KEYS[s.base], left)
+    call('PEXPIRE', KEYS[s.base + 4], left)
+  end
+end
+
+local function fence_after(s)
+  return s.fence and s.fence + 1 or tonumber(next_fence(s.record, s.clock))
+end
+
+local function take(s, holder, permits, terms, lease_ms)
+  s.fence = fence_after(s)
+  local ends = s.now + lease_ms * 1000
+  if s.last then s.last = math.max(s.last, ends) end
+  call('ZADD', KEYS[s.base], text(ends), holder)
+  call('HSET', KEYS[s.base + 4], holder, string.format('%d %.0f %s', permits, s.fence, terms))
+  s.taken, s.changed = s.taken + permits, true
+  return s.fence
+end
+
+-- A holder keeps `keep` permits, or nothing. Repeated it changes nothing (I4).
+local function give_back(s, holder, keep, hold)
+  local permits, rest = string.match(hold, '^(%d+)(.*)$')
+  permits = tonumber(permits)
+  if keep == 0 then
+    call('ZREM', KEYS[s.base], holder)
+    call('HDEL', KEYS[s.base + 4], holder)
+  elseif keep < permits then
+    call('HSET', KEYS[s.base + 4], holder, string.format('%d', keep) .. rest)
+  end
+  s.taken, s.changed = s.taken - math.max(0, permits - keep), true
+end
+
+-- A process that is gone has no subscription. A user who may not ask takes it for alive.
+local function listens(channel)
+  local heard = redis.pcall('PUBSUB', 'NUMSUB', channel)
+  return heard.err or heard[2] > 0
+end
+
+-- Grants to every live waiter at the head of the line that fits; the first that does not fit holds up
+-- all behind it, as long as it lives and can ever fit. `me` is the waiter that asks, it hears by the
+-- reply; a waiter of another client than the asking one (`near`) starts with a short lease.
+-- Returns the fence for `me`, or nil.
+local function serve(s, me, near)
+  local mine
+  while true do
+    local head = call('ZRANGE', KEYS[s.base + 2], 0, 0, 'WITHSCORES')
+    if not head[1] then return mine end
+    local waiter, holder, channel, terms, ttl, claim, permits, home = string.match(head[1],
+      '^(%S+) (%S+) (%S+) ((%d+) (%d+) p(%d+) (%S+) .*)$')
+    permits = tonumber(permits)
+    local my_own = waiter == me
+    local alive = my_own or lives(s.base, s.now, home, tonumber(head[2]))
+    local fits = s.taken + permits <= s.limit
+    if alive and not fits and permits <= s.limit and (my_own or listens(channel)) then
+      s.lacking = s.taken + permits - s.limit
+      return mine
+    end
+    call('ZREM', KEYS[s.base + 2], head[1])
+    if permits > s.limit then  -- the limit was lowered: it asks again, and is told so
+      redis.pcall('PUBLISH', channel, 'again ' .. waiter)
+    elseif alive and fits then
+      local lease_ms = (my_own or home == near) and ttl or claim
+      local fence = fence_after(s)
+      if my_own then mine = fence end
+      if my_own or told(channel, waiter, text(fence), s.clock, lease_ms) then
+        take(s, holder, permits, terms, tonumber(lease_ms))
+      end
+    end
+  end
+end
+
+-- Returns after how many ms the head of the line can be granted if nobody does anything, -1 when
+-- nobody holds: a lower bound where that takes more leases than are looked at.
+local function patience_ms(s)
+  local ends, lacking, last = call('ZRANGE', KEYS[s.base], 0, ENDS_SUMMED - 1, 'WITHSCORES'),
+    s.lacking or 1, nil
+  for i = 1, #ends, 2 do
+    last = tonumber(ends[i + 1])
+    lacking = lacking - permits_of(s, ends[i])
+    if lacking <= 0 then break end
+  end
+  return last and math.max(0, math.ceil((last - s.now) / 1000)) or -1
+end

@@ -1,0 +1,27 @@
+-- Revokes every lease of a name by an operator's word: the holders are told, the next are granted.
+--
+-- KEYS  lock record queue alive holds revoked   (see _shares.lua)
+-- ARGV  1 reason   2 how long the reason is kept, ms
+-- Reply {how many were revoked}
+-- include: _fence
+-- include: _line
+-- include: _shares
+
+local s, refused = open(1)
+if not s then return refused end
+if not s.kind then return {0} end
+local holders, homes = call('ZRANGE', KEYS[1], 0, -1), {}
+for i = 1, #holders do
+  local hold = call('HGET', KEYS[5], holders[i])
+  homes[i] = string.match(hold, '^%d+ %d+ %d+ %d+ p%d+ (%S+)')
+  give_back(s, holders[i], 0, hold)
+end
+if #holders > 0 then
+  call('SET', KEYS[6], table.concat(holders, ',') .. ' ' .. ARGV[1], 'PX', ARGV[2])
+end
+serve(s, '', '')
+save(s)
+for i = 1, #holders do
+  redis.pcall('PUBLISH', homes[i], 'revoked ' .. holders[i] .. ' ' .. ARGV[1])
+end
+return {#holders}

@@ -1,0 +1,16 @@
+-- Changes the limit that is in force, for everybody; who fits now is granted. Lowering it takes no
+-- permits away: nobody is granted until enough were given back.
+--
+-- KEYS  lock record queue alive holds   (see _shares.lua)
+-- ARGV  1 kind   2 the limit that the caller names   3 the limit from now on   4 home
+-- Reply how many permits are taken
+-- include: _fence
+-- include: _line
+-- include: _shares
+
+local s, refused = open(1, ARGV[1], tonumber(ARGV[2]))
+if not s then return refused end
+s.limit, s.changed = tonumber(ARGV[3]), true
+serve(s, '', ARGV[4])
+save(s)
+return s.taken

@@ -1,0 +1,32 @@
+-- Keeps leases of permits: one call for many, each only for its own holder (I11, S3).
+--
+-- KEYS  per lease: lock record holds   (see _shares.lua)
+-- ARGV  1 how many keys each lease has: 3
+--       then per lease: holder, ttl ms
+-- Reply per lease that is refused: its number, and 'expired'; empty when all are renewed
+-- include: _fence
+
+local call, refused, prolonged = redis.call, {}, {}
+
+-- Many leases of one name may come in one call: its keys are prolonged once.
+local function prolong_all(k, ttl)
+  if (prolonged[KEYS[k]] or 0) >= ttl then return end
+  prolonged[KEYS[k]] = ttl
+  prolong(KEYS[k], ttl)
+  prolong(KEYS[k + 1], RECORD_MS + ttl)
+  prolong(KEYS[k + 2], ttl)
+end
+
+local now = tonumber(clock())
+for i = 1, #KEYS / 3 do
+  local k, holder, ttl = i * 3 - 2, ARGV[i * 2], tonumber(ARGV[i * 2 + 1])
+  local ends = call('TYPE', KEYS[k]).ok == 'zset' and call('ZSCORE', KEYS[k], holder)
+  if ends and tonumber(ends) > now then
+    call('ZADD', KEYS[k], string.format('%.0f', now + ttl * 1000), holder)
+    prolong_all(k, ttl)
+  else
+    refused[#refused + 1] = i
+    refused[#refused + 1] = 'expired'
+  end
+end
+return refused

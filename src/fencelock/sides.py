@@ -1,0 +1,155 @@
+"""What a reader/writer lock's handle is in threads and in asyncio alike: who of us reads or writes.
+
+Rules of this file:
+
+- The thread or task owns: it enters a side again without asking, and only it releases.
+- A thread that reads must never wait to write: it would wait for itself. It gets an error.
+- A thread that holds either side must never wait to read: a writer may stand between. It is
+  granted beside the hold that it has, whatever the line, through whichever handle of its client.
+- The table of a client knows the holds of all its handles, by name and thread or task. An entry is
+  touched by its own thread or task, and by the end of a handle, which may come anywhere.
+"""
+
+from __future__ import annotations
+
+from fencelock._core.hold import Hold
+from fencelock._core.keys import LockKeys
+from fencelock._core.port import Port
+from fencelock._core.renew import lose
+from fencelock._core.shares import ALL, RWLOCK, WRITE, ShareForm, ShareWant, State
+from fencelock.errors import LeaseLost, NotAcquired
+from fencelock.handles import Holds, Settings, describe
+from fencelock.lease import BaseLease
+
+
+class Sides:
+    """Who of a client holds which side of what, by name and thread or task."""
+
+    __slots__ = ("_holds",)
+
+    def __init__(self) -> None:
+        self._holds: dict[tuple[bytes, object], list[Hold]] = {}
+
+    def add(self, hold: Hold) -> None:
+        """Note a hold."""
+        self._holds.setdefault((hold.want.keys.lock, hold.unit), []).append(hold)
+
+    def remove(self, hold: Hold) -> None:
+        """Forget a hold; harmless when it is not known."""
+        key = (hold.want.keys.lock, hold.unit)
+        left = [each for each in self._holds.get(key, ()) if each is not hold]
+        if left:
+            self._holds[key] = left
+        else:
+            self._holds.pop(key, None)
+
+    def of(self, keys: LockKeys, unit: object) -> list[Hold]:
+        """Return the holds of a thread or task that last, those that write first."""
+        holds = self._holds.get((keys.lock, unit), ())
+        lasting = [hold for hold in holds if hold.open and not hold.lease.lost]
+        return sorted(lasting, key=lambda hold: not writes(hold))
+
+
+def writes(hold: Hold) -> bool:
+    """Tell whether a hold is of the write side."""
+    form: ShareForm = hold.want.form  # type: ignore[assignment]  # Side.want_side made it
+    return form.permits == WRITE
+
+
+class Side(Holds):
+    """The holds of one side of one handle."""
+
+    __slots__ = ("_reentrant", "_side", "_sides")
+
+    def __init__(
+        self,
+        keys: LockKeys,
+        settings: Settings,
+        lease_type: type[BaseLease],
+        sides: Sides,
+        side: int,
+        *,
+        reentrant: bool,
+    ) -> None:
+        super().__init__(keys, settings, lease_type)
+        self._sides = sides
+        self._side = side
+        self._reentrant = reentrant
+
+    def again(self, unit: object) -> Hold | None:
+        """Return the hold that a thread or task enters once more, or None.
+
+        Raises LeaseLost when it is lost, and NotAcquired where it may not enter again.
+        """
+        hold = self.of(unit)
+        if hold is None:
+            return None
+        hold.lease.check()
+        if not self._reentrant:
+            raise self._refused("already written by this thread or task; see reentrant=True")
+        return hold
+
+    def beside(self, unit: object) -> Hold | None:
+        """Return the hold of this thread or task beside which this side is granted at once.
+
+        Raises NotAcquired when it would wait for itself.
+        """
+        own = self._sides.of(self.keys, unit)
+        if not own:
+            return None
+        if self._side == WRITE and not writes(own[0]):
+            raise self._refused(
+                "this thread or task reads it, and would wait for itself: release the read side"
+                " first"
+            )
+        if self._side == WRITE and not self._reentrant:
+            raise self._refused("already written by this thread or task; see reentrant=True")
+        return own[0]
+
+    def _refused(self, why: str) -> NotAcquired:
+        name = self.keys.name
+        return NotAcquired(f"{name!r}: {why}", name=name)
+
+    def want_side(self, port: Port, unit: str, beside: Hold | None) -> ShareWant:
+        """Return a fresh request for this side by a thread or task of that name."""
+        form, settings = self._form, self.settings
+        if not isinstance(form, ShareForm) or form.home is not port.home:
+            form = self._form = ShareForm(
+                keys=self.keys,
+                terms=settings.terms,
+                home=port.home,
+                ttl=settings.ttl(),
+                kind=RWLOCK,
+                limit=ALL,
+                permits=self._side,
+            )
+        holder = b"" if beside is None else beside.want.holder
+        return ShareWant(form, port.new_id(), describe(unit, settings.label), holder)
+
+    def busy(self, now: State) -> bool:
+        """Tell whether who asks for this side now has to wait."""
+        if now.waiting:
+            return True
+        return now.taken > 0 if self._side == WRITE else now.taken >= ALL
+
+    def add(self, hold: Hold) -> None:
+        """Keep a hold, and let the client's other handles know."""
+        super().add(hold)
+        self._sides.add(hold)
+
+    def remove(self, hold: Hold) -> bool:
+        """Take out a hold; False when it was not there."""
+        self._sides.remove(hold)
+        return super().remove(hold)
+
+    def dropped(self) -> None:
+        """Stop renewing what nobody can release any more."""
+        for hold in self._now():
+            self._sides.remove(hold)
+        super().dropped()
+
+
+def lost_beside(port: Port, hold: Hold) -> LeaseLost:
+    """Return the error for a hold that the server does not have any more; its loss is told."""
+    lose(port, hold, "expired", port.now())
+    return hold.lease._lost_error()

@@ -1,0 +1,265 @@
+"""What a world watches where many may hold at once: permits, readers and writers.
+
+It counts for itself: the leases that stand in the keyspace, never the counter of the scripts.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+from fencelock._core.hold import Hold
+from fencelock._core.shares import SEMAPHORE, ShareForm, ShareWant
+from fencelock._core.want import Terms
+from fencelock.testing.actors import KEYS, Actor
+from fencelock.testing.hashes import Hash
+from fencelock.testing.keyspace import Frozen
+from fencelock.testing.monitor import Monitor, Violation
+from fencelock.testing.network import Client
+from fencelock.testing.server import EPOCH_US, Request
+from fencelock.testing.view import Entry
+
+# Requests by which permits come back; who is next in line and fits must have them then.
+GIVING_UP = frozenset({"shares_release", "shares_abandon", "shares_break"})
+# Others that decide who is granted, and leave nobody waiting who fits.
+DECIDING = GIVING_UP | {"shares_acquire", "shares_limit"}
+# An expired lease is noticed by who looks: the head of the line a moment later, who became head
+# since then within a proof of life.
+UNSERVED_US_MAX_FAULTLESS = 2_600_000
+
+
+class Permits(NamedTuple):
+    """One lease: how many permits, until when, by the server's clock."""
+
+    permits: int
+    end_us: int
+    fence: int
+
+
+class ShareView(NamedTuple):
+    """The permits of one name on the server at one instant."""
+
+    leases: dict[bytes, Permits]
+    limit: int
+    counted: int  # by the scripts, with the leases that ended and were not dropped yet
+    fence: int
+    line: tuple[tuple[Entry, int], ...]  # with the permits that each wants
+
+    @property
+    def taken(self) -> int:
+        """Return how many permits are taken."""
+        return sum(lease.permits for lease in self.leases.values())
+
+    @property
+    def holder(self) -> bytes | None:
+        """Return one who holds, or None."""
+        return next(iter(self.leases), None)
+
+    @property
+    def end_us(self) -> int:
+        """Return when the first lease ends."""
+        return min((lease.end_us for lease in self.leases.values()), default=0)
+
+
+@functools.lru_cache(maxsize=100_000)
+def read(state: Frozen) -> ShareView:
+    """Return the permits in a frozen keyspace, whatever the time."""
+    ends: dict[bytes, int] = {}
+    holds: dict[bytes, bytes] = {}
+    limit = counted = fence = 0
+    line: tuple[tuple[Entry, int], ...] = ()
+    for key, (value, _) in state:
+        if key.endswith(b"~queue"):
+            line = tuple(_entry(text, score) for score, text in value)
+        elif key.endswith(b"~record"):
+            words = value.split(b" ")
+            fence, limit, counted = int(words[0]), int(words[3]), int(words[4])
+        elif isinstance(value, Hash):
+            holds = value
+        elif isinstance(value, tuple) and b"~" not in key:
+            ends = {member: int(score) for score, member in value}
+    leases = {who: _permits(holds.get(who, b"0 0 "), ends[who]) for who in ends}
+    return ShareView(leases, limit, counted, fence, line)
+
+
+def _permits(text: bytes, end_us: int) -> Permits:
+    permits, fence, _ = text.split(b" ", 2)
+    return Permits(int(permits), end_us, int(fence))
+
+
+def _entry(text: bytes, arrived_us: float) -> tuple[Entry, int]:
+    waiter, holder, channel, _, _, permits, _ = text.split(b" ", 6)
+    return Entry(waiter, holder, channel, arrived_us), int(permits[1:])
+
+
+class SharesMonitor(Monitor):
+    """Checks a world of one semaphore, or of one reader/writer lock."""
+
+    unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
+
+    def view(self) -> ShareView:
+        """Return the permits as they stand on the server: leases that ended hold nothing."""
+        view, now_us = read(self._world.server.state), self._world.server.now_us
+        living = {who: lease for who, lease in view.leases.items() if lease.end_us > now_us}
+        return view._replace(leases=living) if len(living) < len(view.leases) else view
+
+    def end_us(self) -> int:
+        """Return the world's instant at which the first lease ends, if nobody does anything."""
+        return self.view().end_us - EPOCH_US - self._world.skew_us
+
+    def holds_now(self, client: Client, hold: Hold) -> None:
+        """Note that a flow returned a lease; its holder counts the permits, as a handle does."""
+        form: Any = hold.want.form
+        hold.count = form.permits
+        super().holds_now(client, hold)
+
+    # -- after a request ------------------------------------------------------------------------
+
+    def served(self, request: Request, before: Any) -> None:
+        """Judge what one request changed."""
+        after = self.view()
+        self._fences_grow(after)
+        granted = [who for who in after.leases if who not in before.leases]
+        self._within_limit(after, granted)
+        for who in before.leases:
+            if who not in after.leases:
+                self._may_end(request, who)
+            elif after.leases[who] != before.leases[who] and who not in request.args:
+                raise Violation("I11", f"{request!r} renewed the lease of {who!r}")
+        if granted:
+            self._told_all(after)
+            self._heard(request, before, granted)
+        self._in_turn(request, before, after, granted)
+
+    def _within_limit(self, after: ShareView, granted: list[bytes]) -> None:
+        raw = read(self._world.server.state)
+        if raw.leases and raw.counted != raw.taken:
+            raise Violation("I1", f"{raw.counted} permits are counted, {raw.taken} are taken")
+        # Beside a lease of its own thread that still lasts, another one costs nothing.
+        beside = {want.holder: getattr(want, "beside", b"") for _, want in self.wants}
+        own = sum(
+            lease.permits
+            for who, lease in after.leases.items()
+            if beside.get(who) not in after.leases
+        )
+        if granted and own > after.limit:  # a limit that was lowered takes nothing away
+            raise Violation("I1", f"{own} permits are taken of {after.limit}")
+
+    def _may_end(self, request: Request, who: bytes) -> None:
+        if request.name == "shares_break":
+            self._revoked.add(who)
+        elif request.name not in GIVING_UP or who not in request.args:
+            raise Violation("I1", f"{request!r} ended the lease of {who!r}")
+
+    def _told_all(self, after: ShareView) -> None:
+        for client, hold in self.holds:
+            if not client.alive or not self.is_punctual(client) or not hold.open or hold.told:
+                continue
+            if hold.want.holder not in after.leases and hold.want.holder not in self._revoked:
+                raise Violation("I8", f"others were granted before {hold.want.holder!r} was told")
+
+    def _heard(self, request: Request, before: ShareView, granted: list[bytes]) -> None:
+        """See that who is granted from the line hears it: by the answer, or on a channel (I7)."""
+        channels = self._world.server.channels
+        for entry, _ in before.line:
+            unheard = entry.waiter not in request.args and entry.channel not in channels
+            if entry.holder in granted and unheard:
+                raise Violation("I7", f"{entry.waiter!r} was granted, but is gone")
+
+    def _in_turn(
+        self, request: Request, before: ShareView, after: ShareView, granted: list[bytes]
+    ) -> None:
+        """See that nobody overtook who came before, and that nobody who fits is left waiting."""
+        left = {entry.waiter for entry, _ in after.line}
+        own = getattr(self._want_of(request), "beside", b"")
+        for entry, _ in before.line:
+            overtaken = entry.waiter in left and self._counts(entry) and not own
+            if overtaken and not self._came_before(granted, entry, before):
+                raise Violation("I5", f"{granted} were granted before {entry.waiter!r}")
+            dropped = entry.waiter not in left and entry.holder not in granted
+            if dropped and self._counts(entry) and not self._leaves(request, entry, after):
+                raise Violation("I5", f"{entry.waiter!r} lost its place")
+        channels = self._world.server.channels
+        living = [each for each in after.line if each[0].channel in channels]
+        if request.name in DECIDING and living:
+            entry, permits = living[0]
+            if self._counts(entry) and after.taken + permits <= after.limit:
+                raise Violation("I5", f"{entry.waiter!r} fits and was not granted")
+
+    def _leaves(self, request: Request, entry: Entry, after: ShareView) -> bool:
+        """Tell whether a waiter goes by itself, or can never be granted."""
+        want = next((want for _, want in self.wants if want.waiter == entry.waiter), None)
+        form: Any = want and want.form
+        return entry.waiter in request.args or (form is not None and form.permits > after.limit)
+
+    def _came_before(self, granted: list[bytes], entry: Entry, before: ShareView) -> bool:
+        """Tell whether all who were granted stood in line before this one."""
+        line = [each.holder for each, _ in before.line]
+        place = line.index(entry.holder)
+        return all(who in line and line.index(who) < place for who in granted)
+
+    def _want_of(self, request: Request) -> Any:
+        found = (want for _, want in self.wants if want.holder in request.args[:1])
+        return next(found, None)
+
+    # -- after every step -----------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check every lease that its holder believes in (I1, I2)."""
+        view: ShareView | None = None
+        for client, hold in self.holds:
+            if not hold.open or not client.alive or hold.lease.remaining() <= 0.0:
+                continue
+            view = view or self.view()
+            who = hold.want.holder
+            if who in self._revoked:
+                continue
+            if who not in view.leases:
+                raise Violation("I1", f"{who!r} proves a lease that the server does not have")
+            if view.leases[who].permits < hold.count:
+                raise Violation("I1", f"{who!r} believes in more permits than it has")
+            self._ends_in_time(client, hold, view.leases[who].end_us)
+
+    def _unserved(self, view: Any) -> bool:
+        """Tell whether the head of the line could be granted, and is not."""
+        waiting = {want.holder for want in self._waiting()}
+        for who in waiting & set(view.leases):  # granted, and does not know
+            del who
+            return True
+        for entry, permits in view.line:
+            if entry.holder in waiting:
+                return bool(view.taken + permits <= view.limit)
+            if self._counts(entry):
+                return False
+        return bool(waiting) and not view.leases
+
+    def _since_us(self, instant: int) -> int:
+        ours = EPOCH_US + self._world.skew_us
+        ends = [lease.end_us - ours for lease in read(self._world.server.state).leases.values()]
+        return max([self._world.now_us, *(end for end in ends if end <= instant)])
+
+    def _left_by(self, want: Any, view: Any) -> str:
+        if want.holder in view.leases:
+            return "a grant"
+        waits = any(entry.waiter == want.waiter for entry, _ in view.line)
+        return "a place in line" if waits else ""
+
+
+class ShareActor(Actor):
+    """One user of a semaphore, or of one side of a reader/writer lock."""
+
+    kind = SEMAPHORE
+    limit = 2
+
+    def want_permits(self, terms: Terms, permits: int = 1, beside: bytes = b"") -> ShareWant:
+        """Return a fresh request, as a handle makes it."""
+        form = ShareForm(
+            keys=KEYS,
+            terms=terms,
+            home=self.port.home,
+            ttl=terms.first_ttl(),
+            kind=self.kind,
+            limit=self.limit,
+            permits=permits,
+        )
+        return ShareWant(form, self.port.new_id(), b"{}", beside)

@@ -1,0 +1,271 @@
+"""Semaphores: permits are leases, granted first come, first served, never more than the limit."""
+
+import pytest
+
+import fencelock
+from fencelock import AcquireTimeout, LeaseLost, NotHeld, OverReleased, ServerUnsuitable
+from tests.conformance.world import needs_no_server
+
+
+async def test_no_more_permits_than_the_limit(world):
+    """I1: the third of two waits until one came back."""
+    client, other = world.client(), world.client()
+    first, second, third = (each.semaphore("a", 2) for each in (client, other, other))
+    assert await first.acquire()
+    assert await second.acquire()
+    assert await third.acquire(blocking=False) is False
+    assert (await third.locked(), await third.available()) == (True, 0)
+    waits = world.start(third.acquire())
+    await world.in_line("a", 1)
+    await first.release()
+    assert await waits.result() is True
+    fences = [each.lease.fence for each in (second, third)]
+    assert fences == sorted(set(fences))
+    await second.release()
+    await third.release()
+    assert (await first.locked(), await first.available()) == (False, 2)
+
+
+async def test_a_turn_costs_two_commands(world):
+    """I5: to stand in line and to hand over, however many wait."""
+    client = world.client()
+    with world.commands() as alone:
+        async with client.semaphore("a", 2):
+            pass
+    assert alone.scripts == 2
+
+    async def turn() -> None:
+        async with client.semaphore("a", 2):
+            pass
+
+    holder = client.semaphore("a", 2)
+    await holder.acquire(permits=2)
+    with world.commands() as sent:
+        jobs = [world.start(turn()) for _ in range(10)]
+        await world.in_line("a", 10)
+        await holder.release(2)
+        for job in jobs:
+            await job.result()
+    assert sent.scripts <= 21 + 4, sent.counts
+
+
+async def test_many_permits_at_once_and_back_in_parts(world):
+    """One lease of three permits; each part that comes back is granted at once."""
+    client = world.client()
+    semaphore, other = client.semaphore("a", 4), world.client().semaphore("a", 4)
+    assert await semaphore.acquire(permits=3)
+    assert await other.acquire(permits=2, timeout=0) is False
+    waits = world.start(other.acquire(permits=2))
+    await world.in_line("a", 1)
+    await semaphore.release()
+    assert await waits.result() is True
+    assert await semaphore.available() == 0
+    await semaphore.release(2)
+    assert await semaphore.available() == 2
+    assert await semaphore.owned() is False
+    assert await other.owned() is True
+    await other.release(2)
+
+
+async def test_a_large_request_is_not_overtaken(world):
+    """No small one slips past it, neither a newcomer in line nor one that tries once."""
+    client, other = world.client(), world.client()
+    holder = client.semaphore("a", 3)
+    await holder.acquire()
+    large, small = other.semaphore("a", 3), other.semaphore("a", 3)
+    first = world.start(large.acquire(permits=3))
+    await world.in_line("a", 1)
+    second = world.start(small.acquire())
+    await world.in_line("a", 2)
+    assert await client.semaphore("a", 3).acquire(blocking=False) is False
+    assert await client.semaphore("a", 3).locked() is True
+    await holder.release()
+    assert await first.result() is True
+    assert world.waiting("a") == 1
+    await large.release(3)
+    assert await second.result() is True
+    await small.release()
+
+
+async def test_a_release_grants_to_all_who_fit(world):
+    """One script lets in as many as there are permits, in the order in which they came."""
+    client, order = world.client(), []
+
+    async def enter(place: int) -> None:
+        semaphore = client.semaphore("a", 3)
+        await semaphore.acquire()
+        order.append(place)
+        await world.until(lambda: len(order) == 3, "all three at once")
+        await semaphore.release()
+
+    holder = client.semaphore("a", 3)
+    await holder.acquire(permits=3)
+    jobs = []
+    for place in range(3):
+        jobs.append(world.start(enter(place)))
+        await world.in_line("a", place + 1)
+    await holder.release(3)
+    for job in jobs:
+        await job.result()
+    assert sorted(order) == [0, 1, 2]
+
+
+async def test_a_permit_comes_back_when_its_lease_ends(world):
+    """S3: each permit has a lease of its own; a waiter gets it as soon as the first one ends."""
+    client, other = world.client(), world.client()
+    short, long = client.semaphore("a", 2, ttl=0.3, renew=False), client.semaphore("a", 2)
+    assert await short.acquire()
+    assert await long.acquire()
+    third = other.semaphore("a", 2)
+    assert await third.acquire(timeout=3) is True
+    with pytest.raises(LeaseLost):
+        await short.release()
+    assert long.lease.lost is False
+    await long.release()
+    await third.release()
+
+
+async def test_permits_are_renewed_together(world):
+    """N1: one command for all leases of a client, each by its own holder id."""
+    client = world.client()
+    semaphores = [client.semaphore("a", 50, ttl=1.5) for _ in range(20)]
+    with world.commands() as sent:
+        for each in semaphores:
+            assert await each.acquire()
+        ends = {each.lease.deadline for each in semaphores}
+        await world.until(lambda: not ends & {each.lease.deadline for each in semaphores})
+    assert sent.scripts <= 20 + 6, sent.counts
+    for each in semaphores:
+        await each.release()
+
+
+async def test_release_of_what_is_not_held(world):
+    """NotHeld; in the bounded form a ValueError too, as threading has it. Nothing is given back."""
+    client = world.client()
+    plain, bounded = client.semaphore("a", 2), client.bounded_semaphore("b", 2)
+    with pytest.raises(NotHeld) as raised:
+        await plain.release()
+    assert not isinstance(raised.value, ValueError)
+    await plain.acquire()
+    await bounded.acquire()
+    with pytest.raises(ValueError) as also:
+        await bounded.release(2)
+    assert isinstance(also.value, OverReleased)
+    with pytest.raises(NotHeld):
+        await plain.release(2)
+    assert await plain.available() == 1
+    await plain.release()
+    await bounded.release()
+    assert await bounded.available() == 2
+
+
+async def test_with_gives_the_lease_and_waits_no_longer_than_its_timeout(world):
+    """As a lock's."""
+    client = world.client()
+    semaphore = client.semaphore("a", 1, timeout=0.05)
+    async with semaphore as lease:
+        assert lease.fence > 0
+        with pytest.raises(AcquireTimeout):
+            async with client.semaphore("a", 1, timeout=0.05):
+                pass
+    assert world.waiting("a") == 0
+
+
+async def test_another_limit_is_refused_while_it_is_in_use(world):
+    """And nothing is changed; once nobody holds or waits, the next use sets it."""
+    client = world.client()
+    three, five = client.semaphore("a", 3), client.semaphore("a", 5)
+    await three.acquire()
+    with pytest.raises(ServerUnsuitable, match="limit") as raised:
+        await five.acquire()
+    assert "3, not 5" in str(raised.value)
+    assert await three.available() == 2
+    await three.release()
+    assert await five.acquire(permits=5)
+    await five.release(5)
+
+
+async def test_a_changed_limit_is_everybodys(world):
+    """Raised, it lets waiters in; lowered, it takes nothing away and lets nobody in."""
+    client, other = world.client(), world.client()
+    one, two = client.semaphore("a", 1), other.semaphore("a", 1)
+    await one.acquire()
+    waits = world.start(two.acquire())
+    await world.in_line("a", 1)
+    await one.set_limit(2)
+    assert await waits.result() is True
+    assert (one.limit, await two.available()) == (2, 0)
+    await one.set_limit(1)
+    assert await two.available() == 0
+    await one.release()
+    assert await two.acquire(blocking=False) is False
+    await two.release()
+    assert await two.acquire(blocking=False) is True
+    await two.release()
+
+
+async def test_a_changed_limit_outlives_a_pause(world):
+    """Nobody holds for a while: both who name the old limit and who name the new one go on."""
+    old, new = world.client().semaphore("a", 1), world.client().semaphore("a", 3)
+    await old.set_limit(3)
+    for each in (old, new, world.client().semaphore("a", 1)):
+        async with each:
+            assert await new.available() == 2
+    await new.acquire(permits=3)
+    await new.release(3)
+
+
+async def test_who_can_never_be_granted_is_told(world):
+    """A limit that was lowered below what a waiter wants: it does not wait for ever."""
+    client = world.client()
+    holder, greedy = client.semaphore("a", 2), world.client().semaphore("a", 2)
+    await holder.acquire()
+    waits = world.start(greedy.acquire(permits=2))
+    await world.in_line("a", 1)
+    await holder.set_limit(1)
+    with pytest.raises(ServerUnsuitable, match="nobody can have 2 permits"):
+        await waits.result()
+    await holder.release()
+
+
+async def test_a_name_has_one_kind(world):
+    """A lock's name is no semaphore's, nor the other way round; nothing is changed."""
+    client = world.client()
+    async with client.lock("a") as lease:
+        with pytest.raises(ServerUnsuitable, match="holds a lock"):
+            await client.semaphore("a", 2).acquire()
+        assert world.holder("a") == lease.holder
+    async with client.semaphore("a", 2) as lease:
+        with pytest.raises(ServerUnsuitable):
+            await client.lock("a").acquire(timeout=1)
+        lease.check()
+    async with client.lock("a"):
+        pass
+
+
+@needs_no_server
+@pytest.mark.parametrize("limit", [0, -1, 2_000_000_000])
+async def test_limits_that_cannot_be(world, limit):
+    """Refused before anything is sent."""
+    with pytest.raises(ValueError, match="limit"):
+        world.client().semaphore("a", limit)
+
+
+@needs_no_server
+async def test_arguments_that_cannot_be(world):
+    """Refused before anything is sent; each says which."""
+    semaphore = world.client().semaphore("a", 3)
+    for wrong in (0, -1, 4):
+        with pytest.raises(ValueError, match="permits"):
+            await semaphore.acquire(permits=wrong)
+    with pytest.raises(TypeError, match="permits"):
+        await semaphore.acquire(permits=1.5)
+    with pytest.raises(ValueError, match="n must"):
+        await semaphore.release(0)
+    with pytest.raises(ValueError, match="timeout"):
+        await semaphore.acquire(blocking=False, timeout=1)
+    with pytest.raises(TypeError, match="limit"):
+        world.client().semaphore("a", True)
+    assert await semaphore.acquire(timeout=-1) is True, "as threading: a try"
+    await semaphore.release()
+    assert issubclass(fencelock.OverReleased, fencelock.NotHeld)
