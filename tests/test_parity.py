@@ -16,13 +16,18 @@ import fencelock
 
 PAIRS = [
     (getattr(fencelock, name), getattr(fencelock, f"Async{name}"))
-    for name in ("Client", "Lock", "RLock", "Lease", "MultiLease", "MultiLock", "Once")
+    for name in ("Client", "Election", "Lease", "Lock", "MultiLease", "MultiLock", "Once", "RLock")
 ]
 SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__repr__", "__del__")
 
 # These answer from what this process knows. All other methods send something, and are awaited.
 LOCAL = {
-    "Client": {"__init__", "__repr__", "lock", "locked", "multi", "once", "rlock"},
+    "Client": {
+        *("__init__", "__repr__", "election", "lock", "locked", "multi", "once", "rlock"),
+    },
+    "Election": {
+        *("__init__", "__repr__", "candidate", "changes", "is_leader", "lease", "name"),
+    },
     "Lock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "RLock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "MultiLease": {
@@ -43,10 +48,12 @@ OWN = re.compile(
     r"|Ctrl-C|background thread|context manager|blocking client"  # threads have
 )
 # Their parameters are how the faces make them, not how users do.
-MADE_BY_US = {"Lock", "RLock", "Lease", "MultiLease", "MultiLock", "Once"}
+MADE_BY_US = {"Election", "Lease", "Lock", "MultiLease", "MultiLock", "Once", "RLock"}
 # A thread cannot be cancelled, and a callback of a thread is not awaited.
+MAKES = ("election", "lock", "rlock", "locked", "multi", "once")
 OTHER_TYPES = {
-    *(f"Client.{made}.on_lost" for made in ("lock", "rlock", "locked", "multi", "once")),
+    *(f"Client.{made}.on_lost" for made in MAKES),
+    "Client.election.on_elected",
     "Once.__call__.return",
 }
 

@@ -24,10 +24,13 @@ from fencelock.errors import (
 from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
+    from fencelock._core.election import Leader
     from fencelock.aio import AsyncClient, AsyncLease, AsyncLock, AsyncRLock
+    from fencelock.aio.election import AsyncElection
     from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
     from fencelock.blocking import Client, Lease, Lock, RLock
+    from fencelock.blocking.election import Election
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
     from fencelock.outcome import Outcome
@@ -37,6 +40,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AcquireTimeout",
     "AsyncClient",
+    "AsyncElection",
     "AsyncLease",
     "AsyncLock",
     "AsyncMultiLease",
@@ -44,7 +48,9 @@ __all__ = [
     "AsyncOnce",
     "AsyncRLock",
     "Client",
+    "Election",
     "FencelockError",
+    "Leader",
     "Lease",
     "LeaseLost",
     "Lock",
@@ -68,9 +74,12 @@ __all__ = [
 
 # What is apart from the faces, as it takes longer to import and few programs use it.
 _APART = {
+    "AsyncElection": "fencelock.aio.election",
     "AsyncMultiLease": "fencelock.aio.multi",
     "AsyncMultiLock": "fencelock.aio.multi",
     "AsyncOnce": "fencelock.aio.once",
+    "Election": "fencelock.blocking.election",
+    "Leader": "fencelock._core.election",
     "MultiLease": "fencelock.blocking.multi",
     "MultiLock": "fencelock.blocking.multi",
     "Once": "fencelock.blocking.once",

@@ -77,8 +77,10 @@ def _read(name: str) -> str:
 ABANDON = Script("abandon")
 ACQUIRE = Script("acquire")
 ALIVE = Script("alive")
+ANNOUNCE = Script("announce")
 BREAK = Script("break")
 GIVE_BACK = Script("give_back")
+HAND_OVER = Script("hand_over")
 KEEP = Script("keep")
 MULTI_RELEASE = Script("multi_release")
 MULTI_TAKE = Script("multi_take")
@@ -88,8 +90,10 @@ RELEASE = Script("release")
 RENEW = Script("renew")
 REVOKED = Script("revoked")
 SHOW = Script("show")
+WATCH = Script("watch")
 
 ALL = (
     *(ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW),
     *(MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_START),
+    *(ANNOUNCE, HAND_OVER, WATCH),
 )
