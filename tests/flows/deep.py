@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 
 from fencelock.testing.explorer import Report
+from tests.flows import duties, elections, several
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
@@ -44,6 +45,15 @@ SINGLE = (
     worlds.BY_HAND,
     worlds.CROWD,
 )
+# What is made of locks.
+MADE = (
+    *(duties.TWO, duties.THREE, duties.WORKING, duties.LONG, duties.TRIES, duties.IMPATIENT),
+    *(duties.FAILING, duties.BESIDE_LOCK),
+    *(several.TWO, several.THREE, several.LONG, several.TRIES, several.IMPATIENT),
+    *(several.BESIDE_FIRST, several.BESIDE_LAST, several.BESIDE_LAST_IMPATIENT, several.CROSSED),
+    *(elections.HAND_OVER, elections.TO_NOBODY, elections.AT_ONCE, elections.LEADING),
+    *(elections.RIVAL, elections.LATE, elections.WATCHED, elections.UNANNOUNCED),
+)
 TOGETHER = (
     {"lost": 2},
     {"late": 2},
@@ -73,13 +83,13 @@ COMBINED = (
 
 def plan() -> Iterator[Scenario]:
     """Yield every scenario, the smaller ones first."""
-    for scenario in SINGLE:
+    for scenario in SINGLE + MADE:
         yield from both(scenario)
     for fault in FAULTS:
-        for scenario in SINGLE:
+        for scenario in SINGLE + MADE:
             yield from both(scenario.under(**{fault: 1}))
     for faults in TOGETHER:
-        for scenario in COMBINED:
+        for scenario in (*COMBINED, duties.WORKING, several.BESIDE_LAST, elections.TO_NOBODY):
             yield from both(scenario.under(**faults))
 
 
