@@ -108,7 +108,7 @@ def rendered(one: type) -> dict[str, str]:
     told = {"__init__": stub(one.__init__)} if one.__name__ in CALLED else {}
     for name in dir(one):
         member = inspect.getattr_static(one, name)
-        if name.startswith("_") and name not in ENTERED:
+        if (name.startswith("_") and name not in ENTERED) or inherited(one, name):
             continue
         if isinstance(member, property):
             told[name] = f"@property\n{stub(member.fget)}"
@@ -117,6 +117,11 @@ def rendered(one: type) -> dict[str, str]:
         elif one.__name__ not in CALLED:
             told[name] = name  # a slot: its type stands in the page only
     return {name: ast.unparse(ast.parse(text)) for name, text in told.items()}
+
+
+def inherited(one: type, name: str) -> bool:
+    """Tell whether a named tuple has it from ``tuple``."""
+    return issubclass(one, tuple) and hasattr(tuple, name)
 
 
 def stub(function: FunctionType) -> str:
@@ -174,7 +179,7 @@ def test_the_reference_names_everything_public():
 
 def option_names() -> set[str]:
     client = fencelock.Client
-    makes = (client.lock, client.rlock, client.locked, client.multi, client.once)
+    makes = (client.lock, client.rlock, client.locked, client.multi, client.once, client.election)
     made = (client, *makes, fencelock.Poll)
     return {name for each in made for name in inspect.signature(each).parameters} - {"self"}
 

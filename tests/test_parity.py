@@ -17,6 +17,7 @@ import fencelock
 NAMES = (
     *("Client", "Lock", "RLock", "Semaphore", "BoundedSemaphore", "RWLock", "ReadLock"),
     *("WriteLock", "Lease", "MultiLease", "MultiLock", "Once", "Event", "Latch", "Barrier"),
+    "Election",
 )
 PAIRS = [(getattr(fencelock, name), getattr(fencelock, f"Async{name}")) for name in NAMES]
 SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__repr__", "__del__")
@@ -24,8 +25,11 @@ SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__re
 # These answer from what this process knows. All other methods send something, and are awaited.
 LOCAL = {
     "Client": {
-        *("__init__", "__repr__", "barrier", "bounded_semaphore", "event", "latch", "lock"),
-        *("locked", "multi", "once", "rlock", "rwlock", "semaphore"),
+        *("__init__", "__repr__", "barrier", "bounded_semaphore", "election", "event"),
+        *("latch", "lock", "locked", "multi", "once", "rlock", "rwlock", "semaphore"),
+    },
+    "Election": {
+        *("__init__", "__repr__", "candidate", "changes", "is_leader", "lease", "name"),
     },
     "Event": {"__init__", "__repr__", "name"},
     "Latch": {"__init__", "__repr__", "name"},
@@ -57,9 +61,11 @@ OWN = re.compile(
 # Their parameters are how the faces make them, not how users do.
 MADE_BY_US = set(NAMES) - {"Client"}
 # A thread cannot be cancelled, and a callback of a thread is not awaited.
+MAKES = ("election", "lock", "rlock", "locked", "multi", "once")
 OTHER_TYPES = {
-    *(f"Client.{made}.on_lost" for made in ("lock", "rlock", "locked", "multi", "once")),
+    *(f"Client.{made}.on_lost" for made in MAKES),
     *(f"Client.{made}.on_lost" for made in ("rwlock", "semaphore", "bounded_semaphore")),
+    "Client.election.on_elected",
     "Once.__call__.return",
 }
 

@@ -26,6 +26,7 @@ from fencelock.errors import (
 from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
+    from fencelock._core.election import Leader
     from fencelock.aio import (
         AsyncBarrier,
         AsyncBoundedSemaphore,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         AsyncSemaphore,
         AsyncWriteLock,
     )
+    from fencelock.aio.election import AsyncElection
     from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
     from fencelock.blocking import (
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         Semaphore,
         WriteLock,
     )
+    from fencelock.blocking.election import Election
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
     from fencelock.outcome import Outcome
@@ -67,6 +70,7 @@ __all__ = [
     "AsyncBarrier",
     "AsyncBoundedSemaphore",
     "AsyncClient",
+    "AsyncElection",
     "AsyncEvent",
     "AsyncLatch",
     "AsyncLease",
@@ -83,9 +87,11 @@ __all__ = [
     "BarrierBroken",
     "BoundedSemaphore",
     "Client",
+    "Election",
     "Event",
     "FencelockError",
     "Latch",
+    "Leader",
     "Lease",
     "LeaseLost",
     "Lock",
@@ -114,9 +120,12 @@ __all__ = [
 
 # What is apart from the faces, as it takes longer to import and few programs use it.
 _APART = {
+    "AsyncElection": "fencelock.aio.election",
     "AsyncMultiLease": "fencelock.aio.multi",
     "AsyncMultiLock": "fencelock.aio.multi",
     "AsyncOnce": "fencelock.aio.once",
+    "Election": "fencelock.blocking.election",
+    "Leader": "fencelock._core.election",
     "MultiLease": "fencelock.blocking.multi",
     "MultiLock": "fencelock.blocking.multi",
     "Once": "fencelock.blocking.once",

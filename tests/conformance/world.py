@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -316,6 +316,9 @@ class StraightClient:
     def rlock(self, name: str, **options: Any) -> StraightLock:
         return StraightLock(self.inner.rlock(name, **options))
 
+    def election(self, name: str, **options: Any) -> StraightElection:
+        return StraightElection(self.inner.election(name, **options))
+
     def multi(self, names: Any, **options: Any) -> StraightLock:
         return StraightLock(self.inner.multi(names, **options))
 
@@ -375,6 +378,38 @@ def decorating(decorate: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return awaitable
 
     return outer
+
+
+class StraightElection:
+    """``Election`` with the methods of ``AsyncElection``."""
+
+    SENDS = frozenset({"campaign", "resign", "hand_over", "leader", "candidates"})
+
+    def __init__(self, inner: fencelock.Election) -> None:
+        self.inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.inner, name)
+        if name not in self.SENDS:
+            return found
+
+        async def sends(*args: Any, **options: Any) -> Any:
+            return found(*args, **options)
+
+        return sends
+
+    async def changes(self, **options: Any) -> AsyncIterator[Any]:
+        for leader in self.inner.changes(**options):
+            yield leader
+
+    async def __aenter__(self) -> StraightLease:
+        return StraightLease(self.inner.__enter__())
+
+    async def __aexit__(self, *error: object) -> None:
+        return self.inner.__exit__(*error)
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
 
 
 class StraightOnce:

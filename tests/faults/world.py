@@ -69,9 +69,22 @@ class _Face:
     def write(self, name, **options):
         return self._make(self.client.rwlock(name, **options).write)
 
+    def election(self, name, **options):
+        return self._make(self.client.election(name, **options))
+
+    def once(self, name, **options):
+        return self._wrapped(self.client.once(name, **options))
+
     def _make(self, handle):
         self._made.append(handle)
+        return self._wrapped(handle)
+
+    def _wrapped(self, handle):
         return handle
+
+    def body(self, function):
+        """Return a function as this face runs it."""
+        return function
 
     def _forget(self):
         for handle in self._made:
@@ -116,8 +129,14 @@ class Tasks(_Face):
     async def _port(self):
         return self.client._port()
 
-    def _make(self, handle):
-        return OnLoop(self, super()._make(handle))
+    def _wrapped(self, handle):
+        return OnLoop(self, handle)
+
+    def body(self, function):
+        async def runs(*args):
+            return await asyncio.to_thread(function, *args)
+
+        return runs
 
     def begin(self, coroutine):
         """Start a task; its future's ``cancel`` cancels the task."""

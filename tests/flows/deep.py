@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator
 
 from fencelock.testing.explorer import Report
+from tests.flows import duties, elections, several, shares
 from tests.flows import scenarios as worlds
-from tests.flows import shares
 from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
 
@@ -44,6 +44,15 @@ SINGLE = (
     worlds.OWNERS_WORKING,
     worlds.BY_HAND,
     worlds.CROWD,
+)
+# What is made of locks.
+MADE = (
+    *(duties.TWO, duties.THREE, duties.WORKING, duties.LONG, duties.TRIES, duties.IMPATIENT),
+    *(duties.FAILING, duties.BESIDE_LOCK),
+    *(several.TWO, several.THREE, several.LONG, several.TRIES, several.IMPATIENT),
+    *(several.BESIDE_FIRST, several.BESIDE_LAST, several.BESIDE_LAST_IMPATIENT, several.CROSSED),
+    *(elections.HAND_OVER, elections.TO_NOBODY, elections.AT_ONCE, elections.LEADING),
+    *(elections.RIVAL, elections.LATE, elections.WATCHED, elections.UNANNOUNCED),
 )
 TOGETHER = (
     {"lost": 2},
@@ -94,14 +103,14 @@ def shares_plan() -> Iterator[Scenario]:
 
 
 def lock_plan() -> Iterator[Scenario]:
-    """Yield what is explored of locks."""
-    for scenario in SINGLE:
+    """Yield what is explored of locks, and of what is made of locks."""
+    for scenario in SINGLE + MADE:
         yield from both(scenario)
     for fault in FAULTS:
-        for scenario in SINGLE:
+        for scenario in SINGLE + MADE:
             yield from both(scenario.under(**{fault: 1}))
     for faults in TOGETHER:
-        for scenario in COMBINED:
+        for scenario in (*COMBINED, duties.WORKING, several.BESIDE_LAST, elections.TO_NOBODY):
             yield from both(scenario.under(**faults))
 
 

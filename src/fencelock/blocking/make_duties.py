@@ -18,13 +18,14 @@ from fencelock.handles import Defaults, Settings, settings
 from fencelock.options import Queue, Seconds, Wait
 
 if TYPE_CHECKING:
+    from fencelock.blocking.election import Election
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
     from fencelock.templates import Call, Function
 
 
 class MakesDuties:
-    """``Client``'s part: ``locked``, ``once`` and ``multi``."""
+    """``Client``'s part: ``locked``, ``once``, ``multi`` and ``election``."""
 
     _defaults: Defaults
     _port: BlockingPort
@@ -197,3 +198,49 @@ class MakesDuties:
         )
         keys = lock_keys(self._defaults.key_prefix, names)
         return MultiLock(self._port, keys, chosen)
+
+    def election(
+        self,
+        name: str,
+        *,
+        candidate: str | None = None,
+        ttl: Seconds | None = None,
+        timeout: Seconds | None = None,
+        on_elected: Callable[[Lease], object] | None = None,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> Election:
+        """Return a candidate of the election ``name``; sends nothing.
+
+        ``candidate`` is its name, printable and of at most 128 bytes: ``host:pid`` by default.
+        Names should differ; of two that are the same, a hand-over takes the first in line.
+        ``on_elected`` is called with the lease, by ``campaign`` before it returns. ``on_lost`` is
+        called with it once the leadership is lost, though not when it was given up. The other
+        options are those of ``lock``; ``timeout`` bounds ``with``.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock._core.election import ElectionKeys  # noqa: PLC0415 - few programs use it
+        from fencelock.blocking.election import Election  # noqa: PLC0415 - likewise
+        from fencelock.candidacy import candidate_name, on_elected_of  # noqa: PLC0415 - likewise
+
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=True,
+            max_hold=None,
+            max_renewals=None,
+            timeout=timeout,
+            wait=Queue(),
+            on_lost=on_lost,
+            label=label,
+            cancels=False,
+        )
+        return Election(
+            self._port,
+            ElectionKeys(self._defaults.key_prefix, options.lock_name(name)),
+            chosen,
+            candidate=candidate_name(candidate),
+            on_elected=on_elected_of(on_elected),
+        )

@@ -26,6 +26,7 @@ import sys
 COMMANDS = {
     "run": "hold a lock while a command runs",
     "once": "run a command on one of many hosts, once a period",
+    "elect": "keep a command running on exactly one of many hosts",
     "acquire": "take a lock for a script; prints the holder id",
     "renew": "keep a lock that a script took",
     "release": "give back a lock that a script took",

@@ -157,6 +157,11 @@ def add_tenure(made: arguments.Parser) -> None:
         help="what a lost lease does to CMD: TERM and then KILL, KILL at once, or a message only"
         " (default: %(default)s)",
     )
+    add_grace(made)
+
+
+def add_grace(made: arguments.Parser) -> None:
+    """Add how long the command gets to end."""
     made.add_argument(
         "--grace",
         metavar="DUR",

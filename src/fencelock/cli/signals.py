@@ -30,6 +30,7 @@ class Signals:
             if signal.getsignal(number) is signal.SIG_IGN
             and number not in {signal.SIGPIPE, signal.SIGXFSZ}  # Python's own doing
         )
+        self.heard: set[int] = set()
         self._before: dict[int, object] = {}
         self._raises = True
         self._pending: list[int] = []
@@ -81,6 +82,7 @@ class Signals:
                 self._before[number] = signal.signal(number, self._caught)
 
     def _caught(self, number: int, _frame: FrameType | None) -> None:
+        self.heard.add(number)
         if self._raises:
             self._raises = False
             raise Interrupted(number)

@@ -30,8 +30,8 @@ GIVING_UP = frozenset({"release", "abandon", "break", "once_finish", "multi_rele
 ASKING = frozenset({"acquire", "once_start"})
 # The plain form knows no line: it overtakes, and hands over to nobody.
 PLAIN = frozenset({"SET", "give_back"})
-# Sends home who waits for a result: nobody is passed over.
-DISMISSING = frozenset({"once_finish"})
+# Sends home who waits for a result, and grants to whom the holder names: nobody is passed over.
+DISMISSING = frozenset({"once_finish", "hand_over"})
 RECORD_SECONDS = 700.0
 
 

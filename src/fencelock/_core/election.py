@@ -1,0 +1,205 @@
+"""Elections: who leads holds the lock of that name, and the line are the candidates.
+
+Rules of this file:
+
+- Leadership is a lease: it ends here before it ends on the server (I2, I8).
+- A hand-over moves a waiting candidate to the head of the line and releases, in one script; when
+  that candidate does not wait, nothing is given up, and the lease is renewed again.
+- Whoever was elected, or resigned, has the watchers told. That is a hint: they look every two
+  seconds, and when a lease should have ended (I6).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from fencelock._core.ask import Asked, again, ask
+from fencelock._core.hold import Hold, Taker
+from fencelock._core.inspect import WAITERS_SHOWN
+from fencelock._core.keys import LockKeys, derived_key
+from fencelock._core.port import Broken, Port, Reply
+from fencelock._core.release import request, retire, settled
+from fencelock._core.timing import PROOF_SECONDS
+from fencelock._core.waiters import EXPIRY_SLACK, Waiter
+from fencelock._core.want import Want
+from fencelock.errors import ServerError
+from fencelock.scripts import ANNOUNCE, HAND_OVER, LEADER_WATCH, SHOW
+
+CANDIDATE_BYTES_MAX = 128
+
+
+class Leader(NamedTuple):
+    """Who leads, as the server saw it.
+
+    ``since`` is the server's Unix time of the election, in seconds; ``host`` and ``pid`` are the
+    process. Two are equal when they are the same tenure.
+    """
+
+    candidate: str
+    fence: int
+    since: float
+    host: str
+    pid: int
+
+
+class ElectionKeys(LockKeys):
+    """The keys of a lock, and the one that keeps its watchers."""
+
+    __slots__ = ("watch", "watchers")
+
+    def __init__(self, prefix: str, name: str) -> None:
+        super().__init__(prefix, name)
+        watchers = derived_key(prefix, self.lock, "watchers")
+        self.watchers = (watchers,)
+        self.watch = (*self.renew, watchers)
+
+
+def mark(candidate: str) -> bytes:
+    """Return what a candidate's info has in it, and no other info can: quotes are escaped there."""
+    return b'"candidate":' + json.dumps(candidate, ensure_ascii=False).encode() + b"}"
+
+
+def announce(port: Port, keys: ElectionKeys) -> None:
+    """Have the watchers told that there is a change; never blocks, never raises."""
+    port.post(ANNOUNCE, keys.watchers, ())
+
+
+def give_up(port: Port, hold: Hold) -> None:
+    """Give back what was lost here and may be ours on the server still; never blocks."""
+    retire(port, hold)
+    if not hold.lease._forked():
+        port.post(*request(hold.want, hold.lease.fence))
+
+
+async def hand_over(
+    port: Port, hold: Hold, keys: ElectionKeys, taker: Taker, candidate: str
+) -> bool:
+    """Hand a leadership over to a candidate; False when that one does not wait.
+
+    Raises LeaseLost when the lease had ended before, and like ``ask`` when no answer came: then,
+    as after a cancellation, the leadership is given up to whoever is next.
+    """
+    lease, asked = hold.lease, Asked()
+    lease.check()
+    args = (hold.want.holder, hold.want.home, mark(candidate))
+    until = min(port.now() + port.patience, lease.deadline)
+    try:
+        retire(port, hold)
+        reply = await ask(port, HAND_OVER, keys.all, args, until, asked=asked)
+    except BaseException as error:
+        retire(port, hold)
+        if not settled(error):
+            taker.remove(hold)
+            port.post(*request(hold.want, lease.fence))
+        else:
+            _resume(port, hold)
+        raise
+    if reply[0] == 0:
+        _resume(port, hold)
+        return False
+    taker.remove(hold)
+    _judge(hold, reply, repeated=asked.sent)
+    return True
+
+
+def _resume(port: Port, hold: Hold) -> None:
+    """Have the lease renewed again, at once."""
+    hold.open = True
+    hold.lease._bind(port, hold)
+    port.keep(hold, port.now())
+
+
+def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> None:
+    if reply[0] == 1 or repeated:
+        hold.lease._released = True
+        return
+    detail = reply[1].decode()
+    hold.lease._lose("revoked" if detail else "taken", hold.lease.deadline, detail)
+    raise hold.lease._lost_error()
+
+
+async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
+    """Return who leads now, or None."""
+    reply = await ask(port, LEADER_WATCH, keys.watch, (), port.now() + port.patience)
+    return _leader(reply)
+
+
+async def candidates(port: Port, keys: LockKeys) -> list[str]:
+    """Return who waits to be elected, in the order of the line; the first hundred."""
+    reply = await ask(port, SHOW, keys.show, (WAITERS_SHOWN,), port.now() + port.patience)
+    infos = [entry.split(b" ", 7)[-1] for entry in reply[6][::2]]
+    return [_told(info).candidate for info in infos]
+
+
+class Watch:
+    """One look-out for changes, and what it saw last."""
+
+    __slots__ = ("first", "keys", "last", "want")
+
+    def __init__(self, want: Want, keys: ElectionKeys) -> None:
+        self.want = want
+        self.keys = keys
+        self.first = True
+        self.last: Leader | None = None
+
+
+async def next_change(port: Port, watch: Watch, give_up_at: float) -> bool:
+    """Wait until another leads than ``watch.last`` says; False at ``give_up_at``.
+
+    The first call returns with the first look. Raises like ``ask``.
+    """
+    waiter = Waiter(watch.want)
+    try:
+        while True:
+            seen, look_at = await _look(port, watch, waiter)
+            if watch.first or seen != watch.last:
+                watch.first, watch.last = False, seen
+                return True
+            await port.wait(waiter, min(look_at, give_up_at))
+            if port.now() >= give_up_at:
+                return False
+            waiter.forget()
+    finally:
+        port.close(waiter)
+
+
+async def _look(port: Port, watch: Watch, waiter: Waiter) -> tuple[Leader | None, float]:
+    """Ask who leads and to be told of changes; return that, and when to look at the latest."""
+    until = port.now() + port.patience
+    waiter.start()
+    while True:
+        asked_at = port.now()
+        try:
+            if not port.seat(waiter, listen=True):
+                await port.open(waiter, until)
+            waiter.begin()
+            args = (watch.want.waiter, waiter.channel)
+            reply = await port.call(LEADER_WATCH, watch.keys.watch, args, until, waiter)
+        except (Broken, ServerError) as trouble:
+            await again(port, trouble, until, waiter)
+            continue
+        look_at = asked_at + PROOF_SECONDS
+        if reply[1] >= 0:
+            look_at = min(look_at, asked_at + reply[1] / 1000 + EXPIRY_SLACK)
+        return _leader(reply), look_at
+
+
+def _leader(reply: Reply) -> Leader | None:
+    holder, _, record = reply
+    if not holder:
+        return None
+    parts = record.split(b" ", 6)  # fence holder ttl claim owned home info
+    if len(parts) != 7 or parts[1] != holder:  # noqa: PLR2004 - see above
+        return Leader("", 0, 0.0, "", 0)  # a program that is not fencelock
+    fence = int(parts[0])
+    return _told(parts[6])._replace(fence=fence, since=fence / 1e6)
+
+
+def _told(info: bytes) -> Leader:
+    try:
+        told = json.loads(info)
+    except ValueError:
+        told = {}
+    host, pid = str(told.get("host", "")), int(told.get("pid", 0))
+    return Leader(str(told.get("candidate", f"{host}:{pid}")), 0, 0.0, host, pid)

@@ -1,0 +1,241 @@
+"""Elections, for asyncio."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Any
+
+from fencelock import options
+from fencelock._core.election import (
+    ElectionKeys,
+    Leader,
+    Watch,
+    announce,
+    candidates,
+    give_up,
+    hand_over,
+    leader,
+    next_change,
+)
+from fencelock._ports.aio import AioPort
+from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lock import AsyncLock, _task, _was_stopped
+from fencelock.candidacy import CandidateHolds
+from fencelock.errors import FencelockError, LeaseLost
+from fencelock.handles import Settings
+from fencelock.log import log
+from fencelock.options import Seconds
+
+
+class _Candidacy(AsyncLock):
+    """The lock that who leads holds."""
+
+    __slots__ = ()
+
+    _holds: CandidateHolds
+
+    def __init__(
+        self, port: Callable[[], AioPort], keys: ElectionKeys, settings: Settings, candidate: str
+    ) -> None:
+        super().__init__(port, keys, settings)
+        self._holds = CandidateHolds(keys, settings, AsyncLease, candidate)
+
+
+class AsyncElection:
+    """One candidate of an election; ``AsyncClient.election`` makes it. One leads at a time.
+
+    Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here
+    before it can begin elsewhere. The candidate leads, not a task: any task may resign.
+    """
+
+    __slots__ = ("__weakref__", "_holds", "_lock", "_on_elected", "_port")
+
+    def __init__(
+        self,
+        port: Callable[[], AioPort],
+        keys: ElectionKeys,
+        settings: Settings,
+        *,
+        candidate: str,
+        on_elected: Callable[[AsyncLease], Any] | None,
+    ) -> None:
+        self._port = port
+        self._lock = _Candidacy(port, keys, settings, candidate)
+        self._holds = self._lock._holds
+        self._on_elected = on_elected
+
+    @property
+    def name(self) -> str:
+        """Return the election's name, without the prefix."""
+        return self._holds.keys.name
+
+    @property
+    def candidate(self) -> str:
+        """Return the name of this candidate."""
+        return self._holds.candidate
+
+    @property
+    def is_leader(self) -> bool:
+        """Tell whether this candidate leads, as far as this process can prove it; sends nothing.
+
+        False from the instant on at which another may be elected.
+        """
+        return self._holds.leads()
+
+    @property
+    def lease(self) -> AsyncLease | None:
+        """Return the lease of this candidate's leadership, or None."""
+        return self._lock.lease
+
+    async def campaign(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
+        """Stand for election; True once elected, False when it was not in time.
+
+        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Returns
+        True at once when this candidate leads. ``on_elected`` is called before it returns; when
+        that raises, the candidate resigns. It ends as ``AsyncLock.acquire`` does.
+
+        Raises:
+            NotAcquired: this candidate campaigns already, elsewhere in this process.
+            ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
+        """
+        return await self._stand(options.patience_of_acquire(timeout, blocking=blocking))
+
+    async def _stand(self, patience: float | None) -> bool:
+        if self.is_leader:
+            return True
+        for lost in self._holds.begin():
+            give_up(self._port(), lost)
+        try:
+            hold = await self._lock._obtain(patience)
+        finally:
+            self._holds.campaigning = False
+        if hold is None:
+            return False
+        announce(self._port(), self._holds.election)
+        if self._on_elected is not None:
+            try:
+                told = self._on_elected(hold.lease)  # type: ignore[arg-type]  # it is of our type
+                if inspect.isawaitable(told):
+                    await told
+            except BaseException as error:
+                await self.__aexit__(type(error), error, error.__traceback__)
+                raise
+        return True
+
+    async def resign(self) -> None:
+        """Give the leadership to the next in line, or to nobody.
+
+        Raises:
+            NotHeld: this candidate does not lead.
+            LeaseLost: the leadership had ended before; another may lead.
+            OutcomeUnknown, ServerUnreachable: no answer came; it is repeated in the background,
+                and the leadership ends by its ttl at the latest.
+        """
+        await self._lock.release()
+        announce(self._port(), self._holds.election)
+
+    async def hand_over(self, candidate: str) -> None:
+        """Give the leadership to a candidate who waits, whatever its place in line.
+
+        Raises:
+            LookupError: that candidate does not wait; this one leads on.
+            NotHeld: this candidate does not lead.
+            LeaseLost: the leadership had ended before; another may lead.
+            OutcomeUnknown, ServerUnreachable: no answer came; the leadership is given up to
+                whoever is next, in the background.
+        """
+        name = options.text("candidate", candidate)
+        holds, hold = self._holds, self._holds.leading()
+        if not await hand_over(self._port(), hold, holds.election, holds, name):
+            raise LookupError(f"{name!r} does not wait to be elected to {self.name!r}")
+
+    async def leader(self) -> Leader | None:
+        """Ask the server who leads now; None when nobody does.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        return await leader(self._port(), self._holds.election)
+
+    async def candidates(self) -> list[str]:
+        """Ask the server who waits to be elected, in the order of the line; the first hundred.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        return await candidates(self._port(), self._holds.keys)
+
+    def changes(self, *, timeout: Seconds | None = None) -> AsyncIterator[Leader | None]:
+        """Iterate over who leads: now, and at each change; None while nobody does.
+
+        A change is heard as it comes. Where that is lost, and when a leader dies, it is found
+        within 2 s of the change, or of the end of the lease. Changes that follow each other very
+        quickly may be seen as one. It goes on for ever, or ends when nothing has changed for
+        ``timeout`` seconds.
+
+        Raises:
+            ServerError, OutcomeUnknown: from the iteration, when the server cannot tell.
+        """
+        span = None if timeout is None else options.positive("timeout", timeout)
+        return _Changes(self._port, self._holds, span)
+
+    async def __aenter__(self) -> AsyncLease:
+        """Campaign within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
+        """
+        if not await self._stand(self._holds.settings.timeout):
+            raise self._holds.not_granted()
+        return self._lock._entered(self._holds.leading())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Resign, unless it was handed over; LeaseLost when the leadership had ended before."""
+        hold = self._holds.newest()
+        if hold is None:
+            return
+        stopped = _was_stopped(hold, error)
+        try:
+            await self.resign()
+        except FencelockError as trouble:
+            if error is None or stopped:
+                raise trouble from error
+            if not isinstance(error, LeaseLost):  # told already
+                log.warning(
+                    "to resign from %r failed after the body raised: %s", self.name, trouble
+                )
+
+    def __repr__(self) -> str:
+        """Show name, candidate and whether it leads, as this process knows it."""
+        state = "leading" if self.is_leader else "not leading"
+        return (
+            f"<fencelock.{type(self).__name__} {self.name!r} candidate={self.candidate!r} {state}>"
+        )
+
+
+class _Changes:
+    """The iterator of ``Election.changes``."""
+
+    def __init__(
+        self, port: Callable[[], AioPort], holds: CandidateHolds, timeout: float | None
+    ) -> None:
+        self._port = port()
+        self._timeout = timeout
+        self._watch = Watch(holds.want(port(), _task().get_name()), holds.election)
+
+    def __aiter__(self) -> AsyncIterator[Leader | None]:
+        return self
+
+    async def __anext__(self) -> Leader | None:
+        port, watch = self._port, self._watch
+        give_up_at = float("inf") if self._timeout is None else port.now() + self._timeout
+        if not await next_change(port, watch, give_up_at):
+            raise StopAsyncIteration
+        return watch.last

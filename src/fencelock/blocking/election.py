@@ -1,0 +1,234 @@
+"""Elections, for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import current_thread
+from types import TracebackType
+
+from fencelock import options
+from fencelock._core.election import (
+    ElectionKeys,
+    Leader,
+    Watch,
+    announce,
+    candidates,
+    give_up,
+    hand_over,
+    leader,
+    next_change,
+)
+from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.blocking.lease import Lease
+from fencelock.blocking.lock import Lock
+from fencelock.candidacy import CandidateHolds
+from fencelock.errors import FencelockError, LeaseLost
+from fencelock.handles import Settings
+from fencelock.log import log
+from fencelock.options import Seconds
+
+
+class _Candidacy(Lock):
+    """The lock that who leads holds."""
+
+    __slots__ = ()
+
+    _holds: CandidateHolds
+
+    def __init__(
+        self, port: BlockingPort, keys: ElectionKeys, settings: Settings, candidate: str
+    ) -> None:
+        super().__init__(port, keys, settings)
+        self._holds = CandidateHolds(keys, settings, Lease, candidate)
+
+
+class Election:
+    """One candidate of an election; ``Client.election`` makes it. One leads at a time.
+
+    Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here
+    before it can begin elsewhere. The candidate leads, not a thread: any thread may resign.
+    """
+
+    __slots__ = ("__weakref__", "_holds", "_lock", "_on_elected", "_port")
+
+    def __init__(
+        self,
+        port: BlockingPort,
+        keys: ElectionKeys,
+        settings: Settings,
+        *,
+        candidate: str,
+        on_elected: Callable[[Lease], object] | None,
+    ) -> None:
+        self._port = port
+        self._lock = _Candidacy(port, keys, settings, candidate)
+        self._holds = self._lock._holds
+        self._on_elected = on_elected
+
+    @property
+    def name(self) -> str:
+        """Return the election's name, without the prefix."""
+        return self._holds.keys.name
+
+    @property
+    def candidate(self) -> str:
+        """Return the name of this candidate."""
+        return self._holds.candidate
+
+    @property
+    def is_leader(self) -> bool:
+        """Tell whether this candidate leads, as far as this process can prove it; sends nothing.
+
+        False from the instant on at which another may be elected.
+        """
+        return self._holds.leads()
+
+    @property
+    def lease(self) -> Lease | None:
+        """Return the lease of this candidate's leadership, or None."""
+        return self._lock.lease
+
+    def campaign(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
+        """Stand for election; True once elected, False when it was not in time.
+
+        Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Returns
+        True at once when this candidate leads. ``on_elected`` is called before it returns; when
+        that raises, the candidate resigns. It ends as ``Lock.acquire`` does.
+
+        Raises:
+            NotAcquired: this candidate campaigns already, elsewhere in this process.
+            ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
+        """
+        return self._stand(options.patience_of_acquire(timeout, blocking=blocking))
+
+    def _stand(self, patience: float | None) -> bool:
+        if self.is_leader:
+            return True
+        for lost in self._holds.begin():
+            give_up(self._port, lost)
+        try:
+            hold = self._lock._obtain(patience)
+        finally:
+            self._holds.campaigning = False
+        if hold is None:
+            return False
+        announce(self._port, self._holds.election)
+        if self._on_elected is not None:
+            try:
+                self._on_elected(hold.lease)  # type: ignore[arg-type]  # it is of our type
+            except BaseException as error:
+                self.__exit__(type(error), error, error.__traceback__)
+                raise
+        return True
+
+    def resign(self) -> None:
+        """Give the leadership to the next in line, or to nobody.
+
+        Raises:
+            NotHeld: this candidate does not lead.
+            LeaseLost: the leadership had ended before; another may lead.
+            OutcomeUnknown, ServerUnreachable: no answer came; it is repeated in the background,
+                and the leadership ends by its ttl at the latest.
+        """
+        self._lock.release()
+        announce(self._port, self._holds.election)
+
+    def hand_over(self, candidate: str) -> None:
+        """Give the leadership to a candidate who waits, whatever its place in line.
+
+        Raises:
+            LookupError: that candidate does not wait; this one leads on.
+            NotHeld: this candidate does not lead.
+            LeaseLost: the leadership had ended before; another may lead.
+            OutcomeUnknown, ServerUnreachable: no answer came; the leadership is given up to
+                whoever is next, in the background.
+        """
+        name = options.text("candidate", candidate)
+        holds, hold = self._holds, self._holds.leading()
+        if not run_blocking(hand_over(self._port, hold, holds.election, holds, name)):
+            raise LookupError(f"{name!r} does not wait to be elected to {self.name!r}")
+
+    def leader(self) -> Leader | None:
+        """Ask the server who leads now; None when nobody does.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        return run_blocking(leader(self._port, self._holds.election))
+
+    def candidates(self) -> list[str]:
+        """Ask the server who waits to be elected, in the order of the line; the first hundred.
+
+        Raises:
+            ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
+        """
+        return run_blocking(candidates(self._port, self._holds.keys))
+
+    def changes(self, *, timeout: Seconds | None = None) -> Iterator[Leader | None]:
+        """Iterate over who leads: now, and at each change; None while nobody does.
+
+        A change is heard as it comes. Where that is lost, and when a leader dies, it is found
+        within 2 s of the change, or of the end of the lease. Changes that follow each other very
+        quickly may be seen as one. It goes on for ever, or ends when nothing has changed for
+        ``timeout`` seconds.
+
+        Raises:
+            ServerError, OutcomeUnknown: from the iteration, when the server cannot tell.
+        """
+        span = None if timeout is None else options.positive("timeout", timeout)
+        return _Changes(self._port, self._holds, span)
+
+    def __enter__(self) -> Lease:
+        """Campaign within the handle's ``timeout`` and return the lease.
+
+        Raises:
+            AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
+        """
+        if not self._stand(self._holds.settings.timeout):
+            raise self._holds.not_granted()
+        return self._holds.leading().lease  # type: ignore[return-value]  # it is of our type
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Resign, unless it was handed over; LeaseLost when the leadership had ended before."""
+        if self._holds.newest() is None:
+            return
+        try:
+            self.resign()
+        except FencelockError as trouble:
+            if error is None:
+                raise
+            if not isinstance(error, LeaseLost):  # told already
+                log.warning(
+                    "to resign from %r failed after the body raised: %s", self.name, trouble
+                )
+
+    def __repr__(self) -> str:
+        """Show name, candidate and whether it leads, as this process knows it."""
+        state = "leading" if self.is_leader else "not leading"
+        return (
+            f"<fencelock.{type(self).__name__} {self.name!r} candidate={self.candidate!r} {state}>"
+        )
+
+
+class _Changes:
+    """The iterator of ``Election.changes``."""
+
+    def __init__(self, port: BlockingPort, holds: CandidateHolds, timeout: float | None) -> None:
+        self._port = port
+        self._timeout = timeout
+        self._watch = Watch(holds.want(port, current_thread().name), holds.election)
+
+    def __iter__(self) -> Iterator[Leader | None]:
+        return self
+
+    def __next__(self) -> Leader | None:
+        port, watch = self._port, self._watch
+        give_up_at = float("inf") if self._timeout is None else port.now() + self._timeout
+        if not run_blocking(next_change(port, watch, give_up_at)):
+            raise StopIteration
+        return watch.last

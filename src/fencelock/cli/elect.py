@@ -1,0 +1,84 @@
+"""``fencelock elect``: keep a command running on exactly one of many hosts.
+
+Each term is one ``fencelock run``. When a leadership is lost, this process becomes a fresh copy of
+itself (same pid, no threads) that stands for election again: a guard is forked from little.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, NoReturn
+
+from fencelock.cli import arguments
+from fencelock.cli.arguments import Arguments
+from fencelock.cli.run import add_grace, under_guard, with_command
+
+if TYPE_CHECKING:
+    from fencelock.cli.runner import Run
+
+SUMMARY = "keep a command running on exactly one of many hosts"
+EXITS = """\
+exit status: the command's own when it ends by itself, 128+n when signal n killed it or
+  ended a wait    77 denied    64 usage    126/127 cannot run CMD
+A lost leadership and a silent server end nothing: it stands for election again."""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command whenever this host is elected."""
+    args = _parsed(argv)
+    status = under_guard(args, _runner)
+    if args.again:
+        _stand_again(argv, args.restart if args.ended else 0.0)
+    return status
+
+
+def _runner() -> type[Run]:
+    from fencelock.cli.termrunner import Term
+
+    return Term
+
+
+def _parsed(argv: list[str]) -> Arguments:
+    made = arguments.parser(
+        "elect",
+        SUMMARY,
+        more="CMD is started when this host is\nelected, and stopped before the leadership can end",
+        example="fencelock elect scheduler -- ./scheduler\n\n" + EXITS,
+    )
+    arguments.add_name(made)
+    made.add_argument(
+        "--candidate", metavar="TEXT", help="the name of this candidate (default: host:pid)"
+    )
+    made.add_argument(
+        "--restart",
+        metavar="DUR",
+        type=arguments.duration,
+        help="when CMD ends by itself, resign, and stand again after DUR (default: end)",
+    )
+    arguments.add_ttl(made, renewed=True)
+    made.add_argument(
+        "--on-lost",
+        choices=("term", "kill"),
+        default="term",
+        help="what a lost leadership does to CMD: TERM and then KILL, or KILL at once"
+        " (default: %(default)s)",
+    )
+    add_grace(made)
+    args = with_command(made, argv)
+    args.no_wait, args.wait, args.busy_exit = False, None, 0
+    args.at_least = args.max_hold = None
+    args.again = args.ended = False
+    return args
+
+
+def _stand_again(argv: list[str], pause: float) -> NoReturn:
+    """Begin again, in a process that is as fresh as the first."""
+    time.sleep(pause)
+    words = sys.orig_argv
+    if sys.argv[1:] != ["elect", *argv]:
+        words = [sys.executable, "-m", "fencelock", "elect", *argv]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, words)  # noqa: S606 - ourselves

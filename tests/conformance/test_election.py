@@ -1,0 +1,340 @@
+"""``election``: one of many leads, everybody can see who, and it can be handed over."""
+
+import asyncio
+import os
+import socket
+
+import pytest
+
+from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
+from fencelock._core.keys import derived_key
+from tests.conformance.world import needs_no_server
+
+
+async def elected(world, name="e", candidate="ann", **options):
+    """Return a leader."""
+    election = world.client().election(name, candidate=candidate, **options)
+    assert await election.campaign(blocking=False)
+    return election
+
+
+async def in_line(world, *names, **options):
+    """Return candidates that wait, with what becomes of their campaigns."""
+    waiting = []
+    for number, candidate in enumerate(names, 1):
+        election = world.client().election("e", candidate=candidate, **options)
+        waiting.append((election, world.start(election.campaign())))
+        await world.in_line("e", number)
+    return waiting
+
+
+async def test_one_leads_and_the_next_is_elected_when_it_resigns(world):
+    ann = await elected(world)
+    (bob, bobs), (eve, eves) = await in_line(world, "bob", "eve")
+    assert (ann.is_leader, bob.is_leader) == (True, False)
+    assert await ann.candidates() == ["bob", "eve"]
+    assert ann.lease.fence > 0
+    await ann.resign()
+    assert await bobs.result()
+    assert [each.is_leader for each in (ann, bob, eve)] == [False, True, False]
+    assert bob.lease.fence > 0
+    await bob.resign()
+    assert await eves.result()
+    await eve.resign()
+    assert world.holder("e") is None
+
+
+async def test_who_leads_is_known_to_all(world):
+    watcher = world.client().election("e")
+    assert await watcher.leader() is None
+    ann = await elected(world)
+    seen = await watcher.leader()
+    assert (seen.candidate, seen.fence, seen.pid) == ("ann", ann.lease.fence, os.getpid())
+    assert seen.since == pytest.approx(seen.fence / 1e6)
+    assert watcher.candidate == f"{socket.gethostname()[:100]}:{os.getpid()}"
+    await ann.resign()
+    assert await watcher.leader() is None
+
+
+async def test_a_lock_of_that_name_is_a_leader_without_a_name(world):
+    watcher = world.client().election("e")
+    async with world.client().lock("e") as lease:
+        seen = await watcher.leader()
+        assert seen.candidate == f"{seen.host}:{seen.pid}"
+        assert seen.fence == lease.fence
+    world.server.command("SET", world.key("e"), "foreign", "PX", 20_000)
+    assert (await watcher.leader()).candidate == ""
+
+
+async def test_a_campaign_gives_up_in_time(world):
+    await_ann = await elected(world)
+    bob = world.client().election("e", candidate="bob", timeout=0.1)
+    assert await bob.campaign(blocking=False) is False
+    assert await bob.campaign(timeout=0.05) is False
+    with pytest.raises(AcquireTimeout):
+        await bob.__aenter__()
+    assert await bob.candidates() == []
+    with pytest.raises(NotHeld):
+        await bob.resign()
+    await await_ann.resign()
+
+
+async def test_a_leader_that_campaigns_leads_on(world):
+    ann = await elected(world)
+    with world.commands() as sent:
+        assert await ann.campaign()
+    assert sent.scripts == 0
+    await ann.resign()
+
+
+async def test_a_candidate_campaigns_once_at_a_time(world):
+    ann = await elected(world)
+    ((bob, bobs),) = await in_line(world, "bob")
+    with pytest.raises(NotAcquired, match="'bob' campaigns for 'e' already"):
+        await bob.campaign()
+    await ann.resign()
+    assert await bobs.result()
+    await bob.resign()
+
+
+async def test_with_campaigns_and_resigns(world):
+    election = world.client().election("e", candidate="ann")
+    async with election as lease:
+        assert election.is_leader
+        assert world.holder("e") == lease.holder
+    assert not election.is_leader
+    assert world.holder("e") is None
+
+
+# --- handing over ---------------------------------------------------------------------------------
+
+
+async def test_a_leader_hands_over_to_whom_it_names(world):
+    ann = await elected(world)
+    (bob, bobs), (eve, eves), (kim, kims) = await in_line(world, "bob", "eve", "kim")
+    with world.commands() as sent:
+        await ann.hand_over("kim")
+        assert await kims.result()
+    assert (ann.is_leader, kim.is_leader) == (False, True)
+    assert ann.lease is None
+    assert sent.scripts <= 3  # the hand-over, and what kim announces; a look at most
+    assert await kim.candidates() == ["bob", "eve"]
+    await kim.resign()
+    assert await bobs.result()
+    await bob.hand_over("eve")
+    assert await eves.result()
+    await eve.resign()
+
+
+async def test_a_hand_over_to_nobody_is_an_error_and_the_leader_leads_on(world):
+    ann = await elected(world, ttl=0.5)
+    ((bob, bobs),) = await in_line(world, "bob")
+    with pytest.raises(LookupError, match="'eve' does not wait to be elected to 'e'"):
+        await ann.hand_over("eve")
+    with pytest.raises(LookupError):
+        await ann.hand_over('b"ob')
+    assert ann.is_leader
+    began = world.server.command("TIME")
+    await world.until(lambda: elapsed_ms(world, began) > 700)
+    assert ann.is_leader  # renewed
+    await ann.hand_over("bob")
+    assert await bobs.result()
+    await bob.resign()
+
+
+def elapsed_ms(world, began):
+    now = world.server.command("TIME")
+    return (int(now[0]) - int(began[0])) * 1000 + (int(now[1]) - int(began[1])) // 1000
+
+
+async def test_a_candidate_that_is_gone_is_not_waited_for(world):
+    ann = await elected(world)
+    entry = b'dead dead nobody:1.1 30000 2000 0 nobody:1 {"candidate":"bob"}'
+    now = world.server.command("TIME")
+    world.server.command("ZADD", world.keys("e").grant[2], f"{now[0]}{now[1]:0>6}", entry)
+    world.server.command("PEXPIRE", world.keys("e").grant[2], 20_000)
+    with pytest.raises(LookupError):
+        await ann.hand_over("bob")
+    assert ann.is_leader
+    assert await ann.candidates() == []
+    await ann.resign()
+
+
+async def test_only_a_leader_hands_over(world):
+    ann = world.client().election("e", candidate="ann")
+    with pytest.raises(NotHeld):
+        await ann.hand_over("bob")
+    assert await ann.campaign()
+    world.server.command("SET", world.key("e"), "another", "PX", 20_000)
+    with pytest.raises(LeaseLost) as lost:
+        await ann.hand_over("bob")
+    assert lost.value.reason == "taken"
+    assert not ann.is_leader
+
+
+async def test_the_end_of_a_with_whose_leadership_was_handed_over_is_quiet(world):
+    ann = world.client().election("e", candidate="ann")
+    async with ann:
+        ((bob, bobs),) = await in_line(world, "bob")
+        await ann.hand_over("bob")
+        assert await bobs.result()
+    assert bob.is_leader
+    await bob.resign()
+
+
+# --- losing it ------------------------------------------------------------------------------------
+
+
+async def test_a_leader_that_is_revoked_knows_and_can_stand_again(world):
+    lost = []
+    ann = await elected(world, ttl=0.4, on_lost=lost.append)
+    world.server.command("DEL", world.key("e"))
+    await world.until(lambda: not ann.is_leader, "the loss")
+    await world.until(lambda: lost, "on_lost")
+    assert await ann.campaign()
+    assert ann.is_leader
+    assert len(lost) == 1
+    await ann.resign()
+
+
+async def test_callbacks_tell_of_the_election_and_not_of_a_resignation(world):
+    told = []
+    ann = world.client().election(
+        "e",
+        candidate="ann",
+        on_elected=lambda lease: told.append(("elected", lease.fence)),
+        on_lost=lambda lease: told.append(("lost", lease.fence)),
+    )
+    await ann.campaign()
+    fence = ann.lease.fence
+    await ann.resign()
+    assert told == [("elected", fence)]
+
+
+async def test_a_callback_that_raises_resigns(world):
+    def fails(lease):
+        raise ZeroDivisionError
+
+    ann = world.client().election("e", on_elected=fails)
+    with pytest.raises(ZeroDivisionError):
+        await ann.campaign()
+    assert not ann.is_leader
+    assert world.holder("e") is None
+
+
+# --- watching -------------------------------------------------------------------------------------
+
+
+async def test_changes_are_told_as_they_come(world):
+    seen = []
+
+    async def watches():
+        async for leader in world.client().election("e").changes():
+            seen.append(leader and leader.candidate)
+            if len(seen) == 5:
+                return
+
+    job = world.start(watches())
+    await world.until(lambda: seen == [None], "the first look")
+    ann = await elected(world)
+    await world.until(lambda: seen == [None, "ann"], "ann")
+    ((bob, bobs),) = await in_line(world, "bob")
+    await ann.hand_over("bob")
+    assert await bobs.result()
+    await world.until(lambda: seen == [None, "ann", "bob"], "bob")
+    await bob.resign()
+    await world.until(lambda: seen == [None, "ann", "bob", None], "nobody")
+    assert await ann.campaign()
+    await job.result()
+    assert seen == [None, "ann", "bob", None, "ann"]
+    await ann.resign()
+
+
+async def test_a_change_that_nobody_announced_is_found_when_the_lease_ends(world):
+    ann = await elected(world, ttl=0.5)
+    seen = []
+
+    async def watches():
+        async for leader in world.client().election("e").changes():
+            seen.append(leader and leader.candidate)
+            if leader is None:
+                return
+
+    job = world.start(watches())
+    await world.until(lambda: seen == ["ann"])
+    world.server.command("DEL", world.key("e"))
+    await job.result(3)
+    await world.until(lambda: not ann.is_leader)
+
+
+async def test_changes_end_when_nothing_changes(world):
+    ann = await elected(world)
+    watcher = world.client().election("e")
+    seen = [leader.candidate async for leader in watcher.changes(timeout=0.1)]
+    assert seen == ["ann"]
+    await ann.resign()
+
+
+async def test_watchers_are_forgotten(world):
+    watcher = world.client().election("e")
+    async for _ in watcher.changes(timeout=0.05):
+        pass
+    key = derived_key(world.prefix, world.key("e").encode(), "watchers")
+    assert world.server.command("ZCARD", key) == 1
+    assert 0 < world.server.command("PTTL", key) <= 60_000
+
+
+# --- what cannot be -------------------------------------------------------------------------------
+
+
+async def test_a_key_of_another_kind_is_told(world):
+    world.server.command("SADD", world.key("e"), "x")
+    world.server.command("PEXPIRE", world.key("e"), 20_000)
+    election = world.client().election("e")
+    with pytest.raises(ServerUnsuitable):
+        await election.campaign()
+    with pytest.raises(ServerUnsuitable):
+        await election.leader()
+
+
+@needs_no_server
+@pytest.mark.parametrize(
+    ("options", "error", "complaint"),
+    [
+        ({"candidate": ""}, ValueError, "candidate must not be empty"),
+        ({"candidate": "x" * 129}, ValueError, "at most 128 bytes"),
+        ({"candidate": "a\nb"}, ValueError, "candidate must be printable"),
+        ({"candidate": 7}, TypeError, "candidate must be str"),
+        ({"on_elected": 7}, TypeError, "on_elected must be"),
+        ({"ttl": 0}, ValueError, "ttl must be"),
+    ],
+)
+async def test_an_option_that_cannot_work_is_refused(world, options, error, complaint):
+    with pytest.raises(error, match=complaint):
+        world.client().election("e", **options)
+
+
+async def test_a_lost_leadership_can_cancel_the_body(world):
+    if world.blocking:
+        return
+    election = world.client().election("e", ttl=0.3, on_lost="cancel")
+    with pytest.raises(LeaseLost):  # noqa: PT012 - the end of the block raises
+        async with election:
+            world.server.command("DEL", world.key("e"))
+            await asyncio.get_running_loop().create_future()
+
+
+async def test_a_cancelled_campaign_leaves_no_place_in_line(world):
+    if world.blocking:
+        return
+    ann = await elected(world)
+    bob = world.client().election("e", candidate="bob")
+    task = asyncio.ensure_future(bob.campaign())
+    await world.in_line("e", 1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await world.in_line("e", 0)
+    await ann.resign()
+    assert await bob.campaign()
+    await bob.resign()

@@ -1,0 +1,109 @@
+"""``once`` and elections among real processes: raced, killed and frozen."""
+
+import pytest
+
+from tests.faults.world import MACHINE_SECONDS, View, wait_until
+
+RUN = {"within": 3600, "wait": True, "ttl": 1}
+# When the lease of a process that died or froze ends, the next in line looks a moment later.
+LOOK_SECONDS = 0.1
+
+
+def began(folder):
+    return {int(path.name.partition("-")[2]) for path in folder.glob("began-*")}
+
+
+def ends(folder):
+    (folder / "go").touch()
+
+
+@pytest.mark.slow
+def test_of_eight_processes_one_runs_and_all_know_the_result(server, start, name, tmp_path):
+    ends(tmp_path)
+    children = start(server.url, count=8)
+    asked = [child.ask("once", name, folder=str(tmp_path), **RUN) for child in children]
+    outcomes = [each.result(20) for each in asked]
+    assert [each["ran"] for each in outcomes].count(True) == 1
+    (runner,) = began(tmp_path)
+    assert {each["value"] for each in outcomes} == {runner}
+    assert View(server, name).free()
+
+
+def test_when_the_runner_is_killed_the_next_in_line_runs_it(server, start, name, tmp_path):
+    first, *others = start(server.url, count=3)
+    first.ask("once", name, folder=str(tmp_path), **RUN)
+    wait_until(lambda: began(tmp_path) == {first.pid})
+    asked = []
+    for child in others:
+        asked.append(child.ask("once", name, folder=str(tmp_path), **RUN))
+        View(server, name).until_waiting(len(asked))
+    first.kill()
+    second = others[0].pid
+    wait_until(lambda: began(tmp_path) == {first.pid, second})
+    ends(tmp_path)
+    assert [each.result(5)["value"] for each in asked] == [second, second]
+    assert began(tmp_path) == {first.pid, second}
+
+
+def test_a_runner_that_stood_still_is_told_when_another_ran_it(server, start, name, tmp_path):
+    first, second = start(server.url, count=2)
+    told = first.ask("once", name, folder=str(tmp_path), **RUN)
+    wait_until(lambda: began(tmp_path) == {first.pid})
+    first.pause()
+    asked = second.ask("once", name, folder=str(tmp_path), **RUN)
+    wait_until(lambda: began(tmp_path) == {first.pid, second.pid})
+    ends(tmp_path)
+    assert asked.result(5)["value"] == second.pid
+    first.resume()
+    assert told.result(5)["error"] == "LeaseLost"
+    later = second.tell("once", name, folder=str(tmp_path), **RUN)
+    assert (later["ran"], later["value"]) == (False, second.pid)
+
+
+def test_a_runner_that_stood_still_alone_has_run_it(server, start, name, tmp_path):
+    first = start(server.url)
+    told = first.ask("once", name, folder=str(tmp_path), **RUN)
+    wait_until(lambda: began(tmp_path) == {first.pid})
+    first.pause()
+    View(server, name).until_free()
+    ends(tmp_path)
+    first.resume()
+    assert told.result(5)["value"] == first.pid
+
+
+def stands(children, server, name, **options):
+    """Have children stand for election in this order; return what becomes of their campaigns."""
+    asked = []
+    for number, child in enumerate(children):
+        child.tell("election", name, name=name, candidate=f"c{number}", **options)
+        asked.append(child.ask("campaign", name))
+        if number == 0:
+            assert asked[0].result(5)["elected"]
+        else:
+            View(server, name).until_waiting(number)
+    return asked
+
+
+def test_when_the_leader_is_killed_the_next_is_elected_when_its_lease_ends(server, start, name):
+    children = start(server.url, count=2)
+    leader, heir = children
+    _, elected = stands(children, server, name, ttl=1)
+    ended = View(server, name).remaining
+    leader.kill()
+    left = ended()
+    wait_until(elected.done, left + LOOK_SECONDS + MACHINE_SECONDS)
+    assert heir.tell("leads", name)["leads"]
+
+
+def test_a_leader_that_stood_still_knows_before_it_acts(server, start, name):
+    """What it was asked while it stood still is the first thing it does when it goes on."""
+    children = start(server.url, count=2)
+    leader, heir = children
+    _, elected = stands(children, server, name, ttl=1)
+    assert leader.tell("leads", name)["leads"]
+    leader.pause()
+    assert elected.result(5)["elected"]
+    asked = leader.ask("leads", name)
+    leader.resume()
+    assert asked.result(5)["leads"] is False
+    assert heir.tell("leads", name)["leads"]

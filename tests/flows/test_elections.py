@@ -1,0 +1,112 @@
+"""Elections in the simulator: every schedule of small worlds, and what a sown fault breaks."""
+
+import pytest
+
+from fencelock._core import election
+from tests.flows import elections
+from tests.flows.seeded import Change, Seed
+from tests.flows.test_quick import FAULTS, both
+
+QUIET = [
+    elections.HAND_OVER,
+    elections.TO_FIRST,
+    elections.TO_NOBODY,
+    elections.AT_ONCE,
+    elections.LEADING,
+    elections.LATE,
+    elections.WATCHED,
+    elections.UNANNOUNCED,
+    elections.LEADING_ON,
+    elections.RIVAL,
+]
+SMALL = [
+    *(
+        scenario.under(**{fault: 1})
+        for scenario in (elections.TO_NOBODY, elections.WATCHED)
+        for fault in FAULTS
+    ),
+]
+LARGE = [  # in one of the two ways each: python -m tests.flows.deep does the rest
+    elections.HAND_OVER.under(**{fault: 1}) for fault in ("lost", "late", "crash", "cancel")
+]
+DISTURBED = [*SMALL, *LARGE]
+
+
+@pytest.mark.parametrize("scenario", [*both(QUIET + SMALL), *LARGE], ids=lambda each: each.title)
+def test_no_schedule_breaks_an_invariant(scenario):
+    report = scenario.explore(seconds=30)
+    assert report.violation is None, report.story()
+    assert report.complete
+
+
+SEEDS = [
+    Seed(
+        "the candidate stays where it was in line",
+        Change(
+            "hand_over",
+            "call('ZADD', KEYS[3], string.format('%.0f', tonumber(line[2]) - 1), entry)",
+            "",
+        ),
+        elections.HAND_OVER,
+        frozenset({"I5"}),
+    ),
+    Seed(
+        "the candidate is not known to live",
+        Change("hand_over", "call('ZADD', KEYS[4], string.format('%.0f', now), home)", ""),
+        elections.LATE,
+        frozenset({"I5", "I7"}),
+    ),
+    Seed(
+        "who does not lead hands over",
+        Change("hand_over", "call('GET', KEYS[1]) ~= holder", "false"),
+        elections.RIVAL.under(late=1),
+        frozenset({"I1"}),
+    ),
+    Seed(
+        "a leadership that was kept is not renewed",
+        Change(election, "port.keep(hold, port.now())", "pass"),
+        elections.TO_NOBODY,
+        frozenset({"I8"}),
+    ),
+    Seed(
+        "a leadership that was kept is forgotten",
+        Change(election, "_resume(port, hold)\n        return", "return"),
+        elections.TO_NOBODY,
+        frozenset({"I9"}),
+    ),
+    Seed(
+        "a leader goes on while it hands over",
+        Change(election, "retire(port, hold)\n        reply", "reply"),
+        elections.HAND_OVER,
+        frozenset({"I1", "I8"}),
+    ),
+    Seed(
+        "a repeated hand-over is refused",
+        Change(election, "reply[0] == 1 or repeated", "reply[0] == 1"),
+        elections.HAND_OVER.under(lost=1),
+        frozenset({"I4"}),
+    ),
+    Seed(
+        "a hand-over without an answer keeps the leadership",
+        Change(
+            election,
+            "port.post(*request(hold.want, lease.fence))\n        else",
+            "pass\n        else",
+        ),
+        elections.TO_NOBODY.under(lost=1, cancel=1),
+        frozenset({"I9"}),
+    ),
+    Seed(
+        "a watcher relies on what it is told",
+        Change(election, "asked_at + PROOF_SECONDS", "asked_at + 100"),
+        elections.LEADING_ON.under(wake=1),
+        frozenset({"I6"}),
+    ),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
+def test_a_sown_fault_is_found(seed):
+    report = seed.explore()
+    assert report.violation is not None, "nothing was found"
+    assert report.violation.invariant in seed.breaks, report.story()
