@@ -1,11 +1,18 @@
 """What every test starts from."""
 
 import os
+import signal
 
 import pytest
 
 # A test that needs a server starts one of its own; no test ever finds the user's.
 os.environ.pop("FENCELOCK_URL", None)
+
+# Started in the background of a shell, or by nohup, these would be ignored, in all children too.
+for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        _usual = signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(_number, _usual)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -486,6 +486,7 @@ class StraightLock:
     def names(self) -> tuple[str, ...]:
         return self.inner.names
 
+    @property
     def limit(self) -> int:
         return self.inner.limit
 

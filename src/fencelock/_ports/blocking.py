@@ -254,7 +254,7 @@ class BlockingPort:
         self._posts.finish(until)
         lose_all(self, "closed")
         self.pool.closed = True
-        self._tender.stop()
+        self._tender.stop(until)
         self.pool.drop()
 
     def after_fork(self) -> None:

@@ -66,11 +66,15 @@ class Tender:
                 self._wakes_at = when
                 self._nudge()
 
-    def stop(self) -> None:
-        """Let the thread end at once if it holds nothing."""
+    def stop(self, until: float) -> None:
+        """Have the thread end at once if it holds nothing; wait for it until the instant."""
         with self._lock:
-            if self._thread is not None:
-                self._nudge()
+            thread = self._thread
+            if thread is None:
+                return
+            self._nudge()
+        if thread is not threading.current_thread():
+            thread.join(max(0.0, until - now()))
 
     def _nudge(self) -> None:
         if self._pipe is not None:

@@ -46,7 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     if argv is not None:  # somebody else's process
         return exits.guarded(lambda: _dispatch(argv))
     gc.disable()  # until ``started``
-    return exits.guarded(lambda: _dispatch(sys.argv[1:]))
+    return exits.leave(exits.guarded(lambda: _dispatch(sys.argv[1:])))
 
 
 def _dispatch(words: list[str]) -> int:

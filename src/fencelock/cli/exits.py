@@ -6,10 +6,11 @@ under ``fencelock run`` is taken for ours.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NoReturn
 
 from fencelock.errors import (
     FencelockError,
@@ -117,6 +118,17 @@ def guarded(command: Callable[[], int]) -> int:
         traceback.print_exc()
         print("fencelock: this is a defect of fencelock: please report it", file=sys.stderr)
         return INTERNAL
+
+
+def leave(status: int) -> NoReturn:
+    """End this process at once.
+
+    The interpreter's own end would crash now and then, when a background thread is inside OpenSSL.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def _flushed(status: int) -> int:

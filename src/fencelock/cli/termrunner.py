@@ -8,6 +8,7 @@ from typing import Final
 
 from fencelock._core.election import ElectionKeys, announce
 from fencelock._core.hold import Hold, Taker
+from fencelock._core.want import Want
 from fencelock.candidacy import CandidateHolds, candidate_name
 from fencelock.cli.guard import Ended
 from fencelock.cli.output import say
@@ -25,10 +26,11 @@ _ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal
 class Term(Run):
     """One term, from the campaign to the end of the command."""
 
-    def _holds(self, chosen: Settings) -> CandidateHolds:
+    def _request(self, unit: str, chosen: Settings) -> Want:
         self.keys = ElectionKeys(self.session.prefix, lock_name(self.args.name))
         self.candidate = candidate_name(self.args.candidate)
-        return CandidateHolds(self.keys, chosen, BaseLease, self.candidate)
+        holds = CandidateHolds(self.keys, chosen, BaseLease, self.candidate)
+        return holds.want(self.session.port, unit)
 
     def _take(self, patience: float | None, taker: Taker) -> Hold | None:
         """Campaign until elected: a server that is away comes back."""
