@@ -38,10 +38,6 @@ except KeyboardInterrupt:
 # One that strikes in __enter__ or __exit__ itself, where Python has no way to put it off, may leave
 # the handle holding: then the handle knows, and can release. What nobody knows of must not be.
 STORM = """
-import fencelock._core.keys
-from tests.servers import Server
-from tests.threads.state import until
-keys = fencelock._core.keys.LockKeys(prefix, "a")
 observer = fencelock.Client(url, key_prefix=prefix)
 chance, armed = random.Random(int(sys.argv[3])), False
 
@@ -54,7 +50,9 @@ def strike(*_):
 signal.signal(signal.SIGALRM, strike)
 struck = left = known = 0
 other = observer.lock("a", ttl=20)
-handle = client.lock("a", ttl=20, timeout=0.002 if contended else None)
+timeout = 0.002 if contended else None
+handle = {handle}
+all_of_them = observer.multi(["0", "a"])
 for turn in range(int(sys.argv[4])):
     if contended:
         other.acquire()
@@ -77,15 +75,21 @@ for turn in range(int(sys.argv[4])):
         with contextlib.suppress(fencelock.LeaseLost):  # the release that was interrupted ran
             handle.release()
     deadline = time.monotonic() + 3
-    while observer.lock("a").locked() and time.monotonic() < deadline:
+    while all_of_them.locked() and time.monotonic() < deadline:
         pass
-    if observer.lock("a").locked() or "<locked" in repr(handle):
+    if all_of_them.locked() or "<locked" in repr(handle):
         left += 1
         os.write(2, f"turn {turn}: left {handle!r}\\n".encode())
         break
 print(struck, left, known, flush=True)
 os._exit(0)
 """
+
+# What takes "a", and for some "0" before it.
+HANDLES = {
+    "lock": 'client.lock("a", ttl=20, timeout=timeout)',
+    "multi": 'client.multi(["a", "0"], ttl=20, timeout=timeout)',
+}
 
 EXITS = {
     "while holding": "lock.acquire()",
@@ -127,9 +131,10 @@ def test_ctrl_c_in_a_body_releases(server, prefix):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("contended", [False, True], ids=["alone", "in line"])
-def test_ctrl_c_at_any_instant_leaves_nothing(server, prefix, contended):
+@pytest.mark.parametrize("handle", HANDLES.values(), ids=HANDLES)
+def test_ctrl_c_at_any_instant_leaves_nothing(server, prefix, handle, contended):
     """Interrupts at random instants of ``with``: no lease that its handle does not know of."""
-    text = HEAD + f"contended = {contended}\n" + STORM
+    text = HEAD + f"contended = {contended}\n" + STORM.replace("{handle}", handle)
     with program(text, server.url, prefix, 7, 250) as running:
         out, err = running.communicate(timeout=50)
     assert running.returncode == 0, err

@@ -93,21 +93,27 @@ async def hand_over(
             taker.remove(hold)
             port.post(*request(hold.want, lease.fence))
         else:
-            _resume(port, hold)
+            _resume(port, hold, taker)
         raise
     if reply[0] == 0:
-        _resume(port, hold)
+        _resume(port, hold, taker)
         return False
     taker.remove(hold)
     _judge(hold, reply, repeated=asked.sent)
     return True
 
 
-def _resume(port: Port, hold: Hold) -> None:
-    """Have the lease renewed again, at once."""
-    hold.open = True
-    hold.lease._bind(port, hold)
-    port.keep(hold, port.now())
+def _resume(port: Port, hold: Hold, taker: Taker) -> None:
+    """Have the lease renewed again, at once.
+
+    As another hold: a renewal of the first may be under way still, and must not touch the book.
+    """
+    kept = Hold(hold.want, hold.lease, hold.granted_at, hold.unit)
+    kept.body, kept.cancelling = hold.body, hold.cancelling
+    taker.add(kept)
+    taker.remove(hold)
+    hold.lease._bind(port, kept)
+    port.keep(kept, port.now())
 
 
 def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> None:
