@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from fencelock._core.inspect import LockInfo, Person, show
+from fencelock._core.once import Done, OnceKeys, read
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments
 from fencelock.cli.ls import summary
@@ -29,18 +31,19 @@ def main(argv: list[str]) -> int:
     with Session(args) as session:
         keys = session.keys(args.name)
         info = run_blocking(show(session.port, keys, _WAITERS))
+        done = run_blocking(read(session.port, OnceKeys(session.prefix, args.name)))
     if info.kind != "lock":
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")
     key = keys.lock.decode()
     if args.json:
         line = [_told(place, who) for place, who in enumerate(info.waiters, 1)]
-        json_line(summary(info) | {"key": key, "waiters": line})
+        json_line(summary(info) | {"key": key, "waiters": line, "done": _done(done)})
     else:
-        _print(info, key)
+        _print(info, key, done)
     return 0
 
 
-def _print(info: LockInfo, key: str) -> None:
+def _print(info: LockInfo, key: str, done: Done | None) -> None:
     who = info.holder
     left = info.remaining
     facts(
@@ -52,6 +55,7 @@ def _print(info: LockInfo, key: str) -> None:
             "lease": f"{human(left)} left" if info.held and left is not None else "",
             "fence": str(info.fence) if info.fence else "",
             "waiting": str(info.waiting),
+            "done": f"{_instant(done.ended)} by {done.who}, fence {done.fence}" if done else "",
         }
     )
     if info.waiters:
@@ -61,6 +65,22 @@ def _print(info: LockInfo, key: str) -> None:
         more = info.waiting - len(info.waiters)
         if more > 0:
             print(f"and {more} more")
+
+
+def _instant(unix: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix))
+
+
+def _done(done: Done | None) -> dict[str, object] | None:
+    """Return what came of `once` with that name."""
+    if done is None:
+        return None
+    return {
+        "by": done.who,
+        "fence": done.fence,
+        "started": round(done.started, 3),
+        "ended": round(done.ended, 3),
+    }
 
 
 def _told(place: int, who: Person) -> dict[str, object]:
