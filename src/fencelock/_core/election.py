@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from fencelock._core.ask import Asked, again, ask
+from fencelock._core.ask import Asked, again, answer_by, ask
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import WAITERS_SHOWN
 from fencelock._core.keys import LockKeys, derived_key
@@ -158,7 +158,7 @@ async def next_change(port: Port, watch: Watch, give_up_at: float) -> bool:
     waiter = Waiter(watch.want)
     try:
         while True:
-            seen, look_at = await _look(port, watch, waiter)
+            seen, look_at = await _look(port, watch, waiter, give_up_at)
             if watch.first or seen != watch.last:
                 watch.first, watch.last = False, seen
                 return True
@@ -170,9 +170,11 @@ async def next_change(port: Port, watch: Watch, give_up_at: float) -> bool:
         port.close(waiter)
 
 
-async def _look(port: Port, watch: Watch, waiter: Waiter) -> tuple[Leader | None, float]:
+async def _look(
+    port: Port, watch: Watch, waiter: Waiter, give_up_at: float
+) -> tuple[Leader | None, float]:
     """Ask who leads and to be told of changes; return that, and when to look at the latest."""
-    until = port.now() + port.patience
+    until = answer_by(port, port.now(), give_up_at)
     waiter.start()
     while True:
         asked_at = port.now()
