@@ -5,12 +5,15 @@ Apart from ``templates``, which takes long to import and is needed for decorated
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from fencelock import options
 from fencelock.errors import NotAcquired
 from fencelock.handles import Defaults, Settings, settings
 from fencelock.options import Queue, Seconds
+
+# Of each decorated function, for names that come again.
+HANDLES_KEPT: Final = 256
 
 
 def decorated_settings(given: Defaults, on_busy: str, **chosen: Any) -> Settings:

@@ -102,34 +102,48 @@ class MultiHolds:
         living = [each for each in tuple(self._groups) if not each.holds[0].lease._forked()]
         return living[-1] if living else None
 
-    def take(self, unit: object) -> Sequence[Hold]:
-        """Take out the group that a release by ``unit`` means; NotHeld when there is none."""
+    def take(self, unit: object, taken: list[Hold]) -> None:
+        """Take out the group that a release by ``unit`` means; NotHeld when there is none.
+
+        Its holds are put into ``taken`` first: whoever is interrupted from then on gives them back.
+        """
         while True:
             group = self.of(unit) or self.newest()
             if group is None:
                 text = ", ".join(map(repr, self.names))
                 raise NotHeld(f"not locked: release of {text} without holding them", name=text)
-            try:
-                self._groups.remove(group)
-            except ValueError:  # another thread was faster
-                continue
+            taken[:] = group.holds
             if group.lease.lost:
                 self._left.append(group)
-            for part, hold in zip(self.parts, group.holds, strict=True):
-                part.remove(hold)
-            return group.holds
+            if self._remove(group):
+                return
+            taken.clear()  # another thread was faster
+
+    def _remove(self, group: Group) -> bool:
+        try:
+            self._groups.remove(group)
+        except ValueError:
+            return False
+        for part, hold in zip(self.parts, group.holds, strict=True):
+            part.remove(hold)
+        return True
 
     def not_granted(self) -> NotAcquired:
         """Return the error for a ``with`` that may not begin."""
         text, timeout = ", ".join(map(repr, self.names)), self.settings.timeout
         return AcquireTimeout(f"{text} were not all granted within {timeout:g} s", name=text)
 
-    def made_by(self, wants: Iterable[Want]) -> list[tuple[Holds, Hold]]:
-        """Return the holds that requests brought, each with where it is kept."""
+    def withdraw(self, wants: Iterable[Want]) -> list[Hold]:
+        """Take out what these requests brought, for somebody who never heard of it."""
         known = {id(want) for want in wants}
-        return [
-            (part, hold) for part in self.parts for hold in part._now() if id(hold.want) in known
-        ]
+        found: list[Hold] = []
+        for group in tuple(self._groups):
+            if id(group.holds[0].want) in known:
+                self._remove(group)
+                found += group.holds
+        for part in self.parts:
+            found += [hold for hold in part._now() if id(hold.want) in known and part.remove(hold)]
+        return found
 
     def show(self, handle: object) -> str:
         """Return a handle's repr, in the form of ``threading``'s locks."""

@@ -1,13 +1,17 @@
 """``fencelock elect``: the command runs on exactly one host, and on another when that one goes."""
 
+import contextlib
 import os
+import pty
 import signal
+import sys
 
 import pytest
 
 from fencelock.cli import main
 from fencelock.log import log
 from tests.cli.shell import alive, eventually, gone
+from tests.cli.test_signals import ended, read_until
 
 SH = ("--", "sh", "-c")
 # Says who it is, and lives until its file is gone.
@@ -156,6 +160,41 @@ def test_a_signal_ends_a_campaign(shell, tmp_path, flag):
     in_line(shell, 0)
     flag.unlink()
     assert one.end() == 0
+
+
+@contextlib.contextmanager
+def on_a_terminal(shell, *words):
+    """Run a command on a terminal of its own; lend its pid and its screen."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execvpe(sys.executable, [sys.executable, "-m", "fencelock", *map(str, words)], shell.env)
+    try:
+        yield pid, master
+    finally:
+        os.close(master)
+        with contextlib.suppress(ChildProcessError, ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def test_ctrl_c_ends_it_though_it_would_restart(shell):
+    words, report = shell.reporter(handles="!INT", exit_with=5)
+    with on_a_terminal(shell, "elect", "x", "--restart", "0", "--", *words) as (pid, master):
+        report.up()
+        os.write(master, b"\x03")
+        assert ended(pid) == 5
+    assert report.words().count("SIGINT") == 1
+
+
+def test_the_command_of_each_term_reads_the_terminal(shell):
+    script = "echo up; read line; echo got-$line; exit 6"
+    with on_a_terminal(shell, "elect", "x", "--grace", "0", *SH, script) as (pid, master):
+        read_until(master, b"up")
+        assert shell("break", "x", "--yes", "--reason", "test").status == 0
+        read_until(master, b"up")
+        os.write(master, b"hello\n")
+        read_until(master, b"got-hello")
+        assert ended(pid) == 6
 
 
 def test_the_candidate_is_host_and_pid_unless_it_has_a_name(shell, tmp_path):

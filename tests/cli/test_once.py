@@ -27,6 +27,16 @@ def test_what_ran_well_is_not_run_again(shell, tmp_path):
     assert "was done before, by" in shell("once", "x", "-v", *HOUR, "--", "false").err
 
 
+def test_show_tells_what_was_done_and_where(shell):
+    assert shell("show", "x", "--json").json["done"] is None
+    first = shell("once", "x", *HOUR, "--json", "--", "true")
+    done = shell("show", "x", "--json").json["done"]
+    assert done["fence"] == first.report["fence"]
+    assert done["started"] <= done["ended"]
+    text = shell("show", "x").out
+    assert f"UTC by {done['by']}, fence {done['fence']}" in text
+
+
 @pytest.mark.parametrize(
     ("script", "status", "outcome"), [("exit 3", 3, "failed"), ("kill -9 $$", 137, "failed")]
 )

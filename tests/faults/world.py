@@ -72,6 +72,9 @@ class _Face:
     def election(self, name, **options):
         return self._make(self.client.election(name, **options))
 
+    def multi(self, names, **options):
+        return self._wrapped(self.client.multi(names, **options))
+
     def once(self, name, **options):
         return self._wrapped(self.client.once(name, **options))
 

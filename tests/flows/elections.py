@@ -92,13 +92,13 @@ def hands_over(to, *, before=0.3, after=0.0):
                     raise
             if handed:
                 actor.world.handed.add(to)
-            elif hold.open and after:
+            elif hold.lease._hold is not None and after:
                 await port.sleep(port.now() + after)
                 if hold.lease.lost and not actor.world.faulty:
                     raise Violation("I8", "a lease that was kept was lost")
         finally:
-            if hold.open:
-                await actor.release(hold)
+            if hold.lease._hold is not None:
+                await actor.release(hold.lease._hold)
 
     return single(leads)
 

@@ -180,7 +180,7 @@ def both(*, patience=None, work=0.0, locks=BOTH):
 async def give_back(actor, holds):
     """Give back; a refusal must have its reason."""
     try:
-        await multi.release_all(actor.port, lambda: holds)
+        await multi.release_all(actor.port, lambda taken: taken.extend(holds))
     except LeaseLost as loss:
         lost = next(hold for hold in holds if hold.lease.name == loss.name)
         proved = actor.port.now() < lost.lease.deadline

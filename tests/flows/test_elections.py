@@ -64,13 +64,13 @@ SEEDS = [
     ),
     Seed(
         "a leadership that was kept is not renewed",
-        Change(election, "port.keep(hold, port.now())", "pass"),
+        Change(election, "port.keep(kept, port.now())", "pass"),
         elections.TO_NOBODY,
         frozenset({"I8"}),
     ),
     Seed(
         "a leadership that was kept is forgotten",
-        Change(election, "_resume(port, hold)\n        return", "return"),
+        Change(election, "_resume(port, hold, taker)\n        return", "return"),
         elections.TO_NOBODY,
         frozenset({"I9"}),
     ),

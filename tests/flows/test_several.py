@@ -31,6 +31,7 @@ DISTURBED = [
     several.ALONE.under(lost=1, cancel=1),
     several.TWO.under(lost=1, crash=1),
     several.LONG.under(lost=1),
+    several.BESIDE_LAST_IMPATIENT.under(lost=1, cancel=1),
     several.CROSSED.under(lost=1),
     several.CROSSED.under(cancel=1),
 ]

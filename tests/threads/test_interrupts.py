@@ -38,10 +38,6 @@ except KeyboardInterrupt:
 # One that strikes in __enter__ or __exit__ itself, where Python has no way to put it off, may leave
 # the handle holding: then the handle knows, and can release. What nobody knows of must not be.
 STORM = """
-import fencelock._core.keys
-from tests.servers import Server
-from tests.threads.state import until
-keys = fencelock._core.keys.LockKeys(prefix, "a")
 observer = fencelock.Client(url, key_prefix=prefix)
 chance, armed = random.Random(int(sys.argv[3])), False
 
@@ -53,7 +49,8 @@ def strike(*_):
 
 signal.signal(signal.SIGALRM, strike)
 struck = left = known = 0
-other = make(observer)
+other = block(observer)
+watched = make(observer)
 handle = make(client, timeout=0.002 if contended else None)
 for turn in range(int(sys.argv[4])):
     if contended:
@@ -77,9 +74,9 @@ for turn in range(int(sys.argv[4])):
         with contextlib.suppress(fencelock.LeaseLost):  # the release that was interrupted ran
             handle.release()
     deadline = time.monotonic() + 3
-    while other.locked() and time.monotonic() < deadline:
+    while watched.locked() and time.monotonic() < deadline:
         pass
-    if other.locked() or handle.lease is not None and not handle.lease.lost:
+    if watched.locked() or handle.lease is not None and not handle.lease.lost:
         left += 1
         os.write(2, f"turn {turn}: left {handle!r}\\n".encode())
         break
@@ -129,7 +126,10 @@ MADE = {
     "lock": 'client.lock("a", ttl=20, **options)',
     "semaphore": 'client.semaphore("a", 1, ttl=20, **options)',
     "write": 'client.rwlock("a", write_ttl=20, **options).write',
+    "multi": 'client.multi(["a", "0"], ttl=20, **options)',
 }
+# What they wait for, where that is not the same.
+BLOCKED = {"multi": 'client.lock("a", ttl=20, **options)'}
 
 
 @pytest.mark.slow
@@ -137,8 +137,9 @@ MADE = {
 @pytest.mark.parametrize("contended", [False, True], ids=["alone", "in line"])
 def test_ctrl_c_at_any_instant_leaves_nothing(server, prefix, contended, kind):
     """Interrupts at random instants of ``with``: no lease that its handle does not know of."""
-    make = f"def make(client, **options): return {MADE[kind]}\n"
-    text = HEAD + make + f"contended = {contended}\n" + STORM
+    made = f"def make(client, **options): return {MADE[kind]}\n"
+    block = f"def block(client, **options): return {BLOCKED.get(kind, MADE[kind])}\n"
+    text = HEAD + made + block + f"contended = {contended}\n" + STORM
     with program(text, server.url, prefix, 7, 250) as running:
         out, err = running.communicate(timeout=50)
     assert running.returncode == 0, err

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from fencelock._core.ask import Asked, again, ask
+from fencelock._core.ask import Asked, again, answer_by, ask
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import WAITERS_SHOWN
 from fencelock._core.keys import LockKeys, derived_key
@@ -93,21 +93,27 @@ async def hand_over(
             taker.remove(hold)
             port.post(*request(hold.want, lease.fence))
         else:
-            _resume(port, hold)
+            _resume(port, hold, taker)
         raise
     if reply[0] == 0:
-        _resume(port, hold)
+        _resume(port, hold, taker)
         return False
     taker.remove(hold)
     _judge(hold, reply, repeated=asked.sent)
     return True
 
 
-def _resume(port: Port, hold: Hold) -> None:
-    """Have the lease renewed again, at once."""
-    hold.open = True
-    hold.lease._bind(port, hold)
-    port.keep(hold, port.now())
+def _resume(port: Port, hold: Hold, taker: Taker) -> None:
+    """Have the lease renewed again, at once.
+
+    As another hold: a renewal of the first may be under way still, and must not touch the book.
+    """
+    kept = Hold(hold.want, hold.lease, hold.granted_at, hold.unit)
+    kept.body, kept.cancelling = hold.body, hold.cancelling
+    taker.add(kept)
+    taker.remove(hold)
+    hold.lease._bind(port, kept)
+    port.keep(kept, port.now())
 
 
 def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> None:
@@ -152,7 +158,7 @@ async def next_change(port: Port, watch: Watch, give_up_at: float) -> bool:
     waiter = Waiter(watch.want)
     try:
         while True:
-            seen, look_at = await _look(port, watch, waiter)
+            seen, look_at = await _look(port, watch, waiter, give_up_at)
             if watch.first or seen != watch.last:
                 watch.first, watch.last = False, seen
                 return True
@@ -164,9 +170,11 @@ async def next_change(port: Port, watch: Watch, give_up_at: float) -> bool:
         port.close(waiter)
 
 
-async def _look(port: Port, watch: Watch, waiter: Waiter) -> tuple[Leader | None, float]:
+async def _look(
+    port: Port, watch: Watch, waiter: Waiter, give_up_at: float
+) -> tuple[Leader | None, float]:
     """Ask who leads and to be told of changes; return that, and when to look at the latest."""
-    until = port.now() + port.patience
+    until = answer_by(port, port.now(), give_up_at)
     waiter.start()
     while True:
         asked_at = port.now()

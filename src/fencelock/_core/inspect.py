@@ -203,7 +203,7 @@ def _person(info: bytes, since_us: float) -> Person:
         host=str(told.get("host", "")),
         pid=int(told.get("pid", 0)),
         unit=str(told.get("unit", "")),
-        label=str(told.get("label", "")),
+        label=str(told.get("label", told.get("candidate", ""))),
         since=since_us / 1e6,
     )
 

@@ -44,14 +44,12 @@ async def acquire_all(
     while True:
         asked = wants()
         try:
-            grants, free = await _together(port, asked, give_up_at)
-            if grants is not None:
-                return _begin_all(port, asked, grants, takers, unit)
+            holds, free = await _together(port, asked, give_up_at, takers, unit)
         except FencelockError as error:
             log.warning("acquire of %d locks failed: %s", len(asked), error)
             raise
-        if at_once and not free:
-            return None
+        if holds is not None or (at_once and not free):
+            return holds
         holds = await _in_order(port, asked, patience if at_once else give_up_at, takers, unit)
         if holds is None or not any(hold.lease.lost for hold in holds):
             return holds
@@ -61,9 +59,13 @@ async def acquire_all(
 
 
 async def _together(
-    port: Port, wants: Sequence[Want], give_up_at: float
-) -> tuple[list[Grant] | None, bool]:
-    """Ask for all at once: their grants, or None and whether each may be free all the same."""
+    port: Port,
+    wants: Sequence[Want],
+    give_up_at: float,
+    takers: Sequence[Taker],
+    unit: object,
+) -> tuple[list[Hold] | None, bool]:
+    """Ask for all at once: the holds, or None and whether each may be free all the same."""
     until = answer_by(port, port.now(), give_up_at)
     waiter = Waiter(wants[0])
     keys = [key for want in wants for key in want.keys.grant]
@@ -90,7 +92,7 @@ async def _together(
         for want, grant in zip(wants, grants, strict=True):
             if grant.deadline <= port.now():
                 raise too_late(want)
-        return grants, True
+        return _begin_all(port, wants, grants, takers, unit), True
     except ServerError as error:
         if error.code != APART:
             _undo(port, wants, waiter)
@@ -123,8 +125,7 @@ def _begin_all(
         for hold, taker in zip(holds, takers, strict=False):
             taker.remove(hold)
             retire(port, hold)
-        port.post(*_request(wants))
-        raise
+        raise  # who asked undoes it
     return holds
 
 
@@ -164,9 +165,11 @@ async def _drop(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> N
     until = port.now() + LEAVING_SECONDS
     try:
         await ask(port, *_request(wants), until)
-    except (OutcomeUnknown, ServerError):
+    except BaseException as error:
         for want in reversed(wants):
             port.post(*request(want))
+        if not isinstance(error, (OutcomeUnknown, ServerError)):
+            raise
 
 
 def _forget(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> None:
@@ -180,16 +183,16 @@ def _request(wants: Sequence[Want]) -> tuple[Script, Keys, Args]:
     return MULTI_RELEASE, keys, [wants[0].home, *[want.holder for want in wants]]
 
 
-async def release_all(port: Port, take: Callable[[], Sequence[Hold]]) -> None:
-    """Give all back that ``take`` takes out.
+async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
+    """Give all back that ``take`` takes out, into the list that it is given.
 
     Raises what ``take`` raises; LeaseLost when one of the leases had ended before, once the others
     are given back; and as ``release`` when no answer came.
     """
-    holds: Sequence[Hold] = ()
+    holds: list[Hold] = []
     asked = Asked()
     try:
-        holds = take()
+        take(holds)
         for hold in holds:
             retire(port, hold)
         reply = await _given_back(port, holds, asked)

@@ -17,7 +17,7 @@ import json
 from typing import Any, NamedTuple
 
 from fencelock._core.acquire import FOR_EVER, attempt, begin, queue
-from fencelock._core.ask import Asked, ask, command
+from fencelock._core.ask import Asked, answer_by, ask, command, persist
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import LockKeys, derived_key
 from fencelock._core.port import Port, Reply
@@ -91,7 +91,7 @@ async def start(
                 return None
             if grant.fence:
                 return begin(port, want, grant, taker, unit)
-            done = await read(port, keys_of(want))
+            done = await read(port, keys_of(want), give_up_at)
             if done is not None:  # else it was forgotten in this moment
                 return done
     except FencelockError as error:
@@ -141,9 +141,10 @@ def _judge(hold: Hold, reply: Reply) -> None:
     raise lease._lost_error()
 
 
-async def read(port: Port, keys: OnceKeys) -> Done | None:
+async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> Done | None:
     """Return what the run came to; None when it is not done, or was forgotten."""
-    kept = await command(port, (b"GET", keys.once))
+    until = answer_by(port, port.now(), give_up_at)
+    kept = await persist(port, lambda: port.command((b"GET", keys.once), until), until, Asked())
     return None if kept is None else parsed(kept)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from fencelock import options, process
@@ -12,9 +13,9 @@ from fencelock._core.keys import LockKeys
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock
-from fencelock.decorated import decorated_settings, once_settings, within_itself
+from fencelock.decorated import HANDLES_KEPT, decorated_settings, once_settings, within_itself
 from fencelock.errors import NotAcquired
-from fencelock.handles import Defaults, Settings, settings
+from fencelock.handles import Defaults, settings
 from fencelock.options import Queue, Seconds, Wait
 
 if TYPE_CHECKING:
@@ -83,24 +84,31 @@ class MakesDuties:
             cancels=True,
         )
 
+        # Handles are kept for names that come again: making one costs as much as taking the lock.
+        @lru_cache(maxsize=HANDLES_KEPT)
+        def handle(name: str) -> AsyncLock:
+            return AsyncLock(self._port, LockKeys(self._defaults.key_prefix, name), chosen)
+
         def decorate(function: Function) -> Function:
             plan = Plan(name, function, lease=lease, asynchronous=True)
 
             async def guarded(*args: Any, **kwargs: Any) -> Any:
-                return await self._call_locked(plan.call(args, kwargs), chosen, on_busy)
+                return await self._call_locked(plan.call(args, kwargs), handle, on_busy)
 
             return plan.dress(guarded)  # type: ignore[return-value]  # it looks like the function
 
         return decorate
 
-    async def _call_locked(self, call: Call, chosen: Settings, on_busy: str) -> Any:
-        keys = LockKeys(self._defaults.key_prefix, call.name)
-        me = (process.generation, asyncio.current_task(), keys.lock)
+    async def _call_locked(
+        self, call: Call, handle: Callable[[str], AsyncLock], on_busy: str
+    ) -> Any:
+        lock = handle(call.name)
+        me = (process.generation, asyncio.current_task(), lock._holds.keys.lock)
         began = False
         try:
             if me in self._within:
                 raise within_itself(call.name)
-            async with AsyncLock(self._port, keys, chosen) as lease:
+            async with lock as lease:
                 began = True
                 self._within.add(me)
                 try:

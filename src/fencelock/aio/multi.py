@@ -102,7 +102,7 @@ class AsyncMultiLock:
                 background, and the leases end by their ttl at the latest.
         """
         task = _task()
-        await release_all(self._port(), lambda: self._holds.take(task))
+        await release_all(self._port(), lambda taken: self._holds.take(task, taken))
 
     async def locked(self) -> bool:
         """Ask the server whether anybody holds any of the locks now; one command each.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import lru_cache
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,9 +13,9 @@ from fencelock._core.keys import LockKeys
 from fencelock._ports.blocking import BlockingPort
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
-from fencelock.decorated import decorated_settings, once_settings, within_itself
+from fencelock.decorated import HANDLES_KEPT, decorated_settings, once_settings, within_itself
 from fencelock.errors import NotAcquired
-from fencelock.handles import Defaults, Settings, settings
+from fencelock.handles import Defaults, settings
 from fencelock.options import Queue, Seconds, Wait
 
 if TYPE_CHECKING:
@@ -81,25 +82,30 @@ class MakesDuties:
             cancels=False,
         )
 
+        # Handles are kept for names that come again: making one costs as much as taking the lock.
+        @lru_cache(maxsize=HANDLES_KEPT)
+        def handle(name: str) -> Lock:
+            return Lock(self._port, LockKeys(self._defaults.key_prefix, name), chosen)
+
         def decorate(function: Function) -> Function:
             plan = Plan(name, function, lease=lease, asynchronous=False)
 
             def guarded(*args: Any, **kwargs: Any) -> Any:
-                result = self._call_locked(plan.call(args, kwargs), chosen, on_busy)
+                result = self._call_locked(plan.call(args, kwargs), handle, on_busy)
                 return refuse_coroutine(result, function)
 
             return plan.dress(guarded)  # type: ignore[return-value]  # it looks like the function
 
         return decorate
 
-    def _call_locked(self, call: Call, chosen: Settings, on_busy: str) -> Any:
-        keys = LockKeys(self._defaults.key_prefix, call.name)
-        me = (process.generation, get_ident(), keys.lock)
+    def _call_locked(self, call: Call, handle: Callable[[str], Lock], on_busy: str) -> Any:
+        lock = handle(call.name)
+        me = (process.generation, get_ident(), lock._holds.keys.lock)
         began = False
         try:
             if me in self._within:
                 raise within_itself(call.name)
-            with Lock(self._port, keys, chosen) as lease:
+            with lock as lease:
                 began = True
                 self._within.add(me)
                 try:

@@ -98,7 +98,7 @@ class MultiLock:
                 background, and the leases end by their ttl at the latest.
         """
         unit = get_ident()
-        run_blocking(release_all(self._port, lambda: self._holds.take(unit)))
+        run_blocking(release_all(self._port, lambda taken: self._holds.take(unit, taken)))
 
     def locked(self) -> bool:
         """Ask the server whether anybody holds any of the locks now; one command each.
@@ -142,10 +142,9 @@ class MultiLock:
 
     def _withdraw(self, wants: Sequence[Want]) -> None:
         """Give back holds that the caller never heard of."""
-        for part, hold in self._holds.made_by(wants):
-            if part.remove(hold):
-                retire(self._port, hold)
-                self._port.post(*request(hold.want, hold.lease.fence))
+        for hold in self._holds.withdraw(wants):
+            retire(self._port, hold)
+            self._port.post(*request(hold.want, hold.lease.fence))
 
     def __enter__(self) -> MultiLease:
         """Acquire all within the handle's ``timeout`` and return the lease.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from fencelock._core.inspect import LockInfo, Person, Share, show
+from fencelock._core.once import Done, OnceKeys, read
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments
 from fencelock.cli.ls import summary
@@ -29,6 +31,7 @@ def main(argv: list[str]) -> int:
     with Session(args) as session:
         keys = session.keys(args.name)
         info = run_blocking(show(session.port, keys, _WAITERS))
+        done = run_blocking(read(session.port, OnceKeys(session.prefix, args.name)))
     if info.kind == "other":
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")
     key = keys.lock.decode()
@@ -36,13 +39,14 @@ def main(argv: list[str]) -> int:
         line = [_told(place, who) for place, who in enumerate(info.waiters, 1)]
         holders = [_holding(info, each) for each in info.holders]
         more = {"holders": holders} if info.limit else {}
-        json_line(summary(info) | {"key": key, "waiters": line} | more)
+        told = {"key": key, "waiters": line, "done": _done(done)}
+        json_line(summary(info) | told | more)
     else:
-        _print(info, key)
+        _print(info, key, done)
     return 0
 
 
-def _print(info: LockInfo, key: str) -> None:
+def _print(info: LockInfo, key: str, done: Done | None) -> None:
     who = info.holder
     left = info.remaining
     facts(
@@ -54,6 +58,7 @@ def _print(info: LockInfo, key: str) -> None:
             "lease": f"{human(left)} left" if info.held and left is not None else "",
             "fence": str(info.fence) if info.fence else "",
             "waiting": str(info.waiting),
+            "done": f"{_instant(done.ended)} by {done.who}, fence {done.fence}" if done else "",
         }
     )
     if info.holders:
@@ -107,6 +112,22 @@ def _holding(info: LockInfo, each: Share) -> dict[str, object]:
         "held_for": round(each.held_for, 3),
         "lease": round(each.remaining, 3),
         "fence": each.fence,
+    }
+
+
+def _instant(unix: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix))
+
+
+def _done(done: Done | None) -> dict[str, object] | None:
+    """Return what came of `once` with that name."""
+    if done is None:
+        return None
+    return {
+        "by": done.who,
+        "fence": done.fence,
+        "started": round(done.started, 3),
+        "ended": round(done.ended, 3),
     }
 
 
