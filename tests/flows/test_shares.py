@@ -50,7 +50,7 @@ SEEDS = (
     ),
     seed(
         "a small request that overtakes",
-        script("shares_acquire", "return mine\n    end\n    call('ZREM'", "end\n    call('ZREM'"),
+        script("shares_acquire", "- s.limit\n      return mine", "- s.limit"),
         worlds.MIXED,
         "I5 I9 I6",
     ),
@@ -62,13 +62,15 @@ SEEDS = (
     ),
     seed(
         "a release that grants to one only",
-        script(
-            "shares_release",
-            "take(s, holder, permits, terms, lease_ms)\n      end",
-            "take(s, holder, permits, terms, lease_ms)\n        return mine\n      end",
-        ),
+        script("shares_release", "local GRANTS_MAX = 500", "local GRANTS_MAX = 1"),
         worlds.READERS,
         "I5",
+    ),
+    seed(
+        "a script that grants no more and leaves it at that",
+        script("shares_release", "granted == GRANTS_MAX and again(channel, waiter)", "granted > 0"),
+        worlds.PIECEMEAL,
+        "I6",
     ),
     seed(
         "a release that grants to nobody",
@@ -96,7 +98,11 @@ SEEDS = (
     ),
     seed(
         "a renewal of whoever asks",
-        script("shares_renew", "if ends and tonumber(ends) > now then", "if true then"),
+        script(
+            "shares_renew",
+            "if type(ends) == 'string' and tonumber(ends) > now then",
+            "if true then",
+        ),
         worlds.LONG.under(late=1),
         "I1 I11",
     ),

@@ -96,6 +96,7 @@ class SharesMonitor(Monitor):
     """Checks a world of one semaphore, or of one reader/writer lock."""
 
     unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
+    piecemeal = False  # a script need not grant to all who fit
 
     def view(self) -> ShareView:
         """Return the permits as they stand on the server: leases that ended hold nothing."""
@@ -181,7 +182,7 @@ class SharesMonitor(Monitor):
                 raise Violation("I5", f"{entry.waiter!r} lost its place")
         channels = self._world.server.channels
         living = [each for each in after.line if each[0].channel in channels]
-        if request.name in DECIDING and living:
+        if request.name in DECIDING and living and not self.piecemeal:
             entry, permits = living[0]
             if self._counts(entry) and after.taken + permits <= after.limit:
                 raise Violation("I5", f"{entry.waiter!r} fits and was not granted")
