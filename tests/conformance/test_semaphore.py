@@ -236,8 +236,9 @@ async def test_a_name_has_one_kind(world):
             await client.semaphore("a", 2).acquire()
         assert world.holder("a") == lease.holder
     async with client.semaphore("a", 2) as lease:
-        with pytest.raises(ServerUnsuitable):
-            await client.lock("a").acquire(timeout=1)
+        for how in ({}, {"timeout": 1}, {"blocking": False}):
+            with pytest.raises(ServerUnsuitable, match="holds a semaphore"):
+                await client.lock("a").acquire(**how)
         lease.check()
     async with client.lock("a"):
         pass

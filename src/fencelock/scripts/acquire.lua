@@ -34,12 +34,17 @@ end
 local channel, ttl, waiter = ARGV[2], tonumber(ARGV[3]), ARGV[6] or holder
 local owned, home = ARGV[6] ~= nil, string.match(ARGV[5], '^%d+ %d+ %d (%S+)')
 
-local now, record, current = server_us(), call('GET', KEYS[2]), call('GET', KEYS[1])
+local now, record, current = server_us(), call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
 
--- A semaphore or reader/writer lock whose leases have ended, with waiters in line.
-if not current and record and string.find(record, '^%d+ =') and call('EXISTS', KEYS[3]) == 1 then
-  return redis.error_reply('WRONGTYPE the name holds something that is waited for and is no lock')
+-- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
+-- waiters stand in line.
+local other = record and string.match(record, '^%d+ =(%l+) ')
+if type(current) == 'table' and string.find(current.err, 'WRONGTYPE')
+  or other and not current and call('EXISTS', KEYS[3]) == 1 then
+  if not other and call('TYPE', KEYS[1]).ok == 'hash' then other = call('HGET', KEYS[1], 'kind') end
+  return redis.error_reply('WRONGTYPE the name holds ' .. (other and 'a ' .. other or 'no lock'))
 end
+if type(current) == 'table' then return current end
 
 local function granted(fence) return string.format('%.0f', fence) end
 
