@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from fencelock.testing.explorer import Report
 from tests.flows import scenarios as worlds
-from tests.flows import shares
+from tests.flows import seeded_shares, shares
 from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
 
@@ -142,7 +142,7 @@ def seeds() -> bool:
     """Look for every sown fault; return whether all were found."""
     print(f"\n{'sown fault':68} {'schedule':>8}  broke")
     found = True
-    for seed in SEEDS:
+    for seed in (*SEEDS, *seeded_shares.SEEDS):
         report = seed.explore()
         broke = report.violation.invariant if report.violation else "nothing"
         found = found and broke in seed.breaks
