@@ -69,9 +69,12 @@ class Permits(Holds):
         hold.count = form.permits
         super().add(hold)
 
-    def changed_limit(self, limit: int) -> None:
-        """Note the changed limit. What the handle names stays, as it does for all the others."""
+    def changed_limit(self, limit: int, agreed: int) -> None:
+        """Note the changed limit. What the handle names stays, where it is what all others name."""
         self.limit = limit
+        if self._declared != agreed:
+            self._declared = limit
+            self._forms = {}
 
     def take_permits(self, unit: object, count: int) -> list[tuple[Hold, int]]:
         """Take so many permits out; return the holds they are of, each with what it keeps."""

@@ -4,7 +4,7 @@ import pytest
 
 from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
 from fencelock._core.timing import validity
-from tests.conformance.world import needs_no_server
+from tests.conformance.world import cluster_node, needs_no_server
 
 
 class Visit:
@@ -268,6 +268,26 @@ async def test_with_waits_no_longer_than_its_timeout(world):
         with pytest.raises(AcquireTimeout):
             await writes.result()
         await late.read.release()
+
+
+@pytest.mark.slow
+async def test_in_a_cluster_every_script_stays_in_one_slot(world):
+    """S4: also for names with braces; a Cluster refuses a script that touches two slots."""
+    world.server = cluster_node(world.server.binary)
+    for name in ("plain", "order:{42}:x", "a}b{"):
+        lock = world.client().rwlock(name)
+        visit = Visit(world, lock.write)
+        await visit.granted(world)
+        reads = Visit(world, world.client().rwlock(name).read)
+        await world.in_line(name, 1)
+        await visit.leave()
+        await reads.granted(world)
+        await reads.leave()
+        semaphore = world.client().semaphore(f"{name} s", 2)
+        await semaphore.acquire(permits=2)
+        await semaphore.lease.renew()
+        await semaphore.set_limit(3)
+        await semaphore.release(2)
 
 
 async def test_a_name_has_one_kind(world):

@@ -215,6 +215,20 @@ async def test_a_changed_limit_outlives_a_pause(world):
     await new.release(3)
 
 
+async def test_whoever_changes_the_limit_may_use_it(world):
+    """Also a handle that named another one than those who use it."""
+    user, changer = world.client().semaphore("a", 2), world.client().semaphore("a", 9)
+    await user.acquire()
+    with pytest.raises(ServerUnsuitable, match="2, not 9"):
+        await changer.acquire()
+    await changer.set_limit(4)
+    await changer.acquire(permits=3)
+    assert await user.acquire(blocking=False) is False
+    await changer.release(3)
+    await user.acquire()
+    await user.release(2)
+
+
 async def test_who_can_never_be_granted_is_told(world):
     """A limit that was lowered below what a waiter wants: it does not wait for ever."""
     client = world.client()
@@ -236,8 +250,9 @@ async def test_a_name_has_one_kind(world):
             await client.semaphore("a", 2).acquire()
         assert world.holder("a") == lease.holder
     async with client.semaphore("a", 2) as lease:
-        with pytest.raises(ServerUnsuitable):
-            await client.lock("a").acquire(timeout=1)
+        for how in ({}, {"timeout": 1}, {"blocking": False}):
+            with pytest.raises(ServerUnsuitable, match="holds a semaphore"):
+                await client.lock("a").acquire(**how)
         lease.check()
     async with client.lock("a"):
         pass

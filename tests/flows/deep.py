@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 
 from fencelock.testing.explorer import Report
-from tests.flows import duties, elections, several, shares
+from tests.flows import duties, elections, seeded_shares, several, shares
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
@@ -151,7 +151,7 @@ def seeds() -> bool:
     """Look for every sown fault; return whether all were found."""
     print(f"\n{'sown fault':68} {'schedule':>8}  broke")
     found = True
-    for seed in SEEDS:
+    for seed in (*SEEDS, *seeded_shares.SEEDS):
         report = seed.explore()
         broke = report.violation.invariant if report.violation else "nothing"
         found = found and broke in seed.breaks

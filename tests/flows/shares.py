@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fencelock._core.ask import ask
 from fencelock._core.shares import ALL, RWLOCK, give_back, set_limit
 from fencelock.errors import FencelockError
-from fencelock.scripts import SHARES_BREAK
+from fencelock.scripts import SHARES, SHARES_BREAK
 from fencelock.testing.actors import GAVE_UP, KEYS
 from fencelock.testing.shares import ShareActor, SharesMonitor
 from fencelock.testing.simulation import World
@@ -24,6 +24,8 @@ class Reader(ShareActor):
 class Shared(Scenario):
     """A scenario whose world is one semaphore of two permits, or one reader/writer lock."""
 
+    monitor: type[SharesMonitor] = SharesMonitor
+
     def world(self, server, traced):
         return World(
             server,
@@ -31,7 +33,7 @@ class Shared(Scenario):
             symmetric=self.alike,
             push_first=self.push_first,
             traced=traced,
-            monitor=SharesMonitor,
+            monitor=self.monitor,
         )
 
 
@@ -131,6 +133,19 @@ def single(program, actor=ShareActor) -> Role:
     return role
 
 
+class Piecemeal(SharesMonitor):
+    """Watches scripts that grant to one waiter each, and have the next one go on."""
+
+    unserved_us_max_faultless = 100_000
+    piecemeal = True
+
+
+def one_at_a_time():
+    """Return the scripts with that limit."""
+    old, new = b"local GRANTS_MAX = 500", b"local GRANTS_MAX = 1"
+    return {each.name: each.source.replace(old, new) for each in SHARES if old in each.source}
+
+
 # -- a semaphore of two permits --------------------------------------------------------------------
 
 THREE = Shared("3 for 2 permits", (taker(),) * 3, alike=True)
@@ -180,3 +195,9 @@ IMPATIENT_SIDES = Shared(
 )
 DOWNGRADED = Shared("1 downgrading, 1 reader", (downgrader(), reader()))
 DOWNGRADED_WRITER = Shared("1 downgrading, 1 writer", (downgrader(), writer()))
+PIECEMEAL = Shared(
+    "1 writer 1 s, 3 readers 1 s, granted one by one",
+    (writer(work=1.0), *(reader(work=1.0),) * 3),
+    sources=one_at_a_time(),
+    monitor=Piecemeal,
+)

@@ -2,9 +2,8 @@
 
 import pytest
 
-from fencelock._core import acquire, renew
 from tests.flows import shares as worlds
-from tests.flows.seeded import Change, script, seed
+from tests.flows.seeded_shares import SEEDS
 from tests.flows.test_quick import FAULTS, both
 
 UNDISTURBED = [each for each in vars(worlds).values() if isinstance(each, worlds.Shared)]
@@ -28,127 +27,6 @@ DISTURBED = [
     worlds.TWO.under(lost=1, crash=1),
     worlds.SIDES.under(lost=1, cancel=1),
 ]
-
-SEEDS = (
-    seed(
-        "a grant beyond the limit",
-        script("shares_acquire", "return s.taken + permits <= s.limit", "return true"),
-        worlds.THREE,
-        "I1",
-    ),
-    seed(
-        "an ended lease whose permits stay taken",
-        script("shares_alive", "s.taken = s.taken - permits_of(s, ended[i])", ""),
-        worlds.ONE_ENDS,
-        "I1 I6",
-    ),
-    seed(
-        "a counter that a repeated request moves",
-        script("shares_acquire", "if kept then return keep() end", ""),
-        worlds.MIXED.under(lost=1),
-        "I1 I3 I4",
-    ),
-    seed(
-        "a small request that overtakes",
-        script("shares_acquire", "return mine\n    end\n    call('ZREM'", "end\n    call('ZREM'"),
-        worlds.MIXED,
-        "I5 I9 I6",
-    ),
-    seed(
-        "a try that overtakes the line",
-        script("shares_acquire", "(not queued or call('EXISTS', KEYS[3]) == 0)", "true"),
-        worlds.MIXED_TRY,
-        "I5",
-    ),
-    seed(
-        "a release that grants to one only",
-        script(
-            "shares_release",
-            "take(s, holder, permits, terms, tonumber(lease_ms))\n      end",
-            "take(s, holder, permits, terms, tonumber(lease_ms))\n        return mine\n      end",
-        ),
-        worlds.READERS,
-        "I5",
-    ),
-    seed(
-        "a release that grants to nobody",
-        script("shares_release", "  serve(s, '', ARGV[2])\n", ""),
-        worlds.TWO,
-        "I5",
-    ),
-    seed(
-        "a waiter that leaves and lets nobody in",
-        script("shares_abandon", "serve(s, '', ARGV[3])", ""),
-        worlds.IMPATIENT_SIDES,
-        "I5",
-    ),
-    seed(
-        "a dead waiter at the head that holds up all others",
-        script("shares_acquire", "return heard.err or heard[2] > 0", "return true"),
-        worlds.DEAD_HEAD.under(crash=1),
-        "I5",
-    ),
-    seed(
-        "a dead waiter that is granted all the same",
-        script("shares_release", "return type(heard) == 'table' or heard > 0", "return true"),
-        worlds.TWO.under(crash=1),
-        "I7",
-    ),
-    seed(
-        "a renewal of whoever asks",
-        script("shares_renew", "if ends and tonumber(ends) > now then", "if true then"),
-        worlds.LONG.under(late=1),
-        "I1 I11",
-    ),
-    seed(
-        "a part that is given back twice when asked twice",
-        script("shares_release", "math.max(0, permits - keep)", "1"),
-        worlds.PARTS.under(lost=1),
-        "I1",
-    ),
-    seed(
-        "a fence that follows the clock back",
-        script("shares_acquire", "if previous and previous >= tonumber(now) then", "if false then"),
-        worlds.TWO.under(back=1),
-        "I3",
-    ),
-    seed(
-        "a lease without expiry",
-        script("shares_acquire", "call('PEXPIRE', KEYS[s.base], left)", ""),
-        worlds.TWO.under(crash=1),
-        "I10",
-    ),
-    seed(
-        "one reader's end that ends another's lease",
-        script("shares_release", "call('ZREM', KEYS[s.base], holder)", "call('DEL', KEYS[s.base])"),
-        worlds.READERS,
-        "I1",
-    ),
-    seed(
-        "a read side that a lost writer still gets",
-        script("shares_acquire", "call('ZSCORE', KEYS[1], beside) and", ""),
-        worlds.DOWNGRADED_WRITER.under(expiry=1),
-        "I1 I5",
-    ),
-    seed(
-        "a wait without bound",
-        Change(acquire, "min(line.bound(waiter), give_up_at)", "give_up_at"),
-        worlds.WORKING_SIDES.under(wake=1),
-        "I6",
-    ),
-    seed(
-        "a loss that is not told",
-        Change(renew, "lose(port, hold, ", "(lambda *_: None)("),
-        worlds.TOO_LONG,
-        "I8",
-    ),
-    seed(
-        "a grant that is not undone after a cancellation",
-        Change(acquire, "_undo(port, waiter)", "pass"),
-        worlds.TWO.under(cancel=1),
-        "I9",
-    ),
-)
 
 
 @pytest.mark.parametrize("scenario", both(UNDISTURBED + DISTURBED), ids=lambda each: each.title)

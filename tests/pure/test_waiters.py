@@ -1,7 +1,8 @@
 """_core/waiters.py: how long a waiter may sleep before somebody looks (I6)."""
 
+from fencelock._core.hold import Grant
 from fencelock._core.keys import LockKeys
-from fencelock._core.timing import FOREIGN_SECONDS, PROOF_SECONDS
+from fencelock._core.timing import FOREIGN_SECONDS, PATIENCE_SECONDS, PROOF_SECONDS
 from fencelock._core.waiters import BEHIND_SECONDS, ENTRIES_PER_LOOK, Line, Lines, Waiter
 from fencelock._core.want import Form, Terms, Want
 from fencelock.scripts import ALIVE
@@ -70,6 +71,23 @@ def test_a_line_ends_with_its_last_waiter():
     assert (len(lines), lines.all_waiters()) == (1, [two])
     lines.leave(two, NOW)
     assert (len(lines), lines.all_waiters()) == (0, [])
+
+
+def test_a_line_that_always_moves_proves_life_all_the_same():
+    """Whoever waits long in it would be taken for dead, and lose its place."""
+    lines, now, first_look = Lines(), NOW, None
+    crowd = [waiter(number=number) for number in range(400)]
+    for each in crowd:
+        each.asked_at = NOW
+        lines.join(each).postpone(NOW, 60_000, 1, foreign=False)
+    for each in crowd:
+        now += 0.05
+        each.grant = Grant(1, now + 30, 30.0)
+        lines.leave(each, now)
+        if lines.due(now, ALIVE):
+            first_look = first_look or now
+    assert first_look is not None
+    assert 2 * PROOF_SECONDS - 1 < first_look - NOW < PATIENCE_SECONDS - PROOF_SECONDS
 
 
 def test_one_look_serves_all_lines_that_are_due():

@@ -165,7 +165,29 @@ with client.lock("a"):
     in_child(child)
 """
 
+SHARES = """
+semaphore, sides = client.semaphore("s", 2), client.rwlock("rw")
+semaphore.acquire()
+sides.read.acquire()
+
+def child():
+    raises(NotHeld, semaphore.release)
+    assert semaphore.available() == 1
+    assert not sides.read.owned()
+    raises((LeaseLost, NotHeld), sides.read.release)
+    assert sides.write.acquire(timeout=0.1) is False  # the parent reads, and this thread does not
+    with sides.read, semaphore:
+        assert semaphore.available() == 0
+
+in_child(child)
+assert semaphore.available() == 1
+assert sides.read.owned()
+semaphore.release()
+sides.read.release()
+"""
+
 STORIES = {
+    "a child holds no permits and no side of its parent": SHARES,
     "a child holds nothing": HOLDS_NOTHING,
     "a child enters no rlock of its parent": RLOCK,
     "a child that closes its client leaves the parent's": CLOSED,

@@ -176,8 +176,12 @@ async def state(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> 
     return State(taken, limit, waiting), sum(held)
 
 
-async def set_limit(port: Port, form: ShareForm, limit: int) -> None:
-    """Change the limit that is in force; who fits now is granted."""
+async def set_limit(port: Port, form: ShareForm, limit: int) -> int:
+    """Change the limit that is in force; who fits now is granted.
+
+    Returns the limit that the users of the name agreed on, who go on naming that one.
+    """
     until = port.now() + port.patience
     args = (form.kind, form.limit, limit, form.home)
-    await ask(port, SHARES_LIMIT, form.keys.grant, args, until)
+    _, agreed = await ask(port, SHARES_LIMIT, form.keys.grant, args, until)
+    return int(agreed)

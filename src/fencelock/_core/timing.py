@@ -25,6 +25,10 @@ GROW_SECONDS: Final = 0.25
 # Waiters prove that they live this often; the scripts take one for dead after 3.5 of it.
 PROOF_SECONDS: Final = 2.0
 
+PATIENCE_SECONDS: Final = 7.0  # as in _line.lua
+# While its line moves a client looks less often, but often enough not to be taken for dead.
+PROOF_SECONDS_MAX: Final = 4.0
+
 # Behind a holder that is no fencelock client nobody announces a release: its head looks this often.
 FOREIGN_SECONDS: Final = 0.05
 FOREIGN_BEHIND_SECONDS: Final = 1.0

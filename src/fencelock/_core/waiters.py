@@ -4,7 +4,8 @@ Rules of this file:
 
 - A wake-up is a hint: every wait has a bound, and after the bound somebody looks.
 - One waiter looks for all of the client, in one command; the others see that it was done.
-- Nobody looks while the line moves: each news of a lock postpones its next look.
+- Nobody looks while the line moves: each news of a lock postpones its next look; but not for so
+  long that those who wait in a long line would be taken for dead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from fencelock._core.timing import (
     FOREIGN_BEHIND_SECONDS,
     FOREIGN_SECONDS,
     PROOF_SECONDS,
+    PROOF_SECONDS_MAX,
     handed_deadline,
 )
 from fencelock._core.want import Want
@@ -92,11 +94,12 @@ class Waiter(Asked):
 class Line:
     """What this client knows of one lock's line. Its waiters stand in order of arrival."""
 
-    __slots__ = ("look_at", "waiters")
+    __slots__ = ("look_at", "proved_at", "waiters")
 
-    def __init__(self) -> None:
+    def __init__(self, proved_at: float = 0.0) -> None:
         self.waiters: dict[Waiter, None] = {}
         self.look_at = 0.0
+        self.proved_at = proved_at  # when the server last heard of all who wait: arrival, or a look
 
     def postpone(
         self, now: float, pttl_ms: int, position: int, *, foreign: bool, jitter: float = 0.0
@@ -134,7 +137,7 @@ class Lines:
 
     def join(self, waiter: Waiter) -> Line:
         """Add a waiter; call under the mutex."""
-        line = self._lines.setdefault(waiter.want.keys.lock, Line())
+        line = self._lines.setdefault(waiter.want.keys.lock, Line(waiter.asked_at))
         line.waiters[waiter] = None
         waiter.stood = True
         return line
@@ -147,7 +150,8 @@ class Lines:
         if not line.waiters:
             del self._lines[waiter.want.keys.lock]
         elif waiter.grant is not None:  # granted: the line moves
-            line.look_at = max(line.look_at, now + PROOF_SECONDS)
+            later = min(now + PROOF_SECONDS, line.proved_at + PROOF_SECONDS_MAX)
+            line.look_at = max(line.look_at, later)
 
     def give_up(self, want: Want) -> None:
         """Remember a request that was given up: a frozen server may still grant it."""
@@ -170,6 +174,7 @@ class Lines:
                 first = list(line.waiters)[:ENTRIES_PER_LOOK]
                 if first and first[0].want.form.alive is alive:
                     line.look_at = now + PROOF_SECONDS
+                    line.proved_at = now
                     chosen.append((line, first))
         return chosen
 

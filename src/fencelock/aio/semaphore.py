@@ -123,8 +123,8 @@ class AsyncSemaphore(_Base):
         """
         wanted = checked_limit(limit)
         port = self._port()
-        await set_limit(port, self._holds.form(port), wanted)
-        self._holds.changed_limit(wanted)
+        agreed = await set_limit(port, self._holds.form(port), wanted)
+        self._holds.changed_limit(wanted, agreed)
 
     async def __aenter__(self) -> AsyncLease:
         """Acquire one permit within the handle's ``timeout`` and return its lease.

@@ -119,8 +119,8 @@ class Semaphore(_Base):
             ServerError, OutcomeUnknown: the server refuses, or no answer came; call it again.
         """
         wanted = checked_limit(limit)
-        run_blocking(set_limit(self._port, self._holds.form(self._port), wanted))
-        self._holds.changed_limit(wanted)
+        agreed = run_blocking(set_limit(self._port, self._holds.form(self._port), wanted))
+        self._holds.changed_limit(wanted, agreed)
 
     def __enter__(self) -> Lease:
         """Acquire one permit within the handle's ``timeout`` and return its lease.

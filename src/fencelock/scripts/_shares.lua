@@ -22,6 +22,8 @@ local call = redis.call
 local HOLDS = {string = 'a lock', semaphore = 'a semaphore', rwlock = 'a reader/writer lock'}
 -- The ends of so many leases are added up to tell when the head of the line can be granted.
 local ENDS_SUMMED = 10
+-- A script that grants to more than this would hold up everybody else: the next in line goes on.
+local GRANTS_MAX = 500
 
 local function text(number) return string.format('%.0f', number) end
 
@@ -127,12 +129,18 @@ local function listens(channel)
   return heard.err or heard[2] > 0
 end
 
+-- Has a waiter ask again, who decides what is to be decided then; false when it is gone.
+local function again(channel, waiter)
+  local heard = redis.pcall('PUBLISH', channel, 'again ' .. waiter)
+  return type(heard) == 'table' or heard > 0
+end
+
 -- Grants to every live waiter at the head of the line that fits; the first that does not fit holds up
 -- all behind it, as long as it lives and can ever fit. `me` is the waiter that asks, it hears by the
 -- reply; a waiter of another client than the asking one (`near`) starts with a short lease.
 -- Returns the fence for `me`, or nil.
 local function serve(s, me, near)
-  local mine
+  local mine, granted = nil, 0
   while true do
     local head = call('ZRANGE', KEYS[s.base + 2], 0, 0, 'WITHSCORES')
     if not head[1] then return mine end
@@ -146,15 +154,17 @@ local function serve(s, me, near)
       s.lacking = s.taken + permits - s.limit
       return mine
     end
+    if alive and fits and granted == GRANTS_MAX and again(channel, waiter) then return mine end
     call('ZREM', KEYS[s.base + 2], head[1])
     if permits > s.limit then  -- the limit was lowered: it asks again, and is told so
-      redis.pcall('PUBLISH', channel, 'again ' .. waiter)
-    elseif alive and fits then
+      again(channel, waiter)
+    elseif alive and fits and granted < GRANTS_MAX then
       local lease_ms = (my_own or home == near) and ttl or claim
       local fence = fence_after(s)
       if my_own then mine = fence end
       if my_own or told(channel, waiter, text(fence), s.clock, lease_ms) then
         take(s, holder, permits, terms, tonumber(lease_ms))
+        granted = granted + 1
       end
     end
   end

@@ -28,7 +28,7 @@ end
 
 local QUEUE_MS = '60000'  -- as in _line.lua
 local channel, waiter = ARGV[2], ARGV[6] or holder
-local record, current = call('GET', KEYS[2]), call('GET', KEYS[1])
+local record, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
 
 local function entry()
   return waiter .. ' ' .. holder .. ' ' .. channel .. ' ' .. ARGV[5]
@@ -58,7 +58,7 @@ local function held()
 end
 
 -- The other usual case: somebody else holds.
-if current and current ~= holder then return held() end
+if type(current) == 'string' and current ~= holder then return held() end
 
 -- include: _fence
 -- include: _line
@@ -66,10 +66,15 @@ if current and current ~= holder then return held() end
 
 local ttl = tonumber(ARGV[3])
 
--- A semaphore or reader/writer lock whose leases have ended, with waiters in line.
-if not current and record and string.find(record, '^%d+ =') and call('EXISTS', KEYS[3]) == 1 then
-  return redis.error_reply('WRONGTYPE the name holds something that is waited for and is no lock')
+-- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
+-- waiters stand in line.
+local other = record and string.match(record, '^%d+ =(%l+) ')
+if type(current) == 'table' and string.find(current.err, 'WRONGTYPE')
+  or other and not current and call('EXISTS', KEYS[3]) == 1 then
+  if not other and call('TYPE', KEYS[1]).ok == 'hash' then other = call('HGET', KEYS[1], 'kind') end
+  return redis.error_reply('WRONGTYPE the name holds ' .. (other and 'a ' .. other or 'no lock'))
 end
+if type(current) == 'table' then return current end
 
 local function take()
   local fence = next_fence(record, now)

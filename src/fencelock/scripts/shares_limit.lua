@@ -3,7 +3,7 @@
 --
 -- KEYS  lock record queue alive holds   (see _shares.lua)
 -- ARGV  1 kind   2 the limit that the caller names   3 the limit from now on   4 home
--- Reply how many permits are taken
+-- Reply {how many permits are taken, the limit that users name}
 -- include: _fence
 -- include: _line
 -- include: _shares
@@ -13,4 +13,4 @@ if not s then return refused end
 s.limit, s.changed = tonumber(ARGV[3]), true
 serve(s, '', ARGV[4])
 save(s)
-return s.taken
+return {s.taken, s.declared}

@@ -9,19 +9,21 @@
 local call, refused, prolonged = redis.call, {}, {}
 
 -- Many leases of one name may come in one call: its keys are prolonged once.
+-- The other two never end before what holds the leases: they are prolonged with it.
 local function prolong_all(k, ttl)
   if (prolonged[KEYS[k]] or 0) >= ttl then return end
   prolonged[KEYS[k]] = ttl
-  prolong(KEYS[k], ttl)
-  prolong(KEYS[k + 1], RECORD_MS + ttl)
-  prolong(KEYS[k + 2], ttl)
+  if call('PTTL', KEYS[k]) >= ttl then return end
+  call('PEXPIRE', KEYS[k], ttl)
+  call('PEXPIRE', KEYS[k + 1], RECORD_MS + ttl)
+  call('PEXPIRE', KEYS[k + 2], ttl)
 end
 
 local now = tonumber(clock())
 for i = 1, #KEYS / 3 do
   local k, holder, ttl = i * 3 - 2, ARGV[i * 2], tonumber(ARGV[i * 2 + 1])
-  local ends = call('TYPE', KEYS[k]).ok == 'zset' and call('ZSCORE', KEYS[k], holder)
-  if ends and tonumber(ends) > now then
+  local ends = redis.pcall('ZSCORE', KEYS[k], holder)  -- an error when it is another kind by now
+  if type(ends) == 'string' and tonumber(ends) > now then
     call('ZADD', KEYS[k], string.format('%.0f', now + ttl * 1000), holder)
     prolong_all(k, ttl)
   else

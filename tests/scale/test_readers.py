@@ -1,0 +1,46 @@
+"""A crowd of readers that waits for one writer: together, and without holding up the server."""
+
+import asyncio
+
+import pytest
+
+import fencelock
+from tests.servers import Server
+
+READERS = 1200  # more than two scripts grant
+SECONDS = 10
+QUEUE = "fencelock:{fencelock:a}~queue"
+
+
+@pytest.mark.slow
+def test_a_writer_lets_a_crowd_of_readers_in():
+    """What one script does not grant, the next in line goes on with: nobody waits to look."""
+    with Server() as server:
+        server.command("CONFIG", "SET", "slowlog-log-slower-than", "50000")
+        asyncio.run(crowd(server))
+        slow = [each for each in server.command("SLOWLOG", "GET", "10") if "EVAL" in str(each)]
+        assert slow == [], "a script held up everybody else"
+
+
+async def crowd(server):
+    async with fencelock.AsyncClient(server.url) as client:
+        writer, inside, everybody = client.rwlock("a"), [], asyncio.Event()
+
+        async def read() -> None:
+            async with client.rwlock("a").read as lease:
+                inside.append(lease.fence)
+                if len(inside) == READERS:
+                    everybody.set()
+                await everybody.wait()
+
+        async with writer.write:
+            tasks = [asyncio.create_task(read()) for _ in range(READERS)]
+            while server.command("ZCARD", QUEUE) < READERS:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0)
+        began = asyncio.get_running_loop().time()
+        await asyncio.wait_for(everybody.wait(), SECONDS)
+        took = asyncio.get_running_loop().time() - began
+        await asyncio.gather(*tasks)
+        assert len(set(inside)) == READERS
+        assert took < 2, "somebody had to look"  # the first look comes after 2 s
+        assert not await writer.write.locked()
