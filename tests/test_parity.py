@@ -16,16 +16,17 @@ import fencelock
 
 PAIRS = [
     (getattr(fencelock, name), getattr(fencelock, f"Async{name}"))
-    for name in ("Client", "Lock", "RLock", "Lease", "Event", "Latch", "Barrier")
+    for name in ("Client", "Lock", "RLock", "Lease", "Event", "Latch", "Barrier", "Condition")
 ]
 SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__repr__", "__del__")
 
 # These answer from what this process knows. All other methods send something, and are awaited.
 LOCAL = {
-    "Client": {"__init__", "__repr__", "barrier", "event", "latch", "lock", "rlock"},
+    "Client": {"__init__", "__repr__", "barrier", "condition", "event", "latch", "lock", "rlock"},
     "Event": {"__init__", "__repr__", "name"},
     "Latch": {"__init__", "__repr__", "name"},
     "Barrier": {"__init__", "__repr__", "name", "parties"},
+    "Condition": {"__init__", "__repr__", "lock", "name"},
     "Lock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "RLock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "Lease": {
@@ -40,7 +41,7 @@ OWN = re.compile(
     r"|Ctrl-C|background thread|context manager|blocking client"  # threads have
 )
 # Their parameters are how the faces make them, not how users do.
-MADE_BY_US = {"Lock", "RLock", "Lease", "Event", "Latch", "Barrier"}
+MADE_BY_US = {"Lock", "RLock", "Lease", "Event", "Latch", "Barrier", "Condition"}
 # A thread cannot be cancelled, and a callback of a thread is not awaited.
 OTHER_TYPES = {"Client.lock.on_lost", "Client.rlock.on_lost"}
 

@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from fencelock.aio import (
         AsyncBarrier,
         AsyncClient,
+        AsyncCondition,
         AsyncEvent,
         AsyncLatch,
         AsyncLease,
         AsyncLock,
         AsyncRLock,
     )
-    from fencelock.blocking import Barrier, Client, Event, Latch, Lease, Lock, RLock
+    from fencelock.blocking import Barrier, Client, Condition, Event, Latch, Lease, Lock, RLock
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "AcquireTimeout",
     "AsyncBarrier",
     "AsyncClient",
+    "AsyncCondition",
     "AsyncEvent",
     "AsyncLatch",
     "AsyncLease",
@@ -50,6 +52,7 @@ __all__ = [
     "Barrier",
     "BarrierBroken",
     "Client",
+    "Condition",
     "Event",
     "FencelockError",
     "Latch",

@@ -242,11 +242,16 @@ class Holds(Taker):
     def take(self, unit: object, *, only_own: bool = False) -> Hold:
         """Take out the hold that a release by ``unit`` means; NotHeld when there is none."""
         while True:
-            hold = self.of(unit) or (None if only_own else self.newest())
-            if hold is None:
-                raise self.not_held()
+            hold = self.meant(unit, only_own=only_own)
             if self.remove(hold):
                 return hold
+
+    def meant(self, unit: object, *, only_own: bool = False) -> Hold:
+        """Return the hold that a call by ``unit`` means; NotHeld when there is none."""
+        hold = self.of(unit) or (None if only_own else self.newest())
+        if hold is None:
+            raise self.not_held()
+        return hold
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""
@@ -264,7 +269,7 @@ class Holds(Taker):
     def not_held(self) -> NotHeld:
         """Return the error for a release by who does not hold."""
         name = self.keys.name
-        return NotHeld(f"not locked: release of {name!r} without holding it", name=name)
+        return NotHeld(f"not locked: {name!r} is not held here", name=name)
 
     def lease_for(self, unit: object) -> BaseLease | None:
         """Return the lease of the unit's own hold, else of the newest."""

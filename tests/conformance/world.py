@@ -318,6 +318,9 @@ class StraightClient:
     def barrier(self, name: str, *args: Any, **options: Any) -> StraightBarrier:
         return StraightBarrier(self.inner.barrier(name, *args, **options))
 
+    def condition(self, lock: Any, **options: Any) -> StraightCondition:
+        return StraightCondition(self.inner.condition(getattr(lock, "inner", lock), **options))
+
     async def aclose(self) -> None:
         self.inner.close()
 
@@ -369,6 +372,20 @@ class StraightBarrier(Straight):
 
     async def __aexit__(self, *error: object) -> None:
         self.inner.__exit__(*error)
+
+
+class StraightCondition(Straight):
+    """A condition; its lock is a property."""
+
+    @property
+    def lock(self) -> StraightLock:
+        return StraightLock(self.inner.lock)
+
+    async def __aenter__(self) -> StraightLease:
+        return StraightLease(self.inner.__enter__())
+
+    async def __aexit__(self, *error: object) -> None:
+        return self.inner.__exit__(*error)
 
 
 class StraightLock:

@@ -46,16 +46,21 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
         port.close(waiter)
 
 
-async def queue(port: Port, want: Want, give_up_at: float) -> Grant | None:
+async def queue(
+    port: Port, want: Want, give_up_at: float, waiter: Waiter | None = None
+) -> Grant | None:
     """Stand in line until granted; None at ``give_up_at``.
 
-    Asks, waits, and asks again whenever the place may be gone.
+    Asks, waits, and asks again whenever the place may be gone. A ``waiter`` that somebody else's
+    request put in line begins with waiting.
     """
-    waiter = Waiter(want)
+    placed = waiter is not None and waiter.stood
+    waiter = waiter or Waiter(want)
     late = 0
     try:
         while True:
-            grant = await _request(port, waiter, give_up_at)
+            grant = None if placed else await _request(port, waiter, give_up_at)
+            placed = False
             if grant is None:
                 grant = await _wait(port, waiter, give_up_at)
             if grant is not None:
@@ -198,7 +203,7 @@ async def acquire(
             grant = await attempt(port, want, give_up_at)
         else:
             grant = await queue(port, want, give_up_at)
-        return None if grant is None else _begin(port, want, grant, taker, unit)
+        return None if grant is None else begin(port, want, grant, taker, unit)
     except FencelockError as error:
         log.warning("acquire of %r failed: %s", want.keys.name, error)
         raise
@@ -208,7 +213,8 @@ async def acquire(
         raise
 
 
-def _begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> Hold:
+def begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> Hold:
+    """Make the hold and its lease of a grant, and have it minded."""
     now = port.now()
     lease = taker.lease_type(
         want.keys.name, grant.fence, want.holder, want.ttl, grant.deadline, port.now

@@ -2,6 +2,7 @@
 
 from fencelock.aio.barrier import AsyncBarrier
 from fencelock.aio.client import AsyncClient
+from fencelock.aio.condition import AsyncCondition
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.signals import AsyncEvent, AsyncLatch
@@ -9,6 +10,7 @@ from fencelock.aio.signals import AsyncEvent, AsyncLatch
 __all__ = [
     "AsyncBarrier",
     "AsyncClient",
+    "AsyncCondition",
     "AsyncEvent",
     "AsyncLatch",
     "AsyncLease",

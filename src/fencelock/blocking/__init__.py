@@ -2,8 +2,9 @@
 
 from fencelock.blocking.barrier import Barrier
 from fencelock.blocking.client import Client
+from fencelock.blocking.condition import Condition
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.blocking.signals import Event, Latch
 
-__all__ = ["Barrier", "Client", "Event", "Latch", "Lease", "Lock", "RLock"]
+__all__ = ["Barrier", "Client", "Condition", "Event", "Latch", "Lease", "Lock", "RLock"]

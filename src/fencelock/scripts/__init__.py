@@ -76,6 +76,10 @@ BARRIER_ARRIVE = Script("barrier_arrive")
 BARRIER_CHANGE = Script("barrier_change")
 BARRIER_LOOK = Script("barrier_look")
 BREAK = Script("break")
+CONDITION_LEAVE = Script("condition_leave")
+CONDITION_LOOK = Script("condition_look")
+CONDITION_NOTIFY = Script("condition_notify")
+CONDITION_WAIT = Script("condition_wait")
 EVENT = Script("event")
 GIVE_BACK = Script("give_back")
 KEEP = Script("keep")
@@ -89,4 +93,5 @@ WATCH = Script("watch")
 ALL = (
     *(ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW),
     *(EVENT, LATCH, WATCH, BARRIER_ARRIVE, BARRIER_LOOK, BARRIER_CHANGE),
+    *(CONDITION_LEAVE, CONDITION_LOOK, CONDITION_NOTIFY, CONDITION_WAIT),
 )

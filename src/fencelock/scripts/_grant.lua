@@ -55,5 +55,10 @@ local function grant_next(base, me, near)
         return waiter, fence
       end
     end
+    -- It died after a notification: see _condition.lua.
+    if string.byte(waiter) == 126 then
+      redis.call('ZADD', KEYS[base + 3], string.format('%.0f', now), 'dead ' .. waiter)
+      redis.call('PEXPIRE', KEYS[base + 3], QUEUE_MS)
+    end
   end
 end
