@@ -61,11 +61,10 @@ class Place(NamedTuple):
 
 
 class Asker(NamedTuple):
-    """Who waits: how it asks for the lock, where its holds are kept, and its thread or task."""
+    """Who waits: how it asks for the lock, and where its holds are kept."""
 
     want: Callable[[], Want]
     taker: Taker
-    unit: object
 
 
 class Stay(NamedTuple):
@@ -230,9 +229,12 @@ async def _granted(port: Port, want: Want, waiter: Waiter | None = None) -> Gran
 
 
 def _resume(port: Port, before: Hold, want: Want, grant: Grant, asker: Asker) -> None:
-    """Make the hold after the wait: a new lease, with all that the one before had."""
+    """Make the hold after the wait: a new lease, with all that the one before had.
+
+    It is for the thread or task that held before: ``asyncio.wait_for`` waits in a task of its own.
+    """
     before.lease._released = True
-    hold = begin(port, want, grant, asker.taker, asker.unit)
+    hold = begin(port, want, grant, asker.taker, before.unit)
     hold.count = before.count
     hold.body, hold.cancelling = before.body, before.cancelling
 

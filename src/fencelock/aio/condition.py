@@ -71,7 +71,7 @@ class AsyncCondition:
             self._place,
             lambda: holds.take(unit, only_own=self._owned),
             options.patience_of_wait(timeout),
-            core.Asker(lambda: holds.want(port, unit.get_name()), holds, unit),
+            core.Asker(lambda: holds.want(port, unit.get_name()), holds),
         )
         return await flow
 

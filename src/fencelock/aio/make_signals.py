@@ -22,7 +22,7 @@ class MakesSignals:
     """Makes what tasks wait for."""
 
     _defaults: Defaults
-    rlock: Callable[..., AsyncRLock]
+    lock: Callable[..., AsyncLock]
 
     def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> AsyncEvent:
         """Return a handle of the event ``name``; sends nothing.
@@ -78,14 +78,14 @@ class MakesSignals:
     def condition(self, lock: AsyncLock | AsyncRLock | str, *, name: str = "") -> AsyncCondition:
         """Return a handle of a condition of a lock; sends nothing.
 
-        ``lock`` is a handle that this client made, or a name: then it is ``rlock(name)``, as in
-        ``threading``. Several conditions of one lock have a ``name`` each.
+        ``lock`` is a handle that this client made, or a name: then it is ``lock(name)``, as in
+        ``asyncio``. Several conditions of one lock have a ``name`` each.
 
         Raises:
             TypeError, ValueError: an option that cannot work, such as a lock with ``Poll`` or with
                 an ``owner``; nothing was sent.
         """
-        made = self.rlock(lock) if isinstance(lock, str) else lock
+        made = self.lock(lock) if isinstance(lock, str) else lock
         if not isinstance(made, (AsyncLock, AsyncRLock)):
             raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")
         holds = made._holds

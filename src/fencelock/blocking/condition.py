@@ -74,7 +74,7 @@ class Condition:
             self._place,
             lambda: holds.take(unit, only_own=self._owned),
             options.patience_of_wait(timeout),
-            core.Asker(lambda: holds.want(port, current_thread().name), holds, unit),
+            core.Asker(lambda: holds.want(port, current_thread().name), holds),
         )
         return run_blocking(flow)
 

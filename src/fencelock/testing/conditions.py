@@ -63,7 +63,7 @@ class ConditionMonitor(Monitor):
             wants.append(made)
             return made
 
-        asker = condition.Asker(want, shown, None)
+        asker = condition.Asker(want, shown)
         try:
             notified = await condition.wait(actor.port, PLACE, lambda: hold, patience, asker)
         except LeaseLost as loss:
