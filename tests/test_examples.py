@@ -17,6 +17,7 @@ RUN_SECONDS = 50
 SHOWN = {
     "asyncio_worker.py": (["--accounts", "6"], r"6 accounts settled by 4 workers, \d+ times"),
     "noon_draw.py": (["--processes", "3"], r"3 processes, 1 draw, 10 winners"),
+    "relay.py": (["--workers", "2", "--rounds", "2"], r"2 workers made 4 things; the collector"),
     "take_turns.py": (["--turns", "2"], r"4 turns, none overlapped, fences grew, \d changes"),
     "threads.py": (["--rounds", "3"], r"4 threads counted to 24"),
 }

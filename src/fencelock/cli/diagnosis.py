@@ -30,6 +30,7 @@ COMMANDS: Final = (
     *("hello", "auth", "ping", "select", "eval", "evalsha", "time", "type", "set", "get", "del"),
     *("exists", "pexpire", "pttl", "zadd", "zcard", "zpopmin", "zrange", "zrank", "zrem", "zscore"),
     *("zremrangebyscore", "sadd", "scard", "smembers", "srem", "scan", "publish", "subscribe"),
+    *("hget", "hset", "hdel"),
 )
 
 
