@@ -242,16 +242,11 @@ class Holds(Taker):
     def take(self, unit: object, *, only_own: bool = False) -> Hold:
         """Take out the hold that a release by ``unit`` means; NotHeld when there is none."""
         while True:
-            hold = self.meant(unit, only_own=only_own)
+            hold = self.of(unit) or (None if only_own else self.newest())
+            if hold is None:
+                raise self.not_held()
             if self.remove(hold):
                 return hold
-
-    def meant(self, unit: object, *, only_own: bool = False) -> Hold:
-        """Return the hold that a call by ``unit`` means; NotHeld when there is none."""
-        hold = self.of(unit) or (None if only_own else self.newest())
-        if hold is None:
-            raise self.not_held()
-        return hold
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""

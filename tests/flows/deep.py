@@ -13,6 +13,14 @@ import sys
 from collections.abc import Iterator
 
 from fencelock.testing.explorer import Report
+from tests.flows import (
+    conditions,
+    crossings,
+    signals,
+    test_conditions,
+    test_crossings,
+    test_signals,
+)
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
@@ -81,6 +89,9 @@ def plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in COMBINED:
             yield from both(scenario.under(**faults))
+    for module in (signals, crossings, conditions):
+        for scenario in module.plan():
+            yield from both(scenario)
 
 
 def both(scenario: Scenario) -> tuple[Scenario, Scenario]:
@@ -120,7 +131,7 @@ def seeds() -> bool:
     """Look for every sown fault; return whether all were found."""
     print(f"\n{'sown fault':68} {'schedule':>8}  broke")
     found = True
-    for seed in SEEDS:
+    for seed in (*SEEDS, *test_signals.SEEDS, *test_crossings.SEEDS, *test_conditions.SEEDS):
         report = seed.explore()
         broke = report.violation.invariant if report.violation else "nothing"
         found = found and broke in seed.breaks

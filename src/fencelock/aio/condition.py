@@ -124,7 +124,10 @@ class AsyncCondition:
         return isinstance(self.lock, AsyncRLock)
 
     async def _notify(self, n: int) -> None:
-        hold = self.lock._holds.meant(_task(), only_own=self._owned)
+        holds = self.lock._holds
+        hold = holds.of(_task()) or (None if self._owned else holds.newest())
+        if hold is None:
+            raise holds.not_held()
         await core.notify(self.lock._port(), self._place, hold, n)
 
     async def __aenter__(self) -> AsyncLease:

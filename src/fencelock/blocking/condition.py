@@ -125,7 +125,10 @@ class Condition:
         return isinstance(self.lock, RLock)
 
     def _notify(self, n: int) -> None:
-        hold = self.lock._holds.meant(get_ident(), only_own=self._owned)
+        holds = self.lock._holds
+        hold = holds.of(get_ident()) or (None if self._owned else holds.newest())
+        if hold is None:
+            raise holds.not_held()
         run_blocking(core.notify(self.lock._port, self._place, hold, n))
 
     def __enter__(self) -> Lease:
