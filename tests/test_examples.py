@@ -20,6 +20,7 @@ SHOWN = {
     "elect_leader.py": (["--processes", "3"], r"3 candidates, 3 leaders one after the other"),
     "move_money.py": (["--moves", "6"], r"6 moves, 3 accounts, nothing lost"),
     "noon_draw.py": (["--processes", "3"], r"3 processes, 1 draw, 10 winners"),
+    "relay.py": (["--workers", "2", "--rounds", "2"], r"2 workers made 4 things; the collector"),
     "run_once.py": (["--processes", "3"], r"3 processes, 1 draw, all know the 10 winners"),
     "shared_cache.py": (["--rounds", "3"], r"24 reads beside 3 writes, [12] loaded at a time"),
     "take_turns.py": (["--turns", "2"], r"4 turns, none overlapped, fences grew, \d changes"),

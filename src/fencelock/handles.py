@@ -266,7 +266,7 @@ class Holds(Taker):
     def not_held(self) -> NotHeld:
         """Return the error for a release by who does not hold."""
         name = self.keys.name
-        return NotHeld(f"not locked: release of {name!r} without holding it", name=name)
+        return NotHeld(f"not locked: {name!r} is not held here", name=name)
 
     def lease_for(self, unit: object) -> BaseLease | None:
         """Return the lease of the unit's own hold, else of the newest."""

@@ -13,7 +13,19 @@ import sys
 from collections.abc import Iterator
 
 from fencelock.testing.explorer import Report
-from tests.flows import duties, elections, seeded_shares, several, shares
+from tests.flows import (
+    conditions,
+    crossings,
+    duties,
+    elections,
+    seeded_shares,
+    several,
+    shares,
+    signals,
+    test_conditions,
+    test_crossings,
+    test_signals,
+)
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
@@ -112,6 +124,9 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, duties.WORKING, several.BESIDE_LAST, elections.TO_NOBODY):
             yield from both(scenario.under(**faults))
+    for module in (signals, crossings, conditions):
+        for scenario in module.plan():
+            yield from both(scenario)
 
 
 def both(scenario: Scenario) -> tuple[Scenario, Scenario]:
@@ -151,7 +166,10 @@ def seeds() -> bool:
     """Look for every sown fault; return whether all were found."""
     print(f"\n{'sown fault':68} {'schedule':>8}  broke")
     found = True
-    for seed in (*SEEDS, *seeded_shares.SEEDS):
+    for seed in (
+        *(*SEEDS, *seeded_shares.SEEDS),
+        *(*test_signals.SEEDS, *test_crossings.SEEDS, *test_conditions.SEEDS),
+    ):
         report = seed.explore()
         broke = report.violation.invariant if report.violation else "nothing"
         found = found and broke in seed.breaks

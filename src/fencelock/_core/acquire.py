@@ -45,16 +45,21 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
         port.close(waiter)
 
 
-async def queue(port: Port, want: Want, give_up_at: float) -> Grant | None:
+async def queue(
+    port: Port, want: Want, give_up_at: float, waiter: Waiter | None = None
+) -> Grant | None:
     """Stand in line until granted; None at ``give_up_at``.
 
-    Asks, waits, and asks again whenever the place may be gone.
+    Asks, waits, and asks again whenever the place may be gone. A ``waiter`` that somebody else's
+    request put in line begins with waiting.
     """
-    waiter = Waiter(want)
+    placed = waiter is not None and waiter.stood
+    waiter = waiter or Waiter(want)
     late = 0
     try:
         while True:
-            grant = await _request(port, waiter, give_up_at)
+            grant = None if placed else await _request(port, waiter, give_up_at)
+            placed = False
             if grant is None:
                 grant = await _wait(port, waiter, give_up_at)
             if grant is not None:

@@ -20,8 +20,9 @@ from fencelock._core import watch
 from fencelock._core.ask import Asked, answer_by, ask, persist
 from fencelock._core.keys import SignalKeys
 from fencelock._core.port import Args, Port, Reply
+from fencelock._core.question import Question
 from fencelock._core.want import milliseconds
-from fencelock._core.watch import Question, Watcher
+from fencelock._core.watch import Watcher
 from fencelock.errors import BarrierBroken, FencelockError
 from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_LOOK
 
@@ -84,6 +85,11 @@ class Crossing(NamedTuple):
     def look(self, watchers: list[Watcher]) -> Question:
         """Prove that they live, and ask what became of them."""
         return self._look(b"look", watchers)
+
+    @property
+    def leaves(self) -> bool:
+        """Tell that a wait without a verdict leaves the list by itself."""
+        return True
 
     def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
         """Go: with a timeout, which breaks the barrier, or quietly."""

@@ -90,6 +90,17 @@ class SignalKeys:
         self.all = (state, watch, ids, places)
 
 
+class ConditionKeys:
+    """The keys that a lock's conditions use: the lock's, who waits, and who was notified."""
+
+    __slots__ = ("all", "condition")
+
+    def __init__(self, lock: LockKeys) -> None:
+        prefix = lock.lock.removesuffix(lock.name.encode())
+        self.condition, notified = derived(prefix, lock.lock, CONDITION_KINDS)
+        self.all = (*lock.all, self.condition, notified)
+
+
 def _refuse_derived(name: str) -> None:
     if name.encode().endswith(RESERVED):
         raise ValueError(f"name must not end like a key that fencelock derives: {name!r}")

@@ -8,8 +8,9 @@ from fencelock._core import watch
 from fencelock._core.ask import ask
 from fencelock._core.keys import SignalKeys
 from fencelock._core.port import Args, Port, Reply
+from fencelock._core.question import Question
 from fencelock._core.want import milliseconds
-from fencelock._core.watch import Question, Watcher
+from fencelock._core.watch import Watcher
 from fencelock.scripts import EVENT, LATCH, WATCH
 
 
@@ -51,6 +52,11 @@ class Gate(NamedTuple):
     @property
     def lingers(self) -> bool:
         """Tell that who passed by a look may be on the list, if an earlier answer was lost."""
+        return True
+
+    @property
+    def leaves(self) -> bool:
+        """Tell that a wait without a verdict leaves the list by itself."""
         return True
 
     def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:

@@ -13,67 +13,21 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any
 
 from fencelock._core.ask import again, answer_by
-from fencelock._core.port import Args, Broken, Keys, Port, Reply
+from fencelock._core.port import Broken, Port, Reply
+from fencelock._core.question import Question, Request, Signal
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.waiters import BEHIND_SECONDS, Waiter
+from fencelock._core.want import Want
 from fencelock.errors import ServerError, ServerUnreachable
-
-if TYPE_CHECKING:
-    from fencelock.scripts import Script
 
 # A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
 LEAVING_SECONDS = 0.08
 FOR_EVER = float("inf")
 # Waiters of one client that one look asks about; the others follow when they are first.
 WATCHERS_PER_LOOK = 1000
-
-
-class Question(NamedTuple):
-    """A request to the server."""
-
-    script: Script
-    keys: Keys
-    args: Args
-
-
-class Signal(Protocol):
-    """A state that can be waited for: how to ask for it, and what the answers mean."""
-
-    @property
-    def key(self) -> bytes:
-        """Return the state's own key."""
-
-    @property
-    def name(self) -> str:
-        """Return the name, for messages."""
-
-    def first(self, watcher: Watcher, asked_us: int) -> Question:
-        """Ask for the first time, or again without an answer so far."""
-
-    def look(self, watchers: list[Watcher]) -> Question:
-        """Ask for several who know their generation."""
-
-    @property
-    def lingers(self) -> bool:
-        """Tell whether a wait that came true may still be on the list."""
-
-    def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
-        """Ask one last time; ``late``: time is up; ``shared``: others need the waiter's channel."""
-
-    def learn(self, watcher: Watcher, reply: Reply) -> None:
-        """Take a waiter's part of an answer: its verdict, or its generation."""
-
-    def hear(self, watcher: Watcher, outcome: bytes) -> None:
-        """Take the message that the waiter's generation ended."""
-
-
-class Request(NamedTuple):
-    """What ports ask of any waiter: its id."""
-
-    waiter: bytes
 
 
 class Watcher(Waiter):
@@ -83,8 +37,8 @@ class Watcher(Waiter):
     gen = b""  # the generation for whose end it waits
     place: Any = None  # the state's: what it was given beside
 
-    def __init__(self, signal: Signal, who: bytes) -> None:
-        self.want = Request(who)  # type: ignore[assignment]  # ports read no more of it
+    def __init__(self, signal: Signal, want: Request | Want) -> None:
+        self.want = want  # type: ignore[assignment]  # ports read no more of it than the id
         self.signal = signal
 
     @property
@@ -130,7 +84,11 @@ Then = Callable[["Watcher"], Awaitable[None]]
 
 
 async def wait_for(
-    port: Port, signal: Signal, patience: float | None, then: Then | None = None
+    port: Port,
+    signal: Signal,
+    patience: float | None,
+    then: Then | None = None,
+    watcher: Watcher | None = None,
 ) -> Any:
     """Wait for a state and return the verdict; None when it did not come about in time.
 
@@ -139,14 +97,14 @@ async def wait_for(
     ServerError when the server refuses.
     """
     give_up_at = FOR_EVER if patience is None else port.now() + patience
-    watcher = Watcher(signal, port.new_id())
+    watcher = watcher or Watcher(signal, Request(port.new_id()))
     watch = _join(port, watcher)
     try:
         await _ask_first(port, watcher, give_up_at, listen=patience is None or patience > 0)
         while watcher.verdict is None:
             now = port.now()
             if now >= give_up_at:
-                if patience:
+                if patience and signal.leaves:
                     frozen = now >= give_up_at + LEAVING_SECONDS / 2  # we were: begin now
                     await _leave(port, watcher, LEAVING_SECONDS + (now if frozen else give_up_at))
                 break
@@ -156,15 +114,15 @@ async def wait_for(
                 await _look(port, watcher, watch, give_up_at)
             else:
                 await _ask_first(port, watcher, give_up_at)
+        _part(port, watcher)
         if then is not None:
             await then(watcher)
-    except BaseException:
-        _undo(port, watcher)
-        raise
-    else:
-        last = len(watch.waiters) == 1
-        if signal.lingers and (watcher.sent or (watch.owes and last)):
+        if signal.lingers and (watcher.sent or (watch.owes and not watch.waiters)):
             _undo(port, watcher)  # our channel may be on the list, for nobody
+    except BaseException:
+        if signal.leaves:
+            _undo(port, watcher)
+        raise
     finally:
         _part(port, watcher)
         port.close(watcher)
@@ -195,7 +153,8 @@ async def _ask_first(
         asked_us = max(1, int((port.now() - began_at) * 1e6)) if watcher.sent else 0
         return await _put(port, watcher, watcher.signal.first(watcher, asked_us), until)
 
-    until = answer_by(port, began_at, give_up_at)
+    leaves = watcher.signal.leaves
+    until = answer_by(port, began_at, give_up_at if leaves else FOR_EVER)
     (reply,) = await _answer(port, watcher, until, once, listen=listen)
     _learn(watcher, reply)
 
@@ -211,9 +170,12 @@ async def _look(port: Port, watcher: Watcher, watch: Watch, give_up_at: float) -
     async def once(until: float) -> Reply:
         return await _put(port, watcher, watcher.signal.look(asked), until)
 
-    until = min(give_up_at + LEAVING_SECONDS / 2, port.now() + port.patience)
+    until = port.now() + port.patience
+    if watcher.signal.leaves:
+        until = min(until, give_up_at + LEAVING_SECONDS / 2)
     replies = await _answer(port, watcher, until, once)
     for each, reply in zip(asked, replies, strict=True):
+        each.asked_at = watcher.asked_at
         _learn(each, reply)
         if each is not watcher and (each.verdict is not None or each.news):
             each.news = True
@@ -242,7 +204,7 @@ async def _answer(
         except (Broken, ServerError) as trouble:
             await again(port, trouble, until, watcher)
             continue
-        watcher.trip = port.now() - asked_at
+        watcher.asked_at, watcher.trip = asked_at, port.now() - asked_at
         with port.mutex():
             watch = port.lines.watches[watcher.signal.key]
             if next(iter(watch.waiters)) is watcher:

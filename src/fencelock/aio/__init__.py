@@ -2,6 +2,7 @@
 
 from fencelock.aio.barrier import AsyncBarrier
 from fencelock.aio.client import AsyncClient
+from fencelock.aio.condition import AsyncCondition
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.rwlock import AsyncReadLock, AsyncRWLock, AsyncWriteLock
@@ -12,6 +13,7 @@ __all__ = [
     "AsyncBarrier",
     "AsyncBoundedSemaphore",
     "AsyncClient",
+    "AsyncCondition",
     "AsyncEvent",
     "AsyncLatch",
     "AsyncLease",

@@ -1,4 +1,4 @@
-"""The client's factories of events, latches and barriers, for asyncio."""
+"""The client's factories of events, latches, barriers and conditions, for asyncio."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Callable
 
 from fencelock import options
 from fencelock._core.barrier import Crossing
-from fencelock._core.keys import SignalKeys
+from fencelock._core.condition import Place
+from fencelock._core.keys import ConditionKeys, SignalKeys
 from fencelock._core.signals import Gate
 from fencelock._ports.aio import AioPort
 from fencelock.aio.barrier import AsyncBarrier
+from fencelock.aio.condition import AsyncCondition
+from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.signals import AsyncEvent, AsyncLatch
 from fencelock.handles import Defaults
 from fencelock.options import Seconds
 
 
 class MakesSignals:
-    """Makes what is waited for without being held."""
+    """Makes what tasks wait for."""
 
     _defaults: Defaults
+    lock: Callable[..., AsyncLock]
 
     def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> AsyncEvent:
         """Return a handle of the event ``name``; sends nothing.
@@ -70,6 +74,25 @@ class MakesSignals:
         kept = options.idle_ttl(idle_ttl)
         crossing = Crossing(self._signal_keys(name), count, kept, action is not None)
         return AsyncBarrier(self._port, crossing, action, patience)
+
+    def condition(self, lock: AsyncLock | AsyncRLock | str, *, name: str = "") -> AsyncCondition:
+        """Return a handle of a condition of a lock; sends nothing.
+
+        ``lock`` is a handle that this client made, or a name: then it is ``lock(name)``, as in
+        ``asyncio``. Several conditions of one lock have a ``name`` each.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work, such as a lock with ``Poll`` or with
+                an ``owner``; nothing was sent.
+        """
+        made = self.lock(lock) if isinstance(lock, str) else lock
+        if not isinstance(made, (AsyncLock, AsyncRLock)):
+            raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")
+        holds = made._holds
+        if holds.settings.terms.plain or holds.settings.owner is not None:
+            raise ValueError("a condition needs a lock with Queue() and without an owner")
+        title = "" if name == "" else options.lock_name(name)
+        return AsyncCondition(made, Place(ConditionKeys(holds.keys), made.name, title))
 
     def _port(self) -> AioPort:
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from fencelock.blocking.barrier import Barrier
 from fencelock.blocking.client import Client
+from fencelock.blocking.condition import Condition
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
@@ -12,6 +13,7 @@ __all__ = [
     "Barrier",
     "BoundedSemaphore",
     "Client",
+    "Condition",
     "Event",
     "Latch",
     "Lease",

@@ -1,4 +1,4 @@
-"""The client's factories of events, latches and barriers, for threads."""
+"""The client's factories of events, latches, barriers and conditions, for threads."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Callable
 
 from fencelock import options
 from fencelock._core.barrier import Crossing
-from fencelock._core.keys import SignalKeys
+from fencelock._core.condition import Place
+from fencelock._core.keys import ConditionKeys, SignalKeys
 from fencelock._core.signals import Gate
 from fencelock._ports.blocking import BlockingPort
 from fencelock.blocking.barrier import Barrier
+from fencelock.blocking.condition import Condition
+from fencelock.blocking.lock import Lock, RLock
 from fencelock.blocking.signals import Event, Latch
 from fencelock.handles import Defaults
 from fencelock.options import Seconds
 
 
 class MakesSignals:
-    """Makes what is waited for without being held."""
+    """Makes what threads wait for."""
 
     _defaults: Defaults
+    rlock: Callable[..., RLock]
     _port: BlockingPort
 
     def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> Event:
@@ -71,6 +75,25 @@ class MakesSignals:
         kept = options.idle_ttl(idle_ttl)
         crossing = Crossing(self._signal_keys(name), count, kept, action is not None)
         return Barrier(self._port, crossing, action, patience)
+
+    def condition(self, lock: Lock | RLock | str, *, name: str = "") -> Condition:
+        """Return a handle of a condition of a lock; sends nothing.
+
+        ``lock`` is a handle that this client made, or a name: then it is ``rlock(name)``, as in
+        ``threading``. Several conditions of one lock have a ``name`` each.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work, such as a lock with ``Poll`` or with
+                an ``owner``; nothing was sent.
+        """
+        made = self.rlock(lock) if isinstance(lock, str) else lock
+        if not isinstance(made, (Lock, RLock)):
+            raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")
+        holds = made._holds
+        if holds.settings.terms.plain or holds.settings.owner is not None:
+            raise ValueError("a condition needs a lock with Queue() and without an owner")
+        title = "" if name == "" else options.lock_name(name)
+        return Condition(made, Place(ConditionKeys(holds.keys), made.name, title))
 
     def _signal_keys(self, name: str) -> SignalKeys:
         return SignalKeys(self._defaults.key_prefix, options.lock_name(name))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 from fencelock._core.inspect import revoke, show
+from fencelock._core.inspect_signals import SignalInfo
 from fencelock._core.keys import LockKeys
 from fencelock._ports.blocking import run_blocking
-from fencelock.cli import arguments
+from fencelock.cli import arguments, signals_shown
 from fencelock.cli.exits import UsageError
 from fencelock.cli.ls import summary
 from fencelock.cli.output import json_line, say, visible
@@ -39,6 +40,9 @@ def main(argv: list[str]) -> int:
         raise UsageError("break asks, and there is no terminal to ask on", hint="add --yes")
     with Session(args) as session:
         keys = session.keys(args.name)
+        other = signals_shown.one(session, args.name)
+        if other is not None:
+            return _break_other(session, other, args)
         if not args.yes:
             _ask(session, keys)
         lost = run_blocking(revoke(session.port, keys, reason))
@@ -51,11 +55,26 @@ def main(argv: list[str]) -> int:
     return 0
 
 
+def _break_other(session: Session, info: SignalInfo, args: arguments.Arguments) -> int:
+    """Break a barrier. Its parties are told that it was aborted; the reason is for the log."""
+    if not args.yes and info.kind == "barrier":
+        _sure(f"{info.name} is a barrier, {info.doing}. Break it? [y/N] ", info.name)
+    signals_shown.break_one(session, info)
+    if args.json:
+        json_line({"name": info.name, "broken": True, "was": signals_shown.summary(info)})
+    else:
+        print(visible(f"{info.name} was a barrier, {info.doing}"))
+    return 0
+
+
 def _ask(session: Session, keys: LockKeys) -> None:
     info = run_blocking(show(session.port, keys, 1))
     if not info.held:
         return
-    question = f"{keys.name} is {held_by(info)}. Take it away? [y/N] "
+    _sure(f"{keys.name} is {held_by(info)}. Take it away? [y/N] ", keys.name)
+
+
+def _sure(question: str, name: str) -> None:
     print(visible(question), end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise NotAcquired(f"{keys.name!r} was left to its holder", name=keys.name)
+        raise NotAcquired(f"{name!r} was left as it is", name=name)

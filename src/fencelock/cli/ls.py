@@ -6,7 +6,7 @@ from typing import Any
 
 from fencelock._core.inspect import LockInfo, names, show
 from fencelock._ports.blocking import run_blocking
-from fencelock.cli import arguments
+from fencelock.cli import arguments, signals_shown
 from fencelock.cli.output import human, json_line, say, table
 from fencelock.cli.session import Session
 
@@ -30,12 +30,20 @@ def main(argv: list[str]) -> int:
     with Session(args) as session:
         found = run_blocking(names(session.port, args.prefix, args.glob))
         locks = [run_blocking(show(session.port, session.keys(name), 1)) for name in found]
+        others = signals_shown.found(session, args.glob)
     chosen = [each for each in locks if args.all or each.held or each.waiting]
     if args.json:
-        json_line([summary(each) for each in chosen])
-    elif chosen:
+        json_line(
+            [summary(each) for each in chosen] + [signals_shown.summary(each) for each in others]
+        )
+        return 0
+    if chosen:
         table(_HEADER, [_row(each) for each in chosen])
-    else:
+    if chosen and others:
+        print()
+    if others:
+        signals_shown.print_table(others)
+    if not chosen and not others:
         say("no locks" if args.glob == "*" else f"no locks that match {args.glob!r}")
     return 0
 

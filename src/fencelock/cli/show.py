@@ -6,9 +6,10 @@ import time
 from typing import Final
 
 from fencelock._core.inspect import LockInfo, Person, Share, show
+from fencelock._core.inspect_signals import parked
 from fencelock._core.once import Done, OnceKeys, read
 from fencelock._ports.blocking import run_blocking
-from fencelock.cli import arguments
+from fencelock.cli import arguments, signals_shown
 from fencelock.cli.ls import summary
 from fencelock.cli.output import facts, human, json_line, table
 from fencelock.cli.session import Session
@@ -32,21 +33,26 @@ def main(argv: list[str]) -> int:
         keys = session.keys(args.name)
         info = run_blocking(show(session.port, keys, _WAITERS))
         done = run_blocking(read(session.port, OnceKeys(session.prefix, args.name)))
+        other = signals_shown.one(session, args.name) if info.kind == "other" else None
+        waiting = run_blocking(parked(session.port, keys)) if info.kind == "lock" else 0
+    if other is not None:
+        signals_shown.print_one(other, keys.lock.decode(), json=args.json)
+        return 0
     if info.kind == "other":
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")
     key = keys.lock.decode()
     if args.json:
         line = [_told(place, who) for place, who in enumerate(info.waiters, 1)]
         holders = [_holding(info, each) for each in info.holders]
-        more = {"holders": holders} if info.limit else {}
+        more = {"holders": holders} if info.limit else {"parked": waiting}
         told = {"key": key, "waiters": line, "done": _done(done)}
         json_line(summary(info) | told | more)
     else:
-        _print(info, key, done)
+        _print(info, key, done, waiting)
     return 0
 
 
-def _print(info: LockInfo, key: str, done: Done | None) -> None:
+def _print(info: LockInfo, key: str, done: Done | None, notifiable: int) -> None:
     who = info.holder
     left = info.remaining
     facts(
@@ -59,6 +65,7 @@ def _print(info: LockInfo, key: str, done: Done | None) -> None:
             "fence": str(info.fence) if info.fence else "",
             "waiting": str(info.waiting),
             "done": f"{_instant(done.ended)} by {done.who}, fence {done.fence}" if done else "",
+            "parked": str(notifiable) if notifiable else "",
         }
     )
     if info.holders:

@@ -43,5 +43,10 @@ local function grant_next(base, me, near)
         return waiter, fence
       end
     end
+    -- It died after a notification: see _condition.lua.
+    if string.byte(waiter) == 126 then
+      redis.call('ZADD', KEYS[base + 3], now, 'dead ' .. waiter)
+      redis.call('PEXPIRE', KEYS[base + 3], QUEUE_MS)
+    end
   end
 end

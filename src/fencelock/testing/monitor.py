@@ -25,7 +25,12 @@ UNSERVED_US_MAX_FAULTLESS = 600_000
 # As in _grant.lua: a waiter that arrived or proved its life within this may not be passed over.
 PATIENCE_US = 7_000_000
 # Requests by which a holder gives the lock up: the next in line must have it then.
-GIVING_UP = frozenset({"release", "abandon", "break", "once_finish", "multi_release", "hand_over"})
+GIVING_UP = frozenset(
+    {
+        *("release", "abandon", "break", "once_finish", "multi_release", "hand_over"),
+        *("condition_wait", "condition_leave"),
+    }
+)
 # Requests that may put their sender in line and grant to it.
 ASKING = frozenset({"acquire", "once_start"})
 # The plain form knows no line: it overtakes, and hands over to nobody.

@@ -1,0 +1,89 @@
+"""Workers start together, meet after each round, and tell when they are done.
+
+    python examples/relay.py [--workers N] [--rounds N]
+
+Each worker is a process. They wait for the event "go", meet at a barrier after each round, put what
+they have made onto a shelf under a lock with a condition, and count the latch "done" down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import tempfile
+from pathlib import Path
+
+import fencelock
+
+PREFIX = "examples:relay"
+
+
+def work(number: int, workers: int, rounds: int, shelf: str) -> None:
+    """Take part as one worker."""
+    with fencelock.Client(label=f"worker {number}") as client:
+        client.event(f"{PREFIX}:go").wait(timeout=30)
+        rounds_end = client.barrier(f"{PREFIX}:round", workers, timeout=30)
+        filled = client.condition(client.lock(f"{PREFIX}:shelf"), name="filled")
+        for turn in range(rounds):
+            with filled:
+                put(shelf, {"worker": number, "round": turn})
+                filled.notify()
+            if rounds_end.wait() == 0:
+                print(f"round {turn + 1} is done by all {workers}", flush=True)
+        client.latch(f"{PREFIX}:done", workers).count_down()
+
+
+def put(shelf: str, thing: dict[str, int]) -> None:
+    """Add to the shelf; the lock is held."""
+    things = json.loads(Path(shelf).read_text(encoding="utf-8"))
+    Path(shelf).write_text(json.dumps([*things, thing]), encoding="utf-8")
+
+
+def collect(client: fencelock.Client, shelf: str, expected: int) -> int:
+    """Wait on the condition until the shelf holds as much as is expected; return the wake-ups."""
+    filled = client.condition(client.lock(f"{PREFIX}:shelf"), name="filled")
+    looks = 0
+
+    def full() -> bool:
+        nonlocal looks
+        looks += 1
+        return len(json.loads(Path(shelf).read_text(encoding="utf-8"))) == expected
+
+    with filled:
+        if not filled.wait_for(full, timeout=30):
+            sys.exit("the workers did not fill the shelf in time")
+    return looks
+
+
+def main() -> None:
+    """Start the workers, say go, and wait until they are done."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, fencelock.Client() as client:
+        shelf = str(Path(folder) / "shelf.json")
+        Path(shelf).write_text("[]", encoding="utf-8")
+        client.event(f"{PREFIX}:go").clear()
+        client.barrier(f"{PREFIX}:round", args.workers).reset()
+        done = client.latch(f"{PREFIX}:done", args.workers)
+        done.reset()
+        context = multiprocessing.get_context("spawn")
+        given = (args.workers, args.rounds, shelf)
+        workers = [context.Process(target=work, args=(n, *given)) for n in range(args.workers)]
+        for worker in workers:
+            worker.start()
+        client.event(f"{PREFIX}:go").set()
+        things = args.workers * args.rounds
+        looks = collect(client, shelf, things)
+        if not done.wait(timeout=30):
+            sys.exit("not all workers were done in time")
+        for worker in workers:
+            worker.join()
+    print(f"{args.workers} workers made {things} things; the collector looked {looks} times")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""Wait on a condition of a lock: give the lock back, be notified, and have it again.
+
+Rules of this file:
+
+- To give the lock back and to be in the condition's line is one script: no notification falls
+  between.
+- Who is notified is moved to the end of the lock's own line, in order, and is granted by the
+  ordinary handoff (I5): one that waits sends nothing for it.
+- However a wait ends, by notification, timeout or cancellation, the lock is taken again first, as
+  ``threading`` and ``asyncio`` do. Only a server without an answer, a lost lease, or a second
+  Ctrl-C ends it without the lock.
+- A notification is not spent on one who does not use it: who was cancelled passes it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fencelock._core import watch
+from fencelock._core.acquire import begin, queue
+from fencelock._core.ask import Asked, ask, persist
+from fencelock._core.hold import Grant, Hold, Taker
+from fencelock._core.keys import ConditionKeys
+from fencelock._core.port import Port, Reply
+from fencelock._core.question import Question
+from fencelock._core.release import request, retire
+from fencelock._core.timing import PROOF_SECONDS
+from fencelock._core.waiters import Waiter
+from fencelock._core.want import Want
+from fencelock._core.watch import Watcher
+from fencelock.errors import FencelockError
+from fencelock.scripts import (
+    CONDITION_LEAVE,
+    CONDITION_LOOK,
+    CONDITION_NOTIFY,
+    CONDITION_WAIT,
+)
+
+# A timeout of 0 gives the lock back and takes it again.
+AT_ONCE = 1e-9
+ALL = -1
+# Waiter ids of conditions begin with this, so that the lock's line knows them.
+MARK = b"~"
+# Why a wait was over, when it was not by a timeout.
+NOTIFIED = "notified"
+LOST = "lost"
+
+
+class Place(NamedTuple):
+    """A condition of a lock; its ``title`` tells several of one lock apart."""
+
+    keys: ConditionKeys
+    name: str
+    title: str = ""
+
+    @property
+    def topic(self) -> bytes:
+        """Return the title as one word of a record."""
+        return b"." + self.title.encode().hex().encode()
+
+
+class Asker(NamedTuple):
+    """Who waits: how it asks for the lock, and where its holds are kept."""
+
+    want: Callable[[], Want]
+    taker: Taker
+
+
+class Stay(NamedTuple):
+    """One wait: what gives the lock back, and what wants it again."""
+
+    place: Place
+    hold: Hold
+    want: Want
+
+    @property
+    def key(self) -> bytes:
+        """Return the key of the condition's line."""
+        return self.place.keys.condition
+
+    @property
+    def name(self) -> str:
+        """Return the lock's name."""
+        return self.place.name
+
+    @property
+    def lingers(self) -> bool:
+        """Tell that who was notified is in the line no more."""
+        return False
+
+    @property
+    def leaves(self) -> bool:
+        """Tell that the end of the wait is seen to here."""
+        return False
+
+    def first(self, watcher: Watcher, asked_us: int) -> Question:
+        """Give the lock back, and wait."""
+        del asked_us  # the entry tells whether it came before
+        want, topic = self.want, self.place.topic
+        entry = want.entry(watcher.channel)
+        args = (self.hold.want.holder, want.home, topic, entry, want.waiter)
+        return Question(CONDITION_WAIT, self.place.keys.all, args)
+
+    def look(self, watchers: list[Watcher]) -> Question:
+        """Prove that they live, and ask whether they still wait."""
+        words: list[bytes] = [self.want.home]
+        for each in watchers:
+            words += (_topic(each), each.want.entry(each.channel), each.want.waiter)
+        return Question(CONDITION_LOOK, self.place.keys.all, words)
+
+    def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
+        """End the wait: to come ``back`` for the lock when it is late, else for good."""
+        del shared
+        first = self.first(watcher, 0)
+        how = b"back" if late else b"quit"
+        return Question(CONDITION_LEAVE, first.keys, (*first.args, how))
+
+    def learn(self, watcher: Watcher, reply: Reply) -> None:
+        """Take an answer."""
+        now_us, waits, *revoked = reply
+        if waits:
+            watcher.gen = MARK
+            watcher.answered(watcher.asked_at, now_us, watcher.asked_at + watcher.trip)
+        elif revoked:
+            watcher.verdict, watcher.place = LOST, revoked[0]
+        else:
+            watcher.verdict = NOTIFIED
+
+    def hear(self, watcher: Watcher, outcome: bytes) -> None:
+        """Take a message; there are none, but for grants."""
+
+
+def _topic(watcher: Watcher) -> bytes:
+    stay = watcher.signal
+    return stay.place.topic if isinstance(stay, Stay) else b""
+
+
+class Parked(Watcher):
+    """A waiter in a condition's line: the grant of the lock is the notification."""
+
+    def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
+        """Take a pushed grant."""
+        super().hear(fence, granted_us, lease_ms)
+        self.verdict = NOTIFIED
+
+
+async def wait(
+    port: Port,
+    place: Place,
+    take: Callable[[], Hold],
+    patience: float | None,
+    asker: Asker,
+) -> bool:
+    """Give back the hold that ``take`` gives, wait, and take the lock again for the asker.
+
+    False when nobody notified in time. Raises what ``take`` raises, LeaseLost when the lease had
+    ended before, and a server's trouble; then the lock is not held.
+    """
+    wanted = asker.want()
+    wanted.waiter = wanted.holder = MARK + wanted.waiter
+    hold = take()
+    _end_tenure(port, hold)
+    stay = Stay(place, hold, wanted)
+    parked = Parked(stay, wanted)
+    notified = resumed = False
+
+    async def then(_: Watcher) -> None:
+        nonlocal notified, resumed
+        notified = parked.verdict == NOTIFIED or await _late(port, stay, parked)
+        _resume(port, hold, wanted, await _stand(port, parked, placed=notified), asker)
+        resumed = True
+
+    try:
+        patient = None if patience is None else max(AT_ONCE, patience)
+        await watch.wait_for(port, stay, patient, then, parked)
+    except BaseException as error:
+        if not resumed:
+            _quit(port, stay, parked)
+            if not isinstance(error, (FencelockError, GeneratorExit)):  # cancelled: the lock first
+                await _return(port, hold, asker)
+        raise
+    return notified
+
+
+def _end_tenure(port: Port, hold: Hold) -> None:
+    """End the renewal before the lock is given back; raise when the lease has ended already."""
+    retire(port, hold)
+    if hold.lease.lost:
+        if not hold.lease._forked():
+            port.post(*request(hold.want, hold.lease.fence))
+        raise hold.lease._lost_error()
+
+
+async def _late(port: Port, stay: Stay, parked: Parked) -> bool:
+    """Leave the condition's line; tell whether the waiter was notified in this very moment."""
+    if parked.verdict == LOST:
+        return _lost(port, stay, parked)
+    question = stay.leave(parked, late=True, shared=False)
+    until = port.now() + port.patience
+    return bool(await persist(port, lambda: port.call(*question, until), until, Asked()))
+
+
+def _lost(port: Port, stay: Stay, parked: Parked) -> bool:
+    """Raise LeaseLost, unless an earlier request of this wait gave the lock back."""
+    lease = stay.hold.lease
+    if parked.sent and port.now() < lease.deadline:
+        return True
+    detail = parked.place.decode()
+    lease._lose("revoked" if detail else "taken", lease.deadline, detail)
+    raise lease._lost_error()
+
+
+async def _stand(port: Port, parked: Parked, *, placed: bool) -> Grant:
+    """Stand in the lock's line until it is granted; for ever, as ``threading`` does."""
+    parked.news = parked.pushed is not None
+    if placed and port.seat(parked, listen=True):
+        with port.mutex():
+            line = port.lines.join(parked)
+            line.look_at = line.look_at or port.now() + PROOF_SECONDS
+    return await _granted(port, parked.want, parked)
+
+
+async def _granted(port: Port, want: Want, waiter: Waiter | None = None) -> Grant:
+    while True:
+        grant = await queue(port, want, watch.FOR_EVER, waiter)
+        if grant is not None:  # it has no timeout
+            return grant
+
+
+def _resume(port: Port, before: Hold, want: Want, grant: Grant, asker: Asker) -> None:
+    """Make the hold after the wait: a new lease, with all that the one before had.
+
+    It is for the thread or task that held before: ``asyncio.wait_for`` waits in a task of its own.
+    """
+    before.lease._released = True
+    hold = begin(port, want, grant, asker.taker, before.unit)
+    hold.count = before.count
+    hold.body, hold.cancelling = before.body, before.cancelling
+
+
+async def _return(port: Port, before: Hold, asker: Asker) -> None:
+    """Take the lock again after a cancellation, with a fresh request: the other one was undone.
+
+    Cancelled again meanwhile it goes on, as ``asyncio.Condition``; a second Ctrl-C ends it.
+    """
+    while True:
+        wanted = asker.want()
+        try:
+            _resume(port, before, wanted, await _granted(port, wanted), asker)
+        except (FencelockError, GeneratorExit, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # noqa: BLE001, S112 - the first one is raised in the end
+            continue
+        return
+
+
+def _quit(port: Port, stay: Stay, parked: Parked) -> None:
+    """Leave both lines for good, pass on a notification, and give back what was granted."""
+    if parked.began and parked.channel:
+        with port.mutex():
+            port.lines.give_up(stay.want)
+        question = stay.leave(parked, late=False, shared=False)
+        port.post(*question, parked.trail or parked.seat)
+
+
+async def notify(port: Port, place: Place, hold: Hold, n: int) -> int:
+    """Move the first ``n`` who wait to the lock's line; LeaseLost when the hold has ended."""
+    hold.lease.check()
+    args = (hold.want.holder, place.topic, n, port.new_id())
+    until = port.now() + port.patience
+    moved: int = await ask(port, CONDITION_NOTIFY, place.keys.all, args, until)
+    if moved < 0:
+        hold.lease._lose("taken", hold.lease.deadline)
+        raise hold.lease._lost_error()
+    return moved

@@ -1,0 +1,148 @@
+"""Condition, for asyncio: the names and results of the blocking one, with ``await``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TypeVar
+
+from fencelock import options
+from fencelock._core import condition as core
+from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lock import AsyncLock, AsyncRLock, _task
+from fencelock.clock import now
+
+T = TypeVar("T")
+
+
+class AsyncCondition:
+    """A condition variable, as ``asyncio.Condition`` but for all processes of all hosts.
+
+    Made by ``AsyncClient.condition`` over a lock. Its methods want the lock to be held through that
+    lock's handle. After a wait the lock is held by a new lease, with a new fence: ``lock.lease``
+    tells. All handles with the same lock and the same ``name`` are one condition.
+    """
+
+    __slots__ = ("__weakref__", "_place", "lock")
+
+    lock: AsyncLock | AsyncRLock
+
+    def __init__(self, lock: AsyncLock | AsyncRLock, place: core.Place) -> None:
+        self.lock = lock
+        self._place = place
+
+    @property
+    def name(self) -> str:
+        """Return the condition's name; empty when it has none."""
+        return self._place.title
+
+    async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+        """Acquire the lock; see its ``acquire``."""
+        return await self.lock.acquire(blocking, timeout)
+
+    async def release(self) -> int | None:
+        """Release the lock; see its ``release``."""
+        return await self.lock.release()
+
+    async def locked(self) -> bool:
+        """Ask the server whether anybody holds the lock now; see its ``locked``."""
+        return await self.lock.locked()
+
+    async def wait(self, timeout: options.Seconds | None = None) -> bool:
+        """Give the lock back, wait to be notified, and take the lock again; True when notified.
+
+        False when nobody notified within ``timeout`` seconds; without one it waits for ever. Then
+        it holds the lock again, with all entries of an ``AsyncRLock``, and waits for it as long as
+        it takes: the timeout does not bound that. After a restart of the server that forgot, it may
+        return True though nobody notified: use ``wait_for``, or a loop.
+
+        A cancellation takes the lock again first. What this task was notified of goes to another.
+
+        Raises:
+            NotHeld: the lock is not held through its handle.
+            LeaseLost: the lease had ended before; nothing was waited for, nothing is held.
+            ServerUnreachable, OutcomeUnknown: no answer within ``server_timeout``; nothing is held.
+            ServerError: the server refuses; nothing is held.
+            TypeError, ValueError, OverflowError: a timeout that cannot be.
+        """
+        holds, unit, port = self.lock._holds, _task(), self.lock._port()
+        flow = core.wait(
+            port,
+            self._place,
+            lambda: holds.take(unit, only_own=self._owned),
+            options.patience_of_wait(timeout),
+            core.Asker(lambda: holds.want(port, unit.get_name()), holds),
+        )
+        return await flow
+
+    async def wait_for(
+        self, predicate: Callable[[], T], timeout: options.Seconds | None = None
+    ) -> T:
+        """Wait until ``predicate`` is true, and return what it returned last.
+
+        It is called with the lock held, at once and after each notification. Something false is
+        returned when it was not true within ``timeout`` seconds.
+
+        Raises:
+            NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``wait``.
+            TypeError, ValueError, OverflowError: a timeout that cannot be.
+        """
+        patience = options.patience_of_wait(timeout)
+        end = None if patience is None else now() + patience
+        while not (result := predicate()):
+            left = None if end is None else end - now()
+            if left is not None and left <= 0:
+                break
+            await self.wait(left)
+        return result
+
+    async def notify(self, n: int = 1) -> None:
+        """Wake the first ``n`` tasks that wait: they get the lock one after the other.
+
+        The lock stays held until it is released. Those that died are passed over; with nobody
+        waiting nothing happens.
+
+        Raises:
+            NotHeld: the lock is not held through its handle.
+            LeaseLost: the lease has ended.
+            ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
+            TypeError, ValueError: ``n`` is not a whole number of at least 1.
+        """
+        await self._notify(options.count("n", n))
+
+    async def notify_all(self) -> None:
+        """Wake all tasks that wait: they get the lock one after the other.
+
+        Raises:
+            NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``notify``.
+        """
+        await self._notify(core.ALL)
+
+    @property
+    def _owned(self) -> bool:
+        """Tell whether only the task that holds the lock may give it back."""
+        return isinstance(self.lock, AsyncRLock)
+
+    async def _notify(self, n: int) -> None:
+        holds = self.lock._holds
+        hold = holds.of(_task()) or (None if self._owned else holds.newest())
+        if hold is None:
+            raise holds.not_held()
+        await core.notify(self.lock._port(), self._place, hold, n)
+
+    async def __aenter__(self) -> AsyncLease:
+        """Acquire the lock, as ``async with lock``, and return the lease."""
+        return await self.lock.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release the lock, as the end of ``async with lock``."""
+        await self.lock.__aexit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        """Show the name and the lock, as this process knows it."""
+        return f"<fencelock.AsyncCondition {self.name!r} of {self.lock!r}>"

@@ -1,0 +1,149 @@
+"""Condition, for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import current_thread, get_ident
+from types import TracebackType
+from typing import TypeVar
+
+from fencelock import options
+from fencelock._core import condition as core
+from fencelock._ports.blocking import run_blocking
+from fencelock.blocking.lease import Lease
+from fencelock.blocking.lock import Lock, RLock
+from fencelock.clock import now
+
+T = TypeVar("T")
+
+
+class Condition:
+    """A condition variable, as ``threading.Condition`` but for all processes of all hosts.
+
+    Made by ``Client.condition`` over a lock. Its methods want the lock to be held through that
+    lock's handle. After a wait the lock is held by a new lease, with a new fence: ``lock.lease``
+    tells. All handles with the same lock and the same ``name`` are one condition.
+    """
+
+    __slots__ = ("__weakref__", "_place", "lock")
+
+    lock: Lock | RLock
+
+    def __init__(self, lock: Lock | RLock, place: core.Place) -> None:
+        self.lock = lock
+        self._place = place
+
+    @property
+    def name(self) -> str:
+        """Return the condition's name; empty when it has none."""
+        return self._place.title
+
+    def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
+        """Acquire the lock; see its ``acquire``."""
+        return self.lock.acquire(blocking, timeout)
+
+    def release(self) -> int | None:
+        """Release the lock; see its ``release``."""
+        return self.lock.release()
+
+    def locked(self) -> bool:
+        """Ask the server whether anybody holds the lock now; see its ``locked``."""
+        return self.lock.locked()
+
+    def wait(self, timeout: options.Seconds | None = None) -> bool:
+        """Give the lock back, wait to be notified, and take the lock again; True when notified.
+
+        False when nobody notified within ``timeout`` seconds; without one it waits for ever. Then
+        it holds the lock again, with all entries of an ``RLock``, and waits for it as long as
+        it takes: the timeout does not bound that. After a restart of the server that forgot, it may
+        return True though nobody notified: use ``wait_for``, or a loop.
+
+        Ctrl-C takes the lock again first; a second one ends that. What this thread was notified of
+        goes to another.
+
+        Raises:
+            NotHeld: the lock is not held through its handle.
+            LeaseLost: the lease had ended before; nothing was waited for, nothing is held.
+            ServerUnreachable, OutcomeUnknown: no answer within ``server_timeout``; nothing is held.
+            ServerError: the server refuses; nothing is held.
+            TypeError, ValueError, OverflowError: a timeout that cannot be.
+        """
+        holds, unit, port = self.lock._holds, get_ident(), self.lock._port
+        flow = core.wait(
+            port,
+            self._place,
+            lambda: holds.take(unit, only_own=self._owned),
+            options.patience_of_wait(timeout),
+            core.Asker(lambda: holds.want(port, current_thread().name), holds),
+        )
+        return run_blocking(flow)
+
+    def wait_for(self, predicate: Callable[[], T], timeout: options.Seconds | None = None) -> T:
+        """Wait until ``predicate`` is true, and return what it returned last.
+
+        It is called with the lock held, at once and after each notification. Something false is
+        returned when it was not true within ``timeout`` seconds.
+
+        Raises:
+            NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``wait``.
+            TypeError, ValueError, OverflowError: a timeout that cannot be.
+        """
+        patience = options.patience_of_wait(timeout)
+        end = None if patience is None else now() + patience
+        while not (result := predicate()):
+            left = None if end is None else end - now()
+            if left is not None and left <= 0:
+                break
+            self.wait(left)
+        return result
+
+    def notify(self, n: int = 1) -> None:
+        """Wake the first ``n`` threads that wait: they get the lock one after the other.
+
+        The lock stays held until it is released. Those that died are passed over; with nobody
+        waiting nothing happens.
+
+        Raises:
+            NotHeld: the lock is not held through its handle.
+            LeaseLost: the lease has ended.
+            ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
+            TypeError, ValueError: ``n`` is not a whole number of at least 1.
+        """
+        self._notify(options.count("n", n))
+
+    def notify_all(self) -> None:
+        """Wake all threads that wait: they get the lock one after the other.
+
+        Raises:
+            NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``notify``.
+        """
+        self._notify(core.ALL)
+
+    @property
+    def _owned(self) -> bool:
+        """Tell whether only the thread that holds the lock may give it back."""
+        return isinstance(self.lock, RLock)
+
+    def _notify(self, n: int) -> None:
+        holds = self.lock._holds
+        hold = holds.of(get_ident()) or (None if self._owned else holds.newest())
+        if hold is None:
+            raise holds.not_held()
+        run_blocking(core.notify(self.lock._port, self._place, hold, n))
+
+    def __enter__(self) -> Lease:
+        """Acquire the lock, as ``with lock``, and return the lease."""
+        return self.lock.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release the lock, as the end of ``with lock``."""
+        self.lock.__exit__(kind, error, trace)
+
+    def __repr__(self) -> str:
+        """Show the name and the lock, as this process knows it."""
+        return f"<fencelock.Condition {self.name!r} of {self.lock!r}>"

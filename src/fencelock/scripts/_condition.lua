@@ -1,0 +1,52 @@
+-- Fragment: who waits on a condition of a lock. Included after _fence.lua, _line.lua and _grant.lua.
+--
+-- It guards I5 (who is notified gets the lock by its ordinary handoff, in order) and I7 (a
+-- notification is not spent on the dead).
+--
+--   KEYS 1 to 6 are those of the lock, see _grant.lua
+--   condition  zset  'name entry' of who waits, by arrival (us); an entry as in the lock's queue
+--   notified   zset  'asked id': notifications that ran; 'told name waiter': whom they went to; by
+--                    time (us)
+--
+-- A waiter id of a condition begins with '~'. When the lock's line skips such a waiter as dead, it
+-- leaves 'dead waiter' among the proofs of life: the next look passes its notification on.
+
+local FORGET_US = 60000000  -- as in alive.lua
+
+local call = redis.call
+local now = tonumber(clock())
+
+local function whole(number) return string.format('%.0f', number) end
+
+local function after_the_last(key)
+  local last = call('ZRANGE', key, -1, -1, 'WITHSCORES')
+  if last[2] and tonumber(last[2]) >= now then return whole(tonumber(last[2]) + 1) end
+  return whole(now)
+end
+
+local function listens(channel)
+  local heard = redis.pcall('PUBLISH', channel, 'ping')
+  return type(heard) == 'table' or heard > 0
+end
+
+-- Moves the first n who live to the end of the lock's line; returns how many there were.
+local function notify(name, n)
+  local moved, waiting = 0, call('ZRANGE', KEYS[7], 0, -1, 'WITHSCORES')
+  for i = 1, #waiting, 2 do
+    if moved == n then break end
+    local of, entry, waiter, channel, home = string.match(waiting[i],
+      '^(%S+) ((%S+) %S+ (%S+) %d+ %d+ %d (%S+) .*)$')
+    if of == name then
+      call('ZREM', KEYS[7], waiting[i])
+      if lives(1, now, home, tonumber(waiting[i + 1])) and listens(channel) then
+        call('ZADD', KEYS[3], after_the_last(KEYS[3]), entry)
+        call('PEXPIRE', KEYS[3], QUEUE_MS)
+        call('ZADD', KEYS[8], whole(now), 'told ' .. name .. ' ' .. waiter)
+        moved = moved + 1
+      end
+    end
+  end
+  call('ZREMRANGEBYSCORE', KEYS[8], '-inf', whole(now - FORGET_US))
+  call('PEXPIRE', KEYS[8], QUEUE_MS)
+  return moved
+end

@@ -1,0 +1,182 @@
+"""Events, latches, barriers and conditions when requests, answers or messages are lost."""
+
+import pytest
+
+from fencelock import BarrierBroken, OutcomeUnknown, ServerUnreachable
+from fencelock._core.keys import ConditionKeys, LockKeys, SignalKeys
+from tests.faults.test_lost_replies import LOSSES
+from tests.faults.world import PREFIX, Tasks, outcome, spawn, wait_until
+
+TIMEOUT = 0.4
+SILENT = {"silence", "blackhole"}
+UNKNOWN = (OutcomeUnknown, ServerUnreachable)
+every_loss = pytest.mark.parametrize("how", LOSSES, ids=str)
+
+
+class Made:
+    """Makes handles of a face whose coroutines are run and waited for."""
+
+    def __init__(self, face):
+        self._face = face
+
+    def __getattr__(self, kind):
+        def make(*args, **options):
+            handle = getattr(self._face.client, kind)(*args, **options)
+            return Run(self._face, handle) if isinstance(self._face, Tasks) else handle
+
+        return make
+
+
+class Run:
+    """A handle of the asyncio face, as the blocking face would have it."""
+
+    def __init__(self, face, inner):
+        self._face = face
+        self.inner = inner
+
+    def __getattr__(self, name):
+        value = getattr(self.inner, name)
+        if callable(value):
+            return lambda *args, **options: self._face.run(value(*args, **options))
+        return self._face.run(value) if hasattr(value, "__await__") else value
+
+
+@pytest.fixture
+def client(connect, proxy):
+    """A client of the face under test behind the proxy."""
+    return Made(connect(proxy.url, server_timeout=TIMEOUT))
+
+
+@pytest.fixture
+def other(connect, server):
+    """Another client, on the server itself."""
+    return Made(connect(server.url))
+
+
+def on_list(server, name):
+    return server.command("ZCARD", SignalKeys(PREFIX, name).watch[1])
+
+
+def parked(server, name):
+    return server.command("ZCARD", ConditionKeys(LockKeys(PREFIX, name)).condition)
+
+
+@every_loss
+def test_a_count_counts_once(client, other, proxy, name, how):
+    latch = client.latch(name, 3)
+    fault = proxy.on("latch", how.action, then=how.then)
+    result, _ = outcome(latch.count_down)
+    fault.wait()
+    if how.then in SILENT:
+        assert isinstance(result, UNKNOWN)
+        assert other.latch(name, 3).count() in {2, 3}
+    else:
+        assert result == 2
+        assert other.latch(name, 3).count() == 2
+
+
+@every_loss
+def test_a_wait_whose_question_is_lost_hears_of_a_set_and_clear(client, other, proxy, name, how):
+    event = client.event(name)
+    fault = proxy.on("watch", how.action, then=how.then)
+    waiting = spawn(outcome, event.wait, 3)
+    fault.wait()
+    writer = other.event(name)
+    writer.set()
+    writer.clear()
+    result, _ = waiting.result(10)
+    if how.then in SILENT:
+        assert result is True or isinstance(result, UNKNOWN)
+    else:
+        assert result is True
+    wait_until(lambda: on_list(proxy.server, name) == 0, 5, "nobody is on the list")
+
+
+def test_a_lost_message_costs_a_look(client, other, proxy, server, name):
+    waiting = spawn(outcome, client.event(name).wait, 5)
+    wait_until(lambda: on_list(server, name) == 1)
+    fault = proxy.on("signal", "drop_push")
+    writer = other.event(name)
+    writer.set()
+    fault.wait()
+    writer.clear()
+    result, took = waiting.result(10)
+    assert result is True
+    assert took < 3
+
+
+@every_loss
+def test_a_party_arrives_once(client, other, proxy, name, how):
+    server = proxy.server
+    fault = proxy.on("barrier_arrive", how.action, then=how.then)
+    coming = spawn(outcome, client.barrier(name, 2).wait, 3)
+    fault.wait()
+    if how.then in SILENT:
+        result, _ = coming.result(10)
+        assert isinstance(result, (*UNKNOWN, BarrierBroken))
+        return
+    wait_until(lambda: server.command("HGET", PREFIX + name, "count") == "1", 5, "one has come")
+    assert other.barrier(name, 2).wait(3) == 1
+    assert coming.result(10)[0] == 0
+    assert other.barrier(name, 2).n_waiting == 0
+
+
+@every_loss
+def test_a_wait_on_a_condition_gives_the_lock_back_once(client, other, proxy, name, how):
+    server = proxy.server
+    lock = client.lock(name, ttl=60)
+    condition = client.condition(getattr(lock, "inner", lock))
+    condition.acquire()
+    fault = proxy.on("condition_wait", how.action, then=how.then)
+    waiting = spawn(outcome, condition.wait)
+    fault.wait()
+    if how.then in SILENT:
+        assert isinstance(waiting.result(10)[0], UNKNOWN)
+        wait_until(lambda: server.command("GET", PREFIX + name) is None, 5, "the lock is free")
+        wait_until(lambda: parked(server, name) == 0, 5, "nobody waits")
+        return
+    wait_until(lambda: parked(server, name) == 1, 5, "it waits")
+    theirs = other.lock(name, ttl=60)
+    notifier = other.condition(getattr(theirs, "inner", theirs))
+    notifier.acquire()
+    notifier.notify()
+    notifier.release()
+    assert waiting.result(10)[0] is True
+    condition.release()
+    assert server.command("GET", PREFIX + name) is None
+
+
+@every_loss
+def test_a_notification_notifies_once(client, other, proxy, name, how):
+    server = proxy.server
+    waiting = []
+    for number in (1, 2):
+        lock = other.lock(name, ttl=60)
+        condition = other.condition(getattr(lock, "inner", lock))
+        waiting.append(spawn(outcome, once, condition))
+        wait_until(lambda number=number: parked(server, name) == number)
+    lock = client.lock(name, ttl=60)
+    notifier = client.condition(getattr(lock, "inner", lock))
+    notifier.acquire()
+    fault = proxy.on("condition_notify", how.action, then=how.then)
+    result, _ = outcome(notifier.notify)
+    fault.wait()
+    if how.then not in SILENT:
+        assert result is None
+        assert parked(server, name) == 1
+    assert parked(server, name) in {1, 2}
+    outcome(notifier.release)
+    last = other.lock(name, ttl=60)
+    awake = other.condition(getattr(last, "inner", last))
+    awake.acquire()
+    awake.notify_all()
+    awake.release()
+    assert [each.result(10)[0] for each in waiting] == [True, True]
+
+
+def once(condition):
+    condition.acquire()
+    try:
+        return condition.wait()
+    finally:
+        condition.release()

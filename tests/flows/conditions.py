@@ -1,0 +1,72 @@
+"""What is explored of conditions: who waits, who notifies, who else wants the lock."""
+
+from fencelock._core import condition
+from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
+from fencelock.testing.conditions import PLACE, ConditionMonitor
+from fencelock.testing.monitor import Violation
+from tests.flows.scenarios import RENEWED, Scenario, single, user
+
+# Longer than a notification may be on its way, over a dead waiter and a lost message.
+PATIENCE = 9.0
+
+
+def waiter(patience=PATIENCE, terms=RENEWED):
+    """A process that takes the lock, waits, and releases."""
+
+    async def waits(actor):
+        hold = await actor.acquire(actor.want(terms), None)
+        if hold is None:
+            return
+        _, again = await actor.world.monitor.waits(actor, hold, patience, terms)
+        if again is not None:
+            await actor.release(again)
+
+    return single(waits)
+
+
+def notifier(*numbers, after=0.5, work=0.0):
+    """A process that takes the lock, notifies, works, and releases."""
+
+    async def notifies(actor):
+        await actor.port.sleep(actor.port.now() + after)
+        hold = await actor.acquire(actor.want(RENEWED), None)
+        if hold is None:
+            return
+        try:
+            for n in numbers:
+                await condition.notify(actor.port, PLACE, hold, n)
+            if work:
+                await actor.port.sleep(actor.port.now() + work)
+        except (ServerError, OutcomeUnknown, LeaseLost) as error:
+            if not actor.world.faulty:
+                raise Violation("I12", f"without any fault: {error!r}") from error
+        finally:
+            await actor.release(hold)
+
+    return single(notifies)
+
+
+def scenario(name, *roles, **more):
+    return Scenario(name, roles, monitor=ConditionMonitor, **more)
+
+
+ONE = scenario("condition: 1 waits, 1 notifies", waiter(), notifier(1))
+RACE = scenario("condition: 1 waits, 1 notifies at once", waiter(1.5), notifier(1, after=0.0))
+TWO_ONE = scenario("condition: 2 wait, 1 is notified", waiter(), waiter(4.0), notifier(1))
+TWO_ALL = scenario("condition: 2 wait, all are notified", waiter(), waiter(), notifier(-1))
+ALONE = scenario("condition: 1 waits in vain", waiter(1.0))
+CLOSE = scenario("condition: 1 gives up as it is notified", waiter(0.5), notifier(1, after=0.5))
+BUSY = scenario("condition: 1 waits, 1 notifies, 1 wants the lock", waiter(), notifier(1), user())
+WORKS = scenario(
+    "condition: 1 gives up while another works", waiter(0.6), notifier(1, after=0.5, work=1.0)
+)
+
+ALL = (ONE, RACE, TWO_ONE, TWO_ALL, ALONE, CLOSE, BUSY, WORKS)
+FAULTS = ("lost", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "restart")
+
+
+def plan():
+    """Every scenario, undisturbed and under each fault."""
+    yield from ALL
+    for each in ALL:
+        yield from (each.under(**{fault: 1}) for fault in FAULTS)

@@ -1,0 +1,96 @@
+"""Conditions: small worlds to their end under every fault, and faults sown on purpose."""
+
+import pytest
+
+from fencelock._core import condition, watch
+from tests.flows import conditions as worlds
+from tests.flows.seeded import Change, script, seed
+
+DISTURBED = [
+    each.under(**{fault: 1})
+    for each in (worlds.ONE, worlds.CLOSE, worlds.ALONE)
+    for fault in worlds.FAULTS
+] + [worlds.TWO_ONE.under(**{fault: 1}) for fault in ("lost", "wake", "crash", "cancel")]
+
+SEEDS = (
+    seed(
+        "a wait that gives the lock back before it is in line",
+        script("condition_wait", "call('ZADD', KEYS[7], after_the_last(KEYS[7]), member)", ""),
+        worlds.ONE,
+        "I6",
+    ),
+    seed(
+        "a wait that does not know itself when it asks again",
+        script("condition_wait", "if current == ARGV[5] or", "if false and"),
+        worlds.ONE.under(lost=1),
+        "I9 I6",
+    ),
+    seed(
+        "a notification for one that wakes two",
+        script("condition_notify", "if moved == n then break end", ""),
+        worlds.TWO_ONE,
+        "I4",
+    ),
+    seed(
+        "a repeated notification that notifies again",
+        script("condition_notify", "== 0 then return 0 end", "== 2 then return 0 end"),
+        worlds.TWO_ONE.under(lost=1),
+        "I4",
+    ),
+    seed(
+        "a cancelled waiter that keeps its notification",
+        script("condition_leave", "notify(ARGV[3], 1)", ""),
+        worlds.TWO_ONE.under(cancel=1),
+        "I6",
+    ),
+    seed(
+        "a dead waiter whose notification nobody gets",
+        script("release", "if string.byte(waiter) == 126 then", "if false then"),
+        worlds.TWO_ONE.under(crash=1),
+        "I6",
+    ),
+    seed(
+        "a timed-out waiter that does not ask whether it was notified",
+        Change(condition, "or await _late(port, stay, parked)", "or False"),
+        worlds.CLOSE,
+        "I6 I9",
+    ),
+    seed(
+        "a wait whose end is not undone",
+        Change(condition, "_quit(port, stay, parked)", "pass"),
+        worlds.ONE.under(cancel=1),
+        "I9 I6",
+    ),
+    seed(
+        "a wait without bound",
+        Change(watch, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
+        worlds.ONE.under(wake=1),
+        "I6",
+    ),
+    seed(
+        "a lease that is renewed while its holder waits",
+        Change(condition, "    retire(port, hold)\n", "    pass\n"),
+        worlds.ONE,
+        "I1 I11",
+    ),
+)
+
+
+def both(scenarios):
+    return [way for scenario in scenarios for way in (scenario, scenario.threads())]
+
+
+@pytest.mark.parametrize(
+    "scenario", both(list(worlds.ALL) + DISTURBED), ids=lambda each: each.title
+)
+def test_no_schedule_breaks_a_promise(scenario):
+    report = scenario.explore(seconds=30)
+    assert report.violation is None, report.story()
+    assert report.complete
+
+
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
+def test_a_sown_fault_is_found(seed):
+    report = seed.explore()
+    assert report.violation is not None, "nothing was found"
+    assert report.violation.invariant in seed.breaks, report.story()
