@@ -93,7 +93,7 @@ SEEDS = [
             "port.post(*request(hold.want, lease.fence))\n        else",
             "pass\n        else",
         ),
-        elections.TO_NOBODY.under(lost=1, cancel=1),
+        elections.ALONE.under(lost=1, cancel=1),
         frozenset({"I9"}),
     ),
     Seed(
