@@ -22,13 +22,12 @@ QUIET = [
 SMALL = [
     *(
         scenario.under(**{fault: 1})
-        for scenario in (elections.TO_NOBODY, elections.WATCHED)
+        for scenario in (elections.TO_ONLY, elections.TO_NOBODY, elections.WATCHED)
         for fault in FAULTS
     ),
 ]
-LARGE = [  # in one of the two ways each: python -m tests.flows.deep does the rest
-    elections.HAND_OVER.under(**{fault: 1}) for fault in ("lost", "late", "crash", "cancel")
-]
+# One of two candidates, in one of the two ways; python -m tests.flows.deep does the rest.
+LARGE = [elections.HAND_OVER.under(lost=1), elections.HAND_OVER.under(crash=1)]
 DISTURBED = [*SMALL, *LARGE]
 
 
