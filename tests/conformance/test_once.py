@@ -12,14 +12,15 @@ from fencelock import (
     ServerUnreachable,
     ServerUnsuitable,
 )
-from fencelock._core.keys import derived_key
+from fencelock._core.keys import ONCE_KINDS, derived
 from fencelock.outcome import RESULT_BYTES_MAX
 
 HOUR = 3600
 
 
 def result_key(world, name):
-    return derived_key(world.prefix, world.key(name).encode(), "once")
+    (key,) = derived(world.prefix.encode(), world.key(name).encode(), ONCE_KINDS)
+    return key
 
 
 def gated(world, runs, value="drawn"):

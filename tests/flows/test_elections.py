@@ -42,7 +42,7 @@ SEEDS = [
     Seed(
         "the candidate stays where it was in line",
         Change(
-            "hand_over",
+            "election_hand_over",
             "call('ZADD', KEYS[3], string.format('%.0f', tonumber(line[2]) - 1), entry)",
             "",
         ),
@@ -51,13 +51,13 @@ SEEDS = [
     ),
     Seed(
         "the candidate is not known to live",
-        Change("hand_over", "call('ZADD', KEYS[4], string.format('%.0f', now), home)", ""),
+        Change("election_hand_over", "call('ZADD', KEYS[4], string.format('%.0f', now), home)", ""),
         elections.LATE,
         frozenset({"I5", "I7"}),
     ),
     Seed(
         "who does not lead hands over",
-        Change("hand_over", "call('GET', KEYS[1]) ~= holder", "false"),
+        Change("election_hand_over", "call('GET', KEYS[1]) ~= holder", "false"),
         elections.RIVAL.under(late=1),
         frozenset({"I1"}),
     ),

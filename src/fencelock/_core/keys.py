@@ -16,14 +16,18 @@ from itertools import count
 from typing import Final
 
 KINDS: Final = ("record", "queue", "alive", "holds", "revoked")
-# What a lock does not have, and other things do.
-MORE_KINDS: Final = ("once", "watchers")
+ONCE_KINDS: Final = ("once",)
+ELECTION_KINDS: Final = ("watchers",)
 
 # One ending per way to derive, so that no two locks can derive the same key.
-WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS + MORE_KINDS)
+WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS)
 TAGGED: Final = tuple(suffix + b"=" for suffix in WRAPPED)
 SEARCHED: Final = tuple(suffix + b"#" for suffix in WRAPPED)
-RESERVED: Final = WRAPPED + TAGGED + SEARCHED
+RESERVED: Final = tuple(
+    f"~{kind}{end}".encode()
+    for end in ("", "=", "#")
+    for kind in (*KINDS, *ONCE_KINDS, *ELECTION_KINDS)
+)
 _SLOTS: Final = 16384
 
 
@@ -66,22 +70,14 @@ class LockKeys:
         self.revoked = revoked
 
 
-def derived(prefix: bytes, lock: bytes) -> tuple[bytes, ...]:
+def derived(prefix: bytes, lock: bytes, kinds: tuple[str, ...] = KINDS) -> tuple[bytes, ...]:
     """Return the keys that belong to a lock's key, one per kind, all in its slot."""
-    return tuple(_derived(prefix, lock, number) for number in range(len(KINDS)))
-
-
-def derived_key(prefix: str, lock: bytes, kind: str) -> bytes:
-    """Return the key of one of the kinds that a lock does not have, in its slot."""
-    return _derived(prefix.encode(), lock, len(KINDS) + MORE_KINDS.index(kind))
-
-
-def _derived(prefix: bytes, lock: bytes, number: int) -> bytes:
+    suffixes = [f"~{kind}".encode() for kind in kinds]
     if hash_tag(lock) is not None:
-        return lock + TAGGED[number]
+        return tuple(lock + suffix + b"=" for suffix in suffixes)
     if b"{" not in lock and b"}" not in lock:
-        return prefix + b"{" + lock + b"}" + WRAPPED[number]
-    return _searched(lock, SEARCHED[number])
+        return tuple(prefix + b"{" + lock + b"}" + suffix for suffix in suffixes)
+    return tuple(_searched(lock, suffix + b"#") for suffix in suffixes)
 
 
 @lru_cache(maxsize=4096)

@@ -77,10 +77,11 @@ def _read(name: str) -> str:
 ABANDON = Script("abandon")
 ACQUIRE = Script("acquire")
 ALIVE = Script("alive")
-ANNOUNCE = Script("announce")
 BREAK = Script("break")
+ELECTION_ANNOUNCE = Script("election_announce")
+ELECTION_HAND_OVER = Script("election_hand_over")
+ELECTION_WATCH = Script("election_watch")
 GIVE_BACK = Script("give_back")
-HAND_OVER = Script("hand_over")
 KEEP = Script("keep")
 MULTI_RELEASE = Script("multi_release")
 MULTI_TAKE = Script("multi_take")
@@ -90,10 +91,9 @@ RELEASE = Script("release")
 RENEW = Script("renew")
 REVOKED = Script("revoked")
 SHOW = Script("show")
-WATCH = Script("watch")
 
 ALL = (
     *(ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW),
     *(MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_START),
-    *(ANNOUNCE, HAND_OVER, WATCH),
+    *(ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH),
 )
