@@ -308,6 +308,27 @@ def test_the_smallest_permissions_are_enough(server):
     assert server.command("ACL", "LOG") == []
 
 
+def test_the_smallest_permissions_are_enough_for_what_is_made_of_locks(server):
+    with as_user(server, "locks") as client:
+        with client.multi(["one", "two"]) as lease:
+            lease.renew()
+        assert client.once("draw", within=60).run(lambda: 1).ran
+        assert not client.once("draw", within=60, wait=True).run(lambda: 1).ran
+        assert client.once("draw", within=60).forget()
+        ann, bob = (client.election("lead", candidate=name) for name in ("ann", "bob"))
+        assert ann.campaign()
+        stands = threading.Thread(target=bob.campaign)
+        stands.start()
+        while server.command("ZCARD", "fencelock:{fencelock:lead}~queue") == 0:
+            pass
+        ann.hand_over("bob")
+        stands.join()
+        assert [each.candidate for each in bob.changes(timeout=0.1)] == ["bob"]
+        bob.resign()
+
+    assert server.command("ACL", "LOG") == []
+
+
 def test_the_permissions_for_the_plain_form_are_enough(server):
     with as_user(server, "plain") as client:
         plain = client.lock("plain", wait=fencelock.Poll())

@@ -39,10 +39,12 @@ class OnceTerms(NamedTuple):
     within: float
     wait: bool
     lease: str | None
+    under_way: set[tuple[object, ...]]  # calls of the client's that would wait for themselves
 
 
 def once_settings(
     given: Defaults,
+    under_way: set[tuple[object, ...]],
     *,
     within: Seconds,
     wait: bool,
@@ -51,7 +53,7 @@ def once_settings(
     **chosen: Any,
 ) -> tuple[Settings, OnceTerms]:
     """Check the options of ``once``."""
-    terms = OnceTerms(options.positive("within", within), bool(wait), lease)
+    terms = OnceTerms(options.positive("within", within), bool(wait), lease, under_way)
     if terms.within > options.TTL_MAX:
         raise ValueError(f"within must be at most {options.TTL_MAX:.0f} s (ten years)")
     if timeout is not None and not wait:

@@ -74,7 +74,8 @@ def test_restart_stands_again_when_the_command_ends(shell, tmp_path):
     process = shell.start("elect", "x", "--restart", "0", *SH, f"echo $PPID >> {runs}")
     eventually(lambda: runs.exists() and runs.read_text().count("\n") >= 3, "three runs")
     process.send(signal.SIGTERM)
-    assert process.end() in {128 + signal.SIGTERM, -signal.SIGTERM}
+    # The command had ended by itself already, or got it, or there was none yet.
+    assert process.end() in {0, 128 + signal.SIGTERM, -signal.SIGTERM}
 
 
 def test_a_leader_that_is_revoked_stops_its_command_and_stands_again(shell, tmp_path):

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
-from fencelock._core.keys import derived_key
+from fencelock._core.keys import ELECTION_KINDS, derived
 from tests.conformance.world import needs_no_server
 
 
@@ -279,7 +279,7 @@ async def test_watchers_are_forgotten(world):
     watcher = world.client().election("e")
     async for _ in watcher.changes(timeout=0.05):
         pass
-    key = derived_key(world.prefix, world.key("e").encode(), "watchers")
+    (key,) = derived(world.prefix.encode(), world.key("e").encode(), ELECTION_KINDS)
     assert world.server.command("ZCARD", key) == 1
     assert 0 < world.server.command("PTTL", key) <= 60_000
 

@@ -7,18 +7,20 @@ import pytest
 from fencelock import (
     AcquireTimeout,
     LeaseLost,
+    NotAcquired,
     OutcomeUnknown,
     ServerUnreachable,
     ServerUnsuitable,
 )
-from fencelock._core.keys import derived_key
+from fencelock._core.keys import ONCE_KINDS, derived
 from fencelock.outcome import RESULT_BYTES_MAX
 
 HOUR = 3600
 
 
 def result_key(world, name):
-    return derived_key(world.prefix, world.key(name).encode(), "once")
+    (key,) = derived(world.prefix.encode(), world.key(name).encode(), ONCE_KINDS)
+    return key
 
 
 def gated(world, runs, value="drawn"):
@@ -81,6 +83,26 @@ async def test_who_waits_reads_the_result_and_all_are_told_at_once(world):
     assert len(runs) == 1
     assert world.waiting("draw") == 0
     assert sent.scripts == 1  # the end of the run; each waiter reads the result by one GET
+
+
+async def test_a_run_from_within_itself_does_not_wait_for_itself(world):
+    client = world.client()
+    once = client.once("draw", within=HOUR)
+    waits = client.once("draw", within=HOUR, wait=True)
+
+    async def inner():
+        raise AssertionError("it must not run")
+
+    async def skips():
+        return (await once.run(inner)).done
+
+    async def waits_for_itself():
+        await waits.run(inner)
+
+    with pytest.raises(NotAcquired, match="held by a call around this one"):
+        await waits.run(waits_for_itself)
+    assert world.holder("draw") is None
+    assert (await once.run(skips)).value is False
 
 
 async def test_a_wait_ends_in_time_and_leaves_nothing(world):

@@ -66,6 +66,9 @@ MADE = (
     *(elections.HAND_OVER, elections.TO_NOBODY, elections.AT_ONCE, elections.LEADING),
     *(elections.RIVAL, elections.LATE, elections.WATCHED, elections.UNANNOUNCED),
 )
+MADE_COMBINED = (
+    *(duties.WORKING, several.BESIDE_LAST, several.BESIDE_LAST_IMPATIENT, elections.TO_NOBODY),
+)
 TOGETHER = (
     {"lost": 2},
     {"late": 2},
@@ -122,7 +125,7 @@ def lock_plan() -> Iterator[Scenario]:
         for scenario in SINGLE + MADE:
             yield from both(scenario.under(**{fault: 1}))
     for faults in TOGETHER:
-        for scenario in (*COMBINED, duties.WORKING, several.BESIDE_LAST, elections.TO_NOBODY):
+        for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
     for module in (signals, crossings, conditions):
         for scenario in module.plan():

@@ -125,7 +125,9 @@ def watcher():
 
 HAND_OVER = Election("election, to the 2nd of 2", (hands_over("c"), candidate("b"), candidate("c")))
 TO_FIRST = Election("election, to the 1st of 2", (hands_over("b"), candidate("b"), candidate("c")))
+TO_ONLY = Election("election, to the only one", (hands_over("b"), candidate("b")))
 TO_NOBODY = Election("election, to nobody", (hands_over("x", after=4.0), candidate("b")))
+ALONE = Election("election, alone, to nobody", (hands_over("x"),))
 AT_ONCE = Election(
     "election, at once", (hands_over("c", before=0.0), candidate("b"), candidate("c"))
 )

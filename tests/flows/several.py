@@ -206,4 +206,7 @@ BESIDE_LAST = Several("multi, 1 of both, 1 of the last", (one(1, work=0.5), both
 BESIDE_LAST_IMPATIENT = Several(
     "multi, 1 of both giving up, 1 of the last", (one(1, work=1.5), both(patience=1.0))
 )
+OVERTAKING = Several(
+    "multi, 2 of the first, 1 tries both", (one(0, work=0.5), one(0), both(patience=0.0))
+)
 CROSSED = Several("multi, 1 of both, 1 of each", (one(1, work=0.5), one(0, work=0.2), both()))

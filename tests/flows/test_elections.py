@@ -22,13 +22,12 @@ QUIET = [
 SMALL = [
     *(
         scenario.under(**{fault: 1})
-        for scenario in (elections.TO_NOBODY, elections.WATCHED)
+        for scenario in (elections.TO_ONLY, elections.TO_NOBODY, elections.WATCHED)
         for fault in FAULTS
     ),
 ]
-LARGE = [  # in one of the two ways each: python -m tests.flows.deep does the rest
-    elections.HAND_OVER.under(**{fault: 1}) for fault in ("lost", "late", "crash", "cancel")
-]
+# One of two candidates, in one of the two ways; python -m tests.flows.deep does the rest.
+LARGE = [elections.HAND_OVER.under(lost=1), elections.HAND_OVER.under(crash=1)]
 DISTURBED = [*SMALL, *LARGE]
 
 
@@ -43,7 +42,7 @@ SEEDS = [
     Seed(
         "the candidate stays where it was in line",
         Change(
-            "hand_over",
+            "election_hand_over",
             "call('ZADD', KEYS[3], string.format('%.0f', tonumber(line[2]) - 1), entry)",
             "",
         ),
@@ -52,13 +51,13 @@ SEEDS = [
     ),
     Seed(
         "the candidate is not known to live",
-        Change("hand_over", "call('ZADD', KEYS[4], string.format('%.0f', now), home)", ""),
+        Change("election_hand_over", "call('ZADD', KEYS[4], string.format('%.0f', now), home)", ""),
         elections.LATE,
         frozenset({"I5", "I7"}),
     ),
     Seed(
         "who does not lead hands over",
-        Change("hand_over", "call('GET', KEYS[1]) ~= holder", "false"),
+        Change("election_hand_over", "call('GET', KEYS[1]) ~= holder", "false"),
         elections.RIVAL.under(late=1),
         frozenset({"I1"}),
     ),
@@ -93,7 +92,7 @@ SEEDS = [
             "port.post(*request(hold.want, lease.fence))\n        else",
             "pass\n        else",
         ),
-        elections.TO_NOBODY.under(lost=1, cancel=1),
+        elections.ALONE.under(lost=1, cancel=1),
         frozenset({"I9"}),
     ),
     Seed(

@@ -31,9 +31,6 @@ DISTURBED = [
     several.ALONE.under(lost=1, cancel=1),
     several.TWO.under(lost=1, crash=1),
     several.LONG.under(lost=1),
-    several.BESIDE_LAST_IMPATIENT.under(lost=1, cancel=1),
-    several.CROSSED.under(lost=1),
-    several.CROSSED.under(cancel=1),
 ]
 
 
@@ -48,7 +45,7 @@ SEEDS = [
     Seed(
         "who is in line is overtaken",
         Change("multi_take", "call('EXISTS', KEYS[base + 2]) == 1", "false"),
-        several.CROSSED.under(expiry=1),
+        several.OVERTAKING.under(expiry=1),
         frozenset({"I5"}),
     ),
     Seed(
@@ -66,7 +63,7 @@ SEEDS = [
     Seed(
         "anybody's lock is released",
         Change("multi_release", "redis.call('GET', KEYS[base]) == holder", "true"),
-        several.LONG.under(pause=1),
+        several.WORKING.under(late=1),
         frozenset({"I1"}),
     ),
     Seed(

@@ -17,14 +17,14 @@ from typing import NamedTuple
 from fencelock._core.ask import Asked, again, answer_by, ask
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import WAITERS_SHOWN
-from fencelock._core.keys import LockKeys, derived_key
+from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
 from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.release import request, retire, settled
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.waiters import EXPIRY_SLACK, Waiter
 from fencelock._core.want import Want
 from fencelock.errors import ServerError
-from fencelock.scripts import ANNOUNCE, HAND_OVER, LEADER_WATCH, SHOW
+from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
 
 CANDIDATE_BYTES_MAX = 128
 
@@ -50,9 +50,8 @@ class ElectionKeys(LockKeys):
 
     def __init__(self, prefix: str, name: str) -> None:
         super().__init__(prefix, name)
-        watchers = derived_key(prefix, self.lock, "watchers")
-        self.watchers = (watchers,)
-        self.watch = (*self.renew, watchers)
+        self.watchers = derived(prefix.encode(), self.lock, ELECTION_KINDS)
+        self.watch = (*self.renew, *self.watchers)
 
 
 def mark(candidate: str) -> bytes:
@@ -62,7 +61,7 @@ def mark(candidate: str) -> bytes:
 
 def announce(port: Port, keys: ElectionKeys) -> None:
     """Have the watchers told that there is a change; never blocks, never raises."""
-    port.post(ANNOUNCE, keys.watchers, ())
+    port.post(ELECTION_ANNOUNCE, keys.watchers, ())
 
 
 def give_up(port: Port, hold: Hold) -> None:
@@ -86,7 +85,7 @@ async def hand_over(
     until = min(port.now() + port.patience, lease.deadline)
     try:
         retire(port, hold)
-        reply = await ask(port, HAND_OVER, keys.all, args, until, asked=asked)
+        reply = await ask(port, ELECTION_HAND_OVER, keys.all, args, until, asked=asked)
     except BaseException as error:
         retire(port, hold)
         if not settled(error):
@@ -127,7 +126,7 @@ def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> None:
 
 async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
     """Return who leads now, or None."""
-    reply = await ask(port, LEADER_WATCH, keys.watch, (), port.now() + port.patience)
+    reply = await ask(port, ELECTION_WATCH, keys.watch, (), port.now() + port.patience)
     return _leader(reply)
 
 
@@ -183,7 +182,7 @@ async def _look(
                 await port.open(waiter, until)
             waiter.begin()
             args = (watch.want.waiter, waiter.channel)
-            reply = await port.call(LEADER_WATCH, watch.keys.watch, args, until, waiter)
+            reply = await port.call(ELECTION_WATCH, watch.keys.watch, args, until, waiter)
         except (Broken, ServerError) as trouble:
             await again(port, trouble, until, waiter)
             continue

@@ -18,8 +18,8 @@ from typing import Final
 KINDS: Final = ("record", "queue", "alive", "holds", "revoked")
 SIGNAL_KINDS: Final = ("watch", "ids", "places")
 CONDITION_KINDS: Final = ("condition", "notified")
-# What other things have beside a lock.
-DUTY_KINDS: Final = ("once", "watchers")
+ONCE_KINDS: Final = ("once",)
+ELECTION_KINDS: Final = ("watchers",)
 
 # One ending per way to derive, so that no two locks can derive the same key.
 WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS)
@@ -28,7 +28,7 @@ SEARCHED: Final = tuple(suffix + b"#" for suffix in WRAPPED)
 RESERVED: Final = tuple(
     f"~{kind}{end}".encode()
     for end in ("", "=", "#")
-    for kind in (*KINDS, *SIGNAL_KINDS, *CONDITION_KINDS, *DUTY_KINDS)
+    for kind in (*KINDS, *SIGNAL_KINDS, *CONDITION_KINDS, *ONCE_KINDS, *ELECTION_KINDS)
 )
 _SLOTS: Final = 16384
 
@@ -114,11 +114,6 @@ def derived(prefix: bytes, lock: bytes, kinds: tuple[str, ...] = KINDS) -> tuple
     if b"{" not in lock and b"}" not in lock:
         return tuple(prefix + b"{" + lock + b"}" + suffix for suffix in suffixes)
     return tuple(_searched(lock, suffix + b"#") for suffix in suffixes)
-
-
-def derived_key(prefix: str, lock: bytes, kind: str) -> bytes:
-    """Return the key of one kind that belongs to a lock's key, in its slot."""
-    return derived(prefix.encode(), lock, (kind,))[0]
 
 
 @lru_cache(maxsize=4096)

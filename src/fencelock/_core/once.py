@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from fencelock._core.acquire import FOR_EVER, attempt, begin, queue
 from fencelock._core.ask import Asked, answer_by, ask, command, persist
 from fencelock._core.hold import Hold, Taker
-from fencelock._core.keys import LockKeys, derived_key
+from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.port import Port, Reply
 from fencelock._core.release import request, retire, settled
 from fencelock._core.want import Form, Terms, Want, milliseconds
@@ -51,7 +51,7 @@ class OnceKeys(LockKeys):
 
     def __init__(self, prefix: str, name: str) -> None:
         super().__init__(prefix, name)
-        self.once = derived_key(prefix, self.lock, "once")
+        (self.once,) = derived(prefix.encode(), self.lock, ONCE_KINDS)
         self.start = (*self.grant, self.once)
         self.finish = (*self.all, self.once)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from fencelock import process
 from fencelock._core.hold import Hold
 from fencelock._core.once import Done, OnceKeys, finish, forget, read, start
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, _task
-from fencelock.decorated import OnceTerms
+from fencelock.decorated import OnceTerms, within_itself
 from fencelock.handles import Settings
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
 from fencelock.templates import Plan
@@ -50,6 +51,7 @@ class AsyncOnce:
 
         Raises:
             AcquireTimeout: with ``wait``, it was not done within ``timeout``.
+            NotAcquired: with ``wait``, it would wait for itself: it is called from within its run.
             LeaseLost: the lease was lost during the run and another may have begun: it may have
                 been run twice, but for what refuses the older fence.
             TypeError, ValueError: the result cannot be kept. The run is done all the same.
@@ -96,16 +98,22 @@ class AsyncOnce:
 
     async def _run(self, name: str, body: Callable[[object], Any]) -> Outcome:
         run = _Run(self._port, self._keys(name), self._settings)
+        me = (process.generation, _task(), run._holds.keys.lock)
+        if me in self._terms.under_way and self._terms.wait:
+            raise within_itself(name)
         begun = await run._begin()
         if not isinstance(begun, Hold):
             if begun is None and self._terms.wait:
                 raise run._holds.timed_out()
             return Outcome(name, begun)
         try:
+            self._terms.under_way.add(me)
             value = await body(run._entered(begun))
         except BaseException as error:
             await run.__aexit__(type(error), error, error.__traceback__)
             raise
+        finally:
+            self._terms.under_way.discard(me)
         begun.body = None  # a loss cancels it no more
         return await run._end(begun, self._terms.within, value)
 

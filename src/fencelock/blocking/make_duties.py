@@ -151,6 +151,7 @@ class MakesDuties:
 
         chosen, terms = once_settings(
             self._defaults,
+            self._within,
             within=within,
             wait=wait,
             timeout=timeout,

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from threading import current_thread, get_ident
 from typing import Any
 
+from fencelock import process
 from fencelock._core.hold import Hold
 from fencelock._core.once import Done, OnceKeys, finish, forget, read, start
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
-from fencelock.decorated import OnceTerms
+from fencelock.decorated import OnceTerms, within_itself
 from fencelock.handles import Settings
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
 from fencelock.templates import Plan, refuse_coroutine
@@ -46,6 +47,7 @@ class Once:
 
         Raises:
             AcquireTimeout: with ``wait``, it was not done within ``timeout``.
+            NotAcquired: with ``wait``, it would wait for itself: it is called from within its run.
             LeaseLost: the lease was lost during the run and another may have begun: it may have
                 been run twice, but for what refuses the older fence.
             TypeError, ValueError: the result cannot be kept. The run is done all the same.
@@ -92,16 +94,22 @@ class Once:
 
     def _run(self, name: str, plan: Plan, body: Callable[[object], Any]) -> Outcome:
         run = _Run(self._port, self._keys(name), self._settings)
+        me = (process.generation, get_ident(), run._holds.keys.lock)
+        if me in self._terms.under_way and self._terms.wait:
+            raise within_itself(name)
         begun = run._begin()
         if not isinstance(begun, Hold):
             if begun is None and self._terms.wait:
                 raise run._holds.timed_out()
             return Outcome(name, begun)
         try:
+            self._terms.under_way.add(me)
             value = refuse_coroutine(body(begun.lease), plan.function)
         except BaseException as error:
             run.__exit__(type(error), error, error.__traceback__)
             raise
+        finally:
+            self._terms.under_way.discard(me)
         return run._end(begun, self._terms.within, value)
 
 

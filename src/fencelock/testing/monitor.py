@@ -27,7 +27,7 @@ PATIENCE_US = 7_000_000
 # Requests by which a holder gives the lock up: the next in line must have it then.
 GIVING_UP = frozenset(
     {
-        *("release", "abandon", "break", "once_finish", "multi_release", "hand_over"),
+        *("release", "abandon", "break", "once_finish", "multi_release", "election_hand_over"),
         *("condition_wait", "condition_leave"),
     }
 )
@@ -36,7 +36,7 @@ ASKING = frozenset({"acquire", "once_start"})
 # The plain form knows no line: it overtakes, and hands over to nobody.
 PLAIN = frozenset({"SET", "give_back"})
 # Sends home who waits for a result, and grants to whom the holder names: nobody is passed over.
-DISMISSING = frozenset({"once_finish", "hand_over"})
+DISMISSING = frozenset({"once_finish", "election_hand_over"})
 RECORD_SECONDS = 700.0
 
 

@@ -1,6 +1,6 @@
 -- Has everybody look who watches a lock: its holder has changed.
 --
--- KEYS  watchers   (see leader_watch.lua)
+-- KEYS  watchers   (see election_watch.lua)
 -- Reply how many heard it
 
 local heard = 0
