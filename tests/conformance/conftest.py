@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
 from tests.conformance.world import FACES, World, shared_server, started
+from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
 from tests.servers import ServerBinary, binaries
 
 
@@ -37,14 +36,3 @@ def _servers():
     yield
     for server in started:
         server.close()
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function in its world."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    wanted = inspect.signature(pyfuncitem.obj).parameters
-    given = {name: pyfuncitem.funcargs[name] for name in wanted}
-    given["world"].run(pyfuncitem.obj(**given))
-    return True

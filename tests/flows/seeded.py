@@ -89,8 +89,8 @@ def seed(name: str, change: Change, scenario: Scenario, breaks: str) -> Seed:
 
 
 HANDOFF = "if not grant_next(1, '', ARGV[2]) then call('DEL', KEYS[1]) end"
-FREE = "if not ARGV[6] and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
-FOREIGN = "local foreign ="
+FREE = "if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
+FOREIGN = "ours() and 0 or 1"
 ASKED = "reply = await port.run(want.acquire(waiter.channel), until, waiter)"
 ASKED_TWICE = """reply = await port.run(want.acquire(b""), until, waiter)
             if not isinstance(reply, bytes):
@@ -104,7 +104,7 @@ def line_up() -> dict[str, bytes]:
     """Return a script that makes a place in line and never grants."""
     source = script("acquire", FREE, "if false then").source().decode()
     source = Change("", "if not current then", "if false then").swapped(source)
-    return {"line_up": Change("", FOREIGN, "local foreign = 0 --").swapped(source).encode()}
+    return {"line_up": Change("", FOREIGN, "0").swapped(source).encode()}
 
 
 SEEDS = (
@@ -172,7 +172,7 @@ SEEDS = (
     ),
     seed(
         "a fence that follows the clock back",
-        script("acquire", "if previous >= tonumber(fence) then", "if false then"),
+        script("acquire", "if previous >= tonumber(now) then", "if false then"),
         worlds.TWO.under(back=1),
         "I3",
     ),

@@ -89,7 +89,7 @@ SEEDS = (
     ),
     seed(
         "a fence that follows the clock back",
-        script("shares_acquire", "if previous >= now then return previous + 1 end", ""),
+        script("shares_acquire", "if previous and previous >= tonumber(now) then", "if false then"),
         worlds.TWO.under(back=1),
         "I3",
     ),

@@ -24,6 +24,15 @@ def test_a_look_comes_when_the_lease_ends_or_a_proof_is_due():
     assert line.look_at == NOW + PROOF_SECONDS
 
 
+def test_clients_that_came_together_do_not_go_on_looking_together():
+    line, looks = Line(), set()
+    for jitter in (0.0, 0.5, 0.99):
+        line.postpone(NOW, 60_000, 0, foreign=False, jitter=jitter)
+        looks.add(line.look_at)
+    assert len(looks) == 3
+    assert NOW + 0.75 * PROOF_SECONDS < min(looks) < max(looks) == NOW + PROOF_SECONDS
+
+
 def test_those_further_back_look_later():
     looks = []
     for position in (0, 1, 10, 1000):

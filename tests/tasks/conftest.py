@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
+from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
 from tests.servers import Server
 from tests.tasks.world import LOOPS, World
 
@@ -23,14 +22,3 @@ def world(request, server):
     lent = World(request.param, server)
     yield lent
     lent.wait_until(lambda: not lent.connections(), "closed clients have no connection")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is a coroutine function in its world's loop."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    wanted = inspect.signature(pyfuncitem.obj).parameters
-    given = {name: pyfuncitem.funcargs[name] for name in wanted}
-    given["world"].run(pyfuncitem.obj(**given))
-    return True

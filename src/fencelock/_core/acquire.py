@@ -127,7 +127,8 @@ def _lined_up(port: Port, waiter: Waiter, reply: Reply, asked_at: float) -> None
     with port.mutex():
         line = port.lines.join(waiter)
         if len(line.waiters) == 1:
-            line.postpone(asked_at, pttl_ms, position, foreign=bool(foreign))
+            jitter = port.jitter()
+            line.postpone(asked_at, pttl_ms, position, foreign=bool(foreign), jitter=jitter)
 
 
 async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:

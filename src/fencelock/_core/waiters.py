@@ -100,12 +100,17 @@ class Line:
         self.look_at = 0.0
         self.proved_at = proved_at  # when the server last heard of all who wait: arrival, or a look
 
-    def postpone(self, now: float, pttl_ms: int, position: int, *, foreign: bool) -> None:
-        """Set the next look from what the server just said."""
+    def postpone(
+        self, now: float, pttl_ms: int, position: int, *, foreign: bool, jitter: float = 0.0
+    ) -> None:
+        """Set the next look from what the server just said.
+
+        ``jitter`` in [0, 1) takes off up to a quarter: clients that came together drift apart.
+        """
         if foreign:
             self.look_at = now + (FOREIGN_SECONDS if position <= 0 else FOREIGN_BEHIND_SECONDS)
             return
-        self.look_at = now + PROOF_SECONDS
+        self.look_at = now + PROOF_SECONDS * (1 - jitter / 4)
         if pttl_ms >= 0:
             behind = min(STAGGER_MAX, STAGGER_SECONDS * max(0, position))
             self.look_at = min(self.look_at, now + pttl_ms / 1000 + EXPIRY_SLACK + behind)
@@ -205,7 +210,7 @@ def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at:
     """
     holder, _, pttl_ms, foreign, positions = told
     front = min((place for place in positions if place >= 0), default=0)
-    line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign))
+    line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign), jitter=port.jitter())
     for waiter, position in zip(waiters, positions, strict=True):
         if not waiter.news and (position < 0 or holder == waiter.want.holder):
             waiter.lose_place()

@@ -194,6 +194,7 @@ class BlockingPort:
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
+        self._tender.stand_by()
         try:
             seat = self._seat(waiter)
             while not waiter.news and seat.listen(until):

@@ -1,7 +1,8 @@
 """The one thread that tends a client's leases: renews them, hears revocations, tells losses.
 
-It starts with the first lease, sleeps until the next one wants attention, and ends when there has
-been none for a while: an idle client has no thread (I10).
+It starts with the first lease, or when somebody stands in line, so that a handoff does not wait for
+a new thread. It sleeps until the next lease wants attention, and ends when there has been nobody in
+line and no lease for a while: an idle client has no thread (I10).
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ class Tender:
         self._ear: Connection | None = None
         self._deaf_until = 0.0
 
+    def stand_by(self) -> None:
+        """See that the thread is up: somebody is in line, and a lease may come any moment."""
+        if self._thread is None:
+            self.mind(now())
+
     def mind(self, when: float) -> None:
         """See that the thread is up by ``when``."""
         if self._thread is not None and when >= self._wakes_at:
@@ -78,7 +84,9 @@ class Tender:
             with port.mutex():
                 next_at = port.book.next_at()
             current = now()
-            if next_at is None:
+            if next_at is None and len(port.lines):
+                idle_since, next_at = None, current + LISTEN_AFTER_SECONDS
+            elif next_at is None:
                 idle_since = idle_since or current
                 if self._ends(port, current - idle_since):
                     return
@@ -100,7 +108,7 @@ class Tender:
         if idle < LINGER_SECONDS and not port.pool.closed:
             return False
         with self._lock, port.mutex():
-            if port.book.busy:
+            if port.book.busy or len(port.lines):
                 return False
             self._thread = None
             self._hang_up()
@@ -113,7 +121,8 @@ class Tender:
     def _rest(self, port: BlockingPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""
         ear = self._listening(port, until)
-        if ear is None:  # in short rests, so that a lease that was handed over need not wake us
+        # In short rests, so that a lease that was handed over need not wake us.
+        if ear is None or len(port.lines):
             until = min(until, now() + LISTEN_AFTER_SECONDS)
         with self._lock:
             self._wakes_at = until

@@ -43,6 +43,7 @@ class Connection:
     """
 
     __slots__ = (
+        "_poll",
         "_reader",
         "_slice",
         "_sock",
@@ -61,6 +62,7 @@ class Connection:
         self._sock = sock
         self._reader = reader()
         self._slice = 0.0
+        self._poll: select.poll | None = None
         self.pushed = pushed
         self.sound = True  # False after a failure: nothing new may be asked on it
         self.owed = 0  # answers that were not read yet
@@ -155,8 +157,10 @@ class Connection:
 
     def settle(self) -> bool:
         """Take what came while the connection was idle; False when it was closed meanwhile."""
-        poll = select.poll()
-        poll.register(self._sock, select.POLLIN)
+        poll = self._poll
+        if poll is None:
+            poll = self._poll = select.poll()
+            poll.register(self._sock, select.POLLIN)
         try:
             while self.sound and poll.poll(0):
                 self.listen(now() + SETTLE_SECONDS)

@@ -25,20 +25,20 @@ local function grant_next(base, me, near)
   while true do
     local head = redis.call('ZPOPMIN', KEYS[base + 2])
     if not head[1] then return nil end
-    now = now or server_us()
-    local waiter, holder, channel, terms, ttl, claim, owned, home = string.match(head[1],
-      '^(%S+) (%S+) (%S+) ((%d+) (%d+) (%d) (%S+) .*)$')
+    now = now or clock()
+    local waiter, holder, channel, at, ttl, claim, owned, home = string.match(head[1],
+      '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)')
     if not waiter then  -- of a semaphore with the lock's name, whose holders are gone: not ours
       redis.call('ZADD', KEYS[base + 2], head[2], head[1])
       return nil
     end
     local mine = waiter == me
-    if mine or lives(base, now, home, tonumber(head[2])) then
-      local lease_ms = tonumber((mine or home == near) and ttl or claim)
+    if mine or lives(base, tonumber(now), home, tonumber(head[2])) then
+      local lease_ms = (mine or home == near) and ttl or claim
       local fence = next_fence(redis.call('GET', KEYS[base + 1]), now)
       if mine or told(channel, waiter, fence, now, lease_ms) then
         redis.call('SET', KEYS[base], holder, 'PX', lease_ms)
-        write_record(base, fence, holder, terms, lease_ms)
+        write_record(base, fence, holder, string.sub(head[1], at), lease_ms)
         if owned == '1' then first_hold(base, waiter, lease_ms) end
         return waiter, fence
       end

@@ -9,7 +9,7 @@ local PATIENCE_US = 7000000  -- three proofs of life that did not come: taken fo
 -- cannot tell, and takes the waiter for alive.
 local function told(channel, waiter, fence, now, lease_ms)
   local heard = redis.pcall('PUBLISH', channel,
-    string.format('granted %s %.0f %.0f %d', waiter, fence, now, lease_ms))
+    'granted ' .. waiter .. ' ' .. fence .. ' ' .. now .. ' ' .. lease_ms)
   return type(heard) == 'table' or heard > 0
 end
 

@@ -53,7 +53,8 @@ end
 -- `kind` and `declared` are what the caller takes it for; without them the record decides.
 local function open(base, kind, declared)
   local found, record = call('TYPE', KEYS[base]).ok, call('GET', KEYS[base + 1])
-  local s = {base = base, now = server_us(), record = record, changed = false}
+  local s = {base = base, clock = clock(), record = record, changed = false}
+  s.now = tonumber(s.clock)
   local known, last, limit, taken = string.match(record or '', '^%d+ =(%l+) (%d+) (%d+) (%d+)$')
   local idle = found == 'none' and call('EXISTS', KEYS[base + 2]) == 0
   if not (found == 'zset' and known or found == 'none' and (known or idle)) then
@@ -96,7 +97,7 @@ local function save(s)
 end
 
 local function take(s, holder, permits, terms, lease_ms)
-  s.fence = s.fence and s.fence + 1 or next_fence(s.record, s.now)
+  s.fence = s.fence and s.fence + 1 or tonumber(next_fence(s.record, s.clock))
   local ends = s.now + lease_ms * 1000
   if s.last then s.last = math.max(s.last, ends) end
   call('ZADD', KEYS[s.base], text(ends), holder)
@@ -154,11 +155,11 @@ local function serve(s, me, near)
     if permits > s.limit then  -- the limit was lowered: it asks again, and is told so
       again(channel, waiter)
     elseif alive and fits and granted < GRANTS_MAX then
-      local lease_ms = tonumber((my_own or home == near) and ttl or claim)
-      local fence = s.fence and s.fence + 1 or next_fence(s.record, s.now)
+      local lease_ms = (my_own or home == near) and ttl or claim
+      local fence = s.fence and s.fence + 1 or tonumber(next_fence(s.record, s.clock))
       if my_own then mine = fence end
-      if my_own or told(channel, waiter, fence, s.now, lease_ms) then
-        take(s, holder, permits, terms, lease_ms)
+      if my_own or told(channel, waiter, text(fence), s.clock, lease_ms) then
+        take(s, holder, permits, terms, tonumber(lease_ms))
         granted = granted + 1
       end
     end

@@ -9,55 +9,81 @@
 --                                                foreign 1: the holder is no fencelock client
 
 -- Everything is read before anything is written, here and below: who may not read leaves no lock.
-local call, holder = redis.call, ARGV[1]
+local call, holder, owned, t = redis.call, ARGV[1], ARGV[6] ~= nil, redis.call('TIME')
+-- As clock() in _fence.lua.
+local now = t[1] .. (#t[2] == 6 and t[2] or string.sub('00000' .. t[2], -6))
 
 -- The usual case, in as few steps as there can be: nobody holds, nobody waits.
-if not ARGV[6] and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
-  local last, t = call('GET', KEYS[2]), call('TIME')
-  local micros = t[2]
-  if #micros < 6 then micros = string.sub('00000' .. micros, -6) end
-  local fence = t[1] .. micros
-  -- Of as many digits (16, till the year 2286) texts compare as their numbers do, and faster.
-  if last and not (last < fence and string.byte(last, 17) == 32 and #fence == 16) then
+if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
+  local last, fence = call('GET', KEYS[2]), now
+  -- As next_fence() in _fence.lua.
+  if last and not (last < now and string.byte(last, 17) == 32 and #now == 16) then
     local previous = tonumber(string.match(last, '^%d+'))
-    if previous >= tonumber(fence) then fence = string.format('%.0f', previous + 1) end
+    if previous >= tonumber(now) then fence = string.format('%.0f', previous + 1) end
   end
   call('SET', KEYS[2], fence .. ' ' .. holder .. ' ' .. ARGV[5], 'PX', ARGV[4])
   call('SET', KEYS[1], holder, 'PX', ARGV[3])
   return fence
 end
 
+local QUEUE_MS = '60000'  -- as in _line.lua
+local channel, waiter = ARGV[2], ARGV[6] or holder
+local record, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
+
+-- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
+-- waiters stand in line.
+if type(current) ~= 'string' then
+  local other = record and string.match(record, '^%d+ =(%l+) ')
+  if current and string.find(current.err, 'WRONGTYPE')
+    or other and not current and call('EXISTS', KEYS[3]) == 1 then
+    if not other and call('TYPE', KEYS[1]).ok == 'hash' then other = call('HGET', KEYS[1], 'kind') end
+    return redis.error_reply('WRONGTYPE the name holds ' .. (other and 'a ' .. other or 'no lock'))
+  end
+  if current then return current end
+end
+
+local function entry()
+  return waiter .. ' ' .. holder .. ' ' .. channel .. ' ' .. ARGV[5]
+end
+
+-- Arrival is the server's clock, and never before the last in line: first come, first served.
+-- Who comes last is last by its clock, too, unless the clock was set back.
+local function line_up()
+  local mine = entry()
+  local added = call('ZADD', KEYS[3], 'NX', now, mine)
+  call('PEXPIRE', KEYS[3], QUEUE_MS)
+  local rank = call('ZRANK', KEYS[3], mine)
+  if added == 0 or rank == call('ZCARD', KEYS[3]) - 1 then return rank end
+  local last = call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
+  call('ZADD', KEYS[3], string.format('%.0f', tonumber(last[2]) + 1), mine)
+  return call('ZRANK', KEYS[3], mine)
+end
+
+local function ours()
+  local at = record and string.find(record, ' ', 1, true)
+  return at and string.sub(record, at + 1, at + #current + 1) == current .. ' '
+end
+
+local function held()
+  local position = channel == '' and -1 or line_up()
+  return {tonumber(now), call('PTTL', KEYS[1]), position, ours() and 0 or 1}
+end
+
+-- The other usual case: somebody else holds.
+if current and current ~= holder then return held() end
+
 -- include: _fence
 -- include: _line
 -- include: _grant
 
-local channel, ttl, waiter = ARGV[2], tonumber(ARGV[3]), ARGV[6] or holder
-local owned, home = ARGV[6] ~= nil, string.match(ARGV[5], '^%d+ %d+ %d (%S+)')
-
-local now, record, current = server_us(), call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
-
--- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
--- waiters stand in line.
-local other = record and string.match(record, '^%d+ =(%l+) ')
-if type(current) == 'table' and string.find(current.err, 'WRONGTYPE')
-  or other and not current and call('EXISTS', KEYS[3]) == 1 then
-  if not other and call('TYPE', KEYS[1]).ok == 'hash' then other = call('HGET', KEYS[1], 'kind') end
-  return redis.error_reply('WRONGTYPE the name holds ' .. (other and 'a ' .. other or 'no lock'))
-end
-if type(current) == 'table' then return current end
-
-local function granted(fence) return string.format('%.0f', fence) end
+local ttl = tonumber(ARGV[3])
 
 local function take()
   local fence = next_fence(record, now)
   write_record(1, fence, holder, ARGV[5], ttl)
   call('SET', KEYS[1], holder, 'PX', ttl)
   if owned then first_hold(1, waiter, ttl) end
-  return granted(fence)
-end
-
-local function entry()
-  return table.concat({waiter, holder, channel, ARGV[5]}, ' ')
+  return fence
 end
 
 -- Asked again by the holder: a repeated request, or an explicit owner's re-entry. R2: a full lease.
@@ -69,36 +95,23 @@ local function keep()
     call('SADD', KEYS[5], waiter)
     prolong(KEYS[5], ttl)
   end
-  local fence = record and tonumber(string.match(record, '^%d+'))
+  local fence = record and string.match(record, '^%d+')
   if not fence then
     fence = now
     write_record(1, fence, holder, ARGV[5], ttl)
   end
-  return granted(fence)
-end
-
--- Arrival is the server's clock, and never before the last in line: first come, first served.
-local function line_up()
-  local last = call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
-  local arrival = now
-  if last[2] and tonumber(last[2]) >= now then arrival = tonumber(last[2]) + 1 end
-  local added = call('ZADD', KEYS[3], 'NX', string.format('%.0f', arrival), entry())
-  call('PEXPIRE', KEYS[3], QUEUE_MS)
-  if added == 1 then return call('ZCARD', KEYS[3]) - 1 end
-  return call('ZRANK', KEYS[3], entry())
+  return fence
 end
 
 if current == holder then return keep() end
 if not current then
   -- Free: who came before goes first, and this one if nobody in line lives.
   if channel ~= '' and call('EXISTS', KEYS[3]) == 1 then line_up() end
+  local home = string.match(ARGV[5], '^%d+ %d+ %d (%S+)')
   local next_waiter, fence = grant_next(1, waiter, home)
   if not next_waiter then return take() end
-  if next_waiter == waiter then return granted(fence) end
+  if next_waiter == waiter then return fence end
   record, current = call('GET', KEYS[2]), call('GET', KEYS[1])
 end
 
-local position = -1
-if channel ~= '' then position = line_up() end
-local foreign = (record and string.match(record, '^%d+ (%S+)')) ~= current and 1 or 0
-return {now, call('PTTL', KEYS[1]), position, foreign}
+return held()

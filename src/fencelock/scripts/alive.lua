@@ -10,11 +10,11 @@
 
 local FORGET_US = 60000000  -- proofs older than any patience are dropped
 
-local now, base, arg, reply = server_us(), 1, 2, {}
-reply[1] = now
+local now, base, arg = clock(), 1, 2
+local reply, forgotten = {tonumber(now)}, string.format('%.0f', now - FORGET_US)
 while base <= #KEYS do
-  redis.call('ZADD', KEYS[base + 3], string.format('%.0f', now), ARGV[1])
-  redis.call('ZREMRANGEBYSCORE', KEYS[base + 3], '-inf', string.format('%.0f', now - FORGET_US))
+  redis.call('ZADD', KEYS[base + 3], now, ARGV[1])
+  redis.call('ZREMRANGEBYSCORE', KEYS[base + 3], '-inf', forgotten)
   redis.call('PEXPIRE', KEYS[base + 3], QUEUE_MS)
   redis.call('PEXPIRE', KEYS[base + 2], QUEUE_MS)
   local holder = redis.call('GET', KEYS[base])

@@ -19,7 +19,7 @@ local function prolong_all(k, ttl)
   call('PEXPIRE', KEYS[k + 2], ttl)
 end
 
-local now = server_us()
+local now = tonumber(clock())
 for i = 1, #KEYS / 3 do
   local k, holder, ttl = i * 3 - 2, ARGV[i * 2], tonumber(ARGV[i * 2 + 1])
   local ends = redis.pcall('ZSCORE', KEYS[k], holder)  -- an error when it is another kind by now

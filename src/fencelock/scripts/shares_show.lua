@@ -6,7 +6,7 @@
 --        {entry, arrival us, …}, 1 per holder id that holds, else 0 …}
 -- include: _fence
 
-local call, now, most = redis.call, server_us(), tonumber(ARGV[1])
+local call, now, most = redis.call, tonumber(clock()), tonumber(ARGV[1])
 local record = call('GET', KEYS[2]) or ''
 local taken = tonumber(string.match(record, '^%d+ =%l+ %d+ %d+ (%d+)$') or 0)
 local ended = call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
