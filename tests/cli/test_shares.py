@@ -103,6 +103,20 @@ def test_break_takes_it_from_all_who_hold_and_lets_the_next_in(shell, runs):
     assert waiter.end() == 0
 
 
+def test_break_takes_it_from_one_process_only(shell, runs):
+    stuck, fine = runs("x", "--slots", 2), runs("x", "--slots", 2)
+    words = ("break", "x", "--yes", "--reason", "stuck", "--only")
+    assert "no such process" in shell(*words, f"{os.uname().nodename}:1").err
+    result = shell(*words, f"{os.uname().nodename}:{stuck.pid}")
+    assert "1 of 2 permits held by" in result.out
+    eventually(lambda: stuck.popen.poll() is not None, "it ended")
+    assert stuck.end() == 76
+    assert holders(shell, "x") == [fine.pid]
+    assert shell(*words, "nonsense").status == 64
+    fine.close_stdin()
+    assert fine.end() == 0
+
+
 def test_a_killed_run_gives_its_slot_back(shell, runs):
     process = runs("x", "--slots", 1, "--ttl", "1s")
     os.kill(process.pid, signal.SIGKILL)

@@ -101,7 +101,9 @@ def operator():
     async def breaks(one):
         port = one.port
         try:
-            await ask(port, SHARES_BREAK, KEYS.all, (b"why", 600_000), port.now() + port.patience)
+            await ask(
+                port, SHARES_BREAK, KEYS.all, (b"why", 600_000, b""), port.now() + port.patience
+            )
         except FencelockError:
             return
 

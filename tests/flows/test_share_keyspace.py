@@ -68,7 +68,11 @@ class ShareSequence(Sequence):
         return scripts.SHARES_RENEW, [LOCK, RECORD, HOLDS], (3, self.who()[0], 80000)
 
     def broken(self):
-        return scripts.SHARES_BREAK, KEYS, (b"an operator's word", 50000)
+        return (
+            scripts.SHARES_BREAK,
+            KEYS,
+            (b"an operator's word", 50000, self.random.choice([b"", b"p1 "])),
+        )
 
     def show(self):
         return scripts.SHARES_SHOW, KEYS[:5], (2, b"h0", b"h1")

@@ -13,7 +13,6 @@ DISTURBED = [
     for fault in FAULTS
 ] + [
     worlds.THREE.under(lost=1),
-    worlds.MIXED.under(lost=1),
     worlds.MIXED.under(crash=1),
     worlds.LOWERED.under(lost=1),
     worlds.LONG.under(late=1),
@@ -21,7 +20,6 @@ DISTURBED = [
     worlds.BROKEN.under(lost=1),
     worlds.CHANGED.under(cancel=1),
     worlds.READERS.under(crash=1),
-    worlds.READERS.under(cancel=1),
     worlds.TOO_LONG_SIDES.under(late=1),
     worlds.SIDES.under(expiry=1),
     worlds.TWO.under(lost=1, crash=1),

@@ -12,6 +12,7 @@ from fencelock._core.port import Port, Reply
 from fencelock.scripts import BREAK, SHARES_BREAK, SHARES_SHOW, SHOW
 
 WAITERS_SHOWN = 100
+HOLDERS_SOUGHT = 10_000
 SCAN_COUNT = 1000
 # A revocation is remembered for as long as a holder may need to hear of it by renewal.
 REVOKED_MS = 600_000
@@ -106,17 +107,46 @@ async def names(port: Port, prefix: str, pattern: str = "*") -> list[str]:
             return sorted(name for name in found if _matches(name, pattern))
 
 
-async def revoke(port: Port, keys: LockKeys, reason: str) -> LockInfo | None:
+async def revoke(
+    port: Port, keys: LockKeys, reason: str, only: tuple[str, int] | None = None
+) -> LockInfo | None:
     """Take the lock from its holder, who is told; the next in line is granted.
 
-    A semaphore or reader/writer lock is taken from all its holders. Returns what was known of the
-    holder, or None when nobody held it.
+    A semaphore or reader/writer lock is taken from all its holders; with ``only``, a host and a
+    process id, from those of that process. Returns what was known of who lost it, or None.
     """
-    before = await show(port, keys)
+    before = await show(port, keys, WAITERS_SHOWN if only is None else HOLDERS_SOUGHT)
+    until = port.now() + port.patience
     args = (reason.encode(), REVOKED_MS)
-    script = SHARES_BREAK if before.limit else BREAK
-    reply = await ask(port, script, keys.all, args, port.now() + port.patience)
-    return before if reply[0] > 0 else None
+    if before.limit:
+        told = b"" if only is None else told_of(*only)
+        reply = await ask(port, SHARES_BREAK, keys.all, (*args, told), until)
+        return _only(before, only) if reply[0] > 0 else None
+    if only is not None and (before.holder is None or before.holder[:2] != only):
+        return None
+    reply = await ask(port, BREAK, keys.all, args, until)
+    return before if reply[0] == 1 else None
+
+
+def told_of(host: str, pid: int) -> bytes:
+    """Return how what is told of a holder begins; as ``handles.describe`` writes it."""
+    told = json.dumps({"host": host, "pid": pid}, separators=(",", ":"), ensure_ascii=False)
+    return b" " + told.removesuffix("}").encode() + b","
+
+
+def _only(info: LockInfo, only: tuple[str, int] | None) -> LockInfo:
+    """Return the record with the holders of one process, where one is given."""
+    if only is None:
+        return info
+    holders = [each for each in info.holders if each.who[:2] == only]
+    first = holders[0] if holders else None
+    return info._replace(
+        holders=holders,
+        holding=len(holders),
+        taken=sum(each.who.permits for each in holders),
+        holder=first.who if first else None,
+        held_for=first.held_for if first else 0.0,
+    )
 
 
 def describe(name: str, reply: Reply) -> LockInfo:

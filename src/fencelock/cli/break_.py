@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentTypeError
 
 from fencelock._core.inspect import revoke, show
 from fencelock._core.inspect_signals import SignalInfo
@@ -29,6 +30,12 @@ def main(argv: list[str]) -> int:
     arguments.add_name(made)
     made.add_argument("--reason", metavar="TEXT", required=True, help="told to the holder")
     made.add_argument(
+        "--only",
+        metavar="HOST:PID",
+        type=_process,
+        help="only from this process, of all that hold a semaphore or reader/writer lock",
+    )
+    made.add_argument(
         "-y", "--yes", action="store_true", help="do not ask; needed where there is no terminal"
     )
     arguments.add_server(made)
@@ -44,12 +51,13 @@ def main(argv: list[str]) -> int:
         if other is not None:
             return _break_other(session, other, args)
         if not args.yes:
-            _ask(session, keys)
-        lost = run_blocking(revoke(session.port, keys, reason))
+            _ask(session, keys, args.only)
+        lost = run_blocking(revoke(session.port, keys, reason, args.only))
     if args.json:
         json_line({"name": args.name, "broken": lost is not None, "was": lost and summary(lost)})
     elif lost is None:
-        say(f"{args.name} was held by nobody")
+        process = "nobody" if args.only is None else "no such process"
+        say(f"{args.name} was held by {process}")
     else:
         print(visible(f"{args.name} was {held_by(lost)}"))
     return 0
@@ -67,11 +75,19 @@ def _break_other(session: Session, info: SignalInfo, args: arguments.Arguments) 
     return 0
 
 
-def _ask(session: Session, keys: LockKeys) -> None:
+def _process(text: str) -> tuple[str, int]:
+    host, colon, pid = text.rpartition(":")
+    if not colon or not host or not pid.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is no HOST:PID as `fencelock show` prints it")
+    return host, int(pid)
+
+
+def _ask(session: Session, keys: LockKeys, only: tuple[str, int] | None) -> None:
     info = run_blocking(show(session.port, keys, 1))
     if not info.held:
         return
-    _sure(f"{keys.name} is {held_by(info)}. Take it away? [y/N] ", keys.name)
+    whose = "" if only is None else f" from {only[0]}:{only[1]}"
+    _sure(f"{keys.name} is {held_by(info)}. Take it away{whose}? [y/N] ", keys.name)
 
 
 def _sure(question: str, name: str) -> None:

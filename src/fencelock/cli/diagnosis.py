@@ -242,6 +242,7 @@ def _trials(key: bytes, channel: bytes) -> list[tuple[bytes, ...]]:
         (b"ZADD", key, b"1", b"x"),
         (b"ZPOPMIN", key),
         (b"SADD", key, b"x"),
+        (b"HSET", key, b"x", b"x"),
         (b"GET", key),
         (b"DEL", key),
         (b"PEXPIRE", key, b"1"),

@@ -30,6 +30,18 @@ local QUEUE_MS = '60000'  -- as in _line.lua
 local channel, waiter = ARGV[2], ARGV[6] or holder
 local record, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
 
+-- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
+-- waiters stand in line.
+if type(current) ~= 'string' then
+  local other = record and string.match(record, '^%d+ =(%l+) ')
+  if current and string.find(current.err, 'WRONGTYPE')
+    or other and not current and call('EXISTS', KEYS[3]) == 1 then
+    if not other and call('TYPE', KEYS[1]).ok == 'hash' then other = call('HGET', KEYS[1], 'kind') end
+    return redis.error_reply('WRONGTYPE the name holds ' .. (other and 'a ' .. other or 'no lock'))
+  end
+  if current then return current end
+end
+
 local function entry()
   return waiter .. ' ' .. holder .. ' ' .. channel .. ' ' .. ARGV[5]
 end
@@ -65,16 +77,6 @@ if type(current) == 'string' and current ~= holder then return held() end
 -- include: _grant
 
 local ttl = tonumber(ARGV[3])
-
--- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
--- waiters stand in line.
-local other = record and string.match(record, '^%d+ =(%l+) ')
-if type(current) == 'table' and string.find(current.err, 'WRONGTYPE')
-  or other and not current and call('EXISTS', KEYS[3]) == 1 then
-  if not other and call('TYPE', KEYS[1]).ok == 'hash' then other = call('HGET', KEYS[1], 'kind') end
-  return redis.error_reply('WRONGTYPE the name holds ' .. (other and 'a ' .. other or 'no lock'))
-end
-if type(current) == 'table' then return current end
 
 local function take()
   local fence = next_fence(record, now)

@@ -1,7 +1,8 @@
--- Revokes every lease of a name by an operator's word: the holders are told, the next are granted.
+-- Revokes leases of a name by an operator's word: the holders are told, the next are granted.
 --
 -- KEYS  lock record queue alive holds revoked   (see _shares.lua)
 -- ARGV  1 reason   2 how long the reason is kept, ms
+--       3 what stands in the terms of those that are revoked, or '' for all
 -- Reply {how many were revoked}
 -- include: _fence
 -- include: _line
@@ -10,11 +11,14 @@
 local s, refused = open(1)
 if not s then return refused end
 if not s.kind then return {0} end
-local holders, homes = call('ZRANGE', KEYS[1], 0, -1), {}
-for i = 1, #holders do
-  local hold = call('HGET', KEYS[5], holders[i])
-  homes[i] = string.match(hold, '^%d+ %d+ %d+ %d+ p%d+ (%S+)')
-  give_back(s, holders[i], 0, hold)
+local all, holders, homes = call('ZRANGE', KEYS[1], 0, -1), {}, {}
+for i = 1, #all do
+  local hold = call('HGET', KEYS[5], all[i])
+  if string.find(hold, ARGV[3], 1, true) then
+    holders[#holders + 1] = all[i]
+    homes[#homes + 1] = string.match(hold, '^%d+ %d+ %d+ %d+ p%d+ (%S+)')
+    give_back(s, all[i], 0, hold)
+  end
 end
 if #holders > 0 then
   call('SET', KEYS[6], table.concat(holders, ',') .. ' ' .. ARGV[1], 'PX', ARGV[2])
