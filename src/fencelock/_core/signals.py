@@ -66,10 +66,12 @@ class Gate(NamedTuple):
 
     def learn(self, watcher: Watcher, reply: Reply) -> None:
         """Take an answer."""
-        passed, watcher.gen, listed = reply
+        passed, gen, listed = reply
         if passed:
             watcher.verdict = True
-        elif not listed:
+            return
+        watcher.settle(gen)
+        if not listed:
             watcher.lose_place()
 
     def hear(self, watcher: Watcher, outcome: bytes) -> None:
