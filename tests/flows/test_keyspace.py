@@ -114,7 +114,7 @@ class Sequence:
         kind, of = self.random.choice([(b"event", b""), (b"latch", b"3")])
         what = self.random.choice([b"wait", b"wait", b"leave"])
         words = [b"c0", b"", 0, b"c1", b"17", 0, b"", b"", 9]
-        return scripts.WATCH, SIGNAL[:2], (kind, 90000, of, what, *words)
+        return scripts.GATE_WAIT, SIGNAL[:2], (kind, 90000, of, what, *words)
 
     def raw(self):
         key = self.random.choice(KEYS)

@@ -214,7 +214,7 @@ async def acquire(
 
 
 def begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> Hold:
-    """Make the hold and its lease of a grant, and have it minded."""
+    """Make a grant the taker's hold, and have its lease minded."""
     now = port.now()
     lease = taker.lease_type(
         want.keys.name, grant.fence, want.holder, want.ttl, grant.deadline, port.now
