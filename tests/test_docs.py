@@ -340,6 +340,34 @@ def test_the_permissions_for_the_plain_form_are_enough(server):
     assert server.command("ACL", "LOG") == []
 
 
+def test_the_permissions_for_events_and_the_rest_are_enough(server):
+    more = re.search(r"^\| events, latches, barriers \| `([^`]+)` \|", keys_page(), re.MULTILINE)
+    with as_user(server, "locks") as client:
+        server.command("ACL", "SETUSER", "locks", *more[1].split())
+        event, latch = client.event("ready"), client.latch("parts", 2)
+        assert not event.wait(0.01)
+        event.set()
+        assert event.wait()
+        assert latch.count_down() == 1
+        assert not latch.wait(0.01)
+        client.barrier("alone", 1).wait()
+        with pytest.raises(fencelock.BarrierBroken):
+            client.barrier("two", 2).wait(0.01)
+        with client.condition("shelf") as condition:
+            assert condition.fence
+            shelf = client.condition("shelf 2")
+            shelf.acquire()
+            assert not shelf.wait(0.01)
+            shelf.notify()
+            shelf.release()
+
+    assert server.command("ACL", "LOG") == []
+
+
+def keys_page() -> str:
+    return (REFERENCE / "keys.md").read_text()
+
+
 def main() -> None:
     """Print the stubs as the code has them."""
     for one in CLASSES:

@@ -81,6 +81,16 @@ async def test_a_party_costs_one_command(world):
     assert sent.scripts == 1
 
 
+async def test_parties_that_come_at_once_cost_one_command_each(world):
+    client = world.client()
+    assert await client.barrier("a", 10).n_waiting == 0
+    barrier = client.barrier("a", 10)
+    with world.commands() as sent:
+        jobs = [world.start(barrier.wait()) for _ in range(10)]
+        assert sorted([await job.result() for job in jobs]) == list(range(10))
+    assert sent.scripts == 10
+
+
 async def test_a_barrier_as_a_context(world):
     barrier = world.client().barrier("a", 1)
     async with barrier as index:

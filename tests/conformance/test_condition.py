@@ -297,3 +297,22 @@ async def test_mistakes_are_told_before_anything_is_sent(world):
     for n, error in ((0, ValueError), (True, TypeError), (1.0, TypeError)):
         with pytest.raises(error, match="n must"):
             await condition.notify(n)
+
+
+@pytest.mark.slow
+async def test_many_wait_on_two_conditions_of_one_lock(world):
+    """More than a script reads at a time: all of one are woken, and none of the other."""
+    client = world.client()
+    lock = client.lock("a")
+    names = ["left", "right"] * 75
+    jobs = [world.start(wait_once(client.condition(lock, name=name))) for name in names]
+    await world.until(lambda: parked(world) == 150)
+    async with lock:
+        await client.condition(lock, name="right").notify_all()
+    for job in jobs[1::2]:
+        assert await job.result() is True
+    assert parked(world) == 75
+    async with lock:
+        await client.condition(lock, name="left").notify(75)
+    for job in jobs[::2]:
+        assert await job.result() is True

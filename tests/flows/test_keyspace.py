@@ -14,6 +14,7 @@ from tests.servers import Refused, Server, binaries
 
 KEYS = [b"l", b"{l}~record", b"{l}~queue", b"{l}~alive", b"{l}~holds", b"{l}~revoked"]
 LOCK, RECORD, QUEUE, ALIVE, HOLDS, REVOKED = KEYS
+LINES = [*KEYS, b"{l}~condition", b"{l}~notified"]
 SIGNAL = [b"s", b"{s}~watch", b"{s}~ids", b"{s}~places"]
 HOME = b"home"
 LISTENING = (b"c0", b"c1", b"c2", HOME)  # c3 is a dead client's
@@ -31,7 +32,8 @@ class Sequence:
         return self.random.choice(
             [self.acquire] * 6 + [self.release] * 4 + [self.abandon, self.alive] * 2
             + [self.renew, self.revoked, self.broken, self.show]
-            + [self.keep, self.give_back, self.raw] + [self.gate, self.watch, self.barrier] * 2
+            + [self.keep, self.give_back, self.raw]
+            + [self.gate, self.watch, self.barrier, self.condition] * 2
         )()  # fmt: skip
 
     def who(self):
@@ -110,11 +112,22 @@ class Sequence:
             (scripts.BARRIER_CHANGE, SIGNAL, (*head, what, who)),
         ])  # fmt: skip
 
+    def condition(self):
+        waiter, holder, _, _ = self.who()
+        entry = self.entry().replace(waiter, b"~" + waiter, 1)
+        wait = (holder, HOME, b".", entry, entry.split()[0])
+        return self.random.choice([
+            (scripts.CONDITION_WAIT, LINES, wait),
+            (scripts.CONDITION_LOOK, LINES, (HOME, b".", entry, waiter)),
+            (scripts.CONDITION_LEAVE, LINES, (*wait, self.random.choice([b"back", b"quit"]))),
+            (scripts.CONDITION_NOTIFY, LINES, (holder, b".", 1, b"%d" % self.random.randrange(9))),
+        ])  # fmt: skip
+
     def watch(self):
         kind, of = self.random.choice([(b"event", b""), (b"latch", b"3")])
         what = self.random.choice([b"wait", b"wait", b"leave"])
         words = [b"c0", b"", 0, b"c1", b"17", 0, b"", b"", 9]
-        return scripts.WATCH, SIGNAL[:2], (kind, 90000, of, what, *words)
+        return scripts.GATE_WAIT, SIGNAL[:2], (kind, 90000, of, what, *words)
 
     def raw(self):
         key = self.random.choice(KEYS)

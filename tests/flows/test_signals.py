@@ -16,13 +16,13 @@ DISTURBED = [
 SEEDS = (
     seed(
         "a waiter that is not put on the list",
-        script("watch", "call('ZADD', KEYS[2], whole(now), channel)", "call('ZCARD', KEYS[2])"),
+        script("gate_wait", "call('ZADD', KEYS[2], whole(now), channel)", "call('ZCARD', KEYS[2])"),
         worlds.SET,
         "I6",
     ),
     seed(
         "a look that asks for the state and not for the generation",
-        script("watch", "if since ~= '' then return ended >= tonumber(since) end", ""),
+        script("gate_wait", "if since ~= '' then return ended >= tonumber(since) end", ""),
         worlds.PULSE.under(wake=1),
         "I6",
     ),

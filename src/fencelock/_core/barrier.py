@@ -104,11 +104,10 @@ class Crossing(NamedTuple):
 
     def learn(self, watcher: Watcher, reply: Reply) -> None:
         """Take an answer."""
-        word, watcher.gen, detail = reply
-        if word == FULL:
-            watcher.place = FULL
-        elif word == b"wait":
-            watcher.place = detail
+        word, gen, detail = reply
+        if word in {FULL, b"wait"}:
+            watcher.place = FULL if word == FULL else detail
+            watcher.settle(gen)
         else:
             watcher.verdict = Outcome(word.decode(), detail)
 

@@ -11,7 +11,7 @@ from fencelock._core.port import Args, Port, Reply
 from fencelock._core.question import Question
 from fencelock._core.want import milliseconds
 from fencelock._core.watch import Watcher
-from fencelock.scripts import EVENT, LATCH, WATCH
+from fencelock.scripts import EVENT, GATE_WAIT, LATCH
 
 
 class Gate(NamedTuple):
@@ -38,7 +38,7 @@ class Gate(NamedTuple):
 
     def _ask(self, what: bytes, words: Args) -> Question:
         head = (self.kind, milliseconds(self.idle_ttl), self._begins, what)
-        return Question(WATCH, self.keys.watch, (*head, *words))
+        return Question(GATE_WAIT, self.keys.watch, (*head, *words))
 
     def first(self, watcher: Watcher, asked_us: int) -> Question:
         """Ask for the first time, or again without an answer so far."""
@@ -66,10 +66,12 @@ class Gate(NamedTuple):
 
     def learn(self, watcher: Watcher, reply: Reply) -> None:
         """Take an answer."""
-        passed, watcher.gen, listed = reply
+        passed, gen, listed = reply
         if passed:
             watcher.verdict = True
-        elif not listed:
+            return
+        watcher.settle(gen)
+        if not listed:
             watcher.lose_place()
 
     def hear(self, watcher: Watcher, outcome: bytes) -> None:

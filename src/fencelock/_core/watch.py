@@ -15,17 +15,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fencelock._core.ask import again, answer_by
+from fencelock._core.ask import Asked, again, answer_by, persist
 from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.question import Question, Request, Signal
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.waiters import BEHIND_SECONDS, Waiter
 from fencelock._core.want import Want
-from fencelock.errors import ServerError, ServerUnreachable
+from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 
 # A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
 LEAVING_SECONDS = 0.08
 FOR_EVER = float("inf")
+# Ends of generations that are remembered until the waiter knows its own.
+HEARD_MAX = 16
 # Waiters of one client that one look asks about; the others follow when they are first.
 WATCHERS_PER_LOOK = 1000
 
@@ -40,17 +42,26 @@ class Watcher(Waiter):
     def __init__(self, signal: Signal, want: Request | Want) -> None:
         self.want = want  # type: ignore[assignment]  # ports read no more of it than the id
         self.signal = signal
+        self.heard: dict[bytes, bytes] = {}
 
     @property
     def who(self) -> bytes:
         """Return the waiter's id."""
         return self.want.waiter
 
+    def settle(self, gen: bytes) -> None:
+        """Note the generation to wait for; its end may have been heard before this answer."""
+        self.gen = gen
+        if gen in self.heard:
+            self.signal.hear(self, self.heard[gen])
+
     def told(self, gen: bytes, outcome: bytes) -> None:
-        """Take a message; one that came before the answer, or of later, is a reason to look."""
+        """Take a message. One of another generation is a reason to look."""
         self.news = True
         if gen == self.gen:
             self.signal.hear(self, outcome)
+        elif not self.gen and len(self.heard) < HEARD_MAX:
+            self.heard[gen] = outcome
 
 
 class Watch:
@@ -150,7 +161,7 @@ async def _ask_first(
     began_at = port.now()
 
     async def once(until: float) -> Reply:
-        asked_us = max(1, int((port.now() - began_at) * 1e6)) if watcher.sent else 0
+        asked_us = 1 + int((port.now() - began_at) * 1e6) if watcher.sent else 0
         return await _put(port, watcher, watcher.signal.first(watcher, asked_us), until)
 
     leaves = watcher.signal.leaves
@@ -231,16 +242,23 @@ def _farewell(port: Port, watcher: Watcher, *, late: bool) -> Question:
 async def _leave(port: Port, watcher: Watcher, until: float) -> None:
     """Ask one last time, and be off the list; silence of a near server is not "no" (I12)."""
     question = _farewell(port, watcher, late=True)
+    asked = Asked()
+
+    async def once() -> Reply:
+        if not port.seat(watcher, listen=False):
+            await port.open(watcher, until, listen=False)
+        return await _put(port, watcher, question, until)
+
     try:
-        (reply,) = await port.call(*question, until, watcher)
-    except Broken as broken:
+        (reply,) = await persist(port, once, until, asked)
+    except (OutcomeUnknown, ServerUnreachable) as silence:
         if watcher.trip > LEAVING_SECONDS / 2:  # far away: its silence says nothing yet
-            port.post(*question, broken.trail)
+            port.post(*question, asked.trail)
             return
-        watcher.note(broken)
+        watcher.trail = asked.trail
         raise ServerUnreachable(
-            f"{watcher.signal.name!r}: time is up, and the server is silent: {broken}"
-        ) from broken
+            f"{watcher.signal.name!r}: time is up, and the server is silent: {silence}"
+        ) from silence
     _learn(watcher, reply)
 
 

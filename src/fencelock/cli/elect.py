@@ -7,16 +7,20 @@ itself (same pid, no threads) that stands for election again: a guard is forked 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from fencelock.cli import arguments
+from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.run import add_grace, under_guard, with_command
 
 if TYPE_CHECKING:
     from fencelock.cli.runner import Run
+
+# These ask us to end, and the command gets them; whatever it makes of them, we do not stand again.
+ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
 SUMMARY = "keep a command running on exactly one of many hosts"
 EXITS = """\
@@ -29,9 +33,14 @@ def main(argv: list[str]) -> int:
     """Run the command whenever this host is elected."""
     args = _parsed(argv)
     status = under_guard(args, _runner)
-    if args.again:
+    if not args.again:
+        return status
+    # From here on a signal has its usual meaning. One that came after the command ended, and before
+    # here, was only noted.
+    late: set[int] = ENDING & args.heard
+    if not late:
         _stand_again(argv, args.restart if args.ended else 0.0)
-    return status
+    return exits.SIGNALLED + min(late)
 
 
 def _runner() -> type[Run]:
@@ -70,6 +79,7 @@ def _parsed(argv: list[str]) -> Arguments:
     args.no_wait, args.wait, args.busy_exit = False, None, 0
     args.at_least = args.max_hold = None
     args.again = args.ended = False
+    args.heard = set()
     return args
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from typing import Final
 
@@ -10,6 +9,7 @@ from fencelock._core.election import ElectionKeys, announce
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.want import Want
 from fencelock.candidacy import CandidateHolds, candidate_name
+from fencelock.cli.elect import ENDING
 from fencelock.cli.guard import Ended
 from fencelock.cli.output import say
 from fencelock.cli.runner import Run
@@ -19,8 +19,6 @@ from fencelock.lease import BaseLease
 from fencelock.options import lock_name
 
 _PAUSE: Final = 1.0
-# These ask us to end, and the command gets them; whatever it makes of them, we do not stand again.
-_ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
 
 class Term(Run):
@@ -34,6 +32,7 @@ class Term(Run):
 
     def _take(self, patience: float | None, taker: Taker) -> Hold | None:
         """Campaign until elected: a server that is away comes back."""
+        self.args.heard = self.signals.heard
         told = False
         while True:
             try:
@@ -67,4 +66,4 @@ class Term(Run):
         return status
 
     def _ending(self) -> bool:
-        return not _ENDING.isdisjoint(self.signals.heard)
+        return not ENDING.isdisjoint(self.signals.heard)

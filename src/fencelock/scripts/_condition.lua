@@ -29,23 +29,29 @@ local function listens(channel)
   return type(heard) == 'table' or heard > 0
 end
 
--- Moves the first n who live to the end of the lock's line; returns how many there were.
+-- Moves the first n who live to the end of the lock's line; returns how many there were. It reads a
+-- hundred at a time: to wake one of ten thousand shall not cost ten thousand.
 local function notify(name, n)
-  local moved, waiting = 0, call('ZRANGE', KEYS[7], 0, -1, 'WITHSCORES')
-  for i = 1, #waiting, 2 do
-    if moved == n then break end
-    local of, entry, waiter, channel, home = string.match(waiting[i],
-      '^(%S+) ((%S+) %S+ (%S+) %d+ %d+ %d (%S+) .*)$')
-    if of == name then
-      call('ZREM', KEYS[7], waiting[i])
-      if lives(1, now, home, tonumber(waiting[i + 1])) and listens(channel) then
-        call('ZADD', KEYS[3], after_the_last(KEYS[3]), entry)
-        call('PEXPIRE', KEYS[3], QUEUE_MS)
-        call('ZADD', KEYS[8], whole(now), 'told ' .. name .. ' ' .. waiter)
-        moved = moved + 1
+  local moved, others = 0, 0
+  repeat
+    local waiting = call('ZRANGE', KEYS[7], others, others + 99, 'WITHSCORES')
+    for i = 1, #waiting, 2 do
+      if moved == n then break end
+      local of, entry, waiter, channel, home = string.match(waiting[i],
+        '^(%S+) ((%S+) %S+ (%S+) %d+ %d+ %d (%S+) .*)$')
+      if of ~= name then
+        others = others + 1
+      else
+        call('ZREM', KEYS[7], waiting[i])
+        if lives(1, now, home, tonumber(waiting[i + 1])) and listens(channel) then
+          call('ZADD', KEYS[3], after_the_last(KEYS[3]), entry)
+          call('PEXPIRE', KEYS[3], QUEUE_MS)
+          call('ZADD', KEYS[8], whole(now), 'told ' .. name .. ' ' .. waiter)
+          moved = moved + 1
+        end
       end
     end
-  end
+  until #waiting == 0 or moved == n
   call('ZREMRANGEBYSCORE', KEYS[8], '-inf', whole(now - FORGET_US))
   call('PEXPIRE', KEYS[8], QUEUE_MS)
   return moved

@@ -98,7 +98,7 @@ class GateMonitor(Monitor):
         """Note what one request changed."""
         super().served(request, before)
         step = self._world.taken
-        if request.name == "watch":
+        if request.name == "gate_wait":
             self._asked(request, step)
         if request.name == "latch":
             self._recount(request)
