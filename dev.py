@@ -39,7 +39,19 @@ LINTS = (
     ("ruff", "format", "--check"),
     ("mypy", "--strict", "src"),
 )
-FAST = ("tests/pure", "tests/flows", "tests/conformance", "tests/test_tidy.py")
+# What all kinds of objects stand on; for one of them, add its tests: ``dev.py fast tests/tasks``.
+FAST = (
+    "tests/pure",
+    *(f"tests/flows/test_{name}.py" for name in ("quick", "keyspace")),
+    *(
+        f"tests/conformance/test_{name}.py"
+        for name in (
+            *("errors", "exclusive", "fences", "foreign", "line"),
+            *("names", "reentrant", "renewal", "sources"),
+        )
+    ),
+    "tests/test_tidy.py",
+)
 
 FAST_KINDS = 1  # of all kinds of servers on this machine, on so many
 STOP = "from fencelock import embedded; embedded.stop()"
