@@ -54,6 +54,12 @@ SEEDS = (
         "I5",
     ),
     seed(
+        "a raised limit that lets nobody in",
+        script("shares_limit", "serve(s, '', ARGV[4])", ""),
+        worlds.CHANGED,
+        "I5",
+    ),
+    seed(
         "a waiter that leaves and lets nobody in",
         script("shares_abandon", "serve(s, '', ARGV[3])", ""),
         worlds.IMPATIENT_SIDES,
