@@ -20,6 +20,26 @@ from fencelock.errors import NotAcquired
 
 def main(argv: list[str]) -> int:
     """Run the command."""
+    args = _parsed(argv)
+    with Session(args) as session:
+        keys = session.keys(args.name)
+        other = signals_shown.one(session, args.name)
+        if other is not None:
+            return _break_other(session, other, args)
+        if not args.yes:
+            _ask(session, keys, args.only)
+        lost = run_blocking(revoke(session.port, keys, args.reason, args.only))
+    if args.json:
+        json_line({"name": args.name, "broken": lost is not None, "was": lost and summary(lost)})
+    elif lost is None:
+        process = "nobody" if args.only is None else "no such process"
+        say(f"{args.name} was held by {process}")
+    else:
+        print(visible(f"{args.name} was {held_by(lost)}"))
+    return 0
+
+
+def _parsed(argv: list[str]) -> arguments.Arguments:
     made = arguments.parser(
         "break",
         "take a lock away from its holder",
@@ -40,27 +60,12 @@ def main(argv: list[str]) -> int:
     )
     arguments.add_server(made)
     args = made.parse_args(argv)
-    reason = args.reason.strip()
-    if not reason:
+    args.reason = args.reason.strip()
+    if not args.reason:
         raise UsageError("--reason must not be empty: it is what the holder will read")
     if not args.yes and not sys.stdin.isatty():
         raise UsageError("break asks, and there is no terminal to ask on", hint="add --yes")
-    with Session(args) as session:
-        keys = session.keys(args.name)
-        other = signals_shown.one(session, args.name)
-        if other is not None:
-            return _break_other(session, other, args)
-        if not args.yes:
-            _ask(session, keys, args.only)
-        lost = run_blocking(revoke(session.port, keys, reason, args.only))
-    if args.json:
-        json_line({"name": args.name, "broken": lost is not None, "was": lost and summary(lost)})
-    elif lost is None:
-        process = "nobody" if args.only is None else "no such process"
-        say(f"{args.name} was held by {process}")
-    else:
-        print(visible(f"{args.name} was {held_by(lost)}"))
-    return 0
+    return args
 
 
 def _break_other(session: Session, info: SignalInfo, args: arguments.Arguments) -> int:
