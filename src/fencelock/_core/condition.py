@@ -110,7 +110,10 @@ class Stay(NamedTuple):
         return Question(CONDITION_LOOK, self.place.keys.all, words)
 
     def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
-        """End the wait: to come ``back`` for the lock when it is late, else for good."""
+        """End the wait: to come ``back`` for the lock when it is late, else for good.
+
+        For good it leaves both lines, passes on a notification, and gives back what was granted.
+        """
         del shared
         first = self.first(watcher, 0)
         how = b"back" if late else b"quit"
@@ -169,14 +172,15 @@ async def wait(
         nonlocal notified, resumed
         notified = parked.verdict == NOTIFIED or await _late(port, stay, parked)
         _resume(port, hold, wanted, await _stand(port, parked, placed=notified), asker)
-        resumed = True
+        parked.began, resumed = False, True  # nothing is to be undone any more
 
     try:
         patient = None if patience is None else max(AT_ONCE, patience)
         await watch.wait_for(port, stay, patient, then, parked)
     except BaseException as error:
         if not resumed:
-            _quit(port, stay, parked)
+            with port.mutex():
+                port.lines.give_up(wanted)
             if not isinstance(error, (FencelockError, GeneratorExit)):  # cancelled: the lock first
                 await _return(port, hold, asker)
         raise
@@ -253,15 +257,6 @@ async def _return(port: Port, before: Hold, asker: Asker) -> None:
         except BaseException:  # noqa: BLE001, S112 - the first one is raised in the end
             continue
         return
-
-
-def _quit(port: Port, stay: Stay, parked: Parked) -> None:
-    """Leave both lines for good, pass on a notification, and give back what was granted."""
-    if parked.began and parked.channel:
-        with port.mutex():
-            port.lines.give_up(stay.want)
-        question = stay.leave(parked, late=False, shared=False)
-        port.post(*question, parked.trail or parked.seat)
 
 
 async def notify(port: Port, place: Place, hold: Hold, n: int) -> int:
