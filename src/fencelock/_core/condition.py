@@ -160,39 +160,51 @@ async def wait(
     False when nobody notified in time. Raises what ``take`` raises, LeaseLost when the lease had
     ended before, and a server's trouble; then the lock is not held.
     """
+    hold: Hold | None = None
     wanted = asker.want()
     wanted.waiter = wanted.holder = MARK + wanted.waiter
-    hold = take()
-    _end_tenure(port, hold)
-    stay = Stay(place, hold, wanted)
-    parked = Parked(stay, wanted)
-    notified = resumed = False
+    notified = resumed = began = False
 
     async def then(_: Watcher) -> None:
         nonlocal notified, resumed
         notified = parked.verdict == NOTIFIED or await _late(port, stay, parked)
-        _resume(port, hold, wanted, await _stand(port, parked, placed=notified), asker)
+        _resume(port, stay.hold, wanted, await _stand(port, parked, placed=notified), asker)
         parked.began, resumed = False, True  # nothing is to be undone any more
 
     try:
+        hold = take()
+        _end_tenure(port, hold)
+        stay = Stay(place, hold, wanted)
+        parked = Parked(stay, wanted)
         patient = None if patience is None else max(AT_ONCE, patience)
-        await watch.wait_for(port, stay, patient, then, parked)
-    except BaseException as error:
-        if not resumed:
-            with port.mutex():
-                port.lines.give_up(wanted)
-            if not isinstance(error, (FencelockError, GeneratorExit)):  # cancelled: the lock first
-                await _return(port, hold, asker)
+        try:
+            await watch.wait_for(port, stay, patient, then, parked)
+        finally:
+            began = parked.began
+    except BaseException as error:  # a signal's exception may come anywhere
+        if hold is not None and not resumed:
+            await _interrupted(port, hold, wanted, asker, error, began=began)
         raise
     return notified
+
+
+async def _interrupted(
+    port: Port, hold: Hold, wanted: Want, asker: Asker, error: BaseException, *, began: bool
+) -> None:
+    """Leave nothing of the wait behind; cancelled, take the lock again first."""
+    with port.mutex():
+        port.lines.give_up(wanted)
+    if not began and not hold.lease._forked():  # no request went out, and so no undo
+        retire(port, hold)
+        port.post(*request(hold.want, hold.lease.fence))
+    if not isinstance(error, (FencelockError, GeneratorExit)):
+        await _return(port, hold, asker)
 
 
 def _end_tenure(port: Port, hold: Hold) -> None:
     """End the renewal before the lock is given back; raise when the lease has ended already."""
     retire(port, hold)
     if hold.lease.lost:
-        if not hold.lease._forked():
-            port.post(*request(hold.want, hold.lease.fence))
         raise hold.lease._lost_error()
 
 
