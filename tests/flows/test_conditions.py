@@ -57,8 +57,8 @@ SEEDS = (
     ),
     seed(
         "a wait whose end is not undone",
-        Change(condition, "_quit(port, stay, parked)", "pass"),
-        worlds.ONE.under(cancel=1),
+        Change(watch, "_undo(port, watcher)\n        raise", "raise"),
+        worlds.ALONE.under(cancel=1),
         "I9 I6",
     ),
     seed(

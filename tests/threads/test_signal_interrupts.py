@@ -77,3 +77,52 @@ def test_a_wait_on_a_condition_has_the_lock_again_first(server, prefix, kind):
     assert told == "interrupted True released"
     assert server.command("GET", f"{prefix}a") is None
     assert server.command("ZCARD", condition) == 0
+
+
+# Interrupts at random instants: when one has struck, the lock is held again, and nothing else is
+# left; whoever releases it finds it free.
+STORM = """
+import random, signal
+chance, armed, struck, bad = random.Random(int(sys.argv[3])), False, 0, 0
+
+def strike(*_):
+    global armed
+    if armed:
+        armed = False
+        raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, strike)
+condition, observer = client.condition("a"), fencelock.Client(url, key_prefix=prefix)
+for turn in range(int(sys.argv[4])):
+    condition.acquire()
+    try:
+        armed = True
+        most = chance.choice([0.0003, 0.005])
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, most))
+        condition.wait(0.003)
+    except KeyboardInterrupt:
+        struck += 1
+    armed = False
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    bad += not condition.lock.owned()
+    condition.release()
+    other = observer.lock("a")
+    if other.acquire(timeout=3):
+        other.release()
+    else:
+        bad += 1
+print(struck, bad, flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_interrupts_at_random_instants_of_a_wait(server, prefix, seed):
+    turns = 400
+    with program(HEAD + STORM, server.url, prefix, seed, turns) as running:
+        said = running.stdout.readline()
+        assert running.wait(30) == 0, running.stderr.read()
+    struck, bad = map(int, said.split())
+    assert struck > turns / 2
+    assert bad == 0
+    assert server.command("ZCARD", ConditionKeys(LockKeys(prefix, "a")).condition) == 0

@@ -110,7 +110,10 @@ class Stay(NamedTuple):
         return Question(CONDITION_LOOK, self.place.keys.all, words)
 
     def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
-        """End the wait: to come ``back`` for the lock when it is late, else for good."""
+        """End the wait: to come ``back`` for the lock when it is late, else for good.
+
+        For good it leaves both lines, passes on a notification, and gives back what was granted.
+        """
         del shared
         first = self.first(watcher, 0)
         how = b"back" if late else b"quit"
@@ -157,38 +160,51 @@ async def wait(
     False when nobody notified in time. Raises what ``take`` raises, LeaseLost when the lease had
     ended before, and a server's trouble; then the lock is not held.
     """
+    hold: Hold | None = None
     wanted = asker.want()
     wanted.waiter = wanted.holder = MARK + wanted.waiter
-    hold = take()
-    _end_tenure(port, hold)
-    stay = Stay(place, hold, wanted)
-    parked = Parked(stay, wanted)
-    notified = resumed = False
+    notified = resumed = began = False
 
     async def then(_: Watcher) -> None:
         nonlocal notified, resumed
         notified = parked.verdict == NOTIFIED or await _late(port, stay, parked)
-        _resume(port, hold, wanted, await _stand(port, parked, placed=notified), asker)
-        resumed = True
+        _resume(port, stay.hold, wanted, await _stand(port, parked, placed=notified), asker)
+        parked.began, resumed = False, True  # nothing is to be undone any more
 
     try:
+        hold = take()
+        _end_tenure(port, hold)
+        stay = Stay(place, hold, wanted)
+        parked = Parked(stay, wanted)
         patient = None if patience is None else max(AT_ONCE, patience)
-        await watch.wait_for(port, stay, patient, then, parked)
-    except BaseException as error:
-        if not resumed:
-            _quit(port, stay, parked)
-            if not isinstance(error, (FencelockError, GeneratorExit)):  # cancelled: the lock first
-                await _return(port, hold, asker)
+        try:
+            await watch.wait_for(port, stay, patient, then, parked)
+        finally:
+            began = parked.began
+    except BaseException as error:  # a signal's exception may come anywhere
+        if hold is not None and not resumed:
+            await _interrupted(port, hold, wanted, asker, error, began=began)
         raise
     return notified
+
+
+async def _interrupted(
+    port: Port, hold: Hold, wanted: Want, asker: Asker, error: BaseException, *, began: bool
+) -> None:
+    """Leave nothing of the wait behind; cancelled, take the lock again first."""
+    with port.mutex():
+        port.lines.give_up(wanted)
+    if not began and not hold.lease._forked():  # no request went out, and so no undo
+        retire(port, hold)
+        port.post(*request(hold.want, hold.lease.fence))
+    if not isinstance(error, (FencelockError, GeneratorExit)):
+        await _return(port, hold, asker)
 
 
 def _end_tenure(port: Port, hold: Hold) -> None:
     """End the renewal before the lock is given back; raise when the lease has ended already."""
     retire(port, hold)
     if hold.lease.lost:
-        if not hold.lease._forked():
-            port.post(*request(hold.want, hold.lease.fence))
         raise hold.lease._lost_error()
 
 
@@ -253,15 +269,6 @@ async def _return(port: Port, before: Hold, asker: Asker) -> None:
         except BaseException:  # noqa: BLE001, S112 - the first one is raised in the end
             continue
         return
-
-
-def _quit(port: Port, stay: Stay, parked: Parked) -> None:
-    """Leave both lines for good, pass on a notification, and give back what was granted."""
-    if parked.began and parked.channel:
-        with port.mutex():
-            port.lines.give_up(stay.want)
-        question = stay.leave(parked, late=False, shared=False)
-        port.post(*question, parked.trail or parked.seat)
 
 
 async def notify(port: Port, place: Place, hold: Hold, n: int) -> int:

@@ -109,8 +109,8 @@ async def wait_for(
     """
     give_up_at = FOR_EVER if patience is None else port.now() + patience
     watcher = watcher or Watcher(signal, Request(port.new_id()))
-    watch = _join(port, watcher)
     try:
+        watch = _join(port, watcher)
         await _ask_first(port, watcher, give_up_at, listen=patience is None or patience > 0)
         while watcher.verdict is None:
             now = port.now()
@@ -131,8 +131,7 @@ async def wait_for(
         if signal.lingers and (watcher.sent or (watch.owes and not watch.waiters)):
             _undo(port, watcher)  # our channel may be on the list, for nobody
     except BaseException:
-        if signal.leaves:
-            _undo(port, watcher)
+        _undo(port, watcher)
         raise
     finally:
         _part(port, watcher)

@@ -115,6 +115,13 @@ class ConditionMonitor(Monitor):
         if self._notified != known or not self._members(b"~condition"):
             self._passed_on |= gone
 
+    def _first_come(self, request: Request, before: View, after: View, *, gave_up: bool) -> None:
+        """Judge as of a lock; who leaves by this request is not passed over by it."""
+        if request.name == "condition_leave":
+            line = tuple(entry for entry in before.line if entry.waiter != request.args[4])
+            before = before._replace(line=line)
+        super()._first_come(request, before, after, gave_up=gave_up)
+
     def _no_more_than_asked(self, request: Request, number: int) -> None:
         who, most = request.args[3], int(request.args[2])
         self._moved[who] = self._moved.get(who, 0) + number
