@@ -4,6 +4,7 @@ import pytest
 
 from fencelock._core import barrier, watch
 from tests.flows import crossings as worlds
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, script, seed
 
 UNBOUND = "until = port.now() + port.patience"
@@ -78,21 +79,13 @@ SEEDS = (
 )
 
 
-def both(scenarios):
-    return [way for scenario in scenarios for way in (scenario, scenario.threads())]
-
-
 @pytest.mark.parametrize(
     "scenario", both(list(worlds.ALL) + DISTURBED), ids=lambda each: each.title
 )
 def test_no_schedule_breaks_a_promise(scenario):
-    report = scenario.explore(seconds=30)
-    assert report.violation is None, report.story()
-    assert report.complete
+    assert_nothing_breaks(scenario)
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
 def test_a_sown_fault_is_found(seed):
-    report = seed.explore()
-    assert report.violation is not None, "nothing was found"
-    assert report.violation.invariant in seed.breaks, report.story()
+    assert_found(seed)

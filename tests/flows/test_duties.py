@@ -4,8 +4,9 @@ import pytest
 
 from fencelock._core import once
 from tests.flows import duties
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, Seed
-from tests.flows.test_quick import FAULTS, both
+from tests.flows.test_quick import FAULTS
 
 QUIET = [
     duties.TWO,
@@ -39,9 +40,7 @@ DISTURBED = [
 
 @pytest.mark.parametrize("scenario", both(QUIET + DISTURBED), ids=lambda each: each.title)
 def test_no_schedule_breaks_an_invariant(scenario):
-    report = scenario.explore(seconds=30)
-    assert report.violation is None, report.story()
-    assert report.complete
+    assert_nothing_breaks(scenario)
 
 
 SEEDS = [
@@ -92,6 +91,4 @@ SEEDS = [
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
 def test_a_sown_fault_is_found(seed):
-    report = seed.explore()
-    assert report.violation is not None, "nothing was found"
-    assert report.violation.invariant in seed.breaks, report.story()
+    assert_found(seed)

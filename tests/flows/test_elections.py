@@ -4,8 +4,9 @@ import pytest
 
 from fencelock._core import election
 from tests.flows import elections
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, Seed
-from tests.flows.test_quick import FAULTS, both
+from tests.flows.test_quick import FAULTS
 
 QUIET = [
     elections.HAND_OVER,
@@ -33,9 +34,7 @@ DISTURBED = [*SMALL, *LARGE]
 
 @pytest.mark.parametrize("scenario", [*both(QUIET + SMALL), *LARGE], ids=lambda each: each.title)
 def test_no_schedule_breaks_an_invariant(scenario):
-    report = scenario.explore(seconds=30)
-    assert report.violation is None, report.story()
-    assert report.complete
+    assert_nothing_breaks(scenario)
 
 
 SEEDS = [
@@ -106,6 +105,4 @@ SEEDS = [
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
 def test_a_sown_fault_is_found(seed):
-    report = seed.explore()
-    assert report.violation is not None, "nothing was found"
-    assert report.violation.invariant in seed.breaks, report.story()
+    assert_found(seed)

@@ -10,6 +10,7 @@ from fencelock.testing.explorer import Explorer, explore, replay
 from fencelock.testing.monitor import Monitor
 from fencelock.testing.server import Server
 from tests.flows import scenarios as worlds
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import SEEDS, Change
 
 FAULTS = ("lost", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "back", "restart")
@@ -56,22 +57,14 @@ DISTURBED = [
 ]
 
 
-def both(scenarios):
-    return [way for scenario in scenarios for way in (scenario, scenario.threads())]
-
-
 @pytest.mark.parametrize("scenario", both(UNDISTURBED + DISTURBED), ids=lambda each: each.title)
 def test_no_schedule_breaks_an_invariant(scenario):
-    report = scenario.explore(seconds=30)
-    assert report.violation is None, report.story()
-    assert report.complete
+    assert_nothing_breaks(scenario)
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
 def test_a_sown_fault_is_found(seed):
-    report = seed.explore()
-    assert report.violation is not None, "nothing was found"
-    assert report.violation.invariant in seed.breaks, report.story()
+    assert_found(seed)
 
 
 def test_a_failing_schedule_is_told_line_by_line():

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.flows import shares as worlds
+from tests.flows.exploring import assert_nothing_breaks, both
 from tests.flows.seeded_shares import SEEDS
-from tests.flows.test_quick import FAULTS, both
+from tests.flows.test_quick import FAULTS
 
 UNDISTURBED = [each for each in vars(worlds).values() if isinstance(each, worlds.Shared)]
 DISTURBED = [
@@ -29,9 +30,7 @@ DISTURBED = [
 
 @pytest.mark.parametrize("scenario", both(UNDISTURBED + DISTURBED), ids=lambda each: each.title)
 def test_no_schedule_breaks_an_invariant(scenario):
-    report = scenario.explore(seconds=30)
-    assert report.violation is None, report.story()
-    assert report.complete
+    assert_nothing_breaks(scenario)
 
 
 @pytest.mark.parametrize("sown", SEEDS, ids=lambda each: each.name)
