@@ -101,21 +101,22 @@ class AsyncOnce:
         me = (process.generation, _task(), run._holds.keys.lock)
         if me in self._terms.under_way and self._terms.wait:
             raise within_itself(name)
-        begun = await run._begin()
-        if not isinstance(begun, Hold):
-            if begun is None and self._terms.wait:
-                raise run._holds.timed_out()
-            return Outcome(name, begun)
-        try:
+        try:  # whatever comes from here on, what is held is given back
+            begun = await run._begin()
+            if not isinstance(begun, Hold):
+                if begun is None and self._terms.wait:
+                    raise run._holds.timed_out()
+                return Outcome(name, begun)
             self._terms.under_way.add(me)
             value = await body(run._entered(begun))
+            begun.body = None  # a loss cancels it no more
+            return await run._end(begun, self._terms.within, value)
         except BaseException as error:
-            await run.__aexit__(type(error), error, error.__traceback__)
+            if run._holds.newest() is not None:
+                await run.__aexit__(type(error), error, error.__traceback__)
             raise
         finally:
             self._terms.under_way.discard(me)
-        begun.body = None  # a loss cancels it no more
-        return await run._end(begun, self._terms.within, value)
 
 
 class _Run(AsyncLock):

@@ -97,20 +97,21 @@ class Once:
         me = (process.generation, get_ident(), run._holds.keys.lock)
         if me in self._terms.under_way and self._terms.wait:
             raise within_itself(name)
-        begun = run._begin()
-        if not isinstance(begun, Hold):
-            if begun is None and self._terms.wait:
-                raise run._holds.timed_out()
-            return Outcome(name, begun)
-        try:
+        try:  # whatever comes from here on, what is held is given back
+            begun = run._begin()
+            if not isinstance(begun, Hold):
+                if begun is None and self._terms.wait:
+                    raise run._holds.timed_out()
+                return Outcome(name, begun)
             self._terms.under_way.add(me)
             value = refuse_coroutine(body(begun.lease), plan.function)
+            return run._end(begun, self._terms.within, value)
         except BaseException as error:
-            run.__exit__(type(error), error, error.__traceback__)
+            if run._holds.newest() is not None:
+                run.__exit__(type(error), error, error.__traceback__)
             raise
         finally:
             self._terms.under_way.discard(me)
-        return run._end(begun, self._terms.within, value)
 
 
 class _Run(Lock):
