@@ -43,43 +43,54 @@ class Job(NamedTuple):
 class Posts:
     """Jobs and the few threads that see to them; they end with the last job.
 
-    Only a running thread keeps the port alive.
+    Only a running thread keeps the port alive. A signal's exception may strike at any instant of
+    ``add``: so the lock is a plain one, which ``with`` takes in one step (a Condition is Python
+    code, and would stay locked), and which threads there are is seen from the threads.
     """
 
     def __init__(self, port: BlockingPort) -> None:
         self._ref = ref(port)
         self._jobs: deque[Job] = deque()
-        self._changed = threading.Condition()
-        self._running = 0
+        self._lock = threading.Lock()
+        self._workers: set[threading.Thread] = set()
 
     def add(self, script: Script, keys: Keys, args: Args, trail: Connection | None) -> None:
         """Send behind the trail, and have the answer seen to."""
         if trail is not None and not _sent_behind(trail, script, keys, args):
             trail = None
         job = Job(script, keys, args, trail, now() + POST_SECONDS)
-        with self._changed:
+        with self._lock:
             # What was not sent yet comes first: the others only wait for an answer.
             (self._jobs.append if trail else self._jobs.appendleft)(job)
-            if self._running == WORKERS_MAX:
-                return
-            self._running += 1
+            self._see_to_it()
+
+    def _see_to_it(self) -> None:
+        """Start a thread unless there are enough. An interrupt may leave one unstarted."""
+        self._workers = {each for each in self._workers if each.is_alive()}
         port = self._ref()
-        threading.Thread(
+        if port is None or len(self._workers) >= WORKERS_MAX:
+            return
+        thread = threading.Thread(
             target=self._run, args=(port,), name="fencelock-posts", daemon=True
-        ).start()
+        )
+        self._workers.add(thread)
+        thread.start()
 
     def finish(self, until: float) -> None:
         """Wait until all jobs are done, or until the instant."""
-        with self._changed:
-            while self._running and now() < until:
-                self._changed.wait(until - now())
+        with self._lock:
+            if self._jobs:
+                self._see_to_it()
+            workers = tuple(self._workers)
+        for each in workers:
+            if each.is_alive():
+                each.join(max(0.0, until - now()))
 
     def _run(self, port: BlockingPort) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 if not self._jobs:
-                    self._running -= 1
-                    self._changed.notify_all()
+                    self._workers.discard(threading.current_thread())
                     return
                 job = self._jobs.popleft()
             _do(port, job)

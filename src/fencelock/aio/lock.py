@@ -116,7 +116,9 @@ class _Base:
 
     def __del__(self) -> None:
         """Stop renewing what nobody can release any more."""
-        self._holds.dropped()
+        holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
+        if holds is not None:
+            holds.dropped()
 
 
 def _was_stopped(hold: Hold, error: BaseException | None) -> bool:
