@@ -19,7 +19,8 @@
 -- `open` drops it before anything is decided.
 
 local call = redis.call
-local HOLDS = {string = 'a lock', semaphore = 'a semaphore', rwlock = 'a reader/writer lock'}
+local HOLDS = {string = 'a lock', semaphore = 'a semaphore', rwlock = 'a reader/writer lock',
+  event = 'an event', latch = 'a latch', barrier = 'a barrier'}
 -- The ends of so many leases are added up to tell when the head of the line can be granted.
 local ENDS_SUMMED = 10
 -- A script that grants to more than this would hold up everybody else: the next in line goes on.

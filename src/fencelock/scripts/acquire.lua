@@ -37,7 +37,8 @@ if type(current) ~= 'string' then
   if current and string.find(current.err, 'WRONGTYPE')
     or other and not current and call('EXISTS', KEYS[3]) == 1 then
     if not other and call('TYPE', KEYS[1]).ok == 'hash' then other = call('HGET', KEYS[1], 'kind') end
-    return redis.error_reply('WRONGTYPE the name holds ' .. (other and 'a ' .. other or 'no lock'))
+    local what = other and (other == 'event' and 'an ' or 'a ') .. other or 'no lock'
+    return redis.error_reply('WRONGTYPE the name holds ' .. what)
   end
   if current then return current end
 end

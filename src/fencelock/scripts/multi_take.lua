@@ -11,7 +11,10 @@
 local call, records, taken = redis.call, {}, {}
 for i = 1, #KEYS / 5 do
   local base, holder = (i - 1) * 5 + 1, ARGV[(i - 1) * 3 + 1]
-  local current = call('GET', KEYS[base])
+  local current = redis.pcall('GET', KEYS[base])
+  if type(current) == 'table' then
+    return redis.error_reply(current.err .. ': ' .. KEYS[base])  -- which of them
+  end
   if current and current ~= holder then return i end
   if not current and call('EXISTS', KEYS[base + 2]) == 1 then return -i end
   records[i], taken[i] = call('GET', KEYS[base + 1]), current
