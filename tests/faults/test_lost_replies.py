@@ -211,6 +211,7 @@ def test_release_to_the_next_in_line(client, other, proxy, view, how):
 def test_leaving_the_line(client, other, proxy, view, how):
     holding, lock = other.lock(view.name, ttl=TTL), client.lock(view.name, ttl=TTL)
     holding.acquire()
+    outcome(lock.acquire, timeout=LEAVE)  # to connect may take that long by itself
     fault = proxy.on("abandon", how.action, then=how.then)
     result, took = outcome(lock.acquire, timeout=LEAVE)
     fault.wait()

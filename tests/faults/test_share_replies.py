@@ -92,6 +92,7 @@ def test_release(semaphore, other, proxy, view, how):
 @every_loss
 def test_leaving_the_line(semaphore, other, proxy, view, how):
     other.acquire(permits=2)
+    outcome(semaphore.acquire, permits=2, timeout=LEAVE)  # to connect may take that long by itself
     fault = proxy.on("shares_abandon", how.action, then=how.then)
     result, _ = outcome(semaphore.acquire, permits=2, timeout=LEAVE)
     fault.wait()
