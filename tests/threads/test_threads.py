@@ -162,6 +162,29 @@ def test_an_idle_client_has_no_thread_and_a_closed_one_no_connection(server):
     client.close()
 
 
+@pytest.mark.parametrize("began", [False, True], ids=["before it runs", "when it runs"])
+def test_an_interrupt_while_the_tending_thread_starts_is_made_good(client, monkeypatch, began):
+    """Else no lease of this client would ever be renewed again."""
+    start = threading.Thread.start
+
+    def interrupted(self):
+        if self.name == "fencelock-leases":
+            monkeypatch.undo()
+            if began:
+                start(self)
+            raise KeyboardInterrupt
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    lock = client.lock("a", ttl=0.3)
+    with pytest.raises(KeyboardInterrupt):
+        lock.acquire()
+    with lock as lease:
+        first = lease.deadline
+        until(lambda: lease.deadline > first)
+        assert len(lease_threads()) == 1
+
+
 def test_close_ends_the_thread_at_once(server):
     """I10: without lingering."""
     client = fencelock.Client(server.url, key_prefix="idle:")

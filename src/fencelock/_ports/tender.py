@@ -58,13 +58,28 @@ class Tender:
             if self._thread is None:
                 self._pipe = self._pipe or os.pipe()
                 self._wakes_at = 0.0
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
-                )
-                self._thread.start()
+                self._start()
             elif when < self._wakes_at:
                 self._wakes_at = when
                 self._nudge()
+
+    def _start(self) -> None:
+        """Start the thread; an interrupt may leave it unstarted, or running and not yet seen."""
+        self._thread = threading.Thread(
+            target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
+        )
+        try:
+            self._thread.start()
+        except BaseException:
+            self._thread = None  # if it runs, it says so itself
+            raise
+
+    def _registered(self) -> bool:
+        """Be the thread that tends, in a thread that was started; False when there is another."""
+        me = threading.current_thread()
+        with self._lock:
+            self._thread = self._thread or me
+            return self._thread is me
 
     def stop(self, until: float) -> None:
         """Have the thread end at once if it holds nothing; wait for it until the instant."""
@@ -73,7 +88,7 @@ class Tender:
             if thread is None:
                 return
             self._nudge()
-        if thread is not threading.current_thread():
+        if thread is not threading.current_thread() and thread.is_alive():
             thread.join(max(0.0, until - now()))
 
     def _nudge(self) -> None:
@@ -84,7 +99,7 @@ class Tender:
         from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other
 
         idle_since = None
-        while True:
+        while self._registered():
             with port.mutex():
                 next_at = port.book.next_at()
             current = now()
