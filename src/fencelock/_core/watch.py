@@ -69,10 +69,11 @@ class Watch:
 
     __slots__ = ("look_at", "owes", "waiters")
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
         self.waiters: dict[Watcher, None] = {}
         self.owes = False  # who left let our channel stay on the list, for the others
-        self.look_at = 0.0
+        # The first has not asked yet: who is answered before it shall not look for it at once.
+        self.look_at = now + PROOF_SECONDS
 
     def bound(self, watcher: Watcher) -> float:
         """Return how long this waiter may sleep before it looks."""
@@ -141,7 +142,7 @@ async def wait_for(
 
 def _join(port: Port, watcher: Watcher) -> Watch:
     with port.mutex():
-        watch = port.lines.watches.setdefault(watcher.signal.key, Watch())
+        watch = port.lines.watches.setdefault(watcher.signal.key, Watch(port.now()))
         watch.waiters[watcher] = None
     return watch
 
