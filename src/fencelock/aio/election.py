@@ -22,10 +22,10 @@ from fencelock._core.election import (
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, _task, _was_stopped
+from fencelock.bodies import give_way
 from fencelock.candidacy import CandidateHolds
-from fencelock.errors import FencelockError, LeaseLost
+from fencelock.errors import FencelockError
 from fencelock.handles import Settings
-from fencelock.log import log
 from fencelock.options import Seconds
 
 
@@ -205,12 +205,7 @@ class AsyncElection:
         try:
             await self.resign()
         except FencelockError as trouble:
-            if error is None or stopped:
-                raise trouble from error
-            if not isinstance(error, LeaseLost):  # told already
-                log.warning(
-                    "to resign from %r failed after the body raised: %s", self.name, trouble
-                )
+            give_way(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""

@@ -17,9 +17,9 @@ from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
-from fencelock.errors import FencelockError, LeaseLost
+from fencelock.bodies import give_way
+from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
-from fencelock.log import log
 
 
 def _task() -> asyncio.Task[Any]:
@@ -101,10 +101,7 @@ class _Base:
         try:
             await self.release()
         except FencelockError as trouble:
-            if error is None or stopped:
-                raise trouble from error
-            if not isinstance(error, LeaseLost):  # told already
-                log.warning("release of %r failed after the body raised: %s", self.name, trouble)
+            give_way(trouble, error, f"release of {self.name!r}", stopped=stopped)
 
     async def release(self) -> int | None:
         """Release; see the subclasses."""

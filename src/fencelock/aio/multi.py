@@ -14,9 +14,9 @@ from fencelock._core.renew import renew_now
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _task, _was_stopped
-from fencelock.errors import FencelockError, LeaseLost
+from fencelock.bodies import give_way
+from fencelock.errors import FencelockError
 from fencelock.handles import Settings
-from fencelock.log import log
 from fencelock.multihandle import Group, MultiHolds
 from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
@@ -164,10 +164,7 @@ class AsyncMultiLock:
         try:
             await self.release()
         except FencelockError as trouble:
-            if error is None or any(stopped):
-                raise trouble from error
-            if not isinstance(error, LeaseLost):  # told already
-                log.warning("release of %r failed after the body raised: %s", self.names, trouble)
+            give_way(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""

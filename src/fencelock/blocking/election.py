@@ -21,10 +21,10 @@ from fencelock._core.election import (
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
+from fencelock.bodies import give_way
 from fencelock.candidacy import CandidateHolds
-from fencelock.errors import FencelockError, LeaseLost
+from fencelock.errors import FencelockError
 from fencelock.handles import Settings
-from fencelock.log import log
 from fencelock.options import Seconds
 
 
@@ -200,12 +200,7 @@ class Election:
         try:
             self.resign()
         except FencelockError as trouble:
-            if error is None:
-                raise
-            if not isinstance(error, LeaseLost):  # told already
-                log.warning(
-                    "to resign from %r failed after the body raised: %s", self.name, trouble
-                )
+            give_way(trouble, error, f"to resign from {self.name!r}")
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""

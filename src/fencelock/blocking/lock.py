@@ -15,9 +15,9 @@ from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
-from fencelock.errors import FencelockError, LeaseLost
+from fencelock.bodies import give_way
+from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
-from fencelock.log import log
 
 
 class _Base:
@@ -92,10 +92,7 @@ class _Base:
         try:
             self.release()
         except FencelockError as trouble:
-            if error is None:
-                raise
-            if not isinstance(error, LeaseLost):  # told already
-                log.warning("release of %r failed after the body raised: %s", self.name, trouble)
+            give_way(trouble, error, f"release of {self.name!r}")
 
     def release(self) -> int | None:
         """Release; see the subclasses."""

@@ -15,9 +15,9 @@ from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
-from fencelock.errors import FencelockError, LeaseLost
+from fencelock.bodies import give_way
+from fencelock.errors import FencelockError
 from fencelock.handles import Settings
-from fencelock.log import log
 from fencelock.multihandle import Group, MultiHolds
 from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
@@ -167,10 +167,7 @@ class MultiLock:
         try:
             self.release()
         except FencelockError as trouble:
-            if error is None:
-                raise
-            if not isinstance(error, LeaseLost):  # told already
-                log.warning("release of %r failed after the body raised: %s", self.names, trouble)
+            give_way(trouble, error, f"release of {self.names!r}")
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""
