@@ -162,9 +162,8 @@ async def _drop(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> N
     if not holds:
         return
     wants = [hold.want for hold in holds]
-    until = port.now() + LEAVING_SECONDS
     try:
-        await ask(port, *_request(wants), until)
+        await _given_back(port, wants, port.now() + LEAVING_SECONDS, Asked())
     except BaseException as error:
         for want in reversed(wants):
             port.post(*request(want))
@@ -195,7 +194,8 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
         take(holds)
         for hold in holds:
             retire(port, hold)
-        reply = await _given_back(port, holds, asked)
+        until = port.now() + port.patience
+        reply = await _given_back(port, [hold.want for hold in holds], until, asked)
     except BaseException as error:
         for hold in holds:
             retire(port, hold)
@@ -205,10 +205,10 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
     _judge(holds, reply, repeated=asked.sent)
 
 
-async def _given_back(port: Port, holds: Sequence[Hold], asked: Asked) -> Sequence[Reply]:
+async def _given_back(
+    port: Port, wants: Sequence[Want], until: float, asked: Asked
+) -> Sequence[Reply]:
     """Give back; return what the server says of each: 1, or a reason for which it was not held."""
-    wants = [hold.want for hold in holds]
-    until = port.now() + port.patience
     try:
         reply: Sequence[Reply] = await ask(port, *_request(wants), until, asked=asked)
     except ServerError as error:
