@@ -7,6 +7,7 @@ import pytest
 from tests.conformance.world import FACES, World, shared_server, started
 from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
 from tests.servers import ServerBinary, binaries
+from tests.topologies import TOPOLOGIES, Topology, shared
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -18,6 +19,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pairs = [(face, newest) for face in (FACES[:2] if slow else FACES)]
     if not getattr(metafunc.function, "needs_no_server", False):
         pairs += [(face, binary) for binary in others for face in FACES[:2]]
+        if not metafunc.definition.get_closest_marker("one_server"):
+            pairs += [(face, topology) for topology in TOPOLOGIES for face in FACES[:2]]
     marked = [
         pytest.param(*pair, marks=pytest.mark.slow if pair[0] == "uvloop" else ()) for pair in pairs
     ]
@@ -25,8 +28,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
-def world(face: str, binary: ServerBinary) -> World:
+def world(face: str, binary: ServerBinary | Topology) -> World:
     """Lend the test a face, the shared server of a kind, and a key prefix of its own."""
+    if isinstance(binary, Topology):
+        server = shared(binary)
+        if server not in started:
+            started.append(server)
+        return World(face, server)
     return World(face, shared_server(binary))
 
 
