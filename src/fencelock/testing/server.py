@@ -13,7 +13,7 @@ import hiredis
 
 from fencelock import scripts
 from fencelock._core.keys import slot
-from fencelock.testing.keyspace import CommandError, Frozen, Keyspace
+from fencelock.testing.keyspace import NEVER, CommandError, Frozen, Keyspace, Value
 from fencelock.testing.scripting import Program
 
 EPOCH_US = 1_700_000_000_000_000
@@ -134,6 +134,11 @@ class Server:
         """Promote the replica, with what it has."""
         if self.replica is not None:
             self.state, self.replica = self.replica, None
+
+    def living(self) -> dict[bytes, tuple[Value, int]]:
+        """Return the living keys, each with its value and until when it lives (ms, or NEVER)."""
+        now_ms = self.now_us // 1000
+        return {key: entry for key, entry in self.state if entry[1] == NEVER or entry[1] >= now_ms}
 
     def key(self) -> Any:
         """Return all that decides what it will answer."""
