@@ -10,9 +10,14 @@ from verification.ladder.judge import Event, Witness
 FAULTS = {
     "crash": "✗ {} dies",
     "pause": "✗ {} stands still for longer than its lease",
-    "late": "✗ {}'s message waits",
-    "late to the end": "✗ {}'s message waits until the lease has ended",
-    "lost": "✗ {}'s connection breaks",
+    "late up": "✗ {}'s request waits",
+    "late down": "✗ {}'s answer waits",
+    "late to the end up": "✗ {}'s request waits until the lease has ended",
+    "late to the end down": "✗ {}'s answer waits until the lease has ended",
+    "lost up": "✗ {}'s connection breaks, the request is lost",
+    "lost down": "✗ {}'s connection breaks, the answer is lost",
+    "lost idle": "✗ {}'s connection breaks",
+    "cancel": "✗ {} is cancelled",
 }
 ON_SERVERS = {
     "restart": "✗ server {} restarts, empty",
@@ -47,7 +52,8 @@ def before(judge: Witness, world: World, action: Action) -> None:
         judge.note(None, ON_SERVERS[action[0]].format(action[1] + 1))
     elif action[0] not in USUAL:
         client = world.clients[action[1]]
-        judge.note(client, FAULTS[action[0]].format(client.name))
+        fault = " ".join(word for word in action if isinstance(word, str))
+        judge.note(client, FAULTS[fault].format(client.name))
 
 
 def chart(judge: Witness, names: str) -> str:

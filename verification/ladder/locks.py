@@ -141,7 +141,8 @@ class Renewed(CompareDelete):
         self.flag = flag or ("renews", name)  # locks with one flag stop renewing together
 
     async def acquire(self, user: User) -> bool:
-        if not await super().acquire(user):
+        asked_at = user.now()
+        if not await super().acquire(user) or user.now() >= asked_at + TTL:  # too late an answer
             return False
         user.memory[self.flag] = True
         user.begin(self.renew(user))
