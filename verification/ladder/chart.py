@@ -6,6 +6,7 @@ from fencelock.testing.shortest import USUAL
 from fencelock.testing.simulation import World
 from fencelock.testing.steps import Action, options
 from verification.ladder.judge import Event, Witness
+from verification.ladder.rung import Break
 
 FAULTS = {
     "crash": "✗ {} dies",
@@ -24,7 +25,6 @@ ON_SERVERS = {
     "jump": "✗ server {}'s clock jumps forward by 10 s",
     "failover": "✗ the master is gone, its replica is promoted",
 }
-WIDTH_MAX = 100
 
 
 def run(world: World, path: tuple[Action, ...]) -> Witness:
@@ -56,7 +56,13 @@ def before(judge: Witness, world: World, action: Action) -> None:
         judge.note(client, FAULTS[fault].format(client.name))
 
 
-def chart(judge: Witness, names: str) -> str:
+def found(how: Break) -> str:
+    """Return the chart of the schedule that was found."""
+    world = how.world(how.servers())
+    return chart(run(world, how.path), [client.name for client in world.clients])
+
+
+def chart(judge: Witness, names: list[str]) -> str:
     """Return the chart: one line for each event, and what broke at the end."""
     lines = [(f"{event.now_us / 1e6:7.3f}", event) for event in judge.events]
     width = max(len(event.text) for _, event in lines if event.client is not None) + 2

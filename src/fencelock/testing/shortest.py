@@ -53,10 +53,10 @@ class _Search:
         self._seen: set[int] = set()
         self.report = Shortest()
 
-    def run(self, names: int, schedules: int) -> Shortest:
+    def run(self, schedules: int) -> Shortest:
         report = self.report
         self._try(())
-        while self._heap and report.schedules < schedules and len(report.found) < names:
+        while self._heap and report.schedules < schedules and not report.found:
             *_, path, broken = heapq.heappop(self._heap)
             for name in broken:
                 report.found.setdefault(name, path)
@@ -92,7 +92,8 @@ class _Search:
             over = self._onward(world, steps)
             broken = self._broken(world)
         except Violation as violation:
-            over, broken = True, (violation.invariant,)
+            name = violation.invariant
+            over, broken = True, (name,) if self._wanted(name) else ()
         finally:
             if world is not None:
                 world.close()
@@ -132,12 +133,11 @@ def shortest(
     server: Server | None = None,
     *,
     wanted: Callable[[str], bool] = lambda _: True,
-    names: int = 1,
     schedules: int = 1_000_000,
 ) -> Shortest:
-    """Search until so many different names were found broken, all is covered, or the budget spent.
+    """Search until something is found, all is covered, or the budget is spent.
 
     ``wanted`` chooses what counts, by its name.
     """
     with quiet():
-        return _Search(build, server or Server(), wanted).run(names, schedules)
+        return _Search(build, server or Server(), wanted).run(schedules)
