@@ -55,6 +55,7 @@ class Monitor:
     """Checks after every step."""
 
     unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
+    pause_us = 3_000_000  # a paused process stands still for at least this long
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -179,11 +180,8 @@ class Monitor:
                 break
             ahead.append(entry)
         passed = [entry.waiter for entry in ahead if self._counts(entry)]
-        if (
-            passed
-            and request.name not in PLAIN | DISMISSING
-            and (after.holder is not None or gave_up)
-        ):
+        moved = after.holder is not None or gave_up
+        if passed and moved and request.name not in PLAIN | DISMISSING:
             raise Violation("I5", f"{after.holder!r} was granted before {passed[0]!r}")
 
     def _counts(self, entry: Entry) -> bool:

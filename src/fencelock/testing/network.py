@@ -10,7 +10,7 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fencelock.testing.server import Request
+from fencelock.testing.server import Request, Server
 
 if TYPE_CHECKING:
     from fencelock._core.waiters import Waiter
@@ -67,14 +67,16 @@ class Link:
         "number",
         "owed",
         "seat_of",
+        "server",
         "sound",
         "stalled",
         "up",
     )
 
-    def __init__(self, client: Client, number: int) -> None:
+    def __init__(self, client: Client, number: int, server: Server) -> None:
         self.client = client
         self.number = number
+        self.server = server
         self.up: list[Request] = []
         self.down: list[Item] = []
         self.sound = True

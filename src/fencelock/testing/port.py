@@ -23,7 +23,7 @@ from fencelock._core.waiters import Lines, Waiter
 from fencelock._core.watch import signalled
 from fencelock.scripts import Script
 from fencelock.testing.network import NEVER_US, Client, Link, State, trap
-from fencelock.testing.server import Request, unpacked
+from fencelock.testing.server import Request, Server, unpacked
 
 if TYPE_CHECKING:
     from fencelock.testing.simulation import World
@@ -34,9 +34,18 @@ _FREE: AbstractContextManager[Any] = nullcontext()
 class SimulatedPort:
     """Implements ``_core.port.Port`` for one simulated process."""
 
-    def __init__(self, world: World, client: Client, *, shared: bool, patience: float) -> None:
+    def __init__(
+        self,
+        world: World,
+        client: Client,
+        *,
+        shared: bool,
+        patience: float,
+        server: Server | None = None,
+    ) -> None:
         self.world = world
         self.client = client
+        self.server = server or world.server
         self.shared = shared
         self.patience = patience
         self.home = b"home%d" % client.number
@@ -107,12 +116,12 @@ class SimulatedPort:
         """Return a sound connection that nobody uses, or the shared one; dialled when none is."""
         for link in self.client.links:
             free = self.shared or (link.seat_of is None and not link.owed)
-            if link.sound and free:
+            if link.sound and free and link.server is self.server:
                 return link
         return self._dial()
 
     def _dial(self) -> Link:
-        link = Link(self.client, len(self.client.links))
+        link = Link(self.client, len(self.client.links), self.server)
         self.client.links.append(link)
         return link
 
@@ -148,7 +157,7 @@ class SimulatedPort:
     def _listen(self, link: Link, channel: bytes) -> None:
         if link.channel != channel:
             link.channel = channel
-            self.world.server.subscribe(channel, link.who)
+            link.server.subscribe(channel, link.who)
 
     def close(self, waiter: Waiter) -> None:
         """Forget a waiter; its connection is kept only when no answer is owed on it."""
@@ -167,7 +176,7 @@ class SimulatedPort:
         link.sound, link.closed = False, True
         link.down.clear()
         if not link.up:
-            self.world.server.unsubscribe(link.who)
+            link.server.unsubscribe(link.who)
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Wait for news, or until the instant."""

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import hiredis
 
 from fencelock import scripts
-from fencelock.testing.keyspace import CommandError, Frozen, Keyspace
+from fencelock._core.keys import slot
+from fencelock.testing.keyspace import NEVER, CommandError, Frozen, Keyspace, Value
 from fencelock.testing.scripting import Program
 
 EPOCH_US = 1_700_000_000_000_000
@@ -69,21 +70,36 @@ def unpacked(packed: bytes) -> Request:
 
 
 class Server:
-    """Runs requests. ``sources`` replaces scripts by name, to seed a fault."""
+    """Runs requests.
 
-    def __init__(self, sources: Mapping[str, bytes] | None = None) -> None:
+    ``sources`` replaces scripts by name, to seed a fault, or adds others. ``cluster``: as in a
+    Cluster, the keys of a script must share a slot. ``replicated``: an asynchronous replica
+    follows, by ``copy``, and can be promoted by ``fail_over``.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, bytes] | None = None,
+        *,
+        cluster: bool = False,
+        replicated: bool = False,
+    ) -> None:
         texts = {each.name: each.source for each in scripts.ALL} | dict(sources or {})
         self._programs = {name: Program(text, name) for name, text in texts.items()}
         self._keyspace = Keyspace(publish=self._publish, listeners=self._listeners)
         self._published: list[tuple[bytes, bytes]] = []
         self._memory: dict[Any, Outcome] = {}
+        self._cluster = cluster
+        self._replicated = replicated
         self.reset()
 
     def reset(self) -> None:
         """Begin again, empty and at the first instant; what was learnt of outcomes stays."""
         self.state: Frozen = EMPTY
         self.now_us = EPOCH_US
+        self.skew_us = 0  # its clock was set
         self.listeners: frozenset[tuple[bytes, Any]] = frozenset()
+        self.replica: Frozen | None = EMPTY if self._replicated else None
 
     @property
     def channels(self) -> dict[bytes, int]:
@@ -100,6 +116,33 @@ class Server:
     def unsubscribe(self, who: Any) -> None:
         """Let a connection hear nothing any more."""
         self.listeners = frozenset(each for each in self.listeners if each[1] != who)
+
+    def forget(self) -> None:
+        """Start anew, with nothing."""
+        self.state = EMPTY
+
+    @property
+    def lags(self) -> bool:
+        """Tell whether the replica has not got everything yet."""
+        return self.replica is not None and self.replica != self.state
+
+    def copy(self) -> None:
+        """Let the replica get everything."""
+        self.replica = self.state
+
+    def fail_over(self) -> None:
+        """Promote the replica, with what it has."""
+        if self.replica is not None:
+            self.state, self.replica = self.replica, None
+
+    def living(self) -> dict[bytes, tuple[Value, int]]:
+        """Return the living keys, each with its value and until when it lives (ms, or NEVER)."""
+        now_ms = self.now_us // 1000
+        return {key: entry for key, entry in self.state if entry[1] == NEVER or entry[1] >= now_ms}
+
+    def key(self) -> Any:
+        """Return all that decides what it will answer."""
+        return self.state, self.skew_us, self.listeners, self.replica
 
     def run(self, request: Request) -> Outcome:
         """Run a request at the present instant and keep what it did."""
@@ -127,6 +170,8 @@ class Server:
         program = self._programs.get(request.name)
         if program is None:
             return self._keyspace.command(*request.args)
+        if self._cluster and len(set(map(slot, request.keys))) > 1:
+            raise CommandError("CROSSSLOT Keys in request don't hash to the same slot")
         return program.run(self._keyspace, request.keys, request.args)
 
     def _listeners(self, channel: bytes) -> int:
