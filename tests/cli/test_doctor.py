@@ -273,14 +273,8 @@ def test_the_rule_that_is_printed_is_enough(shell, binary):
         assert shell("ls", *where).status == 77
         assert "+scan" in shell("ls", *where).err
         for more in rules["acl_more"].values():
-            server.command("ACL", "SETUSER", "locker", *more_of(binary, more))
+            server.command("ACL", "SETUSER", "locker", *more.split())
         assert shell("ls", "--all", "--json", *where).json[0]["name"] == "x"
         assert found(shell, "eviction", *where)[0] == "OK"
         where = (*where[:2], "--prefix", "other:")
         assert shell("acquire", "x", *where).status == 77
-
-
-def more_of(binary, rights):
-    """Return rights as this server understands them: 6.2 knows no part of a command."""
-    parts = binary.release >= (7,)
-    return [each if parts else each.partition("|")[0] for each in rights.split()]

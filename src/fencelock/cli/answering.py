@@ -21,6 +21,7 @@ TROUBLE: Final = {
     "NOAUTH": "put the user and password into the URL: redis://user:password@host:6379/0",
     "WRONGPASS": "mend the user or password in the URL; `ACL LIST` on the server tells who is on",
     "CLUSTERDOWN": "CLUSTER INFO and CLUSTER NODES tell which slots nobody serves",
+    "MOVED": "redis+cluster://host:port finds the node of each lock; this URL leads to one node",
     "MASTERDOWN": "it is a replica that lost its master: point fencelock at the master",
 }
 

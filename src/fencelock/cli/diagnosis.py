@@ -26,7 +26,7 @@ def server(session: Session) -> Iterator[Finding]:
     ask = Questions(session)
     info = ask.info()
     yield version(info)
-    if info.get("redis_mode") == "sentinel":
+    if "sentinel" in {info.get("redis_mode"), info.get("server_mode")}:  # Redis, Valkey
         yield from sentinel(ask)
         return
     clocks = Clocks(ask)

@@ -20,6 +20,7 @@ class Questions:
 
     def __init__(self, session: Session) -> None:
         self._port = session.port
+        self._port.patience = min(_PATIENCE, self._port.patience)
 
     def now(self) -> float:
         """Return the instant on this process's monotonic clock."""
@@ -27,7 +28,7 @@ class Questions:
 
     def must(self, *words: bytes) -> Any:
         """Return the answer, or raise."""
-        until = self._port.now() + min(_PATIENCE, self._port.patience)
+        until = self._port.now() + self._port.patience
         return run_blocking(
             persist(self._port, lambda: self._port.command(words, until), until, Asked())
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from fencelock._core.inspect import home_prefix, show
 from fencelock._ports.blocking import run_blocking
+from fencelock.cli.answering import TROUBLE
 from fencelock.cli.finding import FAIL, OK, Finding
 from fencelock.errors import ServerDenied, ServerError
 
@@ -77,6 +78,8 @@ end
 return refused
 """
 
+_USELESS: Final = "locks are scripts: as it is, this server cannot serve them"
+
 
 def acl_rule(prefix: str) -> str:
     """Return the rule that gives a user what locks with this prefix need, and no more."""
@@ -112,7 +115,7 @@ def rights(ask: Questions, session: Session) -> Iterator[Finding]:
         yield Finding(FAIL, "permissions", f"{who}: {error}", _change(session.prefix))
         return
     except ServerError as error:
-        yield Finding(FAIL, "scripts", str(error), "locks are scripts: this server cannot serve")
+        yield Finding(FAIL, "scripts", str(error), TROUBLE.get(error.code, _USELESS))
         return
     if places is None:
         yield Finding(OK, "permissions", f"{who}; one by one they cannot be tried before Redis 7")
