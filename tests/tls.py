@@ -39,10 +39,14 @@ def certificate(folder: Path) -> Path:
 
 
 class Front:
-    """Takes TLS connections and passes their bytes to the server, a plain connection for each."""
+    """Takes TLS connections and passes their bytes to the server, a plain connection for each.
 
-    def __init__(self, server: Server, folder: Path) -> None:
+    ``record``: cut answers into TLS records of so many bytes, which arrive together.
+    """
+
+    def __init__(self, server: Server, folder: Path, *, record: int = _RECV) -> None:
         self._server = server
+        self._record = record
         cert = certificate(folder)
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(cert, folder / "key.pem")
@@ -70,10 +74,10 @@ class Front:
         with line, contextlib.suppress(OSError), socket.create_connection(where) as plain:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._context.wrap_socket(line, server_side=True) as tls:
-                _pass_on(tls, plain)
+                _pass_on(tls, plain, self._record)
 
 
-def _pass_on(tls: ssl.SSLSocket, plain: socket.socket) -> None:
+def _pass_on(tls: ssl.SSLSocket, plain: socket.socket, record: int) -> None:
     """Pass bytes both ways until one side ends: one thread, as a TLS socket is not for two."""
     while True:
         ready = [tls] if tls.pending() else select.select([tls, plain], [], [])[0]
@@ -82,4 +86,15 @@ def _pass_on(tls: ssl.SSLSocket, plain: socket.socket) -> None:
                 data = side.recv(_RECV)
                 if not data:
                     return
-                other.sendall(data)
+                _send(other, data, record)
+
+
+def _send(side: socket.socket, data: bytes, record: int) -> None:
+    cork = getattr(socket, "TCP_CORK", None)  # Linux: nothing leaves before it is pulled out
+    if cork is None or record >= len(data):
+        side.sendall(data)
+        return
+    side.setsockopt(socket.IPPROTO_TCP, cork, 1)
+    for begin in range(0, len(data), record):
+        side.sendall(data[begin : begin + record])
+    side.setsockopt(socket.IPPROTO_TCP, cork, 0)

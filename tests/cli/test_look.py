@@ -1,4 +1,4 @@
-"""``ls``, ``show``, ``break``, ``doctor``, ``server`` and the help."""
+"""``ls``, ``show``, ``break``, ``server`` and the help."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from fencelock.cli import COMMANDS, main
 from fencelock.cli.arguments import duration
 from fencelock.cli.output import human, visible
 from tests.cli.shell import eventually
-from tests.servers import Server, binaries, directory_of_servers
+from tests.servers import directory_of_servers
 
 # --- ls and show ----------------------------------------------------------------------------------
 
@@ -142,89 +142,6 @@ def test_break_asks_on_a_terminal(shell, server, answer, status):
     os.close(master)
 
 
-# --- doctor ---------------------------------------------------------------------------------------
-
-
-def checks(shell, *words, **options):
-    result = shell("doctor", "--json", *words, **options)
-    return result.status, {each["what"]: each for each in result.json["checks"]}
-
-
-@pytest.mark.parametrize("binary", binaries(), ids=str)
-def test_doctor_finds_a_plain_server_well(shell, binary):
-    with Server(binary, persistent=True) as server:
-        status, found = checks(shell, "--url", server.url)
-        out = shell("doctor", "--url", server.url).out
-    assert status == 0
-    assert {each["level"] for each in found.values()} == {"OK"}, found
-    assert found["server"]["found"] == str(binary).replace("-", " ").title()
-    assert "answers in" in found["reachable"]["found"]
-    assert "ACL SETUSER" in out
-    assert all(line.split()[0] == "OK" for line in out.splitlines()[: len(found)])
-
-
-def test_doctor_warns_of_what_loses_locks(shell, own_server):
-    url = ("--url", own_server.url)
-    status, found = checks(shell, *url)
-    assert (status, found["persistence"]["level"]) == (0, "WARN")
-    own_server.command("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    status, found = checks(shell, *url)
-    assert (status, found["eviction"]["level"]) == (0, "WARN")
-    own_server.command("CONFIG", "SET", "maxmemory", "100mb")
-    status, found = checks(shell, *url)
-    assert (status, found["eviction"]["level"]) == (1, "FAIL")
-    assert "noeviction" in found["eviction"]["change"]
-
-
-def test_doctor_tells_a_replica(shell, own_server):
-    own_server.command("CONFIG", "SET", "repl-diskless-sync-delay", 0)
-    with Server(binaries()[0], args=["--replicaof", "127.0.0.1", str(own_server.port)]) as replica:
-        eventually(lambda: replica.info("replication")["master_link_status"] == "up", "the link")
-        status, found = checks(shell, "--url", replica.url)
-        assert (status, found["role"]["level"]) == (1, "FAIL")
-        assert str(own_server.port) in found["role"]["change"]
-        _, found = checks(shell, "--url", own_server.url)
-        assert "1 replica" in found["role"]["found"]
-
-
-def test_doctor_tells_a_server_that_is_not_there(shell, tmp_path):
-    status, found = checks(shell, "--url", f"unix://{tmp_path}/nothing")
-    assert status == 1
-    assert "cannot connect" in found["server"]["found"]
-
-
-def test_doctor_tells_missing_permissions(shell, own_server):
-    everything = ("on", ">pw", "~*", "&*", "+@all")
-    own_server.command("ACL", "SETUSER", "guest", *everything, "-zpopmin")
-    url = f"redis://guest:pw@127.0.0.1:{own_server.port}/0"
-    status, found = checks(shell, "--url", url)
-    assert (status, found["permissions"]["level"]) == (1, "FAIL")
-    assert "zpopmin" in found["permissions"]["found"]
-
-
-@pytest.mark.parametrize("binary", binaries(), ids=str)
-def test_the_rule_that_doctor_prints_is_enough_for_everything(shell, binary):
-    with Server(binary) as server:
-        rule = shell("doctor", "--json", "--url", server.url, "--prefix", "my app:").json["acl"]
-        server.command(*rule.replace(">PASSWORD", ">pw").split())
-        where = ("--url", f"redis://locker:pw@127.0.0.1:{server.port}/0", "--prefix", "my app:")
-        result = shell("acquire", "x", *where, "--json")
-        assert result.status == 0, result
-        waiter = shell.start("run", "x", *where, "--", "sh", "-c", "echo run")
-        eventually(lambda: shell("show", "x", *where, "--json").json["waiting"] == 1, "the waiter")
-        assert len(shell("ls", *where, "--json").json) == 1
-        holder = result.json["holder"]
-        assert shell("renew", "x", *where, "--holder", holder).status == 0
-        assert shell("break", "x", *where, "--reason", "r", "--yes").status == 0
-        assert waiter.end() == 0, waiter.err
-        assert shell("wait", "x", *where, "-w", "5s").status == 0
-        status, found = checks(shell, *where)
-        assert "FAIL" not in {each["level"] for each in found.values()}, found
-        assert status == 0
-        where = (*where[:2], "--prefix", "other:")
-        assert shell("acquire", "x", *where).status == 77
-
-
 # --- the embedded server --------------------------------------------------------------------------
 
 
@@ -269,8 +186,9 @@ def test_doctor_starts_no_server(shell, embedded):
 def test_where_none_may_be_started_69_and_doctor_say_so(shell, embedded):
     env = embedded | {"FENCELOCK_EMBEDDED": "0"}
     assert shell("server", "start", env=env).status == 69
-    status, found = checks(shell, env=env)
-    assert (status, found["embedded"]["level"]) == (1, "FAIL")
+    doctor = shell("doctor", "--json", env=env)
+    (check,) = doctor.json["checks"]
+    assert (doctor.status, check["what"], check["level"]) == (1, "embedded", "FAIL")
 
 
 def test_settings_that_cannot_be_give_64(shell, embedded):

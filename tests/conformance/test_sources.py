@@ -13,7 +13,7 @@ import valkey.asyncio
 from fencelock import AsyncClient, Client
 from tests.conformance.world import World, cluster_node, needs_no_server
 from tests.servers import Server
-from tests.tls import certificate
+from tests.tls import Front, certificate
 
 # All that fencelock's scripts and connections use; nothing else is allowed in the ACL test.
 COMMANDS = "hello auth select subscribe publish evalsha eval time "
@@ -155,6 +155,13 @@ async def test_tls_by_client_object(world, folder):
     url, cert = tls_server(world, folder)
     make = CLIENTS["redis"][0 if world.blocking else 1]
     await whole_life(world, make.from_url(url, ssl_ca_certs=str(cert)))
+
+
+@needs_no_server
+async def test_answers_in_several_tls_records(world, folder):
+    """One reading may bring many records: none may be lost."""
+    with Front(world.server, folder, record=9) as front:
+        await whole_life(world, front.url)
 
 
 @pytest.mark.parametrize("way", ["unknown authority", "TLS to a plain port", "plain to a TLS port"])

@@ -10,6 +10,8 @@ TLS_SCHEMES = ("rediss", "valkeys")
 # Between "://" and the query: nothing that is quoted, and no user, password or IPv6 address.
 _SIMPLE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._/:")
 _PORTS = 65536
+# Needs no right on any server: HELLO and AUTH are for everybody.
+GREETING = (b"HELLO", b"3", b"SETNAME", b"fencelock")
 
 
 class Address(NamedTuple):

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fencelock._core.port import Broken
-from fencelock._transport.dial import refused
+from fencelock._transport.address import GREETING
+from fencelock._transport.dial import greeted, refused
 from fencelock._transport.direct import Connection
 from fencelock._transport.source import Cloned
 from fencelock._transport.wire import ReplyError, server_error
@@ -46,9 +47,18 @@ def private_settings(cloned: Cloned, until: float) -> dict[str, Any]:
         "retry_on_timeout": False,
         "retry_on_error": [],
         "health_check_interval": 0,
-        "client_name": "fencelock",
+        "client_name": None,  # see ``quiet``
         "decode_responses": False,
     }
+
+
+def quiet(theirs: Any) -> Any:
+    """Return a connection that will not say its name: ``GREETING`` does, and needs no right.
+
+    CLIENT SETNAME and SETINFO would be two more rights for a user who may only do what locks need.
+    """
+    theirs.lib_name = theirs.lib_version = theirs.driver_info = None
+    return theirs
 
 
 def failure(cloned: Cloned, error: Exception) -> Exception:
@@ -72,7 +82,7 @@ def connect(
     cloned: Cloned, until: float, pushed: Callable[[Connection, list[bytes]], None]
 ) -> Connection:
     """Open a private connection as the client would; Broken or a ServerError when it cannot."""
-    theirs = cloned.connection_class(**private_settings(cloned, until))
+    theirs = quiet(cloned.connection_class(**private_settings(cloned, until)))
     try:
         theirs.connect()
         sock = theirs._sock
@@ -80,4 +90,4 @@ def connect(
         raise failure(cloned, error) from error
     theirs._sock = None
     sock.settimeout(None)
-    return Connection(sock, pushed)
+    return greeted(Connection(sock, pushed), [GREETING], cloned.label, until)

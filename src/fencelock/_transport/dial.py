@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencelock._core.port import Broken
@@ -20,15 +20,23 @@ def connect(
     address: Address, until: float, pushed: Callable[[Connection, list[bytes]], None]
 ) -> Connection:
     """Open and greet a connection; Broken when no connection came by ``until``."""
-    connection = Connection(_dial(address, until), pushed)
+    return greeted(
+        Connection(_dial(address, until), pushed), address.handshake(), str(address), until
+    )
+
+
+def greeted(
+    connection: Connection, handshake: Sequence[tuple[bytes, ...]], where: str, until: float
+) -> Connection:
+    """Return the connection once the server took the handshake, of which HELLO is the first."""
     try:
-        for number, command in enumerate(address.handshake()):
+        for number, command in enumerate(handshake):
             reply = connection.command(command, until)
             if number == 0:
                 check_version(reply)
     except Broken as broken:
         connection.close()
-        raise Broken(f"{address}: {broken}", sent=False) from broken.__cause__
+        raise Broken(f"{where}: {broken}", sent=False) from broken.__cause__
     except BaseException:
         connection.close()
         raise

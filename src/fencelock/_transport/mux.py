@@ -50,6 +50,8 @@ class Mux(asyncio.BufferedProtocol):
         self._stall = stall
         self._reader = reader()
         self._buffer = bytearray(READ_BYTES)
+        # asyncio's TLS reads records one after the other into slices: of a bytearray, into copies.
+        self._view = memoryview(self._buffer)
         self._transport: asyncio.Transport | None = None
         self._slots: deque[tuple[asyncio.Future[Any], float, float]] = deque()
         self._unsent: list[bytes] = []
@@ -127,10 +129,10 @@ class Mux(asyncio.BufferedProtocol):
         self._transport = transport  # type: ignore[assignment]  # a stream transport, by how it is made
         self.sound = True
 
-    def get_buffer(self, sizehint: int) -> bytearray:
+    def get_buffer(self, sizehint: int) -> memoryview:
         """Lend the buffer for the next read."""
         del sizehint  # asyncio has none either
-        return self._buffer
+        return self._view
 
     def buffer_updated(self, nbytes: int) -> None:
         """Hand out every complete answer and push."""

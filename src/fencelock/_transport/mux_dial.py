@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 from fencelock._core.port import Broken
-from fencelock._transport.address import Address
+from fencelock._transport.address import GREETING, Address
 from fencelock._transport.dial import check_version, refused
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.source import Cloned, Direct, Source
@@ -43,13 +44,20 @@ async def _direct(source: Direct, mux: Mux, until: float) -> None:
         raise Broken(f"{address}: no connection now", sent=False) from error
     except OSError as error:
         raise refused(address, error) from error
+    await _greet(mux, address.handshake(), str(address), until)
+
+
+async def _greet(
+    mux: Mux, handshake: Sequence[tuple[bytes, ...]], where: str, until: float
+) -> None:
+    """Shake hands; the first command is HELLO."""
     try:
-        for number, command in enumerate(address.handshake()):
+        for number, command in enumerate(handshake):
             reply = await mux.command(command, until)
             if number == 0:
                 check_version(reply)
     except Broken as broken:
-        raise Broken(f"{address}: {broken}", sent=False) from broken.__cause__
+        raise Broken(f"{where}: {broken}", sent=False) from broken.__cause__
 
 
 async def _located(source: Direct, loop: asyncio.AbstractEventLoop, until: float) -> Address:
@@ -64,6 +72,7 @@ async def _adopted(source: Cloned, mux: Mux, until: float) -> None:
     from fencelock._transport import cloned  # noqa: PLC0415 - only for clients that need it
 
     theirs: Any = source.connection_class(**cloned.private_settings(source, until))
+    cloned.quiet(theirs)
     try:
         await theirs.connect()
         transport = theirs._writer.transport
@@ -75,3 +84,4 @@ async def _adopted(source: Cloned, mux: Mux, until: float) -> None:
     transport.set_protocol(mux)
     mux.connection_made(transport)
     transport.resume_reading()
+    await _greet(mux, [GREETING], source.label, until)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import hiredis
 
+from fencelock._transport.denied import lacking
 from fencelock.errors import (
     ServerDenied,
     ServerError,
@@ -124,7 +125,8 @@ def server_error(error: ReplyError) -> ServerError:
     code = _code(text)
     for kind, make in _KINDS:
         if code in kind:
-            failure = make(f"{kind[code]} ({text})", code=code)
+            meaning = lacking(text) if code == "NOPERM" else kind[code]
+            failure = make(f"{meaning} ({text})", code=code)
             break
     else:
         failure = ServerError(f"the server answered with an error: {text}", code=code)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fencelock.cli import arguments, diagnosis
+from fencelock.cli.answering import TROUBLE
 from fencelock.cli.arguments import Arguments
-from fencelock.cli.diagnosis import FAIL, Finding
 from fencelock.cli.exits import hint_for
+from fencelock.cli.finding import FAIL, Finding
 from fencelock.cli.output import json_line, visible
+from fencelock.cli.rights import MORE, acl_rule
 from fencelock.cli.session import Session, embedded_chosen
 from fencelock.errors import FencelockError
 
@@ -24,9 +26,10 @@ def main(argv: list[str]) -> int:
     arguments.add_server(made)
     args = made.parse_args(argv)
     findings = list(_findings(args))
-    rule = diagnosis.acl_rule(args.prefix)
+    rule = acl_rule(args.prefix)
     if args.json:
-        json_line({"checks": [each._asdict() for each in findings], "acl": rule})
+        checks = [each._asdict() for each in findings]
+        json_line({"checks": checks, "acl": rule, "acl_more": MORE})
     else:
         _print(findings, rule)
     return 1 if any(each.level == FAIL for each in findings) else 0
@@ -41,8 +44,14 @@ def _findings(args: Arguments) -> Iterator[Finding]:
         try:
             yield from diagnosis.server(session)
         except FencelockError as error:
-            advice = hint_for(error)
-            yield Finding(FAIL, "server", str(error), "" if "doctor" in advice else advice)
+            yield Finding(FAIL, "server", str(error), _advice(error))
+
+
+def _advice(error: FencelockError) -> str:
+    """Return what can be done; a hint that leads to this command is none."""
+    known = TROUBLE.get(getattr(error, "code", ""))
+    hint = hint_for(error)
+    return known or ("" if "doctor" in hint else hint)
 
 
 def _print(findings: list[Finding], rule: str) -> None:
@@ -54,3 +63,5 @@ def _print(findings: list[Finding], rule: str) -> None:
         if each.change:
             print(f"{'':18} -> {visible(each.change)}")
     print(f"\nThe smallest permissions that do (put in a name and a password):\n  {rule}")
+    for use, right in MORE.items():
+        print(f"  for {use}: {right}")

@@ -1,0 +1,26 @@
+"""Which right a refusal is about, as an ACL rule writes it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_COMMAND: Final = re.compile(r"run the '([^']+)' command")
+# How servers from 6.2 to 9 say it, in plain replies and from inside a script.
+_PLACES: Final = (
+    ("channel", "&PREFIX* (PREFIX is the client's key_prefix)"),
+    ("key", "~PREFIX* (PREFIX is the client's key_prefix)"),
+)
+_DOCTOR: Final = "`fencelock doctor` tells what is missing, and the ACL rule that is needed"
+
+
+def lacking(text: str) -> str:
+    """Return what a user lacks who got this NOPERM, and where the whole rule is."""
+    named = _COMMAND.search(text)
+    if named:
+        return f"the user lacks +{named[1]}: {_DOCTOR}"
+    if "access" in text:
+        for word, pattern in _PLACES:
+            if word in text:
+                return f"the user lacks {pattern}: {_DOCTOR}"
+    return f"the user lacks a right, for a command inside a script: {_DOCTOR}"

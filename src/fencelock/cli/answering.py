@@ -1,0 +1,79 @@
+"""Whether the server is one that fencelock knows, and answers everybody in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from fencelock._transport.dial import OLDEST
+from fencelock.cli.finding import FAIL, OK, WARN, Finding, unknown
+from fencelock.cli.questions import Facts, Questions, number
+
+_NEARLY: Final = 0.8
+_SILENT_MS: Final = 5000
+_FORK_MICROS: Final = 200_000
+
+# What an error code says of the server as a whole, and what can be done.
+TROUBLE: Final = {
+    "BUSY": "SCRIPT KILL ends a script that has not written yet; else wait, or SHUTDOWN NOSAVE",
+    "LOADING": "wait: it reads its data, and refuses everything meanwhile",
+    "MAXCLIENTS": "CONFIG SET maxclients to more, or see who leaves them open (CLIENT LIST)",
+    "NOAUTH": "put the user and password into the URL: redis://user:password@host:6379/0",
+    "WRONGPASS": "mend the user or password in the URL; `ACL LIST` on the server tells who is on",
+    "CLUSTERDOWN": "CLUSTER INFO and CLUSTER NODES tell which slots nobody serves",
+    "MOVED": "redis+cluster://host:port finds the node of each lock; this URL leads to one node",
+    "MASTERDOWN": "it is a replica that lost its master: point fencelock at the master",
+}
+
+
+def version(info: Facts) -> Finding:
+    """Tell kind and version; FAIL for one that is too old."""
+    name = "Valkey" if "valkey_version" in info else "Redis"
+    told = info.get(f"{name.lower()}_version")
+    if told is None:
+        return unknown("server", "+info")
+    least = OLDEST[name.lower()]
+    numbers = tuple(int(part) for part in told.split(".")[:2] if part.isdecimal())
+    if numbers < least:
+        change = "upgrade: Redis 6.2 or Valkey 7.2 is needed"
+        return Finding(FAIL, "server", f"{name} {told} is too old", change)
+    return Finding(OK, "server", f"{name} {told}")
+
+
+def answering(ask: Questions, info: Facts) -> Iterator[Finding]:
+    """Check what can keep the server from answering."""
+    yield _clients(ask, info)
+    yield _stalls(ask, info)
+
+
+def _clients(ask: Questions, info: Facts) -> Finding:
+    used = number(info, "connected_clients")
+    limit = number(info, "maxclients") or number({"n": ask.setting("maxclients")}, "n")
+    if not limit:
+        return unknown("clients", "+info +config|get")
+    found = f"{used} of {limit} connections used"
+    refused = number(info, "rejected_connections")
+    change = "CONFIG SET maxclients to more, and look who leaves connections open (CLIENT LIST)"
+    if refused:
+        return Finding(WARN, "clients", f"{found}; {refused} refused since the start", change)
+    if used > _NEARLY * limit:
+        return Finding(WARN, "clients", found, change)
+    return Finding(OK, "clients", found)
+
+
+def _stalls(ask: Questions, info: Facts) -> Finding:
+    """Look at what stops everybody: long scripts, and forks of a large server."""
+    limit = ask.setting("lua-time-limit")
+    fork = number(info, "latest_fork_usec")
+    if limit.isdecimal() and not 0 < int(limit) <= _SILENT_MS:
+        shown = "never" if limit == "0" else f"after {int(limit) / 1000:g} s"
+        found = f"a script that runs too long is told {shown} (lua-time-limit {limit})"
+        change = "CONFIG SET lua-time-limit 5000: until then the server is silent for everybody"
+        return Finding(WARN, "stalls", found, change)
+    if fork > _FORK_MICROS:
+        found = f"its last snapshot stopped everybody for {fork / 1e6:.1f} s (fork)"
+        change = "a server of its own for locks: a small one forks at once"
+        return Finding(WARN, "stalls", found, change)
+    if not limit:
+        return unknown("stalls", "+config|get")
+    return Finding(OK, "stalls", f"a script that runs too long is told after {int(limit)} ms")

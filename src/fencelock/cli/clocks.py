@@ -1,0 +1,129 @@
+"""The server's clock, looked at from here: how far it is, and whether it runs evenly.
+
+Leases end by the server's wall clock. One that jumps ends them early or late; one that is merely
+far from ours does no harm. Every answer of TIME came between its question and its arrival: that is
+all this file concludes from, so a slow network widens what is possible and accuses nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from fencelock.cli.finding import FAIL, OK, WARN, Finding
+from fencelock.cli.output import human
+from fencelock.cli.questions import Questions
+
+_DISTANCE_SECONDS: Final = 1.0
+# Two clocks may run apart that much, and one look may be that coarse.
+_DRIFT: Final = 0.01
+_SLACK_SECONDS: Final = 0.001
+_SLOW_SECONDS: Final = 0.05
+_PAUSE_SECONDS: Final = 0.01
+_MICROS: Final = 1e6
+_RECORDS_MAX: Final = 20
+_SCANNED: Final = b"1000"
+
+
+class _Look(NamedTuple):
+    """When TIME was asked and answered, by our monotonic clock and by our wall clock."""
+
+    asked: float
+    answered: float
+    wall: float  # half way
+    told: float
+
+
+class Clocks:
+    """Looks at the server's clock again and again."""
+
+    def __init__(self, ask: Questions) -> None:
+        self._ask = ask
+        self._looks: list[_Look] = []
+
+    def look(self, times: int = 1) -> None:
+        """Ask the server what time it is."""
+        for turn in range(times):
+            if turn:
+                time.sleep(_PAUSE_SECONDS)  # so that it is a while that we looked at
+            asked, wall = self._ask.now(), time.time()
+            seconds, micros = self._ask.must(b"TIME")
+            answered = self._ask.now()
+            middle = wall + (answered - asked) / 2
+            told = int(seconds) + int(micros) / _MICROS
+            self._looks.append(_Look(asked, answered, middle, told))
+
+    def reach(self) -> Finding:
+        """Tell how fast the server answers."""
+        trips = sorted(look.answered - look.asked for look in self._looks)
+        found = f"answers in {trips[0] * 1000:.2f} ms, {trips[-1] * 1000:.2f} ms at worst"
+        if trips[0] > _SLOW_SECONDS:
+            change = "choose a ttl of a hundred round trips or more"
+            return Finding(WARN, "reachable", found, change)
+        return Finding(OK, "reachable", found)
+
+    def findings(self) -> Iterator[Finding]:
+        """Tell how far the clock is, and whether it ran evenly while we looked."""
+        yield self._distance()
+        jumped = self.jump()
+        if jumped:
+            found = f"the server's clock moved by {jumped:+.3f} s against ours while we looked"
+            change = "leases end by it: let NTP slew it, never step it (chronyd: no makestep)"
+            yield Finding(FAIL, "clock jumps", found, change)
+        else:
+            seconds = self._looks[-1].answered - self._looks[0].asked
+            yield Finding(OK, "clock jumps", f"none in {seconds * 1000:.0f} ms of looking")
+
+    def _distance(self) -> Finding:
+        best = min(self._looks, key=lambda look: look.answered - look.asked)
+        distance = best.told - best.wall
+        way = "ahead of" if distance > 0 else "behind"
+        if abs(distance) < _DISTANCE_SECONDS:
+            found = f"the server is {abs(distance) * 1000:.1f} ms {way} this host"
+            return Finding(OK, "clock", found)
+        found = f"the server is {human(abs(distance))} {way} this host"
+        return Finding(WARN, "clock", found, "no lock depends on it, but logs do: run NTP on both")
+
+    def jump(self) -> float:
+        """Return by how much the server's clock certainly moved against ours; 0 when it need not.
+
+        With each look the distance lies between two bounds. Clocks that run evenly have a distance
+        that fits them all.
+        """
+        began, worst = self._looks[0].asked, 0.0
+        for place, one in enumerate(self._looks):
+            for other in self._looks[:place]:
+                slack = _SLACK_SECONDS + _DRIFT * (one.answered - began)
+                moved = (one.told - one.asked) - (other.told - other.answered)
+                least = (one.told - one.answered) - (other.told - other.asked)
+                if least > slack:
+                    worst = max(worst, least, key=abs)
+                elif moved < -slack:
+                    worst = max(worst, moved, key=abs)
+        return worst
+
+    def backwards(self, prefix: str) -> Finding | None:
+        """Look for grants from the server's future: its clock was set back, or it is another's."""
+        pattern = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
+        match = f"{pattern}*~record*".encode()
+        scanned = self._ask.may(b"SCAN", b"0", b"MATCH", match, b"COUNT", _SCANNED)
+        if scanned is None:
+            return None
+        now = self._looks[-1].told * _MICROS
+        records = [self._ask.may(b"GET", key) for key in scanned[1][:_RECORDS_MAX]]
+        ahead = max((_fence(record) - now for record in records), default=0.0) / _MICROS
+        if ahead <= _SLACK_SECONDS + self._looks[-1].answered - self._looks[-1].asked:
+            return None
+        return Finding(
+            WARN,
+            "clock set back",
+            f"a lock was granted {human(ahead)} in the server's future: its clock was set back,"
+            " or that of the server before it was ahead",
+            "fences go on from the last one while its record lives, ten minutes; run NTP",
+        )
+
+
+def _fence(record: bytes | None) -> int:
+    first = (record or b"").partition(b" ")[0]
+    return int(first) if first.isdigit() else 0

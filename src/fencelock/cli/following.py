@@ -1,0 +1,184 @@
+"""The servers beside it: who follows whom, and what a failover does to locks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fencelock.cli.finding import FAIL, OK, WARN, Finding, unknown
+from fencelock.cli.questions import Facts, Questions, facts, number
+
+_LAG_SECONDS: Final = 5
+_MAJORITY: Final = 3  # Sentinels, so that one may be missing
+_SLOTS: Final = 16384
+_HELLO: Final = b"__sentinel__:hello"
+
+
+def following(ask: Questions, info: Facts, url: str) -> Iterator[Finding]:
+    """Check the role, the replicas, and who fails over."""
+    if not info:
+        yield unknown("role", "+info")
+        return
+    if info.get("role") == "slave":
+        yield _replica(info)
+    else:
+        yield _master(info)
+        yield from _replicas(ask, info)
+    if info.get("cluster_enabled") == "1":
+        yield from _cluster(ask, url)
+    else:
+        yield from _watched(ask, url)
+
+
+def _replica(info: Facts) -> Finding:
+    master = f"{info.get('master_host')}:{info.get('master_port')}"
+    link = "" if info.get("master_link_status") == "up" else ", which it cannot reach"
+    change = f"point fencelock at {master}, or at the Sentinels or the Cluster that know the master"
+    return Finding(FAIL, "role", f"a replica of {master}{link}", change)
+
+
+def _master(info: Facts) -> Finding:
+    replicas = number(info, "connected_slaves")
+    if not replicas:
+        return Finding(OK, "role", "a single master")
+    found = f"a master with {replicas} replica(s), which follow asynchronously"
+    change = "a failover may lose the last grants: Client(replicas=n) waits until n have them;"
+    return Finding(WARN, "role", found, f"{change} and have resources check the fencing token")
+
+
+def _replicas(ask: Questions, info: Facts) -> Iterator[Finding]:
+    lines = [value for name, value in info.items() if _is_replica(name)]
+    for line in lines:
+        yield _one_replica(line, number(info, "master_repl_offset"))
+    wanted = ask.setting("min-replicas-to-write")
+    if wanted not in {"", "0"} and int(wanted) > number(info, "min_slaves_good_slaves"):
+        good = info.get("min_slaves_good_slaves", "0")
+        found = f"writes need {wanted} replicas, {good} follow: all locks are refused (NOREPLICAS)"
+        change = "bring the replicas back, or CONFIG SET min-replicas-to-write to less"
+        yield Finding(FAIL, "min-replicas", found, change)
+    elif lines and wanted == "0":
+        found = "min-replicas-to-write 0: a master that is cut off grants on, beside the new one"
+        change = "CONFIG SET min-replicas-to-write 1 ends that after min-replicas-max-lag"
+        yield Finding(WARN, "min-replicas", found, change)
+    elif lines and wanted:
+        lag = ask.setting("min-replicas-max-lag")
+        found = f"a master without {wanted} replica(s) stops granting after {lag} s"
+        yield Finding(OK, "min-replicas", found)
+
+
+def _is_replica(name: str) -> bool:
+    return name.startswith("slave") and name.removeprefix("slave").isdecimal()
+
+
+def _one_replica(line: str, offset: int) -> Finding:
+    known = dict(pair.split("=", 1) for pair in line.split(",") if "=" in pair)
+    lag, behind = number(known, "lag"), offset - number(known, "offset")
+    where = f"{known.get('ip')}:{known.get('port')}"
+    found = f"{where} is {known.get('state')}, heard of {lag} s ago, {max(0, behind)} bytes behind"
+    if known.get("state") != "online":
+        return Finding(WARN, "replica", found, "wait until it has its copy: see the log of both")
+    if lag > _LAG_SECONDS:
+        change = f"see whether {where} lives and has a network: what it lacks, a failover forgets"
+        return Finding(WARN, "replica", found, change)
+    return Finding(OK, "replica", found)
+
+
+# -- Sentinel --------------------------------------------------------------------------------------
+
+
+def _watched(ask: Questions, url: str) -> Iterator[Finding]:
+    """Tell of Sentinels that watch this server: they all listen to its greetings."""
+    heard = ask.may(b"PUBSUB", b"NUMSUB", _HELLO)
+    sentinels = int(heard[1]) if heard else 0
+    if not sentinels:
+        return
+    if "+sentinel" in url.partition("://")[0]:
+        yield Finding(OK, "sentinels", f"{sentinels} watch this master")
+        return
+    found = f"{sentinels} Sentinel(s) watch this server, and this URL does not ask them"
+    change = "redis+sentinel://host1,host2,host3/SERVICE/0 follows a failover, this one does not"
+    yield Finding(WARN, "sentinels", found, change)
+
+
+def sentinel(ask: Questions) -> Iterator[Finding]:
+    """Check a Sentinel, and the masters that it watches."""
+    masters = [_mapped(each) for each in ask.may(b"SENTINEL", b"MASTERS") or []]
+    names = ", ".join(each.get("name", "?") for each in masters) or "no master"
+    change = "redis+sentinel://host1,host2,host3/SERVICE/0, all of them, with the master's name"
+    yield Finding(FAIL, "role", f"a Sentinel, which holds no locks; it watches {names}", change)
+    for each in masters:
+        yield _one_master(ask, each)
+
+
+def _mapped(reply: Any) -> Facts:
+    pairs = reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
+    return {key.decode(): value.decode(errors="replace") for key, value in pairs}
+
+
+def _one_master(ask: Questions, known: Facts) -> Finding:
+    name, flags = known.get("name", ""), known.get("flags", "")
+    sentinels = number(known, "num-other-sentinels") + 1
+    replicas, span = number(known, "num-slaves"), number(known, "down-after-milliseconds")
+    what = f"master {name}"
+    found = (
+        f"{known.get('ip')}:{known.get('port')}, {flags}; {replicas} replica(s), {sentinels}"
+        f" Sentinel(s), quorum {known.get('quorum')}, down after {span} ms"
+    )
+    if "down" in flags:
+        return Finding(
+            FAIL, what, found, "start it, or see in the Sentinels' logs why none follows"
+        )
+    if ask.may(b"SENTINEL", b"CKQUORUM", name.encode()) is None:
+        change = "start the missing Sentinels: too few are left to agree on a failover"
+        return Finding(FAIL, what, found, change)
+    if not replicas:
+        return Finding(FAIL, what, found, "add a replica: there is nobody to fail over to")
+    if sentinels < _MAJORITY:
+        return Finding(WARN, what, found, "run three Sentinels, on three machines")
+    return Finding(OK, what, found)
+
+
+# -- Cluster ---------------------------------------------------------------------------------------
+
+
+def _cluster(ask: Questions, url: str) -> Iterator[Finding]:
+    known = facts(ask.may(b"CLUSTER", b"INFO"))
+    if not known:
+        yield unknown("cluster", "+cluster|info +cluster|nodes")
+        return
+    state = known.get("cluster_state", "").strip()
+    assigned = number(known, "cluster_slots_assigned")
+    failing = number(known, "cluster_slots_fail") + number(known, "cluster_slots_pfail")
+    found = f"state {state}, {assigned} of {_SLOTS} slots assigned"
+    if state != "ok" or failing or assigned < _SLOTS:
+        found += f", {failing} failing" if failing else ""
+        change = "see CLUSTER NODES: start what is down; CLUSTER ADDSLOTS what nobody has"
+        yield Finding(FAIL, "cluster", found, change)
+    else:
+        yield Finding(OK, "cluster", found)
+    yield from _nodes(ask)
+    if "+cluster" not in url.partition("://")[0]:
+        found = "a node of a Cluster, and this URL leads to this node alone"
+        change = "redis+cluster://host:port finds the node of each lock"
+        yield Finding(WARN, "source", found, change)
+
+
+def _nodes(ask: Questions) -> Iterator[Finding]:
+    lines = [each.split() for each in (ask.may(b"CLUSTER", b"NODES") or b"").decode().splitlines()]
+    flags = {words[0]: set(words[2].split(",")) for words in lines}
+    masters = {words[0]: words for words in lines if "master" in words[2] and words[8:]}
+    followed = {words[3] for words in lines if not flags[words[0]] & {"fail", "fail?"}}
+    lonely = [words[1].partition("@")[0] for one, words in masters.items() if one not in followed]
+    failed = [words[1].partition("@")[0] for words in lines if flags[words[0]] & {"fail", "fail?"}]
+    moving = sum(word.startswith("[") for words in masters.values() for word in words[8:])
+    found = f"{len(masters)} masters with slots, of {len(lines)} nodes"
+    found += f", {moving} slots are moving" if moving else ""
+    if failed:
+        change = "start it, or CLUSTER FORGET it on all others"
+        yield Finding(FAIL, "nodes", f"{found}; failed: {', '.join(failed)}", change)
+    elif lonely:
+        found += f"; without replica: {', '.join(lonely)}"
+        change = "CLUSTER REPLICATE: with such a master its locks are gone, and its slots down"
+        yield Finding(WARN, "nodes", found, change)
+    else:
+        yield Finding(OK, "nodes", f"{found}, each with a replica")

@@ -1,0 +1,114 @@
+"""Whether the server keeps what it granted: memory and eviction, restarts and power loss."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from fencelock.cli.finding import FAIL, OK, WARN, Finding, unknown
+from fencelock.cli.output import human
+from fencelock.cli.questions import Facts, Questions, number
+
+_NEARLY: Final = 0.8
+_FENCE: Final = "or have resources check the fencing token: it grows all the same"
+
+
+def keeping(ask: Questions, info: Facts) -> Iterator[Finding]:
+    """Check what can make the server forget a lock."""
+    if not info:
+        for what in ("eviction", "memory", "persistence"):
+            yield unknown(what, "+info")
+        return
+    yield _eviction(ask, info)
+    yield _memory(info)
+    yield _persistence(ask, info)
+
+
+def _eviction(ask: Questions, info: Facts) -> Finding:
+    policy = info.get("maxmemory_policy") or ask.setting("maxmemory-policy")
+    if not policy:
+        return unknown("eviction", "+config|get")
+    if policy == "noeviction":
+        return Finding(OK, "eviction", "noeviction: no lock is dropped for memory")
+    change = "CONFIG SET maxmemory-policy noeviction, or a server of its own for locks"
+    found = f"{policy}: a lock can be evicted, and then has two holders"
+    if policy.startswith("volatile"):
+        found += "; locks are what it takes first: each has a ttl"
+    evicted = number(info, "evicted_keys")
+    if evicted:
+        return Finding(FAIL, "eviction", f"{found}; {evicted} keys were, since the start", change)
+    if number(info, "maxmemory") == 0:
+        return Finding(WARN, "eviction", f"{found}, once maxmemory is set", change)
+    return Finding(FAIL, "eviction", found, change)
+
+
+def _memory(info: Facts) -> Finding:
+    used, limit = number(info, "used_memory"), number(info, "maxmemory")
+    if not limit:
+        machine = number(info, "total_system_memory")
+        found = f"{_size(used)} used, no maxmemory"
+        if machine and used > _NEARLY * machine:
+            change = "set maxmemory below what the machine has: the kernel ends who takes too much"
+            return Finding(WARN, "memory", f"{found}, of {_size(machine)} the machine has", change)
+        return Finding(OK, "memory", found)
+    found = f"{_size(used)} of {_size(limit)} used"
+    if used > limit:
+        change = "raise maxmemory, or remove what is not locks"
+        return Finding(FAIL, "memory", f"{found}: new locks are refused with OOM", change)
+    if used > _NEARLY * limit:
+        change = "raise maxmemory: when it is full, new locks are refused, or old ones evicted"
+        return Finding(WARN, "memory", found, change)
+    return Finding(OK, "memory", found)
+
+
+def _size(octets: int) -> str:
+    size = float(octets)
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:  # noqa: PLR2004 - a thousand of a unit is one of the next
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+# -- persistence -----------------------------------------------------------------------------------
+
+# What each appendfsync loses when the machine loses its power. A killed server loses nothing: what
+# it wrote is in the kernel.
+_LOST: Final = {
+    "everysec": "a power loss may lose the last second or two",
+    "no": "a power loss may lose the last half minute",
+}
+
+
+def _persistence(ask: Questions, info: Facts) -> Finding:
+    if info.get("aof_enabled") == "1":
+        return _append_only(ask, info)
+    snapshots = ask.setting("save")
+    if info.get("rdb_last_bgsave_status") == "err":
+        change = "see its log: the disk is full, or not to be written to, or fork lacks memory"
+        found = "the last snapshot failed; by default all writes are then refused (MISCONF)"
+        return Finding(FAIL, "persistence", found, change)
+    if snapshots:
+        ago = human(max(0.0, time.time() - number(info, "rdb_last_save_time")))
+        found = f"snapshots only, the last {ago} ago: a crash forgets all grants since"
+    else:
+        found = "none: a restart forgets who holds what"
+    found += ", and holders may then be two"
+    if number(info, "connected_slaves"):
+        found += "; restarted by itself before a failover, it empties its replicas"
+    return Finding(WARN, "persistence", found, f"CONFIG SET appendonly yes, {_FENCE}")
+
+
+def _append_only(ask: Questions, info: Facts) -> Finding:
+    sync = ask.setting("appendfsync") or "unknown"
+    found = f"append-only file, appendfsync {sync}"
+    if info.get("aof_last_write_status") == "err":
+        change = "see its log: the disk is full, or not to be written to"
+        return Finding(FAIL, "persistence", f"{found}; the last write to it failed", change)
+    if sync == "always":
+        return Finding(OK, "persistence", f"{found}: nothing is lost, each write waits for disk")
+    lost = _LOST.get(sync)
+    level = OK if sync == "everysec" else WARN
+    change = f"appendfsync always (some ms more a command), {_FENCE}"
+    return Finding(level, "persistence", f"{found}; {lost}" if lost else found, change)

@@ -1,0 +1,156 @@
+"""What a user needs on the server: the smallest ACL rule, and what of it somebody lacks.
+
+Rules of this file:
+
+- ``COMMANDS`` is exactly what locks and all that is made of them send or call in scripts; a test
+  runs everything and compares. HELLO and AUTH are for everybody.
+- The check runs nothing but one script, which asks the server what this user may do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from fencelock._core.inspect import home_prefix, show
+from fencelock._ports.blocking import run_blocking
+from fencelock.cli.answering import TROUBLE
+from fencelock.cli.finding import FAIL, OK, Finding
+from fencelock.errors import ServerDenied, ServerError
+
+if TYPE_CHECKING:
+    from fencelock.cli.questions import Questions
+    from fencelock.cli.session import Session
+
+# What is called with a key, and with what behind it.
+_ON_KEYS: Final[dict[str, tuple[bytes, ...]]] = {
+    "type": (),
+    "get": (),
+    "set": (b"x",),
+    "del": (),
+    "exists": (),
+    "pttl": (),
+    "pexpire": (b"1",),
+    "zadd": (b"1", b"x"),
+    "zrem": (b"x",),
+    "zpopmin": (),
+    "zrange": (b"0", b"0"),
+    "zrangebyscore": (b"0", b"0"),
+    "zrank": (b"x",),
+    "zscore": (b"x",),
+    "zcard": (),
+    "zremrangebyscore": (b"0", b"0"),
+    "sadd": (b"x",),
+    "srem": (b"x",),
+    "scard": (),
+    "smembers": (),
+    "hget": (b"x",),
+    "hset": (b"x", b"x"),
+    "hdel": (b"x",),
+}
+_ON_CHANNELS: Final[dict[str, tuple[bytes, ...]]] = {"subscribe": (), "publish": (b"x",)}
+_PLAIN: Final[dict[str, tuple[bytes, ...]]] = {
+    "eval": (b"return 1", b"0"),
+    "evalsha": (b"0" * 40, b"0"),
+    "time": (),
+    "pubsub|numsub": (),
+}
+COMMANDS: Final = (*_PLAIN, *_ON_CHANNELS, *_ON_KEYS)
+# What else may be wanted, and its right.
+MORE: Final = {
+    "ls, election.candidates()": "+scan",
+    "a database other than 0": "+select",
+    "all that doctor looks at": "+info +config|get +acl|whoami",
+}
+
+# ARGV: for each command the number of its words, and these. Reply: the places of those that this
+# user may not run, from 1; nil where the server cannot tell (before Redis 7).
+_ASK: Final = b"""
+if not redis.acl_check_cmd then return false end
+local refused, at, place = {}, 1, 1
+while ARGV[at] do
+  local size = tonumber(ARGV[at])
+  if not redis.acl_check_cmd(unpack(ARGV, at + 1, at + size)) then
+    refused[#refused + 1] = place
+  end
+  at, place = at + size + 1, place + 1
+end
+return refused
+"""
+
+_USELESS: Final = "locks are scripts: as it is, this server cannot serve them"
+
+
+def acl_rule(prefix: str) -> str:
+    """Return the rule that gives a user what locks with this prefix need, and no more."""
+    commands = " ".join(f"+{name}" for name in COMMANDS)
+    places = f"{key_pattern(prefix)} resetchannels {channel_pattern(prefix)}"
+    return f"ACL SETUSER locker reset on >PASSWORD {places} {commands}"
+
+
+def key_pattern(prefix: str) -> str:
+    """Return the keys with this prefix, as a rule names them."""
+    return f"~{_quoted(prefix)}*"
+
+
+def channel_pattern(prefix: str) -> str:
+    """Return the channels with this prefix, as a rule names them."""
+    return f"&{_quoted(home_prefix(prefix))}{'' if prefix else '@'}*"
+
+
+def _quoted(prefix: str) -> str:
+    quoted = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
+    return quoted.replace(" ", "?")
+
+
+def rights(ask: Questions, session: Session) -> Iterator[Finding]:
+    """Check that this user may do all that locks need."""
+    user = ask.may(b"ACL", b"WHOAMI")
+    who = "this user" if user is None else f"user {user.decode(errors='replace')}"
+    try:
+        places = ask.must(b"EVAL", _ASK, b"0", *_question(session.prefix))
+        # The one script that changes nothing: what it needs, the others need, too.
+        run_blocking(show(session.port, session.keys("fencelock doctor"), 1))
+    except ServerDenied as error:
+        yield Finding(FAIL, "permissions", f"{who}: {error}", _change(session.prefix))
+        return
+    except ServerError as error:
+        yield Finding(FAIL, "scripts", str(error), TROUBLE.get(error.code, _USELESS))
+        return
+    if places is None:
+        yield Finding(OK, "permissions", f"{who}; one by one they cannot be tried before Redis 7")
+    elif places:
+        lacks = _lacks([COMMANDS[place - 1] for place in places], session.prefix)
+        yield Finding(FAIL, "permissions", f"{who} lacks {lacks}", _change(session.prefix))
+    else:
+        yield Finding(OK, "permissions", f"{who} may do all that locks need")
+
+
+def _change(prefix: str) -> str:
+    return f"grant the rule below; other prefixes than {prefix!r} need their own"
+
+
+def _question(prefix: str) -> list[bytes]:
+    key = f"{prefix}fencelock doctor".encode()
+    channel = f"{home_prefix(prefix)}@doctor".encode()
+    calls = [_call(name, words) for name, words in _PLAIN.items()]
+    calls += [_call(name, (channel, *words)) for name, words in _ON_CHANNELS.items()]
+    calls += [_call(name, (key, *words)) for name, words in _ON_KEYS.items()]
+    return [word for call in calls for word in (b"%d" % len(call), *call)]
+
+
+def _call(name: str, words: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    return (*name.encode().split(b"|"), *words)
+
+
+def _lacks(commands: list[str], prefix: str) -> str:
+    """Return the rights; when all on keys or channels are refused, it is the pattern itself."""
+    told: list[str] = []
+    for group, pattern in (
+        (_PLAIN, ""),
+        (_ON_CHANNELS, channel_pattern(prefix)),
+        (_ON_KEYS, key_pattern(prefix)),
+    ):
+        lacking = [f"+{name}" for name in group if name in commands]
+        told += [pattern] if pattern and len(lacking) == len(group) else lacking
+    return " ".join(told)

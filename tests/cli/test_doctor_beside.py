@@ -1,0 +1,206 @@
+"""``fencelock doctor`` and what stands beside a server: Sentinels, a Cluster; and clocks."""
+
+from __future__ import annotations
+
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+
+from fencelock.cli.answering import version
+from fencelock.cli.clocks import Clocks
+from fencelock.cli.questions import Questions
+from fencelock.cli.session import Session
+from tests.cli.shell import eventually
+from tests.cli.test_doctor import checks, found, replica_of
+from tests.faults.wall_clock import server_with_a_clock, why_not
+from tests.servers import Server, binaries
+
+# --- Sentinel -------------------------------------------------------------------------------------
+
+
+class Sentinel(Server):
+    """A Sentinel that watches a master by the name ``locks``."""
+
+    def __init__(self, master, quorum):
+        super().__init__(master.binary, unix=False)
+        lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.directory}"]
+        lines += [f"sentinel monitor locks 127.0.0.1 {master.port} {quorum}"]
+        lines += ["sentinel down-after-milliseconds locks 200"]
+        (self.directory / "conf").write_text("\n".join(lines))
+
+    def _spawn(self):
+        with (self.directory / "log").open("wb") as log:
+            self._process = subprocess.Popen(
+                [self.binary.path, self.directory / "conf", "--sentinel"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _answers(self):
+        try:
+            return self.command("PING") == "PONG"
+        except OSError:
+            return False
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def knows(self, **facts):
+        reply = self.command("SENTINEL", "MASTER", "locks")
+        told = dict(zip(reply[::2], reply[1::2], strict=True))
+        return all(told[name.replace("_", "-")] == value for name, value in facts.items())
+
+
+@pytest.fixture
+def url_of():
+    """Lend the quickest way to a server."""
+    return lambda server: server.url
+
+
+@pytest.mark.parametrize("binary", binaries(), ids=str)
+def test_a_sentinel_and_the_master_that_it_watches(shell, binary):
+    with Server(binary) as master, Sentinel(master, 1) as sentinel:
+        url = ("--url", sentinel.url)
+        level, told, change = found(shell, "role", *url)
+        assert (level, "watches locks" in told) == ("FAIL", True)
+        assert "redis+sentinel://" in change
+        level, told, change = found(shell, "master locks", *url)
+        assert (level, "add a replica" in change) == ("FAIL", True)
+        assert f":{master.port}" in told
+        eventually(lambda: master.command("PUBSUB", "NUMSUB", "__sentinel__:hello")[1], "it")
+        level, told, change = found(shell, "sentinels", "--url", master.url)
+        assert (level, "1 Sentinel(s)" in told) == ("WARN", True)
+        assert "redis+sentinel://" in change
+        master.stop()
+        eventually(lambda: "down" in found(shell, "master locks", *url)[1], "it")
+        assert found(shell, "master locks", *url)[0] == "FAIL"
+
+
+def test_a_sentinel_alone(shell, own_server):
+    with replica_of(own_server), Sentinel(own_server, 1) as sentinel:
+        eventually(lambda: sentinel.knows(num_slaves="1"), "the replica")
+        level, _, change = found(shell, "master locks", "--url", sentinel.url)
+    assert (level, "three Sentinels" in change) == ("WARN", True)
+
+
+def test_sentinels_that_cannot_agree(shell, own_server):
+    with replica_of(own_server), Sentinel(own_server, 2) as sentinel:
+        eventually(lambda: sentinel.knows(num_slaves="1"), "the replica")
+        level, told, change = found(shell, "master locks", "--url", sentinel.url)
+    assert (level, "quorum 2" in told) == ("FAIL", True)
+    assert "missing Sentinels" in change
+
+
+# --- Cluster --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("binary", binaries(), ids=str)
+def test_a_node_of_a_cluster(shell, binary):
+    with Server(binary, args=["--cluster-enabled", "yes"]) as node:
+        url = ("--url", node.url)
+        node.command("CLUSTER", "ADDSLOTS", *range(8000))
+        level, told, change = found(shell, "cluster", *url)
+        assert (level, "8000 of 16384" in told) == ("FAIL", True)
+        assert "ADDSLOTS" in change
+        node.command("CLUSTER", "ADDSLOTS", *range(8000, 16384))
+        eventually(lambda: "state:ok" in node.command("CLUSTER", "INFO"), "the Cluster")
+        _, told = checks(shell, *url)
+        assert told["cluster"]["level"] == "OK"
+        assert (told["nodes"]["level"], "REPLICATE" in told["nodes"]["change"]) == ("WARN", True)
+        assert "1 masters with slots, of 1 nodes" in told["nodes"]["found"]
+        assert (told["source"]["level"], "redis+cluster" in told["source"]["change"]) == (
+            "WARN",
+            True,
+        )
+        assert told["permissions"]["level"] == "OK"
+
+
+def test_a_cluster_with_a_replica_and_without(shell):
+    options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "500"]
+    with Server(args=options) as master, Server(args=options) as replica:
+        master.command("CLUSTER", "ADDSLOTS", *range(16384))
+        replica.command("CLUSTER", "MEET", "127.0.0.1", master.port)
+        mine = master.command("CLUSTER", "MYID")
+        eventually(lambda: mine in replica.command("CLUSTER", "NODES"), "the meeting")
+        eventually(lambda: accepts(replica, mine), "the replica")
+        url = ("--url", master.url)
+        eventually(lambda: "each with a replica" in found(shell, "nodes", *url)[1], "it")
+        assert found(shell, "nodes", *url)[0] == "OK"
+        replica.pause()
+        eventually(lambda: "failed: 127" in found(shell, "nodes", *url)[1], "its failure")
+        assert found(shell, "nodes", *url)[0] == "FAIL"
+
+
+def accepts(replica, master):
+    try:
+        return replica.command("CLUSTER", "REPLICATE", master) == "OK"
+    except Exception:  # noqa: BLE001 - not yet: it has only just met the master
+        return False
+
+
+# --- clocks and versions --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def clocked(tmp_path_factory):
+    """Lend a server and what puts its clock forward or back."""
+    if why_not():
+        pytest.skip(why_not())
+    with server_with_a_clock(tmp_path_factory.mktemp("clock")) as lent:
+        yield lent
+
+
+def test_a_clock_that_is_far_away(shell, clocked):
+    server, jump = clocked
+    jump(3600)
+    level, told, change = found(shell, "clock", "--url", server.url)
+    jump(-3600)
+    assert (level, "1h00m ahead" in told) == ("WARN", True)
+    assert "NTP" in change
+    assert found(shell, "clock", "--url", server.url)[0] == "OK"
+
+
+@pytest.mark.parametrize("seconds", [5, -5])
+def test_a_clock_that_jumps_while_we_look(clocked, seconds):
+    server, jump = clocked
+    args = SimpleNamespace(url=server.url, prefix="fencelock:", verbose=False)
+    with Session(args) as session:
+        clocks = Clocks(Questions(session))
+        clocks.look(3)
+        assert clocks.jump() == 0
+        jump(seconds)
+        clocks.look(3)
+        assert clocks.jump() == pytest.approx(seconds, abs=0.5)
+        finding = list(clocks.findings())[1]
+    jump(-seconds)
+    assert (finding.level, finding.what) == ("FAIL", "clock jumps")
+    assert "NTP" in finding.change
+
+
+def test_a_clock_that_was_set_back(shell, clocked):
+    server, jump = clocked
+    url = ("--url", server.url)
+    assert "clock set back" not in checks(shell, *url)[1]
+    shell("acquire", "x", *url)
+    jump(-60)
+    level, told, _ = found(shell, "clock set back", *url)
+    jump(60)
+    assert (level, "in the server's future" in told) == ("WARN", True)
+    assert "59s" in told or "1m00s" in told
+
+
+@pytest.mark.parametrize(
+    ("info", "level"),
+    [
+        ({"redis_version": "6.0.16"}, "FAIL"),
+        ({"redis_version": "6.2.0"}, "OK"),
+        ({"redis_version": "7.2.4", "valkey_version": "8.1.0"}, "OK"),
+        ({}, "WARN"),
+    ],
+)
+def test_versions(info, level):
+    assert version(info).level == level

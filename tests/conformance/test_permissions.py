@@ -1,0 +1,272 @@
+"""A user who may do what ``fencelock doctor`` prints, and nothing else; plain and over TLS.
+
+The server's own log of refusals says whether something was missing. Nothing in the rule is there in
+vain: without any one command something is refused, and the error names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencelock import LeaseLost, ServerDenied
+from fencelock.cli.rights import COMMANDS, acl_rule
+from tests.conformance.test_sources import CLIENTS
+from tests.conformance.world import World, started
+from tests.servers import Server, ServerBinary
+from tests.tls import Front, certificate
+
+PASSWORD = "s3cr:t/é"
+QUOTED = "s3cr%3At%2F%C3%A9"
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Lend one folder for the certificate of all tests."""
+    return tmp_path_factory.mktemp("tls")
+
+
+@functools.cache
+def secure_server(binary: ServerBinary, folder: Path) -> tuple[Server, str]:
+    """Return a server with its address for TLS: its own where it speaks it, else a front's."""
+    cert, spare = certificate(folder), Server(binary)  # the spare one reserves a port
+    options = ["--tls-port", str(spare.port), "--tls-auth-clients", "no"]
+    options += ["--tls-cert-file", str(cert), "--tls-key-file", str(cert.parent / "key.pem")]
+    started.append(spare)
+    with contextlib.suppress(RuntimeError):  # it was built without
+        started.append(Server(binary, args=options))
+        return started[-1].start(), f"rediss://127.0.0.1:{spare.port}/0"
+    started.append(Server(binary).start())
+    front = Front(started[-1], folder).__enter__()  # its thread is a daemon
+    return started[-1], front.url.partition("?")[0]
+
+
+def secured(world: World, folder: Path, way: str) -> Any:
+    """Return a source for a user who may do the smallest."""
+    world.server, url = secure_server(world.server.binary, folder)
+    grant(world)
+    cert = certificate(folder)
+    if way in CLIENTS:
+        make = CLIENTS[way][0 if world.blocking else 1]
+        url = url.replace("rediss", "rediss" if way == "redis" else "valkeys")
+        return make.from_url(url, username="locker", password=PASSWORD, ssl_ca_certs=str(cert))
+    if way == "plain":
+        return as_user(world.server.tcp_url)
+    return f"{as_user(url)}?ssl_ca_certs={cert}"
+
+
+def as_user(url: str, user: str = "locker") -> str:
+    return url.replace("://", f"://{user}:{QUOTED}@")
+
+
+def grant(world: World, *changes: str, user: str = "locker") -> None:
+    rule = acl_rule(world.prefix).replace(">PASSWORD", f">{PASSWORD}").split(" ")
+    world.server.command(*rule[:2], user, *rule[3:], *changes)
+    world.server.command("ACL", "LOG", "RESET")
+    world.server.command("SCRIPT", "FLUSH")
+
+
+def refused(world: World, user: str = "locker") -> list[str]:
+    """Return what the server refused to a user, as its log has it."""
+    entries = [
+        dict(zip(one[::2], one[1::2], strict=True)) for one in world.server.command("ACL", "LOG")
+    ]
+    return [each["object"] for each in entries if each["username"] == user]
+
+
+# --- everything -----------------------------------------------------------------------------------
+
+
+async def there(world: World, job: Any, name: str, where: str) -> None:
+    """Wait until somebody stands there, or was refused."""
+    key = f"{world.prefix}{{{world.prefix}{name}}}~{where}"
+    await world.until(lambda: job.done or world.server.command("ZCARD", key), where)
+    if job.done:
+        await job.result()
+
+
+async def locks(world: World, client: Any, other: Any) -> None:
+    holder, waiter = (each.lock("a", ttl=9) for each in (client, other))
+    await holder.acquire()
+    job = world.start(waiter.acquire())
+    await there(world, job, "a", "queue")
+    await holder.lease.renew()
+    await holder.release()
+    assert await job.result() is True
+    assert await waiter.owned()
+    assert await holder.acquire(timeout=0.02) is False
+    await waiter.release()
+    assert await holder.locked() is False
+    one, two = (each.rlock("r", owner="job") for each in (client, other))
+    assert await one.acquire()
+    assert await two.acquire()
+    assert await two.release() == 1
+    assert await client.rlock("r", owner="job").release() == 0
+    with contextlib.suppress(LeaseLost):
+        await one.release()
+    async with client.multi(["m1", "m2"]) as lease:
+        await lease.renew()
+
+
+async def shares(world: World, client: Any, other: Any) -> None:
+    async with client.semaphore("s", 2) as lease:
+        assert await client.semaphore("s", 2).acquire(permits=2, timeout=0.02) is False
+        await client.semaphore("s", 2).set_limit(3)
+        assert await client.semaphore("s", 3).available() == 2
+        await lease.renew()
+    sides = client.rwlock("w")
+    async with sides.write, sides.read as lease:
+        await lease.renew()
+    async with client.rwlock("w").read:
+        async with sides.read:
+            job = world.start(taken(client.rwlock("w").write))
+            await there(world, job, "w", "queue")
+        assert await sides.read.locked()
+    await job.result()
+
+
+async def taken(side: Any) -> None:
+    async with side:
+        pass
+
+
+async def signals(world: World, client: Any, other: Any) -> None:
+    event, latch = client.event("e"), client.latch("l", 2)
+    job = world.start(other.event("e").wait())
+    await there(world, job, "e", "watch")
+    await event.set()
+    assert await job.result() is True
+    assert await event.is_set()
+    await event.clear()
+    assert await latch.count_down() == 1
+    assert await latch.wait(0.01) is False
+    await client.barrier("b", 1).wait()
+
+
+async def conditions(world: World, client: Any, other: Any) -> None:
+    waiting, notifying = (each.condition("c") for each in (client, other))
+
+    async def waits() -> bool:
+        async with waiting:
+            return await waiting.wait()
+
+    job = world.start(waits())
+    await there(world, job, "c", "condition")
+    async with notifying:
+        await notifying.notify()
+    assert await job.result() is True
+    async with waiting:
+        assert await waiting.wait(0.01) is False
+
+
+async def once(world: World, client: Any, other: Any) -> None:
+    async def draw() -> int:
+        return 7
+
+    made = client.once("o", within=60)
+    assert (await made.run(draw)).ran
+    assert not (await other.once("o", within=60, wait=True).run(draw)).ran
+    assert await made.forget()
+
+
+async def elections(world: World, client: Any, other: Any) -> None:
+    ann, bob = client.election("v", candidate="ann"), other.election("v", candidate="bob")
+    assert await ann.campaign()
+    job = world.start(bob.campaign())
+    await there(world, job, "v", "queue")
+    await ann.hand_over("bob")
+    assert await job.result()
+    assert (await ann.leader()).candidate == "bob"
+    assert [each.candidate async for each in bob.changes(timeout=0.3)] == ["bob"]
+    await bob.resign()
+
+
+EVERYTHING = (locks, shares, signals, conditions, once, elections)
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("way", ["url", "redis", "valkey", "plain"])
+async def test_the_smallest_rule_is_enough_for_everything(world, folder, way):
+    """All primitives, by URL and by client, with TLS: nothing is refused."""
+    source = secured(world, folder, way)
+    client, other = world.client(source), world.client(source)
+    for each in EVERYTHING:
+        await each(world, client, other)
+    assert refused(world) == []
+
+
+@pytest.mark.one_server
+@pytest.mark.parametrize("way", ["url", "plain"])
+async def test_other_prefixes_stay_untouchable(world, folder, way):
+    """Whatever the primitive: ServerDenied, which names the pattern; nothing changes there."""
+    source = secured(world, folder, way)
+    theirs = world.client(world.server.url, key_prefix=f"other-{world.prefix}")
+    held = theirs.lock("a")
+    assert await held.acquire()
+    before = keys_and_values(world)
+    client = world.client(source, key_prefix=f"other-{world.prefix}")
+    pattern = r"the user lacks [~&]PREFIX\*.*`fencelock doctor`"
+    for attempt in (
+        client.lock("a").acquire(),
+        client.lock("free").acquire(timeout=1),
+        client.rlock("free", owner="job").acquire(),
+        client.semaphore("s", 2).acquire(),
+        client.rwlock("w").write.acquire(),
+        client.event("e").set(),
+        client.event("e").wait(1),
+        client.election("v", candidate="ann").campaign(),
+        client.once("o", within=60).run(never),
+    ):
+        with pytest.raises(ServerDenied, match=pattern) as raised:
+            await attempt
+        assert raised.value.code == "NOPERM"
+    assert keys_and_values(world) == before
+    await held.release()
+
+
+def keys_and_values(world: World) -> dict[str, str]:
+    keys = world.server.command("KEYS", f"other-{world.prefix}*")
+    return {key: world.server.command("GET", key) for key in keys}
+
+
+async def never() -> None:
+    raise AssertionError("it ran without a lock")
+
+
+@pytest.mark.one_server
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:a handle of .* was dropped:ResourceWarning")
+async def test_each_command_of_the_rule_is_needed_and_named_when_it_lacks(world):
+    """Without any one of them something is refused; an error that comes of it names it."""
+    server = world.alone()
+    names_them = server.binary.is_valkey  # Redis tells it of plain commands only
+    for number, command in enumerate(COMMANDS):
+        user = f"user{number}"
+        server.flushall()
+        whole = command.partition("|")[0]  # 6.2 knows no part of it
+        grant(world, f"-{command if server.binary.release >= (7,) else whole}", user=user)
+        error = await first_refusal(world, as_user(server.tcp_url, user), user)
+        assert {whole, command} & set(refused(world, user))
+        if error is not None:
+            assert f"+{command}: " in str(error) or not names_them
+            assert "`fencelock doctor`" in str(error)
+            assert error.code == "NOPERM"
+    gc.collect()  # what was refused half way, while its warnings are ignored
+
+
+async def first_refusal(world: World, source: str, user: str) -> ServerDenied | None:
+    """Use everything until something is refused; return the error, if it came to one."""
+    client, other = world.client(source), world.client(source)
+    for each in EVERYTHING:
+        try:
+            await each(world, client, other)
+        except ServerDenied as error:
+            return error
+        if refused(world, user):
+            return None
+    raise AssertionError(f"{user} may do everything")

@@ -1,0 +1,105 @@
+"""What no lock on one server can promise, shown: two holders at once, or a holder that was paused.
+
+Each test is a schedule of docs/explanation/guarantees.md. It fails when the fault does no harm, for
+then the page is wrong; and it holds to what remains: the later holder has the greater fence, a
+resource that looks at it refuses the earlier one, and who lost its lease is told.
+"""
+
+import pytest
+
+from tests.faults.wall_clock import server_with_a_clock, why_not
+from tests.faults.world import MACHINE_SECONDS, View, wait_until
+
+TTL = 9.0
+SHORT = 1.5
+
+
+class Resource:
+    """A store that refuses whoever comes with an older fence than the newest it has seen."""
+
+    def __init__(self):
+        self.fence, self.written = 0, []
+
+    def write(self, what, fence):
+        if fence >= self.fence:
+            self.fence = fence
+            self.written.append(what)
+
+
+def forgets(server, _key):
+    server.kill()
+    server.start()
+
+
+def flushes(server, _key):
+    server.flushall()
+
+
+def evicts(server, key):
+    server.command("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+    server.command("CONFIG", "SET", "maxmemory", 1)
+    wait_until(lambda: not server.command("EXISTS", key))
+    server.command("CONFIG", "SET", "maxmemory", 0)
+
+
+@pytest.mark.parametrize("fault", [forgets, flushes, evicts], ids=lambda fault: fault.__name__)
+def test_a_server_that_forgets_has_two_holders(connect, own_server, name, fault):
+    one, other = (connect(own_server.url).lock(name, ttl=ttl) for ttl in (TTL, TTL))
+    assert one.acquire()
+    fault(own_server, View(own_server, name).keys.lock)
+    assert other.acquire()
+    assert not one.lease.lost  # both hold, as far as each can know
+    assert one.lease.fence < other.lease.fence
+    resource = Resource()
+    resource.write("new", other.lease.fence)
+    resource.write("old", one.lease.fence)
+    assert resource.written == ["new"]
+    wait_until(lambda: one.lease.lost, TTL / 3 + 2 + MACHINE_SECONDS)
+    assert not other.lease.lost
+
+
+@pytest.fixture(scope="module")
+def clocked(tmp_path_factory):
+    if why_not():
+        pytest.skip(why_not())
+    with server_with_a_clock(tmp_path_factory.mktemp("clock")) as lent:
+        yield lent
+
+
+def test_a_clock_that_jumps_ahead_has_two_holders(connect, clocked, name):
+    server, jump = clocked
+    one, other = (connect(server.url).lock(name, ttl=ttl) for ttl in (TTL, TTL))
+    assert one.acquire()
+    jump(3600)
+    assert other.acquire()
+    assert not one.lease.lost
+    assert one.lease.fence < other.lease.fence
+    wait_until(lambda: one.lease.lost, TTL / 3 + 2 + MACHINE_SECONDS)
+    jump(-3600)
+
+
+def test_a_clock_that_is_set_back_blocks_longer_than_the_ttl(connect, clocked, name):
+    server, jump = clocked
+    one = connect(server.url).lock(name, ttl=SHORT, renew=False)
+    assert one.acquire()
+    jump(-60)
+    wait_until(lambda: one.lease.lost, SHORT + 1 + MACHINE_SECONDS)
+    assert not connect(server.url).lock(name).acquire(timeout=0.1)
+    assert View(server, name).remaining() > SHORT
+    jump(60)
+
+
+def test_a_holder_that_was_paused_writes_late_and_only_the_fence_stops_it(start, connect, server):
+    """It is stopped between its look at the lease and its write: no lock can see that."""
+    child, resource = start(server.url), Resource()
+    child.lock("paused", "a", ttl=SHORT)
+    fence = child.acquire("a")["fence"]
+    assert not child.tell("lost", "a")["lost"]  # its look
+    child.pause()
+    other = connect(server.url).lock("paused", ttl=TTL)
+    assert other.acquire(timeout=SHORT + 3)
+    resource.write("new", other.lease.fence)
+    child.resume()
+    resource.write("old", fence)  # its write
+    assert fence < other.lease.fence
+    assert resource.written == ["new"]
