@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from fencelock._core.acquire import late_grant
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Args, Broken, Keys, Reply
+from fencelock._core.port import Args, Broken, Keys, Replicas, Reply
 from fencelock._core.renew import lose
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._core.watch import signalled
@@ -40,6 +40,7 @@ class SimulatedPort:
         self.shared = shared
         self.patience = patience
         self.home = b"home%d" % client.number
+        self.replicas: Replicas | None = None
         self.lines = Lines()
         self.book = RenewalBook()
         self.waiters: dict[bytes, Waiter] = {}

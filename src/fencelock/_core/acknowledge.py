@@ -1,0 +1,47 @@
+"""Have replicas acknowledge a grant or a renewal before it counts.
+
+Rules of this file:
+
+- What is asked about is what the waiter's own connection brought: a master that was promoted in
+  between may not answer for the one that granted.
+- Too few in time is an error (I12), and whoever asked undoes the grant (I9) or leaves the lease as
+  it was. A broken connection is no count: the request is repeated (I4).
+- Counting takes from the lease: its deadline stays what it was (I2). It is bounded by the replicas'
+  own timeout, by the lease, and by the caller's timeout (I13).
+- Giving back is not counted: a release that a failover loses leaves the lock held for longer,
+  never by two.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from fencelock._core.port import Port
+from fencelock._core.waiters import Waiter
+from fencelock.errors import NotAcknowledged
+
+# When the caller's time is up, replicas get this much more: I13 allows 100 ms.
+LAST_SECONDS = 0.06
+
+
+async def acknowledged(
+    port: Port, waiter: Waiter, deadline: float, give_up_at: float = inf
+) -> None:
+    """Return once enough replicas have what the waiter's connection brought.
+
+    Raises NotAcknowledged when too few have it in time, Broken when the connection is gone, and a
+    ServerError when the server cannot tell.
+    """
+    replicas = port.replicas
+    if replicas is None:
+        return
+    until = min(port.now() + replicas.timeout, deadline, give_up_at + LAST_SECONDS)
+    count = await replicas.acknowledge(waiter, until)
+    if count < replicas.wanted or port.now() >= deadline:
+        raise NotAcknowledged(
+            f"{waiter.want.keys.name!r}: {count} of {replicas.wanted} replica(s) acknowledged"
+            " the grant or renewal in time",
+            name=waiter.want.keys.name,
+            acknowledged=count,
+            wanted=replicas.wanted,
+        )
