@@ -21,7 +21,7 @@ from fencelock._core.waiters import Waiter
 from fencelock.errors import NotAcknowledged
 
 # When the caller's time is up, replicas get this much more: I13 allows 100 ms.
-LAST_SECONDS = 0.06
+LAST_SECONDS = 0.03
 
 
 async def acknowledged(
