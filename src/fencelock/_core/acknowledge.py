@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from math import inf
 
-from fencelock._core.port import Port
+from fencelock._core.port import Port, Replicas
 from fencelock._core.waiters import Waiter
 from fencelock.errors import NotAcknowledged
 
@@ -36,7 +36,10 @@ async def acknowledged(
     if replicas is None:
         return
     until = min(port.now() + replicas.timeout, deadline, give_up_at + LAST_SECONDS)
-    count = await replicas.acknowledge(waiter, until)
+    _judge(port, waiter, replicas, await replicas.acknowledge(waiter, until), deadline)
+
+
+def _judge(port: Port, waiter: Waiter, replicas: Replicas, count: int, deadline: float) -> None:
     if count < replicas.wanted or port.now() >= deadline:
         raise NotAcknowledged(
             f"{waiter.want.keys.name!r}: {count} of {replicas.wanted} replica(s) acknowledged"

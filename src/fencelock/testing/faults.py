@@ -12,6 +12,8 @@ pause       a process stands still for longer than the lease, and stays connecte
 cancel      a flow is cancelled where it is suspended (asyncio) or interrupted (threads)
 back        the server's clock goes back by ten seconds
 restart     the server restarts: connections break, everything is forgotten
+unacked     no replica acknowledges in time what one WAIT asks about
+failover    a replica takes over that has what was acknowledged, and nothing else
 ==========  =====================================================================================
 """
 
@@ -21,14 +23,15 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.port import Broken
-from fencelock.testing.network import NEVER_US, Client, Link, Task
-from fencelock.testing.server import EMPTY
+from fencelock.testing.network import NEVER_US, Client, Item, Link, Task
+from fencelock.testing.replicas import ANSWER_US
+from fencelock.testing.server import ACKNOWLEDGE, EMPTY
 
 if TYPE_CHECKING:
     from fencelock.testing.simulation import World
 
 KINDS = (
-    "lost zombie silent wake late expiry crash pause cancel back restart".split()  # noqa: SIM905 - reads as the table above
+    "lost zombie silent wake late expiry crash pause cancel back restart unacked failover".split()  # noqa: SIM905 - reads as the table above
 )
 # A clock that is set back by this much runs behind all fences that were given.
 BACK_US = 10_000_000
@@ -67,7 +70,7 @@ def anywhere(world: World) -> list[Action]:
         if client.alive and not _over(client):
             found += [(kind, client.number) for kind in ("crash", "pause") if left.get(kind)]
             found += _cancellations(client) if left.get("cancel") else []
-    found += [(kind,) for kind in ("back", "restart") if left.get(kind)]
+    found += [(kind,) for kind in ("back", "restart", "failover") if left.get(kind)]
     return found + _expiry(world)
 
 
@@ -79,6 +82,7 @@ def _on_message(world: World, link: Link, way: str) -> list[Action]:
     left = world.budgets
     kinds = [kind for kind in ("lost", "silent") if left.get(kind)]
     if way == "up":
+        kinds += ["unacked"] if left.get("unacked") and link.up[0].name == ACKNOWLEDGE else []
         kinds += ["zombie"] if left.get("zombie") and not link.closed else []
     elif link.down[0].request is None:
         kinds = ["wake"] if left.get("wake") else []
@@ -123,6 +127,8 @@ def strike(world: World, action: Action) -> None:
         world.server.now_us -= BACK_US
     elif kind == "restart":
         _restart(world)
+    elif kind == "failover":
+        _fail_over(world)
     else:
         _disturb(world, world.link(action), kind, action[3])
 
@@ -131,6 +137,18 @@ def _restart(world: World) -> None:
     """Start the server anew, with nothing; that takes some time, so that its clock goes on."""
     world.server.state = EMPTY
     world.monitor.flushed()
+    _replace_server(world)
+
+
+def _fail_over(world: World) -> None:
+    """Let the replica serve that has acknowledged; what it had not is gone."""
+    world.server.state = world.server.replicated
+    world.monitor.is_haunted()  # what was given back may be held again
+    _replace_server(world)
+
+
+def _replace_server(world: World) -> None:
+    world.server.generation += 1
     for client in world.clients:
         for link in tuple(client.links):  # what is sent again goes on a new one
             if client.alive and not link.closed:
@@ -144,6 +162,8 @@ def _disturb(world: World, link: Link, kind: str, way: str) -> None:
         world.monitor.is_haunted()
     if kind in {"lost", "zombie"}:
         break_link(world, link, keeps=kind == "zombie")
+    elif kind == "unacked":
+        _unacknowledged(link)
     elif kind == "silent":
         link.stalled = True
         link.dies_us = world.now_us + int(link.client.port.patience * 1_000_000)
@@ -157,6 +177,14 @@ def _disturb(world: World, link: Link, kind: str, way: str) -> None:
         link.blocked_up_us = _end_us(world) + AFTER_EXPIRY_US
     else:
         link.blocked_down_us = _end_us(world) + AFTER_EXPIRY_US
+
+
+def _unacknowledged(link: Link) -> None:
+    """Answer that nobody acknowledged, when the time of the WAIT is up."""
+    request = link.up.pop(0)
+    link.down.append(Item(request, 0))
+    if request.asker is not None and request.asker.state is not None:
+        link.blocked_down_us = request.asker.state.until_us - ANSWER_US
 
 
 def break_link(world: World, link: Link, *, keeps: bool) -> None:

@@ -17,6 +17,8 @@ from fencelock.testing.scripting import Program
 
 EPOCH_US = 1_700_000_000_000_000
 EMPTY: Frozen = frozenset()
+# A request of replicas, not of the keyspace: they have all that was done so far, and say so.
+ACKNOWLEDGE = "acknowledge"
 # Outcomes that are remembered; then the memory starts afresh.
 MEMORY_MAX = 300_000
 
@@ -82,6 +84,8 @@ class Server:
     def reset(self) -> None:
         """Begin again, empty and at the first instant; what was learnt of outcomes stays."""
         self.state: Frozen = EMPTY
+        self.replicated: Frozen = EMPTY  # what replicas have acknowledged
+        self.generation = 0  # how often another server took over
         self.now_us = EPOCH_US
         self.listeners: frozenset[tuple[bytes, Any]] = frozenset()
 
@@ -103,6 +107,9 @@ class Server:
 
     def run(self, request: Request) -> Outcome:
         """Run a request at the present instant and keep what it did."""
+        if request.name == ACKNOWLEDGE:
+            self.replicated = self.state
+            return Outcome(1, (), self.state)
         key = (self.state, self.now_us, self.listeners, request.name, request.keys, request.args)
         outcome = self._memory.get(key)
         if outcome is None:

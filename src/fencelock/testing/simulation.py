@@ -240,6 +240,8 @@ class World:
                 self.now_us,
                 self.skew_us,
                 self.server.state,
+                self.server.replicated,
+                self.server.generation,
                 self.server.listeners,
                 tuple(self.budgets.values()),
                 self.monitor.key(),
