@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from fencelock._core import acknowledge, acquire, renew
 from fencelock.testing.replicas import SimulatedReplicas
+from tests.flows import duties, several
 from tests.flows import scenarios as worlds
-from tests.flows import several
 from tests.flows.seeded import Change, seed
 
 
@@ -27,6 +27,7 @@ TRIES = acknowledged(worlds.TRIES)
 POLLS = acknowledged(worlds.POLLS)
 OWNER = acknowledged(worlds.OWNER)
 BY_HAND = acknowledged(worlds.BY_HAND)
+ONCE = acknowledged(duties.TWO)
 MULTI = acknowledged(several.TWO)
 
 SEEDS = (

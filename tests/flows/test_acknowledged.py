@@ -28,6 +28,9 @@ SCENARIOS = [
     worlds.BY_HAND.under(unacked=1),
     worlds.MULTI.under(unacked=1),
     worlds.MULTI.under(cancel=1),
+    worlds.MULTI.under(failover=1),
+    worlds.ONCE.under(failover=1),
+    worlds.ONCE.under(unacked=1),
 ]
 
 

@@ -9,15 +9,17 @@ Rules of this file:
 - Counting takes from the lease: its deadline stays what it was (I2). It is bounded by the replicas'
   own timeout, by the lease, and by the caller's timeout (I13).
 - Giving back is not counted: a release that a failover loses leaves the lock held for longer,
-  never by two.
+  never by two. But for the end of a ``once``: who is told that it ran must not see it run again.
 """
 
 from __future__ import annotations
 
 from math import inf
 
-from fencelock._core.port import Port, Replicas
+from fencelock._core.ask import Asked, ask, persist
+from fencelock._core.port import Port, Replicas, Reply
 from fencelock._core.waiters import Waiter
+from fencelock._core.want import Request, Want
 from fencelock.errors import NotAcknowledged
 
 # When the caller's time is up, replicas get this much more: I13 allows 100 ms.
@@ -48,3 +50,27 @@ def _judge(port: Port, waiter: Waiter, replicas: Replicas, count: int, deadline:
             acknowledged=count,
             wanted=replicas.wanted,
         )
+
+
+async def ask_acknowledged(
+    port: Port, want: Want, request: Request, until: float, asked: Asked
+) -> tuple[Reply, NotAcknowledged | None]:
+    """Ask like ``ask``; return the answer, and the error when too few replicas have what it did."""
+    if port.replicas is None:
+        return await ask(port, *request, until, asked=asked), None
+    waiter = Waiter(want)
+
+    async def once() -> tuple[Reply, NotAcknowledged | None]:
+        await port.open(waiter, until, listen=False)
+        reply = await port.call(*request, until, waiter)
+        try:
+            await acknowledged(port, waiter, inf)
+        except NotAcknowledged as missing:
+            return reply, missing
+        return reply, None
+
+    try:
+        answer: tuple[Reply, NotAcknowledged | None] = await persist(port, once, until, asked)
+        return answer
+    finally:
+        port.close(waiter)
