@@ -56,8 +56,8 @@ class SeatReplicas:
 def _counted(seat: Connection, publish: bytes, waits: bytes, until: float) -> int:
     try:
         seat.asked_at = now()
+        seat.owed += 1  # they are two requests; counted first, as an interrupt may come between
         seat.send(publish + waits)
-        seat.owed += 1  # they are two requests
         seat.answer(until + ANSWER_SECONDS)
         return int(seat.answer(until + ANSWER_SECONDS))
     except ReplyError as error:
