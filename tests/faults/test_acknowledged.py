@@ -170,6 +170,23 @@ def test_a_connection_lost_while_replicas_count(connect, master, view, then):
         view.until_free()
 
 
+def test_replicas_of_another_master_do_not_vouch(master):
+    """The address leads to another master by the time that replicas are asked."""
+
+    async def moved(other):
+        with Proxy(master) as proxy:
+            async with fencelock.AsyncClient(proxy.url, replicas=1) as client:
+                lock = client.lock(NAME)
+                assert not await lock.locked()  # connected
+                proxy.server = other
+                assert await lock.acquire()
+                assert View(other, NAME).holder() == lock.lease.holder
+                await lock.release()
+
+    with replicated() as (other, _):
+        asyncio.run(moved(other))
+
+
 def test_a_hundred_tasks_share_their_waits(master):
     """One WAIT is under way at a time, and ordinary commands never stall behind it."""
 

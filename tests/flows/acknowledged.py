@@ -30,6 +30,22 @@ BY_HAND = acknowledged(worlds.BY_HAND)
 ONCE = acknowledged(duties.TWO)
 MULTI = acknowledged(several.TWO)
 
+ALL = (TWO, TWO_IMPATIENT, TWO_LONG, TWO_WORKING, TRIES, POLLS, OWNER, BY_HAND, MULTI, ONCE)
+FAULTS = ("unacked", "failover", "lost", "late", "cancel", "crash", "silent", "restart")
+TOGETHER = (
+    *({"unacked": 1, "failover": 1}, {"failover": 2}, {"unacked": 2}),
+    *({"failover": 1, fault: 1} for fault in ("lost", "cancel", "crash", "pause", "expiry")),
+    *({"unacked": 1, fault: 1} for fault in ("lost", "cancel", "late")),
+)
+
+
+def plan():
+    """Yield what the deep exploration goes through."""
+    for scenario in ALL:
+        for faults in (*({fault: 1} for fault in FAULTS), *TOGETHER):
+            yield scenario.under(**faults)
+
+
 SEEDS = (
     seed(
         "a grant that is reported though no replica acknowledged it",

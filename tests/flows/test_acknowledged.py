@@ -7,11 +7,10 @@ import pytest
 from tests.flows import acknowledged as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 
-FAULTS = ("unacked", "failover", "lost", "late", "cancel", "crash", "silent", "restart")
 SCENARIOS = [
     scenario.under(**{fault: 1})
     for scenario in (worlds.TWO, worlds.TWO_IMPATIENT, worlds.OWNER)
-    for fault in FAULTS
+    for fault in worlds.FAULTS
 ] + [
     worlds.TWO,
     worlds.TWO_LONG,
