@@ -204,6 +204,31 @@ def test_a_hundred_tasks_share_their_waits(master):
     assert asyncio.run(all_at_once()) <= 10
 
 
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8])
+def test_tasks_cancelled_while_replicas_acknowledge_leave_nothing(master, replica, turns):
+    """After so many turns of the loop; the connections are good for the next."""
+
+    async def cancelled():
+        async with fencelock.AsyncClient(master.url, **asked(replicas_timeout=5)) as client:
+            async with client.lock("first"):
+                pass
+            replica.pause()
+            tasks = [asyncio.create_task(client.lock(f"n{at}").acquire()) for at in range(30)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(isinstance(each, asyncio.CancelledError) for each in ended)
+            replica.resume()
+            async with client.lock("n0", timeout=4):
+                pass
+
+    asyncio.run(cancelled())
+    for at in range(30):
+        View(master, f"n{at}").until_free()
+
+
 def test_other_tasks_go_on_while_a_wait_lasts(master, replica):
     async def beside():
         async with fencelock.AsyncClient(master.url, replicas=1, replicas_timeout=2) as client:
