@@ -97,7 +97,7 @@ SOWN = (
         "_ports/posts.py",
         "        if trail is not None and not _sent_behind(trail, script, keys, args):\n",
         "        if trail is not None:\n",
-        "tests/faults/test_giving_up.py::test_ctrl_c_while_the_grant_is_on_its_way",
+        "tests/faults/test_late_requests.py::test_an_undo_does_not_overtake_its_request",
         "I9",
     ),
     Sown(

@@ -13,6 +13,7 @@ cancel      a flow is cancelled where it is suspended (asyncio) or interrupted (
 back        a server's clock goes back by ten seconds
 jump        a server's clock goes forward by ten seconds
 restart     a server restarts: connections break, everything is forgotten
+unacked     no replica acknowledges in time what one WAIT asks about
 failover    a server's replica is promoted: connections break, what it did not get is forgotten
 ==========  =====================================================================================
 """
@@ -23,14 +24,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.port import Broken
-from fencelock.testing.network import NEVER_US, Client, Link, Task
-from fencelock.testing.server import Server
+from fencelock.testing.network import NEVER_US, Client, Item, Link, Task
+from fencelock.testing.replicas import ANSWER_US
+from fencelock.testing.server import ACKNOWLEDGE, Server
 
 if TYPE_CHECKING:
     from fencelock.testing.simulation import World
 
 KINDS = (
-    "lost zombie silent wake late expiry crash pause cancel back jump restart failover".split()  # noqa: SIM905 - reads as the table above
+    *("lost", "zombie", "silent", "wake", "late", "expiry", "crash", "pause", "cancel"),
+    *("back", "jump", "restart", "unacked", "failover"),
 )
 # A clock that is set back by this much runs behind all fences that were given; one that is set
 # forward by it has ended all leases.
@@ -78,8 +81,7 @@ def _on_servers(world: World) -> list[Action]:
         (kind, number)
         for kind in ("back", "jump", "restart", "failover")
         if world.budgets.get(kind)
-        for number, server in enumerate(world.servers)
-        if kind != "failover" or server.replica is not None
+        for number in range(len(world.servers))
     ]
 
 
@@ -91,6 +93,7 @@ def _on_message(world: World, link: Link, way: str) -> list[Action]:
     left = world.budgets
     kinds = [kind for kind in ("lost", "silent") if left.get(kind)]
     if way == "up":
+        kinds += ["unacked"] if left.get("unacked") and link.up[0].name == ACKNOWLEDGE else []
         kinds += ["zombie"] if left.get("zombie") and not link.closed else []
     elif link.down[0].request is None:
         kinds = ["wake"] if left.get("wake") else []
@@ -145,12 +148,17 @@ def strike(world: World, action: Action) -> None:
 
 
 def _restart(world: World, server: Server, *, failover: bool) -> None:
-    """Start a server anew, with nothing; that takes some time, so that its clock goes on."""
+    """Start a server anew, with nothing, or let its replica serve with what that has.
+
+    That takes some time, so that its clock goes on.
+    """
+    server.generation += 1
     if failover:
         server.fail_over()
+        world.monitor.is_haunted()  # what was given back may be held again
     else:
         server.forget()
-    world.monitor.flushed()
+        world.monitor.flushed()
     for client in world.clients:
         for link in tuple(client.links):  # what is sent again goes on a new one
             if client.alive and not link.closed and link.server is server:
@@ -164,6 +172,8 @@ def _disturb(world: World, link: Link, kind: str, way: str) -> None:
         world.monitor.is_haunted()
     if kind in {"lost", "zombie"}:
         break_link(world, link, keeps=kind == "zombie")
+    elif kind == "unacked":
+        _unacknowledged(link)
     elif kind == "silent":
         link.stalled = True
         link.dies_us = world.now_us + int(link.client.port.patience * 1_000_000)
@@ -177,6 +187,14 @@ def _disturb(world: World, link: Link, kind: str, way: str) -> None:
         link.blocked_up_us = _end_us(world) + AFTER_EXPIRY_US
     else:
         link.blocked_down_us = _end_us(world) + AFTER_EXPIRY_US
+
+
+def _unacknowledged(link: Link) -> None:
+    """Answer that nobody acknowledged, when the time of the WAIT is up."""
+    request = link.up.pop(0)
+    link.down.append(Item(request, 0))
+    if request.asker is not None and request.asker.state is not None:
+        link.blocked_down_us = request.asker.state.until_us - ANSWER_US
 
 
 def break_link(world: World, link: Link, *, keeps: bool) -> None:

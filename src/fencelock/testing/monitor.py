@@ -131,8 +131,7 @@ class Monitor:
             if changed and before.holder not in request.args:
                 raise Violation("I11", f"{request!r} renewed the lease of {before.holder!r}")
             return
-        gave_up = before.holder is not None
-        if gave_up:
+        if gave_up := before.holder is not None:
             self._may_give_up(request, before)
         if after.holder is not None:
             self._told_before(after)
@@ -256,6 +255,7 @@ class Monitor:
     def is_haunted(self) -> None:
         """Note that the server may run a request whose asker has given it up."""
         self._haunted = True
+        self._fence = min(self._fence, self.view().fence)  # it may have forgotten the last ones
 
     def stood_still(self) -> None:
         """Note that no process could do anything for a while."""

@@ -18,6 +18,8 @@ from fencelock.testing.scripting import Program
 
 EPOCH_US = 1_700_000_000_000_000
 EMPTY: Frozen = frozenset()
+# A request of replicas, not of the keyspace: they have all that was done so far, and say so.
+ACKNOWLEDGE = "acknowledge"
 # Outcomes that are remembered; then the memory starts afresh.
 MEMORY_MAX = 300_000
 
@@ -73,8 +75,8 @@ class Server:
     """Runs requests.
 
     ``sources`` replaces scripts by name, to seed a fault, or adds others. ``cluster``: as in a
-    Cluster, the keys of a script must share a slot. ``replicated``: an asynchronous replica
-    follows, by ``copy``, and can be promoted by ``fail_over``.
+    Cluster, the keys of a script must share a slot. A replica has what it acknowledged, and with
+    ``replicated`` also what it was sent meanwhile (``copy``); ``fail_over`` promotes it.
     """
 
     def __init__(
@@ -96,10 +98,12 @@ class Server:
     def reset(self) -> None:
         """Begin again, empty and at the first instant; what was learnt of outcomes stays."""
         self.state: Frozen = EMPTY
+        self.replica: Frozen = EMPTY  # what would be promoted
+        self.follows = self._replicated  # a replica is sent what is written, sooner or later
+        self.generation = 0  # how often another server took over
         self.now_us = EPOCH_US
         self.skew_us = 0  # its clock was set
         self.listeners: frozenset[tuple[bytes, Any]] = frozenset()
-        self.replica: Frozen | None = EMPTY if self._replicated else None
 
     @property
     def channels(self) -> dict[bytes, int]:
@@ -124,7 +128,7 @@ class Server:
     @property
     def lags(self) -> bool:
         """Tell whether the replica has not got everything yet."""
-        return self.replica is not None and self.replica != self.state
+        return self.follows and self.replica != self.state
 
     def copy(self) -> None:
         """Let the replica get everything."""
@@ -132,8 +136,7 @@ class Server:
 
     def fail_over(self) -> None:
         """Promote the replica, with what it has."""
-        if self.replica is not None:
-            self.state, self.replica = self.replica, None
+        self.state, self.follows = self.replica, False
 
     def living(self) -> dict[bytes, tuple[Value, int]]:
         """Return the living keys, each with its value and until when it lives (ms, or NEVER)."""
@@ -142,10 +145,13 @@ class Server:
 
     def key(self) -> Any:
         """Return all that decides what it will answer."""
-        return self.state, self.skew_us, self.listeners, self.replica
+        return self.state, self.skew_us, self.listeners, self.replica, self.generation
 
     def run(self, request: Request) -> Outcome:
         """Run a request at the present instant and keep what it did."""
+        if request.name == ACKNOWLEDGE:
+            self.replica = self.state
+            return Outcome(1, (), self.state)
         key = (self.state, self.now_us, self.listeners, request.name, request.keys, request.args)
         outcome = self._memory.get(key)
         if outcome is None:
