@@ -7,13 +7,11 @@ Runs until its input ends. Each line of the input names a method of ``Program`` 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
 import signal
 import sys
-import threading
 import time
 import traceback
 import warnings
@@ -22,8 +20,8 @@ from typing import Any, NoReturn
 
 from redis import Redis
 
-from tests.faults import world
 from tests.faults.world import spawn
+from verification.runs.faces import FACES
 from verification.runs.leaks import sample
 from verification.runs.objects import KINDS
 from verification.runs.worker import Journal, Worker, take
@@ -32,38 +30,6 @@ WORKERS = 3
 SERVER_SECONDS = 1.0
 CHILD_SECONDS = 10
 PARK_SECONDS = 20.0
-
-
-class _Forgetful:
-    """Keeps no handle, unlike the faces of the tests: a client lives long and makes many."""
-
-    def _make(self, handle: Any) -> Any:
-        return self._wrapped(handle)
-
-    def read(self, name: str, **options: Any) -> Any:
-        return self._wrapped(self.client.rwlock(name, **options).read)
-
-    def write(self, name: str, **options: Any) -> Any:
-        return self._wrapped(self.client.rwlock(name, **options).write)
-
-
-class Threads(_Forgetful, world.Threads):
-    """The blocking face."""
-
-    def revive(self) -> None:
-        """Make usable in a child process; there is nothing to do."""
-
-
-class Tasks(_Forgetful, world.Tasks):
-    """The asyncio face, on a loop of its own thread."""
-
-    def revive(self) -> None:
-        """Make usable in a child process, where the thread of the loop does not run."""
-        self.loop = asyncio.new_event_loop()
-        threading.Thread(target=self.loop.run_forever, daemon=True).start()
-
-
-FACES = {face.name: face for face in (Threads, Tasks)}
 
 
 class Program:

@@ -68,6 +68,7 @@ class Worker:
         self._pause = threading.Event()
 
     def run(self) -> None:
+        self.face.work_here()
         while not self.stop.is_set():
             if not self.go.is_set():
                 self.parked.set()
