@@ -59,13 +59,13 @@ class Crew:
         self._numbers = itertools.count()
         self._ended: list[Client] = []
         self._killed: list[tuple[int, float]] = []
-        self._clients = [
+        self.clients = [
             self._start(face, lasting=number < lasting) for number, face in enumerate(KINDS)
         ]
 
     def ready(self) -> None:
         """Return when all work."""
-        logs = [client.log.path for client in self._clients]
+        logs = [client.log.path for client in self.clients]
         wait_until(lambda: all(map(_begun, logs)), BEGIN_SECONDS, "all began")
 
     def faults(self) -> Iterator[Fault]:
@@ -76,7 +76,7 @@ class Crew:
         yield Fault("fork", self.fork)
 
     def freeze(self) -> None:
-        process = self._dice.choice(self._clients).process
+        process = self._dice.choice(self.clients).process
         process.send_signal(signal.SIGSTOP)
         seconds = self._dice.choice((0.05, 0.3, 1.0, 2.0))
         timer = threading.Timer(seconds, process.send_signal, [signal.SIGCONT])
@@ -84,26 +84,26 @@ class Crew:
         timer.start()
 
     def kill(self) -> None:
-        number = self._dice.choice([n for n, one in enumerate(self._clients) if not one.lasting])
-        client = self._clients[number]
+        number = self._dice.choice([n for n, one in enumerate(self.clients) if not one.lasting])
+        client = self.clients[number]
         client.process.kill()
         client.process.wait()
         self._killed.append((client.process.pid, now()))
         client.close()
         self._ended.append(client)
-        self._clients[number] = self._start(client.face, lasting=False)
+        self.clients[number] = self._start(client.face, lasting=False)
 
     def stall(self) -> None:
-        tasks = [client for client in self._clients if client.face == "tasks"]
+        tasks = [client for client in self.clients if client.face == "tasks"]
         self._dice.choice(tasks).tell("stall", self._dice.choice((0.1, 0.5, 1.5)))
 
     def fork(self) -> None:
-        self._dice.choice(self._clients).tell("fork")
+        self._dice.choice(self.clients).tell("fork")
 
     def collect(self) -> History:
         """Read what was logged since, and return all that is known."""
         killed, self._killed = self._killed, []
-        for client in (*self._ended, *self._clients):
+        for client in (*self._ended, *self.clients):
             for line in client.log.lines():
                 self.history.take(line)
         for pid, at in killed:
@@ -113,20 +113,16 @@ class Crew:
 
     def park(self, label: str) -> None:
         """Have all stop working and count what they have; return when all did."""
-        for client in self._clients:
+        for client in self.clients:
             client.process.send_signal(signal.SIGCONT)
             client.tell("park", label)
-        pids = {client.process.pid for client in self._clients}
+        pids = {client.process.pid for client in self.clients}
         wait_until(lambda: pids <= self._sampled(label), END_SECONDS, f"samples: {label}")
 
     def resume(self) -> None:
         """Have all work on."""
-        for client in self._clients:
+        for client in self.clients:
             client.tell("resume")
-
-    def lasting(self) -> set[int]:
-        """Return the ids of the processes that are never killed."""
-        return {client.process.pid for client in self._clients if client.lasting}
 
     def _sampled(self, label: str) -> set[int]:
         samples = self.collect().samples
@@ -134,14 +130,14 @@ class Crew:
 
     def finish(self) -> list[int]:
         """Let everybody finish what they do and close; return their exit statuses."""
-        for client in self._clients:
+        for client in self.clients:
             client.process.send_signal(signal.SIGCONT)
             client.close()
-        return [client.process.wait(END_SECONDS) for client in self._clients]
+        return [client.process.wait(END_SECONDS) for client in self.clients]
 
     def kill_all(self) -> None:
         """End what still runs."""
-        for client in self._clients:
+        for client in self.clients:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(client.process.pid, signal.SIGKILL)
             client.process.wait()
