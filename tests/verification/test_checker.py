@@ -111,5 +111,5 @@ def test_a_proved_write_that_was_refused_is_seen():
 
 
 def test_the_longest_gap_counts_both_ends():
-    assert longest_gap([3, 1, 2], 0, 10) == 7
-    assert longest_gap([], 0, 4) == 4
+    assert longest_gap([3, 1, 2], 0, 10) == (7, 10)
+    assert longest_gap([], 0, 4) == (4, 4)

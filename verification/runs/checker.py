@@ -102,10 +102,10 @@ def refused_though_proved(writes: Iterable[Write]) -> list[Write]:
     return [one for one in writes if one.proved and not one.accepted]
 
 
-def longest_gap(instants: Iterable[float], begun: float, ended: float) -> float:
-    """Return the longest time between two instants, the bounds included."""
+def longest_gap(instants: Iterable[float], begun: float, ended: float) -> tuple[float, float]:
+    """Return the longest time between two instants, the bounds included, and when it ended."""
     points = [begun, *sorted(at for at in instants if begun <= at <= ended), ended]
-    return max(after - before for before, after in zip(points, points[1:], strict=False))
+    return max((after - before, after) for before, after in zip(points, points[1:], strict=False))
 
 
 def _start(tenure: Tenure) -> float:

@@ -69,7 +69,7 @@ class Program:
             if not worker.parked.wait(PARK_SECONDS):
                 self.journal.say("unexpected", text="a worker did not stop working")
         self._no_children()
-        self._sample(label, idle_threads=self._own_threads + WORKERS)
+        self._sample(label, threads=self._own_threads + WORKERS, tasks=WORKERS)
 
     def resume(self) -> None:
         """Work on."""
@@ -86,15 +86,15 @@ class Program:
         self._no_children()
         self.face.close()
         self.register.close()
-        self._sample("closed", idle_threads=1)
+        self._sample("closed", threads=1)
 
     def _no_children(self) -> None:
         for child in self._children:
             child.result(PARK_SECONDS)
         self._children.clear()
 
-    def _sample(self, label: str, idle_threads: int | None = None) -> None:
-        found = sample(getattr(self, "face", None), idle_threads=idle_threads)
+    def _sample(self, label: str, **idle: int) -> None:
+        found = sample(getattr(self, "face", None), **idle)
         self.journal.say("sample", label=label, pid=os.getpid(), at=time.time(), **found)
 
     def _as_child(self) -> NoReturn:

@@ -15,14 +15,16 @@ IDLE_SECONDS = 5.0
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
-def sample(face: Any = None, *, idle_threads: int | None = None) -> dict[str, int]:
-    """Count what this process has, once there are no more threads than ``idle_threads``.
+def sample(face: Any = None, *, threads: int | None = None, tasks: int = 0) -> dict[str, int]:
+    """Count what this process has, once there are no more threads and tasks than that.
 
-    Threads and connections that wait to be used again end by themselves: they get some seconds.
+    What waits to be used again, and what is under way in the background, gets some seconds to end.
     """
     gc.collect()
     pause, deadline = threading.Event(), now() + IDLE_SECONDS
-    while idle_threads is not None and _threads() > idle_threads and now() < deadline:
+    while threads is not None and now() < deadline:
+        if _threads() <= threads and _tasks(face) <= tasks:
+            break
         pause.wait(0.05)
     return {
         "threads": _threads(),

@@ -7,7 +7,7 @@ import random
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,6 +42,7 @@ class Run:
         self.orphans: list[str] = []
         self.statuses: list[int] = []
         self.seconds = 0.0
+        self.trace: list[tuple[str, float, float]] = []  # what struck, from when to when
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -61,19 +62,35 @@ class Run:
         self._ends.close()
 
     def rage(self, seconds: float) -> None:
-        """Let faults strike for so long, and check what happened."""
-        begun = now()
-        while now() < begun + seconds:
-            self.strike(self._dice.choices(self.faults, [each.often for each in self.faults])[0])
-            self._pause.wait(self._dice.random() * 2 * BETWEEN_SECONDS)
-        self._begun, self._ended = begun, now()
-        self.seconds += self._ended - begun
+        """Let faults strike at random for so long."""
+        with self._chapter():
+            end = now() + seconds
+            while now() < end:
+                often = [fault.often for fault in self.faults]
+                self.strike(self._dice.choices(self.faults, often)[0])
+                self._pause.wait(self._dice.random() * 2 * BETWEEN_SECONDS)
+
+    def each(self) -> None:
+        """Let every fault strike once, in a fixed order."""
+        with self._chapter():
+            for fault in self.faults:
+                self.strike(fault)
+                self._pause.wait(BETWEEN_SECONDS)
+
+    @contextlib.contextmanager
+    def _chapter(self) -> Iterator[None]:
+        self._begun = now()
+        yield
+        self._ended = now()
+        self.seconds += self._ended - self._begun
         self.servers.calm()
 
     def strike(self, fault: Fault) -> None:
         """Let one fault strike."""
         self.struck[fault.name] += 1
+        began = now()
         fault.strike()
+        self.trace.append((fault.name, began, now()))
 
     def pause(self, label: str) -> None:
         """Have everybody stand aside, and check what happened so far."""
@@ -88,6 +105,7 @@ class Run:
     def _check(self) -> None:
         self.orphans += self.servers.orphans()
         self.verdict.chapter(self.crew.collect(), self._begun, self._ended)
+        self._begun = self._ended  # what follows is the end, not a time without grants
 
     def _choose(self) -> tuple[list[Fault], dict[str, str]]:
         """Return the faults of this run: those asked for, or all that the guarantees cover."""
@@ -129,10 +147,20 @@ class Run:
             "orphans": self.orphans,
             "unexpected": history.unexpected,
             "exit statuses": self.statuses,
-            "longest gap": round(verdict.longest_gap, 2),
+            "longest gap": round(verdict.longest_gap[0], 2),
+            "struck in that gap": self._struck_in(*verdict.longest_gap),
             "results": dict(sorted((k, n) for k, n in history.counts.items() if ":" in k)),
             "errors told": dict(sorted(history.errors.items())),
         }
+
+    def _struck_in(self, seconds: float, ended: float) -> list[str]:
+        """Return what struck while nobody was granted anything, with when it began."""
+        begun = ended - seconds
+        return [
+            f"{name} {began - begun:.1f} to {end - begun:.1f}"
+            for name, began, end in self.trace
+            if end > begun - 1 and began < ended
+        ]
 
     def violations(self) -> list[str]:
         """Return what may not be, in words; empty when the run shows what it must."""

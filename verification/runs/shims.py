@@ -87,13 +87,13 @@ class Disk:
         self.environment = {"RUNS_SYNCED": str(self._note)}
 
     def lose(self, folder: Path) -> int:
-        """Cut every file to what was synced of it; return how many bytes went. Its server is dead.
+        """Cut the append-only files of a dead server to what was synced; return how much went.
 
-        What the server wrote it had renamed or not: the directory itself is taken for synced.
+        New and renamed files are taken for synced: a server is careful with those.
         """
         gone = 0
         synced = self._synced()
-        for path in (each for each in folder.rglob("*") if each.is_file()):
+        for path in (each for each in folder.rglob("appendonly*") if each.is_file()):
             status = path.stat()
             kept = min(status.st_size, synced.get(status.st_ino, 0))
             gone += status.st_size - kept

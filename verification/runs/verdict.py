@@ -35,7 +35,7 @@ class Verdict:
         self.impossible: list[tuple[str, wgl.Call]] = []
         self.grants = self.accepted = self.stale_refused = 0
         self.calls = self.refusals = self.too_hard = 0
-        self.longest_gap = 0.0
+        self.longest_gap = (0.0, 0.0)  # its length, and when it ended
 
     def chapter(self, history: History, begun: float, ended: float) -> None:
         """Check what happened between two instants, and have the history forget it."""
