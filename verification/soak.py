@@ -48,7 +48,7 @@ class Soak:
         self.run.finish()
 
     def leaks(self) -> Iterator[tuple[str, int, int, int]]:
-        """Yield what was counted: a name, after the first chapter, at the end, and what is allowed."""
+        """Yield what was counted: after the first chapter, at the end, and how much more may be."""
         for face, samples in self._lasting():
             warm, end = samples["warm"], samples["end"]
             begin, closed = samples["begin"], samples["closed"]
@@ -88,8 +88,10 @@ def told(soak: Soak) -> tuple[str, list[str]]:
     """Return the report, and what may not be."""
     report, bad = soak.run.report(), soak.run.violations()
     leaks = list(soak.leaks())
-    bad += [f"{name}: {before} → {after}" for name, before, after, more in leaks if after > before + more]
-    lines = ["# Soak report", "", f"What was violated or leaked: {'; '.join(bad) or 'nothing'}.", ""]
+    for name, before, after, more in leaks:
+        bad += [f"{name}: {before} → {after}"] if after > before + more else []
+    found = "; ".join(bad) or "nothing"
+    lines = ["# Soak report", "", f"What was violated or leaked: {found}.", ""]
     lines += _table(("what", "found"), [(k, _cell(v)) for k, v in report.items()])
     rows = [(name, before, after) for name, before, after, _ in leaks]
     lines += ["", *_table(("left behind", "after the first chapter", "at the end"), rows)]

@@ -1,5 +1,4 @@
-"""All orders in which events can come, and an answer about linearizability that is too slow to err.
-"""
+"""All orders in which events can come; a search for an explanation that is too plain to err."""
 
 import math
 from collections.abc import Iterator, Sequence

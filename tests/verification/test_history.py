@@ -24,7 +24,7 @@ class Book:
     def end(self, number, at, result, **more):
         self._say(event="end", number=number, ended=at, result=result, **more)
 
-    def grant(self, asked, at, deadline, pid=1, fence=1, do="acquire"):
+    def grant(self, asked, at, deadline, *, pid=1, fence=1, do="acquire"):
         number = self.begin(do, asked, pid)
         self.end(number, at, "granted", fence=fence, deadline=deadline)
         return number
@@ -43,7 +43,8 @@ class Book:
         return tenure.start, tenure.end
 
     def calls(self, **options):
-        return [call.do for call in as_calls(list(self.history.ops.values()), self.history, **options)]
+        ops = list(self.history.ops.values())
+        return [call.do for call in as_calls(ops, self.history, **options)]
 
 
 def test_a_lease_is_proved_from_its_grant_to_its_release():

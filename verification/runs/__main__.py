@@ -65,8 +65,8 @@ def _plan(chosen: argparse.Namespace) -> list[tuple[str, list[str] | None]]:
     if chosen.faults:
         return [(kind, chosen.faults) for kind in chosen.servers or ["one"]]
     kinds = chosen.servers or list(SERVERS)
-    covered: list[tuple[str, list[str] | None]] = [(kind, None) for kind in kinds if kind in COVERED]
-    return covered + [(kind, EXCLUDED[kind]) for kind in kinds]
+    covered = [(kind, None) for kind in kinds if kind in COVERED]
+    return [*covered, *((kind, EXCLUDED[kind]) for kind in kinds)]
 
 
 def _show(report: dict[str, Any], run: Run) -> None:

@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from verification.runs.history import Tenure, Write
 
@@ -105,7 +106,7 @@ def refused_though_proved(writes: Iterable[Write]) -> list[Write]:
 def longest_gap(instants: Iterable[float], begun: float, ended: float) -> tuple[float, float]:
     """Return the longest time between two instants, the bounds included, and when it ended."""
     points = [begun, *sorted(at for at in instants if begun <= at <= ended), ended]
-    return max((after - before, after) for before, after in zip(points, points[1:], strict=False))
+    return max((after - before, after) for before, after in pairwise(points))
 
 
 def _start(tenure: Tenure) -> float:

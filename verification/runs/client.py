@@ -16,13 +16,13 @@ import time
 import traceback
 import warnings
 from concurrent.futures import Future
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from redis import Redis
 
 from tests.faults.world import spawn
 from verification.runs.faces import FACES
-from verification.runs.leaks import sample
+from verification.runs.leaks import sample, threads
 from verification.runs.objects import KINDS
 from verification.runs.worker import Journal, Worker, take
 
@@ -41,7 +41,7 @@ class Program:
         self._sample("begin")
         self.register = Redis.from_url(register)
         self.face = FACES[face](url, server_timeout=SERVER_SECONDS)
-        self._own_threads = len(os.listdir("/proc/self/task"))
+        self._own_threads = threads()
         self.workers = [
             Worker(self.face, self.register, self.journal, int(seed) * WORKERS + number)
             for number in range(WORKERS)
@@ -69,7 +69,7 @@ class Program:
             if not worker.parked.wait(PARK_SECONDS):
                 self.journal.say("unexpected", text="a worker did not stop working")
         self._no_children()
-        self._sample(label, threads=self._own_threads + WORKERS, tasks=WORKERS)
+        self._sample(label, idle=(self._own_threads + WORKERS, WORKERS))
 
     def resume(self) -> None:
         """Work on."""
@@ -86,15 +86,15 @@ class Program:
         self._no_children()
         self.face.close()
         self.register.close()
-        self._sample("closed", threads=1)
+        self._sample("closed", idle=(1, 0))
 
     def _no_children(self) -> None:
         for child in self._children:
             child.result(PARK_SECONDS)
         self._children.clear()
 
-    def _sample(self, label: str, **idle: int) -> None:
-        found = sample(getattr(self, "face", None), **idle)
+    def _sample(self, label: str, idle: tuple[int, int] | None = None) -> None:
+        found = sample(getattr(self, "face", None), idle=idle)
         self.journal.say("sample", label=label, pid=os.getpid(), at=time.time(), **found)
 
     def _as_child(self) -> NoReturn:
@@ -107,7 +107,7 @@ class Program:
             self.face.revive()
             kind = KINDS[0]
             handle = kind.handle(self.face, 1.0, renew=True)
-            take(self.journal, kind, handle, 1, 2.0, lambda *_: None)
+            take(self.journal, kind, handle, lambda *_: None, weight=1, timeout=2.0)
             status = 0
         except BaseException:  # noqa: BLE001 - whatever it is, the parent's code must not go on here
             self.journal.say("unexpected", text=f"in a child: {traceback.format_exc()}")

@@ -99,9 +99,7 @@ class History:
         newest = {one.on: one.number for one in sorted(self.tenures.values(), key=_fence)}
         kept = set(newest.values())
         self.tenures = {
-            number: one
-            for number, one in self.tenures.items()
-            if number in kept or one.end > at
+            number: one for number, one in self.tenures.items() if number in kept or one.end > at
         }
         self.writes = list({one.on: one for one in self.writes if one.accepted}.values())
 

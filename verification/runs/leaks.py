@@ -15,27 +15,28 @@ IDLE_SECONDS = 5.0
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
-def sample(face: Any = None, *, threads: int | None = None, tasks: int = 0) -> dict[str, int]:
-    """Count what this process has, once there are no more threads and tasks than that.
+def sample(face: Any = None, *, idle: tuple[int, int] | None = None) -> dict[str, int]:
+    """Count what this process has, once it has no more threads and tasks than ``idle``.
 
     What waits to be used again, and what is under way in the background, gets some seconds to end.
     """
     gc.collect()
     pause, deadline = threading.Event(), now() + IDLE_SECONDS
-    while threads is not None and now() < deadline:
-        if _threads() <= threads and _tasks(face) <= tasks:
+    while idle is not None and now() < deadline:
+        if threads() <= idle[0] and _tasks(face) <= idle[1]:
             break
         pause.wait(0.05)
     return {
-        "threads": _threads(),
+        "threads": threads(),
         "tasks": _tasks(face),
-        "files": len(os.listdir("/proc/self/fd")) - 1,
+        "files": sum(1 for _ in Path("/proc/self/fd").iterdir()) - 1,
         "memory_kb": int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_KB,
     }
 
 
-def _threads() -> int:
-    return len(os.listdir("/proc/self/task"))
+def threads() -> int:
+    """Return how many threads this process has, of whatever kind."""
+    return sum(1 for _ in Path("/proc/self/task").iterdir())
 
 
 def _tasks(face: Any) -> int:

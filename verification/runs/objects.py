@@ -1,4 +1,4 @@
-"""What the clients use: a few objects of each kind, with the limits that the checks compare with."""
+"""What the clients use: some objects of each kind, with the limits that the checks know."""
 
 from __future__ import annotations
 

@@ -99,7 +99,8 @@ class OneServer:
     # what befalls the server
 
     def kill_links(self) -> None:
-        self._say("CLIENT", "KILL", "TYPE", self._dice.choice(("pubsub", "normal")), "SKIPME", "yes")
+        kind = self._dice.choice(("pubsub", "normal"))
+        self._say("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
 
     def freeze(self) -> None:
         self.server.pause()

@@ -24,7 +24,7 @@ UNDO_SECONDS = 2.0
 
 
 class Verdict:
-    """The findings so far. ``covered``: the guarantees hold in this run, and nothing may be found."""
+    """The findings so far. ``covered``: the guarantees hold, so that nothing may be found."""
 
     def __init__(self, *, covered: bool) -> None:
         self.covered = covered
@@ -80,7 +80,7 @@ def as_calls(ops: list[Op], history: History, *, line: bool = False) -> Iterator
     released = {op.lease for op in ops if op.do == "release" and op.result == "ok"}
     for op in ops:
         match op.do, op.result:
-            case ("acquire" | "try"), "granted":
+            case (("acquire" | "try"), "granted"):
                 yield wgl.Call("acquire", op.number, op.begun, op.ended, op.weight, op.fence)
                 if op.number not in released:
                     end = max(history.tenures[op.number].end, op.ended)
@@ -88,7 +88,7 @@ def as_calls(ops: list[Op], history: History, *, line: bool = False) -> Iterator
             case "try", "refused":
                 if not line and not any(_meet(op, *span) for span in lines):
                     yield wgl.Call("refused", op.number, op.begun, op.ended, op.weight)
-            case ("release" | "renew"), "ok" if op.lease in granted:
+            case (("release" | "renew"), "ok") if op.lease in granted:
                 weight = granted[op.lease].weight
                 yield wgl.Call(op.do, op.lease, op.begun, op.ended, weight)
 

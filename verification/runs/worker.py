@@ -85,7 +85,8 @@ class Worker:
         handle = kind.handle(self.face, dice.choice(TTLS), renew=dice.random() < 0.7)
         once = kind.tries or dice.random() < 0.15
         timeout = None if once else dice.choice((0.05, 1.0, 5.0))
-        take(self.journal, kind, handle, dice.choice(kind.weights), timeout, self._hold)
+        weight = dice.choice(kind.weights)
+        take(self.journal, kind, handle, self._hold, weight=weight, timeout=timeout)
         if once:
             self._pause.wait(dice.random() * 0.02)
 
@@ -114,7 +115,7 @@ Holding = Callable[[Kind, str, Any], None]
 
 
 def take(
-    journal: Journal, kind: Kind, handle: Any, weight: int, timeout: float | None, hold: Holding
+    journal: Journal, kind: Kind, handle: Any, hold: Holding, *, weight: int, timeout: float | None
 ) -> bool:
     """Acquire, hold and release; tell whether it was granted."""
     number = journal.begin("try" if timeout is None else "acquire", kind.on, weight=weight)
@@ -147,9 +148,7 @@ def renew(journal: Journal, kind: Kind, lease_number: str, lease: Any) -> None:
         journal.end(number, "ok")
 
 
-def give_back(
-    journal: Journal, kind: Kind, handle: Any, weight: int, lease_number: str
-) -> None:
+def give_back(journal: Journal, kind: Kind, handle: Any, weight: int, lease_number: str) -> None:
     """Release."""
     number = journal.begin("release", kind.on, lease=lease_number, weight=weight)
     try:
