@@ -9,6 +9,7 @@ from verification.runs import shims
 from verification.runs.run import Run
 
 SEED = 1
+ENOUGH_SECONDS = 40
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 clock = pytest.mark.skipif(bool(shims.why_not()), reason=shims.why_not())
@@ -39,7 +40,7 @@ def test_nothing_is_violated_when_each_covered_fault_strikes(servers):
 )
 def test_what_the_guarantees_exclude_is_seen_and_the_fence_makes_it_harmless(servers, fault):
     with Run(servers, seed=SEED, faults=[fault]) as run:
-        run.rage(3)
+        run.rage(ENOUGH_SECONDS, until_seen=True)
         run.finish()
         report = run.report()
         assert run.violations() == [], report

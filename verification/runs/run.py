@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from fencelock.clock import now
 from tests.servers import Server, ServerBinary
+from verification.runs import checker
 from verification.runs.crew import Crew
 from verification.runs.fault import Fault
 from verification.runs.servers import SERVERS
@@ -61,11 +62,11 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self._ends.close()
 
-    def rage(self, seconds: float) -> None:
-        """Let faults strike at random for so long."""
+    def rage(self, seconds: float, *, until_seen: bool = False) -> None:
+        """Let faults strike at random for so long, or until a proved lease's write was refused."""
         with self._chapter():
             end = now() + seconds
-            while now() < end:
+            while now() < end and not (until_seen and self._seen()):
                 often = [fault.often for fault in self.faults]
                 self.strike(self._dice.choices(self.faults, often)[0])
                 self._pause.wait(self._dice.random() * 2 * BETWEEN_SECONDS)
@@ -76,6 +77,9 @@ class Run:
             for fault in self.faults:
                 self.strike(fault)
                 self._pause.wait(BETWEEN_SECONDS)
+
+    def _seen(self) -> bool:
+        return bool(checker.refused_though_proved(self.crew.collect().writes))
 
     @contextlib.contextmanager
     def _chapter(self) -> Iterator[None]:
