@@ -21,6 +21,7 @@ from typing import NoReturn
 from redis import Redis
 
 from tests.faults.world import spawn
+from verification.runs import defects
 from verification.runs.faces import FACES
 from verification.runs.leaks import sample, threads
 from verification.runs.objects import KINDS
@@ -122,6 +123,7 @@ class Program:
 
 def main() -> None:
     logging.getLogger("fencelock").setLevel(logging.CRITICAL)  # its callers are told, and log it
+    defects.sow()
     program = Program(*sys.argv[1:])
     for line in sys.stdin:
         do, *arguments = json.loads(line)

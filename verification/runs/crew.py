@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +51,18 @@ class Client:
 class Crew:
     """So many processes at any time, of both faces; who is killed is replaced."""
 
-    def __init__(self, url: str, register: str, folder: Path, seed: int, *, lasting: int) -> None:
+    def __init__(
+        self,
+        addresses: tuple[str, str],
+        folder: Path,
+        seed: int,
+        *,
+        environment: Mapping[str, str],
+        lasting: int,
+    ) -> None:
         self.history = History()
-        self._addresses = url, register
+        self._addresses = addresses
+        self._environment = {**os.environ, **environment}
         self._folder = folder
         self._dice = random.Random(seed)
         self._numbers = itertools.count()
@@ -149,6 +158,7 @@ class Crew:
         process = subprocess.Popen(
             [*command, str(path), str(self._dice.randrange(10**6))],
             cwd=ROOT,
+            env=self._environment,
             stdin=subprocess.PIPE,
         )
         path.touch()

@@ -7,7 +7,7 @@ import random
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -33,9 +33,11 @@ class Run:
         faults: Sequence[str] | None = None,
         binary: ServerBinary | None = None,
         lasting: int = 0,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.kind, self.seed = servers, seed
         self._wanted, self._binary, self._lasting = faults, binary, lasting
+        self._environment = environment or {}
         self._dice = random.Random(seed)
         self._pause = threading.Event()
         self._ends = contextlib.ExitStack()
@@ -51,7 +53,13 @@ class Run:
             self.register = stack.enter_context(Server())
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             addresses = self.servers.url, self.register.url
-            self.crew = Crew(*addresses, folder, self.seed, lasting=self._lasting)
+            self.crew = Crew(
+                addresses,
+                folder,
+                self.seed,
+                environment=self._environment,
+                lasting=self._lasting,
+            )
             stack.callback(self.crew.kill_all)
             self.crew.ready()
             self._ends = stack.pop_all()

@@ -93,7 +93,7 @@ class Worker:
     def _hold(self, kind: Kind, number: str, lease: Any) -> None:
         """Write a few times, renew perhaps, and now and then stay longer than a lease lasts."""
         self.lease = lease
-        for _ in range(self.dice.choice((1, 1, 1, 1, 1, 2, 30))):
+        for _ in range(self.dice.choice((1, 1, 1, 1, 2, 60))):
             if kind.writes:
                 self._write(kind.on, lease)
             self.journal.say("seen", lease=number, at=now(), deadline=lease.deadline)
