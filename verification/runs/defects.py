@@ -11,6 +11,7 @@ meet once in a million, which is what the simulator is for; and some break what 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from hashlib import sha1
 from typing import Any
@@ -22,6 +23,7 @@ from tests.flows import seeded, seeded_shares
 VARIABLE = "RUNS_DEFECT"
 SEEDS = {seed.name: seed for seed in seeded.SEEDS}
 SEEDS |= {f"shares: {seed.name}": seed for seed in seeded_shares.SEEDS}
+_sown = contextlib.ExitStack()  # stays for as long as the process lives
 
 
 def sow() -> None:
@@ -33,7 +35,7 @@ def sow() -> None:
     if isinstance(change.where, str):
         _change_script(change)
     else:
-        change.applied().__enter__()  # for as long as the process lives
+        _sown.enter_context(change.applied())
 
 
 def _change_script(change: Any) -> None:

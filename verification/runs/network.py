@@ -22,6 +22,8 @@ REQUESTS = (
     "subscribe",
     "granted",
 )
+# What a lease begins with is delayed most: its deadline must not count from the answer (I2).
+DELAYED = ("acquire", "acquire", "shares_acquire", "shares_acquire", "granted", *REQUESTS)
 DROPS, DELAYS = ("drop_request", "drop_reply"), ("delay_request", "delay_reply", "late_request")
 AFTER = ("close", "rst", "silence", "blackhole")
 
@@ -29,13 +31,14 @@ AFTER = ("close", "rst", "silence", "blackhole")
 def faults(proxy: Proxy, dice: random.Random) -> Iterator[Fault]:
     """Yield what the network can do."""
     yield Fault("drop", partial(_lose, proxy, dice, DROPS), often=3)
-    yield Fault("delay", partial(_lose, proxy, dice, DELAYS), often=2)
+    yield Fault("delay", partial(_lose, proxy, dice, DELAYS), often=4)
     yield Fault("one-way cut", partial(_cut, proxy, dice, one_way=True))
     yield Fault("cut", partial(_cut, proxy, dice, one_way=False))
 
 
 def _lose(proxy: Proxy, dice: random.Random, actions: tuple[str, ...]) -> None:
-    name, action, then = dice.choice(REQUESTS), dice.choice(actions), dice.choice(AFTER)
+    names = REQUESTS if actions is DROPS else DELAYED
+    name, action, then = dice.choice(names), dice.choice(actions), dice.choice(AFTER)
     if name == "granted":  # a push: there is no request
         action = "drop_push" if action in DROPS else "delay_reply"
     proxy.on(name, action, then=then, nth=dice.randrange(1, 4), seconds=dice.random() * 0.5)

@@ -18,7 +18,7 @@ from redis import Redis
 
 from fencelock import FencelockError, LeaseLost
 from fencelock.clock import now
-from verification.runs.objects import KINDS, TTLS, Kind
+from verification.runs.objects import KINDS, SHORT, TTLS, Kind
 
 # A resource that keeps the highest fence and refuses older ones. It answers with the number of the
 # accepted write, or with 0.
@@ -28,6 +28,7 @@ if tonumber(ARGV[1]) < last then return 0 end
 redis.call('SET', KEYS[1], ARGV[1])
 return redis.call('INCR', KEYS[2])
 """
+UNTIL_IT_ENDS, FEW_OR_MANY = 10_000, (1, 1, 1, 1, 2, 60)
 
 
 class Journal:
@@ -64,6 +65,7 @@ class Worker:
         self.stop, self.go, self.parked = threading.Event(), threading.Event(), threading.Event()
         self.go.set()
         self.lease: Any = None
+        self._writes = 0
         self._register = register.register_script(REGISTER)
         self._pause = threading.Event()
 
@@ -82,7 +84,8 @@ class Worker:
     def _turn(self) -> None:
         dice = self.dice
         kind = dice.choices(KINDS, [each.often for each in KINDS])[0]
-        handle = kind.handle(self.face, dice.choice(TTLS), renew=dice.random() < 0.7)
+        self._writes, ttl, renew = self._manner()
+        handle = kind.handle(self.face, ttl, renew=renew)
         once = kind.tries or dice.random() < 0.15
         timeout = None if once else dice.choice((0.05, 1.0, 5.0))
         weight = dice.choice(kind.weights)
@@ -90,10 +93,16 @@ class Worker:
         if once:
             self._pause.wait(dice.random() * 0.02)
 
+    def _manner(self) -> tuple[int, float, bool]:
+        """Return how many writes are to be made in what lease: a few, many, or until it ends."""
+        if self.dice.random() < 0.25:
+            return UNTIL_IT_ENDS, SHORT, False
+        return self.dice.choice(FEW_OR_MANY), self.dice.choice(TTLS), self.dice.random() < 0.8
+
     def _hold(self, kind: Kind, number: str, lease: Any) -> None:
-        """Write a few times, renew perhaps, and now and then stay longer than a lease lasts."""
+        """Write, unless it is lost, and renew by hand perhaps."""
         self.lease = lease
-        for _ in range(self.dice.choice((1, 1, 1, 1, 2, 60))):
+        for _ in range(self._writes):
             if kind.writes:
                 self._write(kind.on, lease)
             self.journal.say("seen", lease=number, at=now(), deadline=lease.deadline)
