@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -75,6 +75,7 @@ class Server:
 
     ``persistent``: keep an append-only log, so that a restart brings the data back. ``args``: more
     options for the server; the last word on each counts. ``port``: this one, not a free one.
+    ``environment``: what its process has beside ours.
     """
 
     def __init__(
@@ -85,7 +86,9 @@ class Server:
         unix: bool = True,
         args: Sequence[str] = (),
         persistent: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self._environment = {**os.environ, **(environment or {})}
         self.binary = binary or binaries()[0]
         self.directory = Path(tempfile.mkdtemp(prefix="fencelock-test-"))
         self.socket = self.directory / "s" if unix else None
@@ -228,6 +231,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=self._environment,
                 start_new_session=True,  # a Ctrl-C is for the test, not for its server
             )
         _guard().watch(self.directory, self._process.pid)
