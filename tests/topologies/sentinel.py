@@ -28,6 +28,9 @@ _SETTINGS = {
     "parallel-syncs": 2,
 }
 _REPLICATION = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]
+# What Sentinels and replicas send all the time. Of PUBLISH, which locks send, too, a test asks
+# nothing but in scripts.
+_NOISE = frozenset({"ping", "info", "replconf", "publish", "subscribe"})
 _pause = threading.Event()
 
 
@@ -80,6 +83,11 @@ class SentinelTopology:
     def url(self) -> str:
         hosts = ",".join(f"127.0.0.1:{each.port}" for each in self.sentinels)
         return f"redis+sentinel://{hosts}/{SERVICE}/0"
+
+    @property
+    def tcp_url(self) -> str:
+        """Where other programs find the master now."""
+        return self.master.tcp_url
 
     @property
     def master(self) -> Server:
@@ -180,11 +188,16 @@ class SentinelTopology:
     def command(self, *words: object) -> Any:
         return self.master.command(*words)
 
+    def flushall(self) -> None:
+        self.command("FLUSHALL")
+
     def info(self, section: str) -> dict[str, str]:
         return self.master.info(section)
 
     def commandstats(self) -> dict[str, int]:
-        return self.master.commandstats()
+        """Return how often each command ran; what Sentinels and replicas send is left out."""
+        stats = self.master.commandstats()
+        return {name: number for name, number in stats.items() if name not in _NOISE}
 
 
 def _follows(server: Server) -> bool:
