@@ -1,0 +1,35 @@
+"""Failovers behind Sentinels: what holds, waits, renews and releases meanwhile goes on, or is told.
+
+Each test is one failover of real servers, met by clients of both faces.
+"""
+
+import pytest
+
+from tests.faults.failover import FAULTS, Busy, Trial, zombies
+from tests.faults.world import FACES
+
+pytestmark = [pytest.mark.slow, pytest.mark.sentinel]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_failover_while_holding_waiting_renewing_and_releasing(fault):
+    with Trial(fault) as trial:
+        busy = [Busy(trial, kind) for kind in FACES]
+        trial.strike()
+        for each in busy:
+            each.struck()
+        trial.fail_over()
+        for each in busy:
+            each.check_short()
+        for each in busy:
+            each.check()
+
+
+@pytest.mark.parametrize("fault", ["freeze", "cut"])
+def test_an_old_master_that_comes_back_grants_nothing(fault):
+    assert zombies(fault, checked=True)[0] == 0
+
+
+def test_without_the_check_an_old_master_grants_twice():
+    """The other tests of this file would see it."""
+    assert zombies("freeze", checked=False)[0] > 0
