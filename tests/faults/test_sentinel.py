@@ -5,8 +5,8 @@ Each test is one failover of real servers, met by clients of both faces.
 
 import pytest
 
-from tests.faults.failover import FAULTS, Busy, Trial, zombies
-from tests.faults.world import FACES
+from tests.faults.failover import FAULTS, Busy, Trial, pushed_twice, told_after, zombies
+from tests.faults.world import FACES, MACHINE_SECONDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.sentinel]
 
@@ -31,5 +31,15 @@ def test_an_old_master_that_comes_back_grants_nothing(fault):
 
 
 def test_without_the_check_an_old_master_grants_twice():
-    """The other tests of this file would see it."""
+    """The test before this one would see it."""
     assert zombies("freeze", checked=False)[0] > 0
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_waiter_does_not_believe_an_old_masters_handoff(checked):
+    assert (pushed_twice(checked=checked) == 0) is checked
+
+
+def test_what_only_the_old_master_granted_is_told_at_the_next_renewal():
+    ttl = 3.0
+    assert max(told_after(ttl)) < ttl / 3 + MACHINE_SECONDS + 0.5  # and a reconnect

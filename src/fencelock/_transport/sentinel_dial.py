@@ -177,7 +177,14 @@ class WatchedConnection(Connection):
 
     def settle(self) -> bool:
         """Take what came while the connection was idle; False when it is of no use any more."""
-        return self.term == self._watch.known.term and super().settle()
+        if self.term != self._watch.known.term:
+            self.sound = False
+        return self.sound and super().settle()
+
+    def send(self, packed: bytes) -> None:
+        """Send a request; its answer's age counts from here."""
+        self.asked_at = now()
+        super().send(packed)
 
     def prove(self, asked_at: float, until: float) -> None:
         """Return when this is the master as far as can be known; see ``sentinel.py``."""
