@@ -6,7 +6,7 @@ Each test is one failover of real servers, met by clients of both faces.
 import pytest
 
 from tests.faults.failover import FAULTS, Busy, Trial, pushed_twice, told_after, zombies
-from tests.faults.world import FACES, MACHINE_SECONDS
+from tests.faults.world import FACES, MACHINE_SECONDS, View
 
 pytestmark = [pytest.mark.slow, pytest.mark.sentinel]
 
@@ -43,3 +43,15 @@ def test_a_waiter_does_not_believe_an_old_masters_handoff(checked):
 def test_what_only_the_old_master_granted_is_told_at_the_next_renewal():
     ttl = 3.0
     assert max(told_after(ttl)) < ttl / 3 + MACHINE_SECONDS + 0.5  # and a reconnect
+
+
+def test_a_demoted_master_is_left_for_its_successor():
+    """READONLY is "not now" behind Sentinels, by itself: the other check is off here."""
+    with Trial("order", checked=False) as trial:
+        clients = [trial.client(kind) for kind in FACES]
+        new = trial.fail_over()
+        trial.old.command("REPLICAOF", "127.0.0.1", new.port)
+        for client in clients:
+            lock = client.lock(f"demoted-{client.name}")
+            assert lock.acquire(timeout=5)
+            View(new, lock.name).until_held_by(lock.lease)

@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from fencelock._core.port import Broken, Reply
@@ -79,6 +80,13 @@ class Watch:
                 current = self._round = Round(self.source, self.known, self._lock)
         current.wait(until)
         return current
+
+
+def survey(source: Watched, until: float) -> Sequence[Word | Exception | None]:
+    """Return what each Sentinel says now; None for one without an answer by the instant."""
+    current = Round(source, Known(source), threading.Lock())
+    current.wait(until)
+    return tuple(current.words)
 
 
 class Round:
