@@ -29,14 +29,14 @@ TTL = 9.0
 class Trial:
     """Servers, a fault to come, and clients of both faces that have met the old master."""
 
-    def __init__(self, fault, *, checked=True):
+    def __init__(self, fault, *, checked=True, args=()):
         self.fault = fault
         self._ends = contextlib.ExitStack()
         if not checked:
             self._ends.enter_context(mock.patch.object(Known, "check", return_value=None))
         self._gates = []
         through = self._gate if fault == "cut" else None
-        self.servers = self._ends.enter_context(SentinelTopology(through=through))
+        self.servers = self._ends.enter_context(SentinelTopology(through=through, args=args))
         self.old = self.servers.master
         self._clients = []
 

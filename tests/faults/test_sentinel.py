@@ -6,7 +6,8 @@ Each test is one failover of real servers, met by clients of both faces.
 import pytest
 
 from tests.faults.failover import FAULTS, Busy, Trial, pushed_twice, told_after, zombies
-from tests.faults.world import FACES, MACHINE_SECONDS, View
+from tests.faults.world import FACES, MACHINE_SECONDS, View, wait_until
+from tests.servers import Refused
 
 pytestmark = [pytest.mark.slow, pytest.mark.sentinel]
 
@@ -55,3 +56,25 @@ def test_a_demoted_master_is_left_for_its_successor():
             lock = client.lock(f"demoted-{client.name}")
             assert lock.acquire(timeout=5)
             View(new, lock.name).until_held_by(lock.lease)
+
+
+def test_a_master_that_refuses_writes_is_left_for_its_successor():
+    """Cut off from its replicas it answers NOREPLICAS: told only while it is the master."""
+    args = ("--min-replicas-to-write", "1", "--min-replicas-max-lag", "1")
+    with Trial("cut", args=args) as trial:
+        clients = [trial.client(kind) for kind in FACES]
+        trial.strike()
+        trial.fail_over()
+        wait_until(lambda: _refuses(trial.old), what="a refusal")
+        for client in clients:
+            lock = client.lock(f"refused-{client.name}")
+            assert lock.acquire(timeout=5)
+            trial.view(lock.name).until_held_by(lock.lease)
+
+
+def _refuses(server):
+    try:
+        server.command("SET", "x", "y", "PX", "1")
+    except Refused as error:
+        return "NOREPLICAS" in str(error)
+    return False

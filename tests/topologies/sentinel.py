@@ -11,6 +11,7 @@ Each of the real processes is a ``tests.servers.Server``, so that one guard ends
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -35,16 +36,32 @@ _pause = threading.Event()
 
 
 class SentinelServer(Server):
-    """One Sentinel: the server program, started as one, with a configuration it may rewrite."""
+    """One Sentinel: the server program, started as one, with a configuration it may rewrite.
+
+    It is told its peers and the replicas: they would need seconds to find each other.
+    """
 
     def __init__(self, binary: ServerBinary | None = None, *, config: str = "") -> None:
         super().__init__(binary, unix=False)
-        self._config = config
+        self.config = config
+        self.id = secrets.token_hex(20)
+
+    def knows(self, peers: list[SentinelServer], replicas: list[Server]) -> None:
+        """Add to the configuration what it would find out by itself."""
+        self.config += f"sentinel myid {self.id}\n"
+        for each in peers:
+            if each is not self:
+                self.config += (
+                    f"sentinel known-sentinel {SERVICE} 127.0.0.1 {each.port} {each.id}\n"
+                )
+        for replica in replicas:
+            self.config += f"sentinel known-replica {SERVICE} 127.0.0.1 {replica.port}\n"
 
     def _command_line(self) -> list[str]:
         path = self.directory / "sentinel.conf"
-        text = f"port {self.port}\nbind 127.0.0.1\ndir {self.directory}\n{self._config}"
-        path.write_text(text)
+        if not path.exists():  # later it is the Sentinel's own
+            text = f"port {self.port}\nbind 127.0.0.1\ndir {self.directory}\n{self.config}"
+            path.write_text(text)
         return [self.binary.path, str(path), "--sentinel"]
 
     def _answers(self) -> bool:
@@ -121,21 +138,26 @@ class SentinelTopology:
         for name, value in _SETTINGS.items():
             config += f"sentinel {name} {SERVICE} {value}\n"
         for _ in range(self._number):
-            one = SentinelServer(self.binary, config=config + self._config)
-            self.sentinels.append(one)
+            self.sentinels.append(SentinelServer(self.binary, config=config + self._config))
+        for one in self.sentinels:
+            one.knows(self.sentinels, others)
             one.start()
         self._until(self._agreed, "Sentinels know each other and the replicas")
         return self
 
     def _agreed(self) -> bool:
-        wanted = {
-            "num-slaves": len(self.servers) - 1,
-            "num-other-sentinels": self._number - 1,
-            "flags": "master",
-        }
-        facts = [each.command("SENTINEL", "MASTER", SERVICE) for each in self.sentinels]
-        told = [dict(zip(each[::2], each[1::2], strict=True)) for each in facts]
-        return all(str(one[name]) == str(value) for one in told for name, value in wanted.items())
+        peers, replicas = self._number - 1, len(self.servers) - 1
+        wanted = {"num-slaves": replicas, "num-other-sentinels": peers, "flags": "master"}
+        told = [_facts(each.command("SENTINEL", "MASTER", SERVICE)) for each in self.sentinels]
+        if not all(one[name] == str(value) for one in told for name, value in wanted.items()):
+            return False
+        found = [each.command("SENTINEL", "REPLICAS", SERVICE) for each in self.sentinels]
+        found += [each.command("SENTINEL", "SENTINELS", SERVICE) for each in self.sentinels]
+        every = [_facts(one) for several in found for one in several]
+        return all(
+            one["flags"] in {"slave", "sentinel"} and one.get("master-link-status", "ok") == "ok"
+            for one in every
+        )
 
     def until_failed_over(self, before: Server, seconds: float = READY_SECONDS) -> Server:
         """Wait until all Sentinels name a master that takes writes, and another than before."""
@@ -198,6 +220,11 @@ class SentinelTopology:
         """Return how often each command ran; what Sentinels and replicas send is left out."""
         stats = self.master.commandstats()
         return {name: number for name, number in stats.items() if name not in _NOISE}
+
+
+def _facts(words: list[Any]) -> dict[str, Any]:
+    """Return the facts of a flat list of names and values."""
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 def _follows(server: Server) -> bool:

@@ -172,6 +172,7 @@ class WatchedConnection(Connection):
         except ReplyError as error:
             broken = not_now(self._watch.source, server_error(error))
             if broken is None:
+                self.prove(self.asked_at, until)  # an old master refuses what the new one takes
                 raise
             self.sound = False
             raise broken from error

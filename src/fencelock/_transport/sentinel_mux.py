@@ -11,7 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
 from fencelock._core.port import Broken, Reply
@@ -158,22 +158,25 @@ class WatchedMux(Mux):
 
     async def run(self, request: bytes, until: float) -> Reply:
         """Run a packed script call; Broken also when there is another master now."""
-        asked_at = now()
-        try:
-            reply = await super().run(request, until)
-        except ServerError as error:
-            self._refused(error)
-            raise
-        await self._prove(asked_at, until)
-        return reply
+        return await self._proved(super().run(request, until), until)
 
-    async def command(self, args: Any, until: float) -> Reply:
+    async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
         """Run a plain command; ends like ``run``."""
+        return await self._proved(super().command(args, until), until)
+
+    async def _proved(self, asking: Awaitable[Reply], until: float) -> Reply:
+        """Await an answer of this master, and see that it counts; a refusal, too."""
         asked_at = now()
         try:
-            reply = await super().command(args, until)
+            reply = await asking
+            if isinstance(reply, ReplyError):
+                raise server_error(reply)
         except ServerError as error:
-            self._refused(error)
+            broken = not_now(self._watch_of.source, error)
+            if broken is not None:
+                self.close()
+                raise broken from error
+            await self._prove(asked_at, until)
             raise
         await self._prove(asked_at, until)
         return reply
@@ -190,12 +193,10 @@ class WatchedMux(Mux):
         return self._watch_of.spawn(self._posted(super().post(packed, until), until))
 
     async def _posted(self, slot: asyncio.Future[Any], until: float) -> Reply:
-        asked_at = now()
-        reply = await slot
-        if isinstance(reply, ReplyError):
-            self._refused(server_error(reply))
-        await self._prove(asked_at, until)
-        return reply
+        try:
+            return await self._proved(slot, until)
+        except ServerError as error:
+            return error.__cause__  # as the server said it
 
     async def _prove(self, asked_at: float, until: float) -> None:
         """Return when this is the master as far as can be known; see ``sentinel.py``."""
@@ -209,12 +210,6 @@ class WatchedMux(Mux):
         except Broken:
             self.close()
             raise
-
-    def _refused(self, error: ServerError) -> None:
-        broken = not_now(self._watch_of.source, error)
-        if broken is not None:
-            self.close()
-            raise broken
 
     def _hear(self, message: list[bytes]) -> None:
         """Hand a push on, if this is still the master."""
