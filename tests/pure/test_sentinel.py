@@ -125,6 +125,8 @@ def test_nobody_waits_for_a_sentinel_that_was_silent():
     found.end_round(10.0, [OLD, OLD, None])
     assert found.enough([OLD, OLD, None])
     assert not found.enough([OLD, None, OLD])
+    found.heard(2, OLD)  # it was only slow
+    assert not found.enough([OLD, OLD, None])
     found.end_round(11.0, [None, None, None])
     assert not found.enough([None, None, None])  # for one there is
 

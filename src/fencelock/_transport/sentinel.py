@@ -139,6 +139,11 @@ class Known:
         known = self.word
         return known is None or best.epoch == known.epoch or began - self._heard_at > FORGET_SECONDS
 
+    def heard(self, at: int, word: Word | Exception | None) -> None:
+        """Note that one Sentinel has answered, maybe too late for its round: it is not silent."""
+        if word is not None:
+            self.silent -= {at}
+
     def end_round(self, began: float, words: Sequence[Word | Exception | None]) -> None:
         """Note that a round is over, and who was silent in it."""
         if began < self.asked_at:

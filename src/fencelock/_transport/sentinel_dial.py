@@ -5,7 +5,7 @@ Rules of this file:
 - A round of questions is asked by threads of its own, one a Sentinel, which end by themselves: who
   waits for it, and for how long, changes nothing. So no address that is slow to be resolved keeps
   a caller beyond its deadline (I13), and no interrupt leaves a round half asked.
-- Threads that need a round at once share it.
+- Threads that need a round at once share it; who needs a later one waits for its end.
 """
 
 from __future__ import annotations
@@ -72,14 +72,16 @@ class Watch:
 
     def refresh(self, since: float, until: float) -> Round | None:
         """Wait for a round that began since then; the last one when time was up before."""
-        with self._lock:
-            current = self._round
-            if self.known.asked_at >= since:
+        while True:
+            with self._lock:
+                current = self._round
+                if self.known.asked_at >= since:
+                    return current
+                if current is None or current.over:
+                    current = self._round = Round(self.source, self.known, self._lock)
+            current.wait(until)
+            if current.began >= since or now() >= until:
                 return current
-            if current is None or current.over or current.began < since:
-                current = self._round = Round(self.source, self.known, self._lock)
-        current.wait(until)
-        return current
 
 
 def survey(source: Watched, until: float) -> Sequence[Word | Exception | None]:
@@ -124,6 +126,7 @@ class Round:
         word = _word_of(source, source.sentinels[at], self._ends)
         with self._lock:
             self.words[at] = word
+            self._known.heard(at, word)
             self._known.learn((each for each in self.words if isinstance(each, Word)), self.began)
             if self._known.enough(self.words):
                 self._known.end_round(self.began, self.words)

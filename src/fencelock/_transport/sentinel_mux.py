@@ -3,7 +3,7 @@
 Rules of this file:
 
 - A round of questions is asked by tasks of its own: who waits for it, or is cancelled, changes
-  nothing. Who needs a round at the same time shares it.
+  nothing. Who needs a round at the same time shares it; who needs a later one waits for its end.
 - A push waits behind the question whether it counts, and all later pushes behind it, in order.
 - A timer that looks for late answers runs only while answers are owed.
 """
@@ -44,6 +44,7 @@ class AioWatch:
         self.source = source
         self.known = Known(source)
         self._round: AioRound | None = None
+        self._closed = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def dial(self, pushed: Pushed, until: float, *, stall: float) -> Mux:
@@ -71,13 +72,15 @@ class AioWatch:
 
     async def refresh(self, since: float, until: float) -> AioRound | None:
         """Wait for a round that began since then; the last one when time was up before."""
-        current = self._round
-        if self.known.asked_at >= since:
-            return current
-        if current is None or current.done.done() or current.began < since:
-            current = self._round = AioRound(self)
-        await asyncio.wait({current.done}, timeout=max(0.0, until - now()))
-        return current
+        while True:
+            current = self._round
+            if self._closed or self.known.asked_at >= since:
+                return current
+            if current is None or current.done.done():
+                current = self._round = AioRound(self)
+            await asyncio.wait({current.done}, timeout=max(0.0, until - now()))
+            if current.began >= since or now() >= until:
+                return current
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Run something beside the callers, at most until ``close``."""
@@ -87,7 +90,8 @@ class AioWatch:
         return task
 
     def close(self) -> None:
-        """End what is under way."""
+        """End what is under way; nothing is asked any more."""
+        self._closed = True
         for task in tuple(self._tasks):
             task.cancel()
 
@@ -115,7 +119,8 @@ class AioRound:
         watch.known.end_round(self.began, self.words)
 
     async def _ask(self, at: int, sentinel: One, until: float) -> None:
-        self.words[at] = await _word_of(self._watch.source, sentinel, until)
+        self.words[at] = word = await _word_of(self._watch.source, sentinel, until)
+        self._watch.known.heard(at, word)
         words = [each for each in self.words if isinstance(each, Word)]
         self._watch.known.learn(words, self.began)
 
