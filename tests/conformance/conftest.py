@@ -22,6 +22,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if not metafunc.definition.get_closest_marker("one_server"):
             here = [each for each in TOPOLOGIES if each.has(metafunc.module.__name__)]
             pairs += [(face, topology) for topology in here for face in FACES[:2]]
+    if metafunc.definition.get_closest_marker("sentinel"):
+        pairs = [
+            (face, each) for each in TOPOLOGIES if each.name == "sentinel" for face in FACES[:2]
+        ]
     marked = [
         pytest.param(*pair, marks=pytest.mark.slow if pair[0] == "uvloop" else ()) for pair in pairs
     ]

@@ -31,6 +31,12 @@ class Topology:
         return self.name
 
 
+def _sentinel() -> Any:
+    from tests.topologies.sentinel import started  # noqa: PLC0415 - only who starts it needs it
+
+    return started()
+
+
 def _acknowledged() -> Any:
     from tests.topologies.acknowledged import Acknowledged  # noqa: PLC0415 - as the others
 
@@ -45,7 +51,10 @@ HELD = frozenset(
     }
 )
 # Each is run with the newest server at hand, in threads and in asyncio.
-TOPOLOGIES: list[Topology] = [Topology("acknowledged", _acknowledged, HELD)]
+TOPOLOGIES: list[Topology] = [
+    Topology("sentinel", _sentinel),
+    Topology("acknowledged", _acknowledged, HELD),
+]
 
 
 @functools.cache
