@@ -4,9 +4,10 @@
     python verification/failovers.py --runs 20 --write    writes docs/explanation/failovers.md's
 
 Each run starts a master and two replicas that follow it through proxies. A acquires through
-fencelock, something fails, a replica is promoted as an operator or Sentinel does it (the other one
-follows it), and B tries to acquire there, once. It is a double grant when both were told that they
-hold the lock, and both leases last. B does not ask for acknowledgements, so nothing hides a double.
+fencelock, something fails, a replica is promoted, the other one follows it, and B tries to acquire
+there, once. Promoted is the one that has most, as Sentinel does it, or the laggard where the column
+says so. It is a double grant when both were told that they hold the lock, and both leases last. B
+does not ask for acknowledgements, so nothing hides a double.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class Scene:
 
     def promote(self) -> bool:
         """Promote a replica, let the other follow it, and let B acquire there."""
-        new, other = reversed(self.replicas) if self.way.laggard else self.replicas
+        new, other = sorted(self.replicas, key=offset, reverse=not self.way.laggard)
         new.command("REPLICAOF", "NO", "ONE")
         other.command("REPLICAOF", "127.0.0.1", new.port)
         self.lock_b = self._client(Threads, new).lock(NAME, ttl=TTL, renew=False)
@@ -122,6 +123,11 @@ class Scene:
         leases = [lock.lease for lock in (self.lock_a, self.lock_b)]
         lasting = [lease is not None and lease.remaining() > 0 for lease in leases]
         return Outcome(granted, granted and again and all(lasting))
+
+
+def offset(replica: Server) -> int:
+    """Return how much of what the master did has arrived: the most is promoted, as by Sentinel."""
+    return int(replica.info("replication")["slave_repl_offset"])
 
 
 def told(acquire: Callable[[], bool]) -> bool:
