@@ -77,8 +77,7 @@ class Rounds:
                 count = await self._round(places, min(place.until for place in places))
             except (Broken, FencelockError) as error:
                 for place in places:
-                    if not place.told.done():
-                        place.told.set_exception(error)
+                    _fail(place, error)
             except asyncio.CancelledError:
                 self._places += places
                 raise
@@ -131,14 +130,19 @@ class Rounds:
             self._task.cancel()
             await asyncio.wait({self._task})
         for place in self._places:
-            if not place.told.done():
-                place.told.set_exception(closed())
+            _fail(place, closed())
         await self.link.close()
 
 
 def _tell(place: Place, count: int) -> None:
     if not place.told.done():
         place.told.set_result(count)
+
+
+def _fail(place: Place, error: Exception) -> None:
+    if not place.told.done():
+        place.told.set_exception(error)
+        place.told.exception()  # its task may be cancelled before it looks: that is no defect
 
 
 def _unheard(message: list[bytes]) -> None:
