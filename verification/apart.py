@@ -62,7 +62,10 @@ class Namespace:
 
 
 def _run(*words: str) -> int:
-    return subprocess.run(["ip", *words], capture_output=True, check=False).returncode  # noqa: S607 - ours
+    done = subprocess.run(  # found in PATH by ``possible``
+        [shutil.which("ip") or "ip", *words], capture_output=True, check=False
+    )
+    return done.returncode
 
 
 def _must(*words: str) -> None:
