@@ -23,6 +23,8 @@ from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, Serve
 
 # Each Sentinel gets this long to answer.
 ANSWER_SECONDS = 0.5
+# Once most have answered, the others get this much longer: a dead host would cost half a second.
+GRACE_SECONDS = 0.1
 # How long knowledge lasts: no failover is over sooner after a Sentinel has found nothing wrong.
 FRESH_SECONDS = 1.0
 # While a Sentinel finds something wrong. Each answer would cost a question otherwise.
@@ -157,6 +159,10 @@ class Known:
         """Tell whether all answered who are expected to."""
         missing = {at for at, word in enumerate(words) if word is None}
         return missing <= self.silent and len(missing) < len(words)
+
+    def most(self, words: Sequence[Word | Exception | None]) -> bool:
+        """Tell whether a majority said where the master is."""
+        return 2 * sum(isinstance(word, Word) for word in words) > len(words)
 
     def since(self, asked_at: float, answered_at: float) -> float:
         """Return when a round must have begun to prove an answer of the master."""
