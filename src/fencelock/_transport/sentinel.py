@@ -89,14 +89,19 @@ class Word(NamedTuple):
 
 
 def understood(master: Any, address: Any) -> Word:
-    """Return the answers to ``Watched.questions`` as one word; ServerUnsuitable for others."""
+    """Return the answers to ``Watched.questions`` as one word; ServerUnsuitable for others.
+
+    A Sentinel that has promoted a replica names it, and still lists the old master and its state:
+    that is no reason to doubt the new one.
+    """
     facts = (
         master if isinstance(master, dict) else dict(zip(master[::2], master[1::2], strict=True))
     )
     try:
         host, port = address
         flags = facts[b"flags"].decode().split(",")
-        doubt = any(flag in _WRONG for flag in flags)
+        listed = facts.get(b"ip", host), facts.get(b"port", port)
+        doubt = listed == (host, port) and any(flag in _WRONG for flag in flags)
         return Word(int(facts[b"config-epoch"]), host.decode(), int(port), doubt)
     except (TypeError, ValueError, KeyError) as error:
         raise ServerUnsuitable(f"not a Sentinel's answer: {master!r} {address!r}") from error
