@@ -4,7 +4,7 @@ python -m verification.ladder            find a shortest schedule for each; is t
 python -m verification.ladder --replay   replay each on real servers, too
 python -m verification.ladder --show     print the charts
 python -m verification.ladder --write    write docs/explanation/ladder.md
-python -m verification.ladder --deep N   explore fencelock under two faults, N seconds for each world
+python -m verification.ladder --deep N   fencelock under two faults, N seconds for each world
 """
 
 import argparse
@@ -30,8 +30,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.deep:
         return deep(options.deep)
-    good = all([tell(name, how, options) for name, how in all_breaks()])
-    good = explored() and good
+    told = [tell(name, how, options) for name, how in all_breaks()]
+    good = explored() and all(told)
     return 0 if paged(write=options.write) and good else 1
 
 

@@ -11,7 +11,7 @@ WAIT_SECONDS = 10.0
 
 
 class Valve:
-    """Listens for a replica and carries its stream; what the master sends waits while it is shut."""
+    """Carries a replica's stream; what the master sends waits while it is shut."""
 
     def __init__(self, port: int) -> None:
         self._port = port

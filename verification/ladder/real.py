@@ -6,8 +6,8 @@ Rules of this file:
   keys, ends them by its clock, restarts or is promoted is a real server.
 - The simulated server runs beside it. Every answer and every living key must be the same on both;
   what differs is noted. Only instants, which differ by nature, are left out.
-- When the schedule lets time pass, we wait for the server's own clock to get there, and for the keys
-  that should be gone by then to be gone.
+- When the schedule lets time pass, we wait for the server's own clock to get there, and for the
+  keys that should be gone by then to be gone.
 """
 
 import re
@@ -225,7 +225,7 @@ def actual(how: Break, sources: Mapping[str, bytes]) -> Iterator[list[Server]]:
     lent: list[Server] = []
     try:
         for _ in range(how.nodes):
-            lent.append(Actual(sources, how))
+            lent.append(Actual(sources, how))  # noqa: PERF401 - each is closed, should the next one fail
         yield lent
     finally:
         for server in lent:

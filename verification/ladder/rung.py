@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from fencelock.testing.server import Server
 from fencelock.testing.shortest import Path, Shortest, shortest
@@ -18,14 +17,23 @@ SCRIPTS = {**locks.SCRIPTS, **sides.SCRIPTS}
 Role = Callable[[World], None]
 
 
-def uses(make: Callable[[], Lock], *, clock: float = 0.0, **life: Any) -> Role:
-    """Return a process that uses a lock once, as ``User.life`` has it."""
+@dataclass(frozen=True)
+class Uses:
+    """A process that comes after a while, uses a lock once, and works so long under it."""
 
-    def role(world: World) -> None:
-        user = User(world, clock=clock)
-        user.begin(user.life(make(), **life))
+    make: Callable[[], Lock]
+    work: float
+    after: float = 0.0
+    clock: float = 0.0  # how far its wall clock is ahead
 
-    return role
+    def __call__(self, world: World) -> None:
+        user = User(world, clock=self.clock)
+        user.begin(user.life(self.make(), work=self.work, after=self.after))
+
+    def __str__(self) -> str:
+        comes = f"comes after {self.after} s and " if self.after else ""
+        clock = f", its clock {self.clock} s ahead" if self.clock else ""
+        return f"{comes}works {self.work} s{clock}"
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,13 @@ class Break:
         return shortest(
             lambda *_: self.world(servers), servers[0], wanted=lambda name: name == self.wanted
         )
+
+    @property
+    def given(self) -> str:
+        """Return what the search was given, in one sentence."""
+        who = [f"{name} {role}" for name, role in zip("ABC", self.roles, strict=False)]
+        faults = f"at most {self.faults_max} of {', '.join(self.faults)}" if self.faults else "none"
+        return f"{'; '.join(who)}. Faults: {faults}."
 
     @property
     def path(self) -> Path:
