@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from fencelock.testing.steps import options
 from tests.flows import scenarios
 from tests.flows.seeded import script
 from verification.ladder import ours
@@ -37,6 +38,18 @@ def test_the_page_is_what_was_found():
 def test_no_schedule_within_the_bounds_breaks_fencelock(bound):
     assert bound.report.violation is None, bound.report.story()
     assert bound.report.complete
+
+
+@pytest.mark.parametrize("how", [each for each in BREAKS if each.values[0].mended])
+def test_the_mended_version_is_had_and_not_broken(how):
+    """Nothing breaks, and not since nobody ever has it."""
+    mended = how.with_mended()
+    assert (mended.search.complete, mended.search.found) == (True, {})
+    world = mended.world(mended.servers())
+    while (choices := options(world)) and not any("●" in e.text for e in world.monitor.events):
+        world.act(choices[0])
+    assert choices
+    world.close()
 
 
 def test_what_remains_is_refused_by_the_fence():

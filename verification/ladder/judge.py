@@ -30,7 +30,7 @@ FOR_EVER = "held for ever"
 REFUSED = "refused by the Cluster"
 OVER = "lease over, nobody told"
 
-# A key as the judge sees it: which server's, and its name (with a hash's field).
+# A key as the judge sees it: which server's, and its name, with a hash's field or a set's member.
 Key = tuple[int, bytes]
 
 
@@ -226,9 +226,11 @@ def end_of(server: Server, end_ms: int) -> int:
 
 
 def flat(number: int, key: bytes, value: Any) -> dict[Key, bytes]:
-    """Return a key as the judge sees it: a hash by its fields."""
+    """Return a key as the judge sees it: a hash by its fields, a sorted set by its members."""
     if isinstance(value, Hash):
         return {(number, key + b"." + field): what for field, what in value.items()}
+    if isinstance(value, tuple):
+        return {(number, key + b"." + member): b"%.0f" % score for score, member in value}
     return {(number, key): value if isinstance(value, bytes) else b"..."}
 
 

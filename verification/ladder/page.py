@@ -51,7 +51,23 @@ def section(rung: Rung) -> str:
 def schedule(how: Break) -> str:
     """Return what breaks it, and the chart."""
     what = how.wanted[0].upper() + how.wanted[1:]
-    return f"**{what}.** {how.why}\n\n```text\n{found(how)}\n```\n\nGiven: {how.given}\n"
+    return (
+        f"**{what}.** {how.why}\n\n```text\n{found(how)}\n```\n\nGiven: {how.given}\n{mended(how)}"
+    )
+
+
+def mended(how: Break) -> str:
+    """Return that the version that mends it does not break so in the same world."""
+    other = how.with_mended()
+    if other is None:
+        return ""
+    search = other.search
+    assert search.complete
+    assert not search.found
+    return (
+        f"Mended: not in any schedule of the same world ({search.schedules:,} tried, that is all;"
+        f" faults: {other.faults_given}).\n"
+    )
 
 
 def row(bound: ours.Bound) -> str:
