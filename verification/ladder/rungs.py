@@ -2,7 +2,7 @@
 
 from fencelock.testing.simulation import World
 from verification.ladder import locks, several, sides
-from verification.ladder.judge import FOR_EVER, FOREIGN, MOVED, REFUSED, TWO
+from verification.ladder.judge import FOR_EVER, FOREIGN, MOVED, OVER, REFUSED, TWO
 from verification.ladder.rung import Break, Rung, Uses
 from verification.ladder.user import User
 
@@ -190,6 +190,14 @@ RUNGS = (
                 ),
                 "The renewal is under way when the lease ends: it comes too late.",
                 {"late": 1},
+            ),
+            Break(
+                OVER,
+                (Uses(lambda: locks.Renewed(every=TTL), work=LONG),),
+                "Even alone: the lease ends before it is renewed, and A works on.",
+                {"late": 1},
+                mended=lambda _: locks.Renewed(every=THIRD),
+                mended_faults={"crash": 1},
             ),
         ),
         "Renew well before the end, every third of the ttl; and tell the holder when it failed.",
