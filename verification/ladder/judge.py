@@ -70,6 +70,7 @@ class Bench:
         self.claims: list[Claim] = []
         self.events: list[Event] = []
         self.broken: dict[str, str] = {}
+        self.when: dict[str, int] = {}  # what broke → when
         self.written = 0  # the greatest fence that the protected resource has seen
 
     def note(self, client: Client | None, text: str) -> None:
@@ -80,6 +81,7 @@ class Bench:
     def breaks(self, name: str, text: str) -> None:
         """Note what broke."""
         self.broken.setdefault(name, text)
+        self.when.setdefault(name, self._world.now_us)
 
     def exclude(self) -> None:
         """Check that no two claims exclude each other."""

@@ -51,9 +51,8 @@ def section(rung: Rung) -> str:
 def schedule(how: Break) -> str:
     """Return what breaks it, and the chart."""
     what = how.wanted[0].upper() + how.wanted[1:]
-    return (
-        f"**{what}.** {how.why}\n\n```text\n{found(how)}\n```\n\nGiven: {how.given}\n{mended(how)}"
-    )
+    drawn = f"```text\n{found(how)}\n```"
+    return f"**{what}.** {how.why}\n\n{drawn}\n\nGiven: {how.given}\n\n{mended(how)}"
 
 
 def mended(how: Break) -> str:
@@ -65,8 +64,8 @@ def mended(how: Break) -> str:
     assert search.complete
     assert not search.found
     return (
-        f"Mended: not in any schedule of the same world ({search.schedules:,} tried, that is all;"
-        f" faults: {other.faults_given}).\n"
+        f"With the mend: in no schedule of the same world. {search.schedules:,} were tried, that is"
+        f" all. Faults: {other.faults_given}.\n"
     )
 
 

@@ -104,7 +104,7 @@ class Break:
     @property
     def faults_given(self) -> str:
         """Return which faults may strike."""
-        return f"at most {self.faults_max} of {', '.join(self.faults)}" if self.faults else "none"
+        return f"{', '.join(self.faults)}; at most {self.faults_max}" if self.faults else "none"
 
     @property
     def path(self) -> Path:
