@@ -106,3 +106,19 @@ def test_a_real_server_that_answers_otherwise_is_not_the_same():
         judge = run(how.world(servers), how.path)
         assert servers[0].differences
         assert judge.events
+
+
+@pytest.mark.slow  # starts a master and a replica
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_real_replica_has_what_it_was_let_have(copied):
+    how = next(each for rung in RUNGS for each in rung.breaks if each.replicated)
+    with actual(how, SCRIPTS) as servers:
+        world, server = how.world(servers), servers[0]
+        for action in [("serve", 0, 0), ("hear", 0, 0), *[("copy", 0)] * copied]:
+            world.act(action)
+        for _ in range(50):  # time enough for a write to get there by itself
+            server.real.command("PING")
+        world.act(("failover", 0))
+        assert bool(server.living()) is copied
+        assert server.differences == []
+        world.close()
