@@ -272,7 +272,8 @@ def test_the_rule_that_is_printed_is_enough(shell, binary):
         assert told["eviction"]["change"] == "let this user ask: +info"
         assert shell("ls", *where).status == 77
         assert "+scan" in shell("ls", *where).err
-        for more in rules["acl_more"].values():
+        known = [right for use, right in rules["acl_more"].items() if use != "a Cluster"]
+        for more in known:  # 6.2 has no sharded channels
             server.command("ACL", "SETUSER", "locker", *more.split())
         assert shell("ls", "--all", "--json", *where).json[0]["name"] == "x"
         assert found(shell, "eviction", *where)[0] == "OK"
