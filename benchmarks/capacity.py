@@ -29,10 +29,16 @@ from fencelock._transport.direct import Connection
 LINES = 50  # connections that ask by turns
 NAMES = 1000
 PONG = b"+PONG\r\n"
+IDLE_SECONDS = 3.0
 
 
 class Cost:
-    """What a block cost the server: seconds of its processor, bytes of its network."""
+    """What a block cost the server: seconds of its processor, bytes of its network.
+
+    What the server needs when nobody asks is taken off; ``idle`` is that, in seconds a second.
+    """
+
+    idle = 0.0
 
     cpu = received = sent = 0.0
 
@@ -42,10 +48,11 @@ def cost(address: Address) -> Iterator[Cost]:
     """Fill in what the block cost, once it has ended."""
     told = Cost()
     with Line(address) as line:
-        before = facts(line)
+        before, began = facts(line), time.monotonic()
         yield told
-        after = facts(line)
+        after, ended = facts(line), time.monotonic()
     told.cpu, told.received, told.sent = (b - a for a, b in zip(before, after, strict=True))
+    told.cpu -= Cost.idle * (ended - began)
 
 
 def facts(line: Line) -> tuple[float, float, float]:
@@ -122,6 +129,7 @@ def pipelined(address: Address, seconds: float, *rounds: list[bytes]) -> float:
 
 def pairs(address: Address, seconds: float, found: Measured) -> None:
     takes, renews, gives = recorded(address, NAMES)
+    found["renew_bytes_in"] = sum(map(len, renews)) / NAMES
     way: Callable[..., float]
     for way, name in ((one_by_one, "single"), (pipelined, "pipelined")):
         way(address, seconds / 4, takes, gives)  # warm
@@ -176,6 +184,9 @@ def main() -> None:
         with Line(address) as line:
             if line.command("DBSIZE"):
                 raise SystemExit("--url: that server is not empty")
+        with cost(address) as nothing:
+            time.sleep(IDLE_SECONDS)
+        Cost.idle = nothing.cpu / IDLE_SECONDS
         commands(address, counted)
         pairs(address, 4 / few, found)
         held.handoffs(address, 6 / few, cost, found)

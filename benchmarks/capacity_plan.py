@@ -19,6 +19,8 @@ CONTENDED = 0.2  # of all acquisitions that wait in line first
 NETWORK = 125e6  # bytes a second each way: 1 Gbit/s
 MEMORY = 8e9  # bytes of a master; its replica has as many
 PROCESSES = 200  # of clients
+CONNECTIONS = 17  # of one process: 16 idle ones of threads, and what renews; a loop has one
+MAXCLIENTS = 10_000  # a server's default
 
 ROWS = (
     ("acquire + release, one packet each", "pair_us_single", "µs of the server"),
@@ -28,6 +30,7 @@ ROWS = (
     ("a pair's bytes from the server", "pair_bytes_out", "bytes"),
     ("renewal, a command each, one packet each", "renew_us_single", "µs of the server"),
     ("renewal, a command each, pipelined", "renew_us_pipelined", "µs of the server"),
+    ("a renewal's bytes to the server, a command each", "renew_bytes_in", "bytes"),
     ("leases renewed by one command, when batched", "renewed_a_command", "leases"),
     ("1,000 renewals in batches", "renewals_server_ms", "ms of the server"),
     ("1,000 renewals in batches", "renewals_client_ms", "ms of the client"),
@@ -42,57 +45,78 @@ ROWS = (
 )
 
 
-def plan(found: Measured) -> list[tuple[str, str, float, int]]:
+Need = tuple[str, str, float, int]
+
+
+def plan(found: Measured) -> list[Need]:
     """Return for each need: what it is, how it is computed, the sum, and the masters it takes."""
+    return [*_work(found), *_room(found), *_wire(found)]
+
+
+def _work(found: Measured) -> list[Need]:
+    """Return what takes the processor."""
     alone, waited = RATE * (1 - CONTENDED), RATE * CONTENDED
-    pair, handoff = found["pair_us_single"] / 1e6, found["handoff_us"] / 1e6
-    acquiring = alone * pair + waited * handoff
-    renewals = LOCKS / PERIOD
-    single = renewals * found["renew_us_pipelined"] / 1e6
-    batched = renewals / 1000 * found["renewals_server_ms"] / 1000
-    held = LOCKS * found["bytes_held"]
-    records = RATE * RECORD_SECONDS * found["bytes_record"]
-    received = RATE * found["pair_bytes_in"] + renewals * found["renewals_bytes_in"]
+    pair, handoff = found["pair_us_single"], found["handoff_us"]
+    acquiring = (alone * pair + waited * handoff) / 1e6
+    renewals, each = LOCKS / PERIOD, found["renew_us_pipelined"]
+    batch = found["renewals_server_ms"]
     return [
         _need(
             "acquisitions, seconds of a core a second",
-            f"{alone:,.0f} x {pair * 1e6:.1f} µs + {waited:,.0f} x {handoff * 1e6:.1f} µs",
+            f"{alone:,.0f} x {pair:.1f} µs + {waited:,.0f} x {handoff:.1f} µs",
             acquiring,
             LOAD,
         ),
         _need(
             "renewals, a command each",
-            f"{renewals:,.0f} x {found['renew_us_pipelined']:.1f} µs",
-            single,
+            f"{renewals:,.0f} x {each:.1f} µs",
+            renewals * each / 1e6,
             LOAD,
         ),
         _need(
             "renewals, in batches of one slot",
-            f"{renewals / 1000:,.0f} x {found['renewals_server_ms']:.1f} ms",
-            batched,
+            f"{renewals / 1000:,.0f} x {batch:.1f} ms",
+            renewals * batch / 1e6,
             LOAD,
         ),
-        _need("both, a command each", "the first two", acquiring + single, LOAD),
-        _need(
-            "memory held, GB", f"{LOCKS:,} x {found['bytes_held']:.0f}", held / 1e9, MEMORY / 1e9
-        ),
+        _need("both, a command each", "the first two", acquiring + renewals * each / 1e6, LOAD),
+    ]
+
+
+def _room(found: Measured) -> list[Need]:
+    """Return what takes memory, in GB."""
+    held, record = found["bytes_held"], found["bytes_record"]
+    return [
+        _need("memory held, GB", f"{LOCKS:,} x {held:.0f}", LOCKS * held / 1e9, MEMORY / 1e9),
         _need(
             "memory of records, a new name each time, GB",
-            f"{RATE:,} x {RECORD_SECONDS:.0f} s x {found['bytes_record']:.0f}",
-            records / 1e9,
+            f"{RATE:,} x {RECORD_SECONDS:.0f} s x {record:.0f}",
+            RATE * RECORD_SECONDS * record / 1e9,
             MEMORY / 1e9,
-        ),
-        _need(
-            "network in, MB/s",
-            f"{RATE:,} x {found['pair_bytes_in']:.0f} + {renewals:,.0f} x"
-            f" {found['renewals_bytes_in']:.0f}",
-            received / 1e6,
-            NETWORK * LOAD / 1e6,
         ),
     ]
 
 
-def _need(what: str, how: str, total: float, of_one: float) -> tuple[str, str, float, int]:
+def _wire(found: Measured) -> list[Need]:
+    """Return what takes the network, in MB a second, and connections."""
+    renewals, pair, renewal = LOCKS / PERIOD, found["pair_bytes_in"], found["renew_bytes_in"]
+    return [
+        _need(
+            "network in, MB/s",
+            f"{RATE:,} x {pair:.0f} + {renewals:,.0f} x {renewal:.0f}",
+            (RATE * pair + renewals * renewal) / 1e6,
+            NETWORK * LOAD / 1e6,
+        ),
+        _need(
+            "connections to each master",
+            f"{PROCESSES} x {CONNECTIONS}",
+            PROCESSES * CONNECTIONS,
+            MAXCLIENTS * LOAD,
+        ),
+    ]
+
+
+def _need(what: str, how: str, total: float, of_one: float) -> Need:
     return what, how, total, math.ceil(total / of_one)
 
 

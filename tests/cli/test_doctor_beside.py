@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from types import SimpleNamespace
 
@@ -159,7 +160,7 @@ def test_a_clock_that_is_far_away(shell, clocked):
     jump(3600)
     level, told, change = found(shell, "clock", "--url", server.url)
     jump(-3600)
-    assert (level, "1h00m ahead" in told) == ("WARN", True)
+    assert (level, re.search("(1h00m|59m59s) ahead", told) is None) == ("WARN", False)
     assert "NTP" in change
     assert found(shell, "clock", "--url", server.url)[0] == "OK"
 
