@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 
+from fencelock.cli.answering import answering
 from tests.cli.shell import eventually
 from tests.servers import Server, binaries
 from tests.tls import Front
@@ -189,6 +191,24 @@ def test_a_snapshot_that_failed(shell, own_server, own_url):
     level, told, change = found(shell, "persistence", *own_url)
     assert (level, "MISCONF" in told) == ("FAIL", True)
     assert "log" in change
+
+
+@pytest.mark.parametrize("limit", [0, 60_000])
+def test_scripts_that_may_run_for_very_long(shell, own_server, own_url, limit):
+    assert found(shell, "stalls", *own_url)[0] == "OK"
+    own_server.command("CONFIG", "SET", "lua-time-limit", limit)
+    level, told, change = found(shell, "stalls", *own_url)
+    assert (level, f"lua-time-limit {limit}" in told) == ("WARN", True)
+    assert "5000" in change
+
+
+def test_a_fork_that_stops_everybody():
+    """A small server forks in no time, so the answers are made up."""
+    questions = SimpleNamespace(setting=lambda _: "5000")
+    known = {"maxclients": "10", "connected_clients": "9", "latest_fork_usec": "900000"}
+    clients, stalls = answering(questions, known)
+    assert (clients.level, "9 of 10" in clients.found) == ("WARN", True)
+    assert (stalls.level, "0.9 s" in stalls.found) == ("WARN", True)
 
 
 # --- others beside it -----------------------------------------------------------------------------

@@ -77,8 +77,9 @@ def test_a_sentinel_and_the_master_that_it_watches(shell, binary):
         assert (level, "1 Sentinel(s)" in told) == ("WARN", True)
         assert "redis+sentinel://" in change
         master.stop()
-        eventually(lambda: "down" in found(shell, "master locks", *url)[1], "it")
-        assert found(shell, "master locks", *url)[0] == "FAIL"
+        eventually(lambda: "s_down" in found(shell, "master locks", *url)[1], "it")
+        level, _, change = found(shell, "master locks", *url)
+        assert (level, change.startswith("start it")) == ("FAIL", True)
 
 
 def test_a_sentinel_alone(shell, own_server):
