@@ -53,6 +53,10 @@ FAST = (
     "tests/test_tidy.py",
 )
 
+# What mostly waits runs in several processes, each with servers of its own, a file in one of them.
+WAITING = ("tests/conformance",)
+SPREAD = ("--numprocesses=3", "--dist=loadfile")
+
 FAST_KINDS = 1  # of all kinds of servers on this machine, on so many
 STOP = "from fencelock import embedded; embedded.stop()"
 
@@ -84,7 +88,12 @@ def demo(*args: str) -> int:
 
 def test(*args: str) -> int:
     """Run everything, whatever fails; pytest comes last, so that its summary is the last line."""
-    return first_failure((lint(), run("-m", "pytest", *args)))
+    if args:
+        return first_failure((lint(), run("-m", "pytest", *args)))
+    others = [f"--ignore={folder}" for folder in WAITING]
+    return first_failure(
+        (lint(), run("-m", "pytest", *SPREAD, *WAITING), run("-m", "pytest", *others))
+    )
 
 
 def fast(*args: str) -> int:

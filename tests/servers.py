@@ -26,7 +26,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -75,6 +75,7 @@ class Server:
 
     ``persistent``: keep an append-only log, so that a restart brings the data back. ``args``: more
     options for the server; the last word on each counts. ``port``: this one, not a free one.
+    ``environment``: what its process has beside ours.
     """
 
     def __init__(
@@ -85,7 +86,9 @@ class Server:
         unix: bool = True,
         args: Sequence[str] = (),
         persistent: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        self._environment = {**os.environ, **(environment or {})}
         self.binary = binary or binaries()[0]
         self.directory = Path(tempfile.mkdtemp(prefix="fencelock-test-"))
         self.socket = self.directory / "s" if unix else None
@@ -220,17 +223,21 @@ class Server:
         return self._process
 
     def _spawn(self) -> None:
-        where = ["--port", str(self.port), "--dir", str(self.directory)]
-        where += ["--unixsocket", str(self.socket)] if self.socket else []
         with (self.directory / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [self.binary.path, *where, *self._options],
+                self._command_line(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=self._environment,
                 start_new_session=True,  # a Ctrl-C is for the test, not for its server
             )
         _guard().watch(self.directory, self._process.pid)
+
+    def _command_line(self) -> list[str]:
+        where = ["--port", str(self.port), "--dir", str(self.directory)]
+        where += ["--unixsocket", str(self.socket)] if self.socket else []
+        return [self.binary.path, *where, *self._options]
 
     def _wait_until_ready(self) -> bool:
         """Return True once it answers; False, and reaped, when it ended instead."""

@@ -11,6 +11,7 @@ FencelockError
 └── ServerError            the server is the trouble, not the lock
     ├── ServerUnreachable  (also ConnectionError) no answer: refused, reset, frozen, loading
     ├── ServerDenied       (also PermissionError) wrong password, missing permission
+    ├── NotAcknowledged    granted, but too few replicas said so in time; it is undone
     ├── ServerReadOnly     a replica, or a master that may not write now
     └── ServerUnsuitable   too old, wrong kind of key, misconfigured, out of memory
 
@@ -114,6 +115,20 @@ class ServerUnreachable(ServerError, ConnectionError):
 
 class ServerDenied(ServerError, PermissionError):
     """The server refuses us: wrong password, or a command, key or channel we may not use."""
+
+
+class NotAcknowledged(ServerError):
+    """Too few replicas acknowledged in time, for a client that asks for it (``replicas=``).
+
+    Of an acquire: the lock was granted, but a failover could forget it, so it is given back.
+    Of a renewal: the lease stays as long as it was. ``acknowledged`` of ``wanted`` replicas had it.
+    """
+
+    def __init__(self, message: str, *, name: str = "", acknowledged: int, wanted: int) -> None:
+        super().__init__(message)
+        self.name = name
+        self.acknowledged = acknowledged
+        self.wanted = wanted
 
 
 class ServerReadOnly(ServerError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Never
+from typing import Any, Final, NamedTuple, Never
 
 Seconds = float | timedelta
 
@@ -18,6 +18,9 @@ TTL_MAX: Final = 10 * 365 * 86400.0
 KEY_PREFIX: Final = "fencelock:"
 # How long a silent server is asked again before a call gives up: a restart takes less.
 PATIENCE: Final = 5.0
+# A replica nearby acknowledges within milliseconds; this outlasts a pause of its disk or a fork,
+# and a lease of 30 s can spare it.
+REPLICAS_TIMEOUT: Final = 1.0
 # A writer takes this many permits, which is all; no semaphore has more.
 PERMITS_MAX: Final = 1_000_000_000
 NAME_BYTES_MAX: Final = 1024
@@ -77,6 +80,21 @@ Wait = Queue | Poll
 
 # A patience below any timeout: one try, however long its answer takes.
 NO_WAIT: Final = -1.0
+
+
+class Acknowledgement(NamedTuple):
+    """How many replicas must acknowledge a grant, and within how many seconds."""
+
+    wanted: int
+    timeout: float
+
+
+def acknowledgement(replicas: Any, timeout: Any) -> Acknowledgement | None:
+    """Return who must acknowledge a grant; None, for None and 0, when nobody must."""
+    seconds = positive("replicas_timeout", timeout)
+    if replicas is None or (replicas == 0 and type(replicas) is int):
+        return None
+    return Acknowledgement(count("replicas", replicas), seconds)
 
 
 def span(what: str, value: Any) -> float:

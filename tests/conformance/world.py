@@ -155,8 +155,10 @@ class World:
 
     def client(self, source: object = None, **options: Any) -> Any:
         """Return a client of this face, by default over the test's server and prefix."""
+        if source is None:
+            source = self.server.url
+            options = {**getattr(self.server, "client_options", {}), **options}
         options = {"key_prefix": self.prefix, **options}
-        source = self.server.url if source is None else source
         client: Any
         if self.blocking:
             client = StraightClient(fencelock.Client(source, **options))

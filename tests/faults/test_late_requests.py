@@ -7,8 +7,11 @@ the price of asking again; a resource that checks fences is not touched by it.
 
 import pytest
 
+from fencelock import OutcomeUnknown, ServerUnreachable
 from fencelock._core.timing import CLAIM_SECONDS
 from tests.faults.world import MACHINE_SECONDS, outcome, wait_until
+
+UNKNOWN = (OutcomeUnknown, ServerUnreachable)
 
 
 @pytest.fixture
@@ -91,3 +94,16 @@ def test_a_late_place_in_line_costs_a_claim(client, proxy, view, successor):
     assert view.holder() == successor.lease.holder
     successor.release()
     view.until_free(CLAIM_SECONDS + MACHINE_SECONDS)
+
+
+def test_an_undo_does_not_overtake_its_request(client, proxy, view):
+    """The request is held up on its way; given up, its undo comes behind it, wherever that is."""
+    slow = proxy.on("acquire", "delay_request")
+    result, _ = outcome(client.lock(view.name, ttl=60).acquire, timeout=0.2)
+    assert isinstance(result, UNKNOWN)
+    for _ in range(30):  # what goes another way is there by now
+        proxy.server.command("PING")
+    slow.go.set()
+    record = view.keys.grant[1].decode()
+    wait_until(lambda: proxy.server.command("EXISTS", record), what="the request ran")
+    view.until_free()

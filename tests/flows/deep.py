@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from fencelock.testing.explorer import Report
 from tests.flows import (
+    acknowledged,
     conditions,
     crossings,
     duties,
@@ -127,7 +128,7 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
-    for module in (signals, crossings, conditions):
+    for module in (signals, crossings, conditions, acknowledged):
         for scenario in module.plan():
             yield from both(scenario)
 
@@ -170,7 +171,7 @@ def seeds() -> bool:
     print(f"\n{'sown fault':68} {'schedule':>8}  broke")
     found = True
     for seed in (
-        *(*SEEDS, *seeded_shares.SEEDS),
+        *(*SEEDS, *seeded_shares.SEEDS, *acknowledged.SEEDS),
         *(*test_signals.SEEDS, *test_crossings.SEEDS, *test_conditions.SEEDS),
     ):
         report = seed.explore()

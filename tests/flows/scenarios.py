@@ -47,6 +47,7 @@ class Scenario:
     flows: Flows = field(default_factory=shipping)
     sources: dict[str, bytes] = field(default_factory=dict)
     monitor: type[Monitor] = Monitor
+    replicas: Callable[[Any], Any] | None = None  # who must acknowledge to a port
 
     @property
     def title(self) -> str:
@@ -65,9 +66,15 @@ class Scenario:
     def build(self, server: Server, traced: bool) -> World:
         world = self.world(server, traced)
         world.monitor.flows = self.flows
+        self.begin(world)
+        return world
+
+    def begin(self, world: World) -> None:
+        """Start everybody; no answer has come yet when replicas begin to count."""
         for role in self.roles:
             role(self, world)
-        return world
+        for client in world.clients if self.replicas else ():
+            client.port.replicas = self.replicas(client.port)
 
     def explore(self, *, seconds: float = 60.0, schedules: int = 10_000_000) -> Report:
         return explore(self.build, Server(self.sources), seconds=seconds, schedules=schedules)

@@ -131,8 +131,7 @@ class Several(Scenario):
         world.push_first = self.push_first
         world.monitor = Each(world)
         world.monitor.flows = self.flows
-        for role in self.roles:
-            role(self, world)
+        self.begin(world)
         return world
 
 

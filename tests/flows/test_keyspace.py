@@ -146,6 +146,9 @@ class Sequence:
             (b"SADD", b"t", member), (b"SREM", b"t", member), (b"SCARD", b"t"), (b"SCARD", key),
             (b"SMEMBERS", b"one"),
             (b"PEXPIRE", b"z", 90000), (b"PEXPIRE", b"z", 0), (b"SET", QUEUE, b"x"), (b"GET",),
+            (b"SETNX", b"s", member), (b"SETNX", key, b"x"), (b"GETSET", b"s", member),
+            (b"GETSET", b"z", member), (b"EXPIRE", b"s", 90), (b"EXPIRE", b"s", b"x"),
+            (b"SET", b"s", member, b"EX", 90), (b"SET", b"s", member, b"NX", b"EX", 0),
         ])  # fmt: skip
 
 

@@ -14,17 +14,47 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Topology:
-    """A kind of servers to run the conformance tests on; ``name`` is for test ids."""
+    """A kind of servers to run the conformance tests on; ``name`` is for test ids.
+
+    ``objects``: only the tests of these files; all without.
+    """
 
     name: str
     start: Callable[[], Any]
+    objects: frozenset[str] = frozenset()
+
+    def has(self, module: str) -> bool:
+        """Tell whether the tests of a module run here."""
+        return not self.objects or module.rpartition(".test_")[2] in self.objects
 
     def __str__(self) -> str:
         return self.name
 
 
+def _sentinel() -> Any:
+    from tests.topologies.sentinel import started  # noqa: PLC0415 - only who starts it needs it
+
+    return started()
+
+
+def _acknowledged() -> Any:
+    from tests.topologies.acknowledged import Acknowledged  # noqa: PLC0415 - as the others
+
+    return Acknowledged()
+
+
+# What is held, and so acknowledged; nothing else differs from the one server.
+HELD = frozenset(
+    {
+        *("exclusive", "fences", "line", "reentrant", "renewal", "foreign", "locked"),
+        *("semaphore", "rwlock", "share_leases", "condition", "multi", "once", "election"),
+    }
+)
 # Each is run with the newest server at hand, in threads and in asyncio.
-TOPOLOGIES: list[Topology] = []
+TOPOLOGIES: list[Topology] = [
+    Topology("sentinel", _sentinel),
+    Topology("acknowledged", _acknowledged, HELD),
+]
 
 
 @functools.cache

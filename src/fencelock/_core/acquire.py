@@ -6,12 +6,14 @@ Rules of this file:
 - Whatever ends an acquire without a lease (timeout, error, cancellation, Ctrl-C) ends its place in
   line and its grant too (I9): on the way out for a timeout, behind the request otherwise.
 - A grant that arrives with nothing left of it is no grant.
+- Where replicas are to acknowledge a grant, none is reported before (see acknowledge.py).
 - Waiting is bounded by ``give_up_at``, by the holder's lease and by the proof of life (I6, I13).
 """
 
 from __future__ import annotations
 
-from fencelock._core.ask import PASSING, again, answer_by
+from fencelock._core.acknowledge import acknowledged
+from fencelock._core.ask import PASSING, again, answer_by, give_up
 from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.poll import poll
 from fencelock._core.port import Broken, Port, Reply
@@ -62,6 +64,8 @@ async def queue(
             placed = False
             if grant is None:
                 grant = await _wait(port, waiter, give_up_at)
+                if grant is not None and port.replicas is not None:
+                    grant = await _counted(port, waiter, grant, give_up_at)
             if grant is not None:
                 if grant.deadline > port.now():
                     return grant
@@ -115,6 +119,8 @@ async def _request(
                 asked_at = port.now()
             waiter.begin()
             reply = await port.run(want.acquire(waiter.channel), until, waiter)
+            if port.replicas is not None and isinstance(reply, bytes):
+                await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)
         except (Broken, ServerError) as trouble:
             await again(port, trouble, until, waiter)
             asked_at = port.now()
@@ -149,6 +155,20 @@ async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
             return None
         if now >= line.bound(waiter) and not await _looked(port, waiter, line, give_up_at):
             return None
+
+
+async def _counted(port: Port, waiter: Waiter, grant: Grant, give_up_at: float) -> Grant | None:
+    """Have replicas acknowledge a handed-over grant; None when we must ask for it again."""
+    if grant.deadline <= port.now():
+        return grant
+    try:
+        await acknowledged(port, waiter, grant.deadline, give_up_at)
+    except Broken as broken:
+        waiter.note(broken)
+        if port.now() >= give_up_at:
+            give_up(broken, waiter)
+        return None
+    return grant
 
 
 async def _looked(port: Port, waiter: Waiter, line: Line, give_up_at: float) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fencelock._core.acknowledge import acknowledged
 from fencelock._core.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin
 from fencelock._core.ask import Asked, answer_by, ask, persist
 from fencelock._core.hold import Grant, Hold, Taker
@@ -79,7 +80,11 @@ async def _together(
         await port.open(waiter, until, listen=False)
         waiter.begin()
         asked_at = port.now()
-        return asked_at, await port.call(MULTI_TAKE, keys, args, until, waiter)
+        reply = await port.call(MULTI_TAKE, keys, args, until, waiter)
+        if port.replicas is not None and not isinstance(reply, int):
+            ends = min(asked_at + validity(want.ttl) for want in wants)
+            await acknowledged(port, waiter, ends, give_up_at)
+        return asked_at, reply
 
     try:
         asked_at, reply = await persist(port, once, until, waiter)

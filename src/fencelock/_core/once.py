@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from fencelock._core.acknowledge import ask_acknowledged
 from fencelock._core.acquire import FOR_EVER, attempt, begin, queue
-from fencelock._core.ask import Asked, answer_by, ask, command, persist
+from fencelock._core.ask import Asked, answer_by, command, persist
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.port import Port, Reply
@@ -109,7 +110,8 @@ async def finish(
     """Keep the result for ``within`` seconds from the start of the run, and end the run.
 
     Raises LeaseLost when another may have begun meanwhile, and like ``ask`` when no answer came:
-    then, as after a cancellation, it is repeated in the background.
+    then, as after a cancellation, it is repeated in the background. NotAcknowledged: it is kept,
+    but a failover may forget it.
     """
     form, value = result
     keys = keys_of(hold.want)
@@ -121,7 +123,8 @@ async def finish(
         retire(port, hold)
         taker.remove(hold)
         until = port.now() + port.patience
-        reply = await ask(port, ONCE_FINISH, keys.finish, args, until, asked=asked)
+        done = ONCE_FINISH, keys.finish, args
+        reply, missing = await ask_acknowledged(port, hold.want, done, until, asked)
     except BaseException as error:
         if not settled(error):
             retire(port, hold)
@@ -129,6 +132,8 @@ async def finish(
             port.post(ONCE_FINISH, keys.finish, args, asked.trail)
         raise
     _judge(hold, reply)
+    if missing is not None:
+        raise missing
 
 
 def _judge(hold: Hold, reply: Reply) -> None:

@@ -9,6 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+from fencelock._core.acknowledge import acknowledged
 from fencelock._core.ask import answer_by, ask, persist
 from fencelock._core.hold import Grant
 from fencelock._core.port import Port, Reply
@@ -33,7 +34,10 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
         if waiter.sent:
             await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until, waiter)
         asked_at = port.now()
-        return asked_at, await port.command(command, until, waiter)
+        reply = await port.command(command, until, waiter)
+        if reply is not None and port.replicas is not None:
+            await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)
+        return asked_at, reply
 
     try:
         asked_at, reply = await persist(port, once, until, waiter)

@@ -36,6 +36,26 @@ class Broken(Exception):
         self.trail = trail
 
 
+class Replicas(Protocol):
+    """Where replicas must have a grant or a renewal before it counts."""
+
+    @property
+    def wanted(self) -> int:
+        """Return how many must have it."""
+
+    @property
+    def timeout(self) -> float:
+        """Return within how many seconds."""
+
+    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+        """Return how many replicas have all that the server did for this waiter so far.
+
+        Returns when as many as wanted have it, or at ``until`` with those that are known. Only for
+        a waiter with a seat: that connection's server is meant, and no other. Raises ``Broken``
+        when that connection is gone, and a ``ServerError`` like ``Port.call``.
+        """
+
+
 class Port(Protocol):
     """The world as the flows see it."""
 
@@ -43,6 +63,7 @@ class Port(Protocol):
     lines: Lines  # who of this client waits for what
     book: RenewalBook  # which leases want attention when
     patience: float  # seconds without any answer before a call gives up
+    replicas: Replicas | None  # who must have a grant or renewal before it counts
 
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""

@@ -17,12 +17,13 @@ from math import inf
 from fencelock._core.ask import PASSING, Asked, persist
 from fencelock._core.hold import Hold
 from fencelock._core.port import Broken, Port
+from fencelock._core.prolong import Answer, prolong
 from fencelock._core.release import request
 from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, retry_delay, validity
-from fencelock._core.want import LOCKS, PLAIN, SHARES, milliseconds
+from fencelock._core.want import PLAIN, SHARES
 from fencelock.errors import ServerError
 from fencelock.log import log
-from fencelock.scripts import KEEP, RENEW, REVOKED, SHARES_RENEW
+from fencelock.scripts import REVOKED
 
 # Leases per command. Half a millisecond of the server, in which it serves nobody else; from 100 on
 # the command's own cost is gone, and 500 at once take no less time each (tests/scale/measure.py).
@@ -87,7 +88,7 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
     kinds: tuple[list[Hold], ...] = ([], [], [], [])
     for number, hold in enumerate(due, 1):
         if now >= hold.lease._deadline:
-            lose(port, hold, hold.lease._end, hold.lease._deadline)
+            _ended(port, hold)
         elif hold.renewable(now):
             kinds[hold.want.form.batch].append(hold)
         else:
@@ -108,6 +109,14 @@ async def _renew_all(port: Port, kinds: Sequence[list[Hold]]) -> None:
         except (Broken, ServerError) as error:
             await _failed(port, [hold for left in batches[number:] for hold in left], error)
             return
+
+
+def _ended(port: Port, hold: Hold) -> None:
+    """Tell a loss; give back what the server prolonged and no replica acknowledged."""
+    if hold.failures and port.replicas is not None:
+        _too_late(port, hold)
+    else:
+        lose(port, hold, hold.lease._end, hold.lease._deadline)
 
 
 def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
@@ -131,32 +140,21 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     asked_at = port.now()
     ttls = [hold.next_ttl(asked_at) for hold in holds]
     with port.mutex():
-        ends = min(ends, port.book.first_end(asked_at + CALL_SECONDS_MAX))
+        ends = min(ends, port.book.first_end(asked_at + _horizon(port)))
     until = min(asked_at + min(CALL_SECONDS_MAX, min(ttls) / 3), ends)
-    refused = await _ask(port, holds, ttls, until)
-    _apply(port, holds, ttls, asked_at, refused)
+    refused, missing = await prolong(port, holds, ttls, until, ends)
+    if missing is None:
+        _apply(port, holds, ttls, asked_at, refused)
     if refused:
         await _refused(port, {holds[number]: reason for number, reason in refused.items()}, until)
+    if missing is not None:
+        raise missing
 
 
-async def _ask(
-    port: Port, holds: Sequence[Hold], ttls: Sequence[float], until: float
-) -> Mapping[int, str]:
-    """Renew holds of one kind; return which are refused, by their index, and how."""
-    want = holds[0].want
-    if want.plain:
-        args = (want.holder, milliseconds(ttls[0]))
-        return {} if await port.call(KEEP, want.keys.plain, args, until) else {0: "taken"}
-    batch = want.form.batch
-    keys: list[bytes] = []
-    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3"]
-    texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
-    for hold, ttl in zip(holds, ttls, strict=True):
-        want = hold.want
-        keys += want.keys.renew if batch == LOCKS else want.keys.renew_owned
-        told += (want.holder, texts[ttl])
-    reply = await port.call(SHARES_RENEW if batch == SHARES else RENEW, keys, told, until)
-    return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}
+def _horizon(port: Port) -> float:
+    """Return how long one renewal may take."""
+    waits = 0.0 if port.replicas is None else port.replicas.timeout
+    return CALL_SECONDS_MAX + waits
 
 
 def _apply(
@@ -235,6 +233,8 @@ async def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
         again_at = now + retry_delay(hold.failures, port.jitter())
+        with port.mutex():
+            port.book.discard(hold)  # it may be back already: refused, and why was not told
         _put_back(port, [hold], min(again_at, hold.lease._deadline))
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
@@ -271,8 +271,8 @@ def lose(
 async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     """Renew one lease that is held, for ``ttl`` seconds or as long as usual.
 
-    Raises LeaseLost when it was lost or is refused, and like ``ask`` when no answer comes: then
-    the lease stays what it was.
+    Raises LeaseLost when it was lost or is refused, and like ``ask`` when no answer comes, or
+    NotAcknowledged: then the lease stays what it was.
     """
     if ttl is None and hold.want.terms.fixed_end:
         return
@@ -281,11 +281,13 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     asked_at = port.now()
     until = min(asked_at + port.patience, hold.lease.deadline)
 
-    async def once() -> tuple[float, Mapping[int, str]]:
+    async def once() -> tuple[float, Answer]:
         sent_at = port.now()
-        return sent_at, await _ask(port, [hold], [span], until)
+        return sent_at, await prolong(port, [hold], [span], until, hold.lease.deadline)
 
-    sent_at, refused = await persist(port, once, until, asked)
+    sent_at, (refused, missing) = await persist(port, once, until, asked)
+    if missing is not None:
+        raise missing
     with port.mutex():
         port.book.discard(hold)
     _apply(port, [hold], [span], sent_at, refused)

@@ -57,6 +57,7 @@ class Waiter(Asked):
     grant: Grant | None = None
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
     seat: Any = None  # the port's: connection, future
+    origin: Any = None  # the port's: the connection of its requests, where replicas acknowledge
 
     def __init__(self, want: Want) -> None:
         self.want = want

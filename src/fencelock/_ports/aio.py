@@ -20,7 +20,7 @@ from typing import Any
 from fencelock._core.ask import ask
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Args, Broken, Keys, Reply
+from fencelock._core.port import Args, Broken, Keys, Replicas, Reply
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import attend, lose_all, recheck
 from fencelock._core.waiters import Lines, Waiter
@@ -43,6 +43,8 @@ _NO_LOCK: AbstractContextManager[Any] = nullcontext()
 
 class AioPort:
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
+
+    replicas: Replicas | None = None  # see acknowledging.py
 
     def __init__(self, source: Source, *, home: str, patience: float) -> None:
         self.source = source
@@ -229,11 +231,9 @@ class AioPort:
         """Write the request at once, behind all that went before; see to its answer in a task."""
         if self.loop.is_closed() or self.link.closed:
             return
-        slot = None
-        mux = self.link.mux
+        slot, mux = None, self.link.mux
         if mux is not None and mux.sound:
-            slot = mux.request(pack_source(script, keys, args), now() + POST_SECONDS)
-            mux.flush()
+            slot = mux.post(pack_source(script, keys, args), now() + POST_SECONDS)
         self._spawn(self._deliver(script, keys, args, slot), "fencelock-post")
 
     async def _deliver(

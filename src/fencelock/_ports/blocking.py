@@ -19,7 +19,7 @@ from weakref import ref
 from fencelock._core.ask import ask
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Args, Broken, Keys, Reply
+from fencelock._core.port import Args, Broken, Keys, Replicas, Reply
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import lose_all
 from fencelock._core.waiters import Lines, Waiter
@@ -34,6 +34,7 @@ from fencelock._transport.source import Source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
+from fencelock.options import Acknowledgement
 from fencelock.scripts import Script
 
 T = TypeVar("T")
@@ -69,6 +70,8 @@ def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
 
 class BlockingPort:
     """Implements ``_core.port.Port`` for threads."""
+
+    replicas: Replicas | None = None  # see acknowledging.py
 
     def __init__(self, source: Source, *, home: str, patience: float) -> None:
         self.source = source
@@ -261,3 +264,15 @@ class BlockingPort:
         """In a child: everything here was the parent's."""
         self.pool.drop()
         self._start()
+
+
+def make_port(
+    source: Source, *, home: str, patience: float, replicas: Acknowledgement | None
+) -> BlockingPort:
+    """Return a port, one that replicas acknowledge to where that is asked for."""
+    port = BlockingPort(source, home=home, patience=patience)
+    if replicas is not None:
+        from fencelock._ports.acknowledging import SeatReplicas  # noqa: PLC0415 - few need it
+
+        port.replicas = SeatReplicas(replicas)
+    return port

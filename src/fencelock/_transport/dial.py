@@ -16,13 +16,14 @@ from fencelock.errors import ServerUnreachable, ServerUnsuitable
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 
 
-def connect(
-    address: Address, until: float, pushed: Callable[[Connection, list[bytes]], None]
-) -> Connection:
+Pushed = Callable[[Connection, list[bytes]], None]
+Make = Callable[[Any, Pushed], Connection]
+
+
+def connect(address: Address, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
     """Open and greet a connection; Broken when no connection came by ``until``."""
-    return greeted(
-        Connection(_dial(address, until), pushed), address.handshake(), str(address), until
-    )
+    connection = make(_dial(address, until), pushed)
+    return greeted(connection, address.handshake(), str(address), until)
 
 
 def greeted(

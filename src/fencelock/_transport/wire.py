@@ -76,6 +76,7 @@ _DENIED: Final = {
 }
 _READ_ONLY: Final = {
     "READONLY": "this is a replica: point fencelock at the master",
+    "UNBLOCKED": "the master became a replica while others were to acknowledge",
     "NOREPLICAS": "the master refuses writes: too few replicas follow it (min-replicas-to-write)",
     "MISCONF": "the server refuses writes: it cannot save to its disk",
 }
@@ -113,6 +114,7 @@ _TEXTS: Final = (
     ("used memory > 'maxmemory'", "OOM"),
     ("against a key holding the wrong kind", "WRONGTYPE"),
     ("can't write against a read only replica", "READONLY"),
+    ("wait cannot be used with replica", "READONLY"),
     ("invalid password", "WRONGPASS"),
     ("unknown command `hello`", "NOPROTO"),
     ("unknown command 'hello'", "NOPROTO"),

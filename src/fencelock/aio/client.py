@@ -30,10 +30,17 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
     server that all processes of this user on this machine share. Private connections are opened
     with the source's settings, the first one when the first lock is asked for.
 
+    ``redis+sentinel://s1,s2:26379,s3/service/0``, or such a client of Sentinels, is the master
+    that they name. After a failover the new one is found, an answer of the old one does not
+    count, and calls ask again until their time is up: ``server_timeout`` should outlast it.
+
     ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
     lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
     blocks others for no longer. ``label`` is shown to people beside host and process.
     ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
+    With ``replicas=n`` a grant or renewal counts only once n replicas have acknowledged it, within
+    ``replicas_timeout``, 1 s: long enough for a pause of a replica's disk. Otherwise acquiring
+    gives the lock back and raises NotAcknowledged.
 
     Use it with ``async with``, or call ``aclose()``. A client may be used by many tasks, and in
     several event loops: each loop gets a connection of its own. After a fork the child's copy
@@ -52,11 +59,14 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
         ttl: Seconds = options.TTL,
         label: str | None = None,
         server_timeout: Seconds = options.PATIENCE,
+        replicas: int | None = None,
+        replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
     ) -> None:
         self._defaults = defaults(
             key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
         )
         self._source = resolve(source, asynchronous=True)
+        self._replicas = options.acknowledgement(replicas, replicas_timeout)
         self._ports: dict[int, AioPort] = {}
         self._within = set()  # calls of decorated functions that are under way
         self._sides = Sides()
@@ -154,12 +164,18 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
             self._ports = {
                 key: each for key, each in self._ports.items() if not each.loop.is_closed()
             }
-            port = self._ports[id(loop)] = AioPort(
-                self._source,
-                home=home_prefix(self._defaults.key_prefix),
-                patience=self._defaults.patience,
-            )
+            port = self._ports[id(loop)] = self._make_port()
         return port
+
+    def _make_port(self) -> AioPort:
+        home, patience = home_prefix(self._defaults.key_prefix), self._defaults.patience
+        if self._replicas is None:
+            return AioPort(self._source, home=home, patience=patience)
+        from fencelock._ports import acknowledging_aio  # noqa: PLC0415 - few need it
+
+        return acknowledging_aio.AcknowledgedPort(
+            self._source, home=home, patience=patience, replicas=self._replicas
+        )
 
     async def aclose(self) -> None:
         """Close this loop's connection; leases that are still held end by their ttl.

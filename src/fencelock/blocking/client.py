@@ -9,7 +9,7 @@ from typing import Self
 from fencelock import options
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
-from fencelock._ports.blocking import BlockingPort
+from fencelock._ports.blocking import make_port
 from fencelock._transport.source import resolve
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
@@ -29,10 +29,17 @@ class Client(MakesShares, MakesSignals, MakesDuties):
     server that all processes of this user on this machine share. Private connections are opened
     with the source's settings, the first one when the first lock is asked for.
 
+    ``redis+sentinel://s1,s2:26379,s3/service/0``, or such a client of Sentinels, is the master
+    that they name. After a failover the new one is found, an answer of the old one does not
+    count, and calls ask again until their time is up: ``server_timeout`` should outlast it.
+
     ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
     lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
     blocks others for no longer. ``label`` is shown to people beside host and process.
     ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
+    With ``replicas=n`` a grant or renewal counts only once n replicas have acknowledged it, within
+    ``replicas_timeout``, 1 s: long enough for a pause of a replica's disk. Otherwise acquiring
+    gives the lock back and raises NotAcknowledged.
 
     Use it as a context manager, or call ``close()``. A client may be used by many threads; after a
     fork the child's copy holds nothing and opens its own connections.
@@ -50,14 +57,17 @@ class Client(MakesShares, MakesSignals, MakesDuties):
         ttl: Seconds = options.TTL,
         label: str | None = None,
         server_timeout: Seconds = options.PATIENCE,
+        replicas: int | None = None,
+        replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
     ) -> None:
         self._defaults = defaults(
             key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
         )
-        self._port = BlockingPort(
+        self._port = make_port(
             resolve(source, asynchronous=False),
             home=home_prefix(key_prefix),
             patience=self._defaults.patience,
+            replicas=options.acknowledgement(replicas, replicas_timeout),
         )
         self._within = set()  # calls of decorated functions that are under way
         self._sides = Sides()

@@ -55,8 +55,8 @@ def add_server(made: Parser) -> None:
     made.add_argument(
         "--url",
         metavar="URL",
-        help="the server: redis://, valkey://, rediss:// or unix:// (default: FENCELOCK_URL, else"
-        " the embedded server)",
+        help="the server: redis://, valkey://, rediss://, unix:// or redis+sentinel:// (default:"
+        " FENCELOCK_URL, else the embedded server)",
     )
     made.add_argument(
         "--prefix",
@@ -95,6 +95,23 @@ def add_wait(made: Parser) -> None:
         help="wait at most so long (default: for ever)",
     )
     how_long.add_argument("-n", "--no-wait", action="store_true", help="do not wait at all")
+
+
+def add_replicas(made: Parser) -> None:
+    """Add how many replicas must have the grant before CMD runs."""
+    made.add_argument(
+        "--replicas",
+        metavar="N",
+        type=replicas,
+        help="the grant, and each renewal, counts only once N replicas acknowledged it",
+    )
+    made.add_argument(
+        "--replicas-timeout",
+        metavar="DUR",
+        type=positive_duration,
+        default=options.REPLICAS_TIMEOUT,
+        help=f"how long they may take (default: {options.REPLICAS_TIMEOUT:g}s)",
+    )
 
 
 def add_quiet(made: Parser) -> None:
@@ -144,6 +161,13 @@ def slots(text: str) -> int:
     """Return the number of permits of a semaphore."""
     if not text.isdecimal() or not 1 <= int(text) <= options.PERMITS_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of slots: 1 or more")
+    return int(text)
+
+
+def replicas(text: str) -> int:
+    """Return how many replicas must acknowledge."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of replicas: 1 or more")
     return int(text)
 
 

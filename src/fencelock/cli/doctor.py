@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fencelock._transport.source import One
 from fencelock.cli import arguments, diagnosis
 from fencelock.cli.answering import TROUBLE
 from fencelock.cli.arguments import Arguments
@@ -42,6 +43,7 @@ def _findings(args: Arguments) -> Iterator[Finding]:
             return
     with Session(args) as session:
         try:
+            yield from _watched(session)
             yield from diagnosis.server(session)
         except FencelockError as error:
             yield Finding(FAIL, "server", str(error), _advice(error))
@@ -52,6 +54,15 @@ def _advice(error: FencelockError) -> str:
     known = TROUBLE.get(getattr(error, "code", ""))
     hint = hint_for(error)
     return known or ("" if "doctor" in hint else hint)
+
+
+def _watched(session: Session) -> Iterator[Finding]:
+    """Check the Sentinels, when it is they who know where the server is."""
+    if isinstance(session.port.source, One):
+        return
+    from fencelock.cli.diagnosis_sentinel import sentinels
+
+    yield sentinels(session.port.source)
 
 
 def _print(findings: list[Finding], rule: str) -> None:

@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 from fencelock.errors import (
     FencelockError,
     LeaseLost,
+    NotAcknowledged,
     NotAcquired,
     NotHeld,
     OutcomeUnknown,
@@ -64,6 +65,7 @@ _STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
     (NotHeld, LOST, ""),
     (ServerDenied, DENIED, "`fencelock doctor` prints the permissions that are needed"),
     (ServerUnreachable, UNREACHABLE, DOCTOR),
+    (NotAcknowledged, UNREACHABLE, "the master has too few replicas that keep up"),
     (ServerReadOnly, UNREACHABLE, DOCTOR),
     (ServerError, UNREACHABLE, DOCTOR),
     (OutcomeUnknown, UNREACHABLE, DOCTOR),

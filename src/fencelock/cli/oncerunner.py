@@ -11,7 +11,7 @@ from fencelock.cli.guard import Ended
 from fencelock.cli.output import say
 from fencelock.cli.runner import Run
 from fencelock.cli.watched import watched
-from fencelock.errors import AcquireTimeout, FencelockError, LeaseLost, NotAcquired
+from fencelock.errors import AcquireTimeout, FencelockError, LeaseLost, NotAcknowledged, NotAcquired
 from fencelock.handles import Settings
 from fencelock.lease import BaseLease
 from fencelock.options import lock_name
@@ -65,5 +65,7 @@ class OnceRun(Run):
         except LeaseLost as error:
             self.outcome = "ran, lease lost"
             say(f"{error}; {name} had ended by itself, and may have been run twice")
+        except NotAcknowledged as error:
+            say(f"{name} was run, and after a failover it may be run again: {error}")
         except FencelockError as error:
             say(f"{name} was run, but the server could not be told: {error}")

@@ -85,6 +85,7 @@ def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
     made.usage = f"{made.prog} [options] NAME -- CMD [ARG ...]"
     arguments.add_label(made)
     arguments.add_server(made)
+    arguments.add_replicas(made)
     arguments.add_quiet(made)
     words, dashes, command = _split(argv)
     if not dashes and not {"-h", "--help"}.intersection(words):

@@ -14,7 +14,7 @@ from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
 from fencelock._core.want import Want
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._ports.blocking import make_port, run_blocking
 from fencelock._transport.source import resolve
 from fencelock.cli import started
 from fencelock.cli.arguments import Arguments
@@ -46,10 +46,13 @@ class Session:
             label=None,
             server_timeout=options.PATIENCE,
         )
-        self.port = BlockingPort(
+        # Only commands that hold while another command runs have the option.
+        wanted = getattr(args, "replicas", None)
+        self.port = make_port(
             resolve(args.url, asynchronous=False),
             home=home_prefix(args.prefix),
             patience=self._defaults.patience,
+            replicas=wanted and options.acknowledgement(wanted, args.replicas_timeout),
         )
         _hear_the_library(verbose=args.verbose)
         started()
@@ -147,7 +150,8 @@ class Session:
         It would undo what the caller does to the lease next.
         """
         port = self.port
-        give_up_at = port.now() + _RENEWAL_SECONDS
+        waits = 0.0 if port.replicas is None else port.replicas.timeout
+        give_up_at = port.now() + _RENEWAL_SECONDS + waits
         while port.now() < give_up_at:
             with port.mutex():
                 before = port.book.holds

@@ -13,7 +13,7 @@ from fencelock.cli.elect import ENDING
 from fencelock.cli.guard import Ended
 from fencelock.cli.output import say
 from fencelock.cli.runner import Run
-from fencelock.errors import OutcomeUnknown, ServerUnreachable
+from fencelock.errors import NotAcknowledged, OutcomeUnknown, ServerUnreachable
 from fencelock.handles import Settings
 from fencelock.lease import BaseLease
 from fencelock.options import lock_name
@@ -37,7 +37,7 @@ class Term(Run):
         while True:
             try:
                 hold = super()._take(patience, taker)
-            except (ServerUnreachable, OutcomeUnknown) as error:
+            except (ServerUnreachable, OutcomeUnknown, NotAcknowledged) as error:
                 if not told and not self.args.quiet:
                     say(f"{error}; trying again")
                 told = True

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
-from fencelock.testing.hashes import Hash, hdel, hget, hlen, hset
-from fencelock.testing.keyspace import NEVER, CommandError, Keyspace, Status
+from fencelock.testing.hashes import hdel, hget, hlen, hset
+from fencelock.testing.keyspace import CommandError, Keyspace
+from fencelock.testing.strings import MANY, STRINGS, SYNTAX, integer
 
-OK: Final = Status(b"OK")
 Command = Callable[..., Any]
-SYNTAX = "ERR syntax error"
-KINDS: dict[type, Status] = {
-    bytes: Status(b"string"),
-    tuple: Status(b"zset"),
-    frozenset: Status(b"set"),
-    Hash: Status(b"hash"),
-}
 
 
 def run(space: Keyspace, args: list[bytes]) -> Any:
@@ -35,14 +28,6 @@ def run(space: Keyspace, args: list[bytes]) -> Any:
     return command(space, *args[1:])
 
 
-def integer(text: bytes) -> int:
-    """Parse an integer as Redis does: no spaces, no plus sign."""
-    digits = text.removeprefix(b"-")
-    if not digits.isdigit() or (digits[:1] == b"0" and len(text) > 1):
-        raise CommandError("ERR value is not an integer or out of range")
-    return int(text)
-
-
 def score(text: bytes) -> float:
     """Parse a score."""
     try:
@@ -54,91 +39,6 @@ def score(text: bytes) -> float:
 def score_text(value: float) -> bytes:
     """Write a score as Redis does: integers without a point, all else with 17 digits."""
     return b"%d" % int(value) if value == int(value) else b"%.17g" % value
-
-
-# -- strings and keys ---------------------------------------------------------------------------
-
-
-def _get(space: Keyspace, key: bytes) -> bytes | None:
-    value: bytes | None = space.value(key, bytes)
-    return value
-
-
-def _set(space: Keyspace, key: bytes, value: bytes, *options: bytes) -> Status | None:
-    only_new, expires_ms = _set_options(space, options)
-    if only_new and space.value(key) is not None:
-        return None
-    space.store(key, value, expires_ms)
-    return OK
-
-
-def _set_options(space: Keyspace, options: tuple[bytes, ...]) -> tuple[bool, int]:
-    words, only_new, expires_ms = list(options), False, NEVER
-    while words:
-        word = words.pop(0).upper()
-        if word == b"NX":
-            only_new = True
-        elif word == b"PX" and words:
-            span = integer(words.pop(0))
-            if span <= 0:
-                raise CommandError("ERR invalid expire time in 'set' command")
-            expires_ms = space.now_ms + span
-        else:
-            raise CommandError(SYNTAX)
-    return only_new, expires_ms
-
-
-def _delete(space: Keyspace, *keys: bytes) -> int:
-    return sum(space.remove(key) for key in keys)
-
-
-def _exists(space: Keyspace, *keys: bytes) -> int:
-    return sum(space.value(key) is not None for key in keys)
-
-
-def _type(space: Keyspace, key: bytes) -> Status:
-    value = space.value(key)
-    if value is None:
-        return Status(b"none")
-    return KINDS[type(value)]
-
-
-def _pttl(space: Keyspace, key: bytes) -> int:
-    if space.value(key) is None:
-        return -2
-    expires_ms = space.expires_ms(key)
-    return -1 if expires_ms == NEVER else expires_ms - space.now_ms
-
-
-def _pexpire(space: Keyspace, key: bytes, span: bytes) -> int:
-    left = integer(span)
-    value = space.value(key)
-    if value is None:
-        return 0
-    if left <= 0:
-        space.remove(key)
-    else:
-        space.store(key, value, space.now_ms + left)
-    return 1
-
-
-def _time(space: Keyspace) -> list[bytes]:
-    return [b"%d" % part for part in divmod(space.now_us, 1_000_000)]
-
-
-def _publish(space: Keyspace, channel: bytes, message: bytes) -> int:
-    return space.publish(channel, message)
-
-
-def _pubsub(space: Keyspace, what: bytes, *channels: bytes) -> list[bytes | int]:
-    if what.upper() != b"NUMSUB":
-        raise CommandError(SYNTAX)
-    return [part for channel in channels for part in (channel, space.listeners(channel))]
-
-
-def _flushall(space: Keyspace) -> Status:
-    space.clear()
-    return OK
 
 
 # -- sets ---------------------------------------------------------------------------------------
@@ -257,22 +157,9 @@ def _zcard(space: Keyspace, key: bytes) -> int:
     return len(entries(space, key))
 
 
-MANY = 1 << 30
-
 # Name → function, fewest and most arguments.
 TABLE: dict[bytes, tuple[Command, int, int]] = {
-    b"GET": (_get, 1, 1),
-    b"SET": (_set, 2, MANY),
-    b"DEL": (_delete, 1, MANY),
-    b"EXISTS": (_exists, 1, MANY),
-    b"TYPE": (_type, 1, 1),
-    b"PTTL": (_pttl, 1, 1),
-    b"PEXPIRE": (_pexpire, 2, 2),
-    b"TIME": (_time, 0, 0),
-    b"PUBLISH": (_publish, 2, 2),
-    b"SPUBLISH": (_publish, 2, 2),
-    b"PUBSUB": (_pubsub, 1, MANY),
-    b"FLUSHALL": (_flushall, 0, 0),
+    **STRINGS,
     b"SADD": (_sadd, 2, MANY),
     b"SREM": (_srem, 2, MANY),
     b"SCARD": (_scard, 1, 1),

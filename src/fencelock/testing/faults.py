@@ -10,8 +10,11 @@ expiry      everything stands still until the lock's lease has ended
 crash       a process dies
 pause       a process stands still for longer than the lease, and stays connected
 cancel      a flow is cancelled where it is suspended (asyncio) or interrupted (threads)
-back        the server's clock goes back by ten seconds
-restart     the server restarts: connections break, everything is forgotten
+back        a server's clock goes back by ten seconds
+jump        a server's clock goes forward by ten seconds
+restart     a server restarts: connections break, everything is forgotten
+unacked     no replica acknowledges in time what one WAIT asks about
+failover    a server's replica is promoted: connections break, what it did not get is forgotten
 ==========  =====================================================================================
 """
 
@@ -21,16 +24,19 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.port import Broken
-from fencelock.testing.network import NEVER_US, Client, Link, Task
-from fencelock.testing.server import EMPTY
+from fencelock.testing.network import NEVER_US, Client, Item, Link, Task
+from fencelock.testing.replicas import ANSWER_US
+from fencelock.testing.server import ACKNOWLEDGE, Server
 
 if TYPE_CHECKING:
     from fencelock.testing.simulation import World
 
 KINDS = (
-    "lost zombie silent wake late expiry crash pause cancel back restart".split()  # noqa: SIM905 - reads as the table above
+    *("lost", "zombie", "silent", "wake", "late", "expiry", "crash", "pause", "cancel"),
+    *("back", "jump", "restart", "unacked", "failover"),
 )
-# A clock that is set back by this much runs behind all fences that were given.
+# A clock that is set back by this much runs behind all fences that were given; one that is set
+# forward by it has ended all leases.
 BACK_US = 10_000_000
 # After the lock's end the others need this long to notice and be granted.
 AFTER_EXPIRY_US = 300_000
@@ -67,8 +73,16 @@ def anywhere(world: World) -> list[Action]:
         if client.alive and not _over(client):
             found += [(kind, client.number) for kind in ("crash", "pause") if left.get(kind)]
             found += _cancellations(client) if left.get("cancel") else []
-    found += [(kind,) for kind in ("back", "restart") if left.get(kind)]
-    return found + _expiry(world)
+    return found + _on_servers(world) + _expiry(world)
+
+
+def _on_servers(world: World) -> list[Action]:
+    return [
+        (kind, number)
+        for kind in ("back", "jump", "restart", "failover")
+        if world.budgets.get(kind)
+        for number in range(len(world.servers))
+    ]
 
 
 def _over(client: Client) -> bool:
@@ -79,6 +93,7 @@ def _on_message(world: World, link: Link, way: str) -> list[Action]:
     left = world.budgets
     kinds = [kind for kind in ("lost", "silent") if left.get(kind)]
     if way == "up":
+        kinds += ["unacked"] if left.get("unacked") and link.up[0].name == ACKNOWLEDGE else []
         kinds += ["zombie"] if left.get("zombie") and not link.closed else []
     elif link.down[0].request is None:
         kinds = ["wake"] if left.get("wake") else []
@@ -108,32 +123,45 @@ def strike(world: World, action: Action) -> None:
     """Let a fault happen."""
     kind = action[0]
     world.budgets[kind.partition(" ")[0]] -= 1
+    world.faults_left -= 1
+    if not world.faults_left:
+        world.budgets = dict.fromkeys(world.budgets, 0)
     world.say(lambda: f"! {' '.join(map(str, action))}")
     if kind == "cancel":
         _cancel(world, world.task(action))
     elif kind == "crash":
-        _crash(world, world.clients[action[1]])
+        _crash(world.clients[action[1]])
     elif kind == "pause":
         _pause(world, world.clients[action[1]])
     elif kind == "expiry":
         world.monitor.stood_still()
         world.pass_to(_end_us(world))
-    elif kind == "back":
-        world.skew_us -= BACK_US
-        world.server.now_us -= BACK_US
-    elif kind == "restart":
-        _restart(world)
+    elif kind in {"back", "jump"}:
+        set_us = BACK_US if kind == "jump" else -BACK_US
+        server = world.servers[action[1]]
+        server.skew_us += set_us
+        server.now_us += set_us
+    elif kind in {"restart", "failover"}:
+        _restart(world, world.servers[action[1]], failover=kind == "failover")
     else:
         _disturb(world, world.link(action), kind, action[3])
 
 
-def _restart(world: World) -> None:
-    """Start the server anew, with nothing; that takes some time, so that its clock goes on."""
-    world.server.state = EMPTY
-    world.monitor.flushed()
+def _restart(world: World, server: Server, *, failover: bool) -> None:
+    """Start a server anew, with nothing, or let its replica serve with what that has.
+
+    That takes some time, so that its clock goes on.
+    """
+    server.generation += 1
+    if failover:
+        server.fail_over()
+        world.monitor.is_haunted()  # what was given back may be held again
+    else:
+        server.forget()
+        world.monitor.flushed()
     for client in world.clients:
         for link in tuple(client.links):  # what is sent again goes on a new one
-            if client.alive and not link.closed:
+            if client.alive and not link.closed and link.server is server:
                 break_link(world, link, keeps=False)
     world.pass_to(world.now_us + RESTART_US)
 
@@ -144,6 +172,8 @@ def _disturb(world: World, link: Link, kind: str, way: str) -> None:
         world.monitor.is_haunted()
     if kind in {"lost", "zombie"}:
         break_link(world, link, keeps=kind == "zombie")
+    elif kind == "unacked":
+        _unacknowledged(link)
     elif kind == "silent":
         link.stalled = True
         link.dies_us = world.now_us + int(link.client.port.patience * 1_000_000)
@@ -157,6 +187,14 @@ def _disturb(world: World, link: Link, kind: str, way: str) -> None:
         link.blocked_up_us = _end_us(world) + AFTER_EXPIRY_US
     else:
         link.blocked_down_us = _end_us(world) + AFTER_EXPIRY_US
+
+
+def _unacknowledged(link: Link) -> None:
+    """Answer that nobody acknowledged, when the time of the WAIT is up."""
+    request = link.up.pop(0)
+    link.down.append(Item(request, 0))
+    if request.asker is not None and request.asker.state is not None:
+        link.blocked_down_us = request.asker.state.until_us - ANSWER_US
 
 
 def break_link(world: World, link: Link, *, keeps: bool) -> None:
@@ -173,7 +211,7 @@ def break_link(world: World, link: Link, *, keeps: bool) -> None:
     client.port.hang_up(link)
     link.stalled, link.dies_us = False, NEVER_US
     if not keeps:
-        world.server.unsubscribe(link.who)
+        link.server.unsubscribe(link.who)
     for asker in askers:
         if asker is not None and not asker.done:
             asker.ready = ("error", Broken("connection lost", sent=True))
@@ -197,13 +235,13 @@ def _cancel(world: World, task: Task) -> None:
     world.throw(task, asyncio.CancelledError() if shared else KeyboardInterrupt())
 
 
-def _crash(world: World, client: Client) -> None:
+def _crash(client: Client) -> None:
     client.alive = False
     client.remember("crash")
     for link in client.links:
         link.up.clear()
         link.down.clear()
-        world.server.unsubscribe(link.who)
+        link.server.unsubscribe(link.who)
     for task in client.tasks:
         task.coroutine.close()
         task.done, task.state, task.ready = True, None, None
@@ -212,4 +250,4 @@ def _crash(world: World, client: Client) -> None:
 def _pause(world: World, client: Client) -> None:
     client.was_paused = True
     client.remember("pause", world.now_us)
-    client.paused_us = max(_end_us(world), world.now_us + 3_000_000) + AFTER_EXPIRY_US
+    client.paused_us = max(_end_us(world), world.now_us + world.monitor.pause_us) + AFTER_EXPIRY_US

@@ -55,6 +55,7 @@ class Monitor:
     """Checks after every step."""
 
     unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
+    pause_us = 3_000_000  # a paused process stands still for at least this long
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -130,8 +131,7 @@ class Monitor:
             if changed and before.holder not in request.args:
                 raise Violation("I11", f"{request!r} renewed the lease of {before.holder!r}")
             return
-        gave_up = before.holder is not None
-        if gave_up:
+        if gave_up := before.holder is not None:
             self._may_give_up(request, before)
         if after.holder is not None:
             self._told_before(after)
@@ -179,11 +179,8 @@ class Monitor:
                 break
             ahead.append(entry)
         passed = [entry.waiter for entry in ahead if self._counts(entry)]
-        if (
-            passed
-            and request.name not in PLAIN | DISMISSING
-            and (after.holder is not None or gave_up)
-        ):
+        moved = after.holder is not None or gave_up
+        if passed and moved and request.name not in PLAIN | DISMISSING:
             raise Violation("I5", f"{after.holder!r} was granted before {passed[0]!r}")
 
     def _counts(self, entry: Entry) -> bool:
@@ -258,6 +255,7 @@ class Monitor:
     def is_haunted(self) -> None:
         """Note that the server may run a request whose asker has given it up."""
         self._haunted = True
+        self._fence = min(self._fence, self.view().fence)  # it may have forgotten the last ones
 
     def stood_still(self) -> None:
         """Note that no process could do anything for a while."""

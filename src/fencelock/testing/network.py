@@ -10,7 +10,7 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fencelock.testing.server import Request
+from fencelock.testing.server import Request, Server
 
 if TYPE_CHECKING:
     from fencelock._core.waiters import Waiter
@@ -55,6 +55,7 @@ class Link:
     """
 
     __slots__ = (
+        "apart",
         "blocked_down_us",
         "blocked_up_us",
         "channel",
@@ -62,19 +63,22 @@ class Link:
         "closed",
         "dies_us",
         "down",
+        "generation",
         "late_down",
         "late_up",
         "number",
         "owed",
         "seat_of",
+        "server",
         "sound",
         "stalled",
         "up",
     )
 
-    def __init__(self, client: Client, number: int) -> None:
+    def __init__(self, client: Client, number: int, server: Server) -> None:
         self.client = client
         self.number = number
+        self.server = server
         self.up: list[Request] = []
         self.down: list[Item] = []
         self.sound = True
@@ -83,6 +87,8 @@ class Link:
         self.dies_us = NEVER_US
         self.owed = 0  # answers that did not come yet
         self.channel = b""
+        self.apart = False  # for acknowledgements only
+        self.generation = 0  # of the server that it leads to
         self.seat_of: Waiter | None = None  # who waits on it, with a connection each
         self.late_up = self.late_down = False  # nothing passes before time does
         self.blocked_up_us = self.blocked_down_us = 0  # nothing passes before this instant
@@ -111,6 +117,7 @@ class Link:
             tuple((item.request is None, item.value) for item in self.down),
             (self.sound, self.closed, self.stalled, self.late_up, self.late_down),
             self.instants_us(),
+            self.generation,
         )
 
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from fencelock._core.acquire import late_grant
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Args, Broken, Keys, Reply
+from fencelock._core.port import Args, Broken, Keys, Replicas, Reply
 from fencelock._core.renew import lose
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._core.watch import signalled
 from fencelock.scripts import Script
 from fencelock.testing.network import NEVER_US, Client, Link, State, trap
-from fencelock.testing.server import Request, unpacked
+from fencelock.testing.server import Request, Server, unpacked
 
 if TYPE_CHECKING:
     from fencelock.testing.simulation import World
@@ -34,12 +34,22 @@ _FREE: AbstractContextManager[Any] = nullcontext()
 class SimulatedPort:
     """Implements ``_core.port.Port`` for one simulated process."""
 
-    def __init__(self, world: World, client: Client, *, shared: bool, patience: float) -> None:
+    def __init__(
+        self,
+        world: World,
+        client: Client,
+        *,
+        shared: bool,
+        patience: float,
+        server: Server | None = None,
+    ) -> None:
         self.world = world
         self.client = client
+        self.server = server or world.server
         self.shared = shared
         self.patience = patience
         self.home = b"home%d" % client.number
+        self.replicas: Replicas | None = None
         self.lines = Lines()
         self.book = RenewalBook()
         self.waiters: dict[bytes, Waiter] = {}
@@ -83,7 +93,10 @@ class SimulatedPort:
         return await self._ask(Request(name.decode(), (), tuple(args)), until, waiter)
 
     async def _ask(self, request: Request, until: float, waiter: Waiter | None) -> Reply:
-        link = self._link_for(waiter)
+        return await self.ask_on(self._link_for(waiter), request, until)
+
+    async def ask_on(self, link: Link, request: Request, until: float) -> Reply:
+        """Send a request on a connection; ends like ``call``."""
         request.asker = self.world.running
         link.up.append(request)
         link.owed += 1
@@ -107,12 +120,14 @@ class SimulatedPort:
         """Return a sound connection that nobody uses, or the shared one; dialled when none is."""
         for link in self.client.links:
             free = self.shared or (link.seat_of is None and not link.owed)
-            if link.sound and free:
+            if link.sound and free and not link.apart and link.server is self.server:
                 return link
-        return self._dial()
+        return self.dial()
 
-    def _dial(self) -> Link:
-        link = Link(self.client, len(self.client.links))
+    def dial(self) -> Link:
+        """Open another connection."""
+        link = Link(self.client, len(self.client.links), self.server)
+        link.generation = self.server.generation
         self.client.links.append(link)
         return link
 
@@ -125,6 +140,7 @@ class SimulatedPort:
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:  # noqa: ARG002 - it is there at once
         """Seat a waiter; the subscription is there before anything that is asked afterwards."""
         link = self._idle() if self.shared else self._seated(waiter)
+        waiter.origin = link
         if not listen:
             return
         self.waiters[waiter.want.waiter] = waiter
@@ -148,7 +164,7 @@ class SimulatedPort:
     def _listen(self, link: Link, channel: bytes) -> None:
         if link.channel != channel:
             link.channel = channel
-            self.world.server.subscribe(channel, link.who)
+            link.server.subscribe(channel, link.who)
 
     def close(self, waiter: Waiter) -> None:
         """Forget a waiter; its connection is kept only when no answer is owed on it."""
@@ -167,7 +183,7 @@ class SimulatedPort:
         link.sound, link.closed = False, True
         link.down.clear()
         if not link.up:
-            self.world.server.unsubscribe(link.who)
+            link.server.unsubscribe(link.who)
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Wait for news, or until the instant."""

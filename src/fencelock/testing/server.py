@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 import hiredis
 
 from fencelock import scripts
-from fencelock.testing.keyspace import CommandError, Frozen, Keyspace
+from fencelock._core.keys import slot
+from fencelock.testing.keyspace import NEVER, CommandError, Frozen, Keyspace, Value
 from fencelock.testing.scripting import Program
 
 EPOCH_US = 1_700_000_000_000_000
 EMPTY: Frozen = frozenset()
+# A request of replicas, not of the keyspace: they have all that was done so far, and say so.
+ACKNOWLEDGE = "acknowledge"
 # Outcomes that are remembered; then the memory starts afresh.
 MEMORY_MAX = 300_000
 
@@ -69,20 +72,37 @@ def unpacked(packed: bytes) -> Request:
 
 
 class Server:
-    """Runs requests. ``sources`` replaces scripts by name, to seed a fault."""
+    """Runs requests.
 
-    def __init__(self, sources: Mapping[str, bytes] | None = None) -> None:
+    ``sources`` replaces scripts by name, to seed a fault, or adds others. ``cluster``: as in a
+    Cluster, the keys of a script must share a slot. A replica has what it acknowledged, and with
+    ``replicated`` also what it was sent meanwhile (``copy``); ``fail_over`` promotes it.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, bytes] | None = None,
+        *,
+        cluster: bool = False,
+        replicated: bool = False,
+    ) -> None:
         texts = {each.name: each.source for each in scripts.ALL} | dict(sources or {})
         self._programs = {name: Program(text, name) for name, text in texts.items()}
         self._keyspace = Keyspace(publish=self._publish, listeners=self._listeners)
         self._published: list[tuple[bytes, bytes]] = []
         self._memory: dict[Any, Outcome] = {}
+        self._cluster = cluster
+        self._replicated = replicated
         self.reset()
 
     def reset(self) -> None:
         """Begin again, empty and at the first instant; what was learnt of outcomes stays."""
         self.state: Frozen = EMPTY
+        self.replica: Frozen = EMPTY  # what would be promoted
+        self.follows = self._replicated  # a replica is sent what is written, sooner or later
+        self.generation = 0  # how often another server took over
         self.now_us = EPOCH_US
+        self.skew_us = 0  # its clock was set
         self.listeners: frozenset[tuple[bytes, Any]] = frozenset()
 
     @property
@@ -101,8 +121,37 @@ class Server:
         """Let a connection hear nothing any more."""
         self.listeners = frozenset(each for each in self.listeners if each[1] != who)
 
+    def forget(self) -> None:
+        """Start anew, with nothing."""
+        self.state = EMPTY
+
+    @property
+    def lags(self) -> bool:
+        """Tell whether the replica has not got everything yet."""
+        return self.follows and self.replica != self.state
+
+    def copy(self) -> None:
+        """Let the replica get everything."""
+        self.replica = self.state
+
+    def fail_over(self) -> None:
+        """Promote the replica, with what it has."""
+        self.state, self.follows = self.replica, False
+
+    def living(self) -> dict[bytes, tuple[Value, int]]:
+        """Return the living keys, each with its value and until when it lives (ms, or NEVER)."""
+        now_ms = self.now_us // 1000
+        return {key: entry for key, entry in self.state if entry[1] == NEVER or entry[1] >= now_ms}
+
+    def key(self) -> Any:
+        """Return all that decides what it will answer."""
+        return self.state, self.skew_us, self.listeners, self.replica, self.generation
+
     def run(self, request: Request) -> Outcome:
         """Run a request at the present instant and keep what it did."""
+        if request.name == ACKNOWLEDGE:
+            self.replica = self.state
+            return Outcome(1, (), self.state)
         key = (self.state, self.now_us, self.listeners, request.name, request.keys, request.args)
         outcome = self._memory.get(key)
         if outcome is None:
@@ -127,6 +176,8 @@ class Server:
         program = self._programs.get(request.name)
         if program is None:
             return self._keyspace.command(*request.args)
+        if self._cluster and len(set(map(slot, request.keys))) > 1:
+            raise CommandError("CROSSSLOT Keys in request don't hash to the same slot")
         return program.run(self._keyspace, request.keys, request.args)
 
     def _listeners(self, channel: bytes) -> int:

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from fencelock._core.port import Broken
@@ -31,27 +31,35 @@ STEPS_MAX = 3000
 
 
 class World:
-    """One run from the beginning. ``budgets`` says how often which fault may strike."""
+    """One run from the beginning.
+
+    ``budgets`` says how often which fault may strike, ``faults_max`` how many of all together.
+    ``others``: further servers, which know nothing of each other.
+    """
 
     def __init__(
         self,
         server: Server,
         *,
+        others: Sequence[Server] = (),
         budgets: Mapping[str, int] | None = None,
+        faults_max: int | None = None,
         symmetric: bool = False,
         push_first: bool = False,
         traced: bool = False,
         monitor: type[Monitor] = Monitor,
     ) -> None:
-        server.reset()
         self.server = server
+        self.servers = (server, *others)
+        for each in self.servers:
+            each.reset()
         self.budgets = dict(budgets or {})
+        self.faults_left = sum(self.budgets.values()) if faults_max is None else faults_max
         self.faulty = False  # a fault has struck
         self.symmetric = symmetric
         self.push_first = push_first
         self.clients: list[Client] = []
         self.now_us = 0
-        self.skew_us = 0  # the server's clock was set
         self.taken = 0  # steps
         self.running: Task | None = None
         self.lines: list[str] | None = [] if traced else None
@@ -92,7 +100,7 @@ class World:
         self.taken += 1
         if self.taken > STEPS_MAX:
             raise Violation("I6", "it goes round in circles")
-        self.server.now_us = EPOCH_US + self.now_us + self.skew_us
+        self._set_clocks()
         before = self.monitor.view()
         name = action[0]
         if name == "serve":
@@ -103,6 +111,8 @@ class World:
             self._run_on(self.task(action), timer=name == "timer")
         elif name == "pass":
             self._pass()
+        elif name == "copy":
+            self._copy(self.servers[action[1]])
         elif name == "die":
             faults.break_link(self, self.link(action), keeps=False)
         else:
@@ -120,23 +130,28 @@ class World:
 
     def _serve(self, link: Link, before: Any) -> None:
         request = link.up.pop(0)
-        outcome = self.server.run(request)
+        server = link.server
+        outcome = server.run(request)
         self.say(lambda: f"server: {request!r} of {link.client.name} → {outcome.reply}")
         link.client.touched = True
         # In its own answer's company a push goes first on Redis 6.2, last on later servers.
         place = len(link.down)
         for channel, message in outcome.messages:
-            self._push(channel, message)
+            self._push(server, channel, message)
         if not link.closed:
             link.down.insert(
                 len(link.down) if self.push_first else place, Item(request, outcome.reply)
             )
         elif not link.up:
-            self.server.unsubscribe(link.who)
+            server.unsubscribe(link.who)
         self.monitor.served(request, before)
 
-    def _push(self, channel: bytes, message: bytes) -> None:
-        for heard, (number, line) in sorted(self.server.listeners):
+    def _copy(self, server: Server) -> None:
+        self.say(lambda: "the replica follows")
+        server.copy()
+
+    def _push(self, server: Server, channel: bytes, message: bytes) -> None:
+        for heard, (number, line) in sorted(server.listeners):
             link = self.clients[number].links[line]
             if heard == channel and not link.closed:
                 link.down.append(Item(None, message))
@@ -170,8 +185,9 @@ class World:
         self._step(task, ready)
 
     def _step(self, task: Task, ready: tuple[str, Any] | None) -> None:
-        """Run a flow to its next suspension."""
-        task.ready, task.state, self.running = None, None, task
+        """Run a flow to its next suspension; it may start another one meanwhile."""
+        task.ready, task.state = None, None
+        before, self.running = self.running, task
         kind, value = ready or ("value", None)
         try:
             resume: Callable[[Any], Any] = task.coroutine.send
@@ -181,7 +197,7 @@ class World:
         except StopIteration:
             task.done = True
         finally:
-            self.running = None
+            self.running = before
 
     def throw(self, task: Task, error: BaseException) -> None:
         """Throw an exception into a flow where it is suspended."""
@@ -229,7 +245,16 @@ class World:
         """Set the world's clock forward."""
         self.monitor.passing(instant)
         self.now_us = instant
-        self.server.now_us = EPOCH_US + instant + self.skew_us
+        self._set_clocks()
+
+    def _set_clocks(self) -> None:
+        for server in self.servers:
+            server.now_us = EPOCH_US + self.now_us + server.skew_us
+
+    @property
+    def skew_us(self) -> int:
+        """Return by how much the server's clock was set."""
+        return self.server.skew_us
 
     # -- states ---------------------------------------------------------------------------------
 
@@ -238,9 +263,7 @@ class World:
         return hash(
             (
                 self.now_us,
-                self.skew_us,
-                self.server.state,
-                self.server.listeners,
+                *[server.key() for server in self.servers],
                 tuple(self.budgets.values()),
                 self.monitor.key(),
                 tuple([client.key() for client in self.clients]),

@@ -26,7 +26,8 @@ def options(world: World) -> list[Action]:
         for link in client.links
         if link.up and link.passes_up(world.now_us)
     ]
-    if not steps and _unfinished(world):
+    steps += [("copy", n) for n, server in enumerate(world.servers) if server.lags]
+    if not any(step[0] == "serve" for step in steps) and _unfinished(world):
         steps.append(("pass",))
     if steps:
         steps += faults.anywhere(world)

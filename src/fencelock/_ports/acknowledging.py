@@ -1,0 +1,72 @@
+"""For the blocking port of clients whose grants replicas must acknowledge. Others do not load it.
+
+``WAIT`` counts the writes of its own connection, and a grant that was handed over was written by
+another. So a message to nobody goes before it: every PUBLISH is passed on to the replicas, and who
+has acknowledged it has all that the server did before.
+
+Rules of this file:
+
+- The server that is asked is the one that granted: it is asked on the waiter's own connection.
+- ``WAIT n 0`` has no end, so it is never sent.
+- No answer in time is no acknowledgement. A connection that broke is told as ``Broken``.
+"""
+
+from __future__ import annotations
+
+from fencelock._core.port import Broken
+from fencelock._core.waiters import Waiter
+from fencelock._transport.direct import Connection
+from fencelock._transport.wire import ReplyError, pack, server_error
+from fencelock.clock import now
+from fencelock.options import Acknowledgement
+
+# Servers up to Redis 7 end a WAIT up to 0.1 s late: so it gets a part of the time only, and its
+# answer may be a little late.
+PART = 0.9
+ANSWER_SECONDS = 0.025
+LATE_SECONDS = 0.25
+
+
+def message(home: bytes) -> bytes:
+    """Return a message to nobody, packed: it reaches the replicas."""
+    return pack((b"PUBLISH", home + b".acknowledge", b""))
+
+
+def wait(wanted: int, until: float) -> bytes:
+    """Return a WAIT for so many replicas that ends before the instant, packed."""
+    return pack((b"WAIT", wanted, max(1, int((until - now()) * PART * 1000))))
+
+
+class SeatReplicas:
+    """Implements ``_core.port.Replicas`` for threads: each waiter has a connection of its own."""
+
+    def __init__(self, asked: Acknowledgement) -> None:
+        self.wanted, self.timeout = asked
+
+    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+        """Count on the waiter's own connection; see ``Replicas``."""
+        seat = waiter.seat
+        if not isinstance(seat, Connection) or not seat.sound:
+            raise Broken("the connection that was asked on is gone", sent=False)
+        if until <= now():
+            return 0
+        return _counted(seat, message(waiter.want.home), wait(self.wanted, until), until)
+
+
+def _counted(seat: Connection, publish: bytes, waits: bytes, until: float) -> int:
+    try:
+        seat.asked_at = now()
+        seat.owed += 1  # they are two requests; counted first, as an interrupt may come between
+        seat.send(publish + waits)
+        seat.answer(until + ANSWER_SECONDS)
+        return int(seat.answer(until + ANSWER_SECONDS))
+    except ReplyError as error:
+        raise server_error(error) from error  # what is still owed ends the connection
+    except Broken as broken:
+        seat.sound = False
+        if broken.trail is None:
+            raise
+        return 0
+    except BaseException:
+        seat.sound = False
+        raise

@@ -1,0 +1,180 @@
+"""The asyncio port for clients whose grants replicas must acknowledge; see acknowledging.py.
+
+Rules of this file:
+
+- A WAIT would hold up all tasks of the loop's connection, so it has a connection of its own.
+- Both connections must lead to the same process, told by the server's ``run_id``: a master that was
+  promoted in between has replicas too, and may never have heard of the grant.
+- One WAIT at a time is under way; who comes meanwhile shares the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from fencelock._core.port import Broken
+from fencelock._core.waiters import Waiter
+from fencelock._ports.acknowledging import ANSWER_SECONDS, LATE_SECONDS, message, wait
+from fencelock._ports.aio import AioPort
+from fencelock._ports.link import Link
+from fencelock._ports.pool import closed
+from fencelock._transport.mux import Mux
+from fencelock._transport.source import Source
+from fencelock._transport.wire import ReplyError, server_error
+from fencelock.clock import now
+from fencelock.errors import FencelockError
+from fencelock.options import Acknowledgement
+
+
+class Place(NamedTuple):
+    """Somebody who waits to be told how many replicas have what came on a connection."""
+
+    origin: Mux
+    until: float
+    told: asyncio.Future[int]
+
+
+class Rounds:
+    """Implements ``_core.port.Replicas``: one WAIT for all who came before it, then the next."""
+
+    def __init__(
+        self, source: Source, asked: Acknowledgement, home: bytes, patience: float
+    ) -> None:
+        self.wanted, self.timeout = asked
+        self._home = home
+        self._loop = asyncio.get_running_loop()
+        # A WAIT is silent for as long as it was told to: that is no dead connection.
+        stall = patience + self.timeout
+        self.link = Link(source, home, _unheard, _unplugged, patience=stall)
+        self._places: list[Place] = []  # who share the next round
+        self._task: asyncio.Task[None] | None = None
+        self._run_ids: WeakKeyDictionary[Mux, bytes] = WeakKeyDictionary()
+
+    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+        """Share the next round; see ``Replicas``."""
+        origin, loop = waiter.origin, self._loop
+        if not isinstance(origin, Mux):
+            raise Broken("the connection that was asked on is gone", sent=False)
+        if until <= now():
+            return 0
+        place = Place(origin, until, loop.create_future())
+        self._places.append(place)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._run(), name="fencelock-acknowledge")
+        timer = loop.call_later(until + ANSWER_SECONDS - now(), _tell, place, 0)
+        try:
+            return await place.told
+        finally:
+            timer.cancel()
+
+    async def _run(self) -> None:
+        while places := [place for place in self._places if not place.told.done()]:
+            self._places = []
+            try:
+                count = await self._round(places, min(place.until for place in places))
+            except (Broken, FencelockError) as error:
+                for place in places:
+                    if not place.told.done():
+                        place.told.set_exception(error)
+            except asyncio.CancelledError:
+                self._places += places
+                raise
+            else:
+                self._judge(places, count)
+
+    async def _round(self, places: list[Place], until: float) -> int:
+        """Have one WAIT until the earliest time of those who share it."""
+        mux = await self.link.connected(until)
+        for origin in {place.origin for place in places}:
+            await self._same_server(mux, origin, until)
+        answer_by = until + LATE_SECONDS
+        slots = (
+            mux.request(message(self._home), answer_by),
+            mux.request(wait(self.wanted, until), answer_by),
+        )
+        replies = await asyncio.gather(*slots)
+        for reply in replies:
+            if type(reply) is ReplyError:
+                raise server_error(reply)
+        return int(replies[1])
+
+    def _judge(self, places: list[Place], count: int) -> None:
+        """Tell those who have enough or no more time; the others share the next round, too."""
+        enough, soon = count >= self.wanted, now() + ANSWER_SECONDS
+        for place in places:
+            if enough or place.until <= soon:
+                _tell(place, count)
+            else:
+                self._places.append(place)
+
+    async def _same_server(self, mux: Mux, origin: Mux, until: float) -> None:
+        """Raise Broken when the two connections lead to different processes."""
+        if await self._run_id(mux, until) != await self._run_id(origin, until):
+            mux.close()
+            origin.close()  # either may be the old one: both find the present server anew
+            raise Broken("another server answers by now", sent=True)
+
+    async def _run_id(self, mux: Mux, until: float) -> bytes:
+        known = self._run_ids.get(mux)
+        if known is None:
+            told: bytes = await mux.command((b"INFO", b"server"), until)
+            known = told.partition(b"run_id:")[2].partition(b"\r\n")[0]
+            self._run_ids[mux] = known
+        return known
+
+    async def close(self) -> None:
+        """End the round that is under way, and close the connection."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        for place in self._places:
+            if not place.told.done():
+                place.told.set_exception(closed())
+        await self.link.close()
+
+
+def _tell(place: Place, count: int) -> None:
+    if not place.told.done():
+        place.told.set_result(count)
+
+
+def _unheard(message: list[bytes]) -> None:
+    """Take a push that nobody asked for."""
+
+
+def _unplugged() -> None:
+    """Leave it to the next round to connect again."""
+
+
+class AcknowledgedPort(AioPort):
+    """An asyncio port whose grants replicas acknowledge."""
+
+    replicas: Rounds
+
+    def __init__(
+        self, source: Source, *, home: str, patience: float, replicas: Acknowledgement
+    ) -> None:
+        super().__init__(source, home=home, patience=patience)
+        self.replicas = Rounds(source, replicas, self.home, patience)
+
+    def seat(self, waiter: Waiter, *, listen: bool) -> bool:
+        """Note on which connection the waiter is about to ask."""
+        waiter.origin = self.link.mux
+        return super().seat(waiter, listen=listen)
+
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+        """Note on which connection the waiter is about to ask."""
+        await super().open(waiter, until, listen=listen)
+        waiter.origin = self.link.mux
+
+    async def shut(self) -> None:
+        """Close both connections."""
+        await super().shut()
+        await self.replicas.close()
+
+    def after_fork(self) -> None:
+        """In a child: touch nothing of the parent's."""
+        super().after_fork()
+        self.replicas.link.closed = True

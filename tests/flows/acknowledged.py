@@ -1,0 +1,80 @@
+"""Worlds whose clients count on a replica, and the faults sown in what they do."""
+
+from dataclasses import replace
+
+from fencelock._core import acknowledge, acquire, renew
+from fencelock.testing.replicas import SimulatedReplicas
+from tests.flows import duties, several
+from tests.flows import scenarios as worlds
+from tests.flows.seeded import Change, seed
+
+
+def acknowledged(scenario):
+    """Return the same with a replica that must acknowledge."""
+    return replace(scenario, name=f"{scenario.name}, acknowledged", replicas=SimulatedReplicas)
+
+
+def careless(port):
+    """Count without asking which server is asked."""
+    return SimulatedReplicas(port, careless=True)
+
+
+TWO = acknowledged(worlds.TWO)
+TWO_IMPATIENT = acknowledged(worlds.TWO_IMPATIENT)
+TWO_LONG = acknowledged(worlds.TWO_LONG)
+TWO_WORKING = acknowledged(worlds.TWO_WORKING)
+TRIES = acknowledged(worlds.TRIES)
+POLLS = acknowledged(worlds.POLLS)
+OWNER = acknowledged(worlds.OWNER)
+BY_HAND = acknowledged(worlds.BY_HAND)
+ONCE = acknowledged(duties.TWO)
+MULTI = acknowledged(several.TWO)
+
+ALL = (TWO, TWO_IMPATIENT, TWO_LONG, TWO_WORKING, TRIES, POLLS, OWNER, BY_HAND, MULTI, ONCE)
+FAULTS = ("unacked", "failover", "lost", "late", "cancel", "crash", "silent", "restart")
+TOGETHER = (
+    *({"unacked": 1, "failover": 1}, {"failover": 2}, {"unacked": 2}),
+    *({"failover": 1, fault: 1} for fault in ("lost", "cancel", "crash", "pause", "expiry")),
+    *({"unacked": 1, fault: 1} for fault in ("lost", "cancel", "late")),
+)
+
+
+def plan():
+    """Yield what the deep exploration goes through."""
+    for scenario in ALL:
+        for faults in (*({fault: 1} for fault in FAULTS), *TOGETHER):
+            yield scenario.under(**faults)
+
+
+SEEDS = (
+    seed(
+        "a grant that is reported though no replica acknowledged it",
+        Change(acknowledge, "count < replicas.wanted", "False"),
+        TWO_WORKING.under(unacked=1, failover=1),
+        "I1 I2",
+    ),
+    seed(
+        "a handed-over grant that nobody counts",
+        Change(acquire, "if grant is not None and port.replicas is not None:", "if False:"),
+        TWO_WORKING.under(failover=1),
+        "I1",
+    ),
+    seed(
+        "a grant that is not counted",
+        Change(acquire, "if port.replicas is not None and isinstance(reply, bytes):", "if False:"),
+        TWO_WORKING.under(failover=1),
+        "I1",
+    ),
+    seed(
+        "a renewal that counts unacknowledged",
+        Change(renew, "if missing is None:", "if True:"),
+        TWO_LONG.under(unacked=1, failover=1),
+        "I1 I2",
+    ),
+    seed(
+        "an unacknowledged grant that stays",
+        Change(acquire, "_undo(port, waiter)", "pass"),
+        TWO.under(unacked=1),
+        "I9",
+    ),
+)

@@ -1,0 +1,22 @@
+"""The sown defects of ports and transports: their places exist, and a few are really found."""
+
+import pytest
+
+from verification.mutations.real import ROOT, sow, tried
+from verification.mutations.sown import SOWN
+
+QUICK = ("a script that the server forgot", "a deadline that counts", "an undo goes out")
+
+
+@pytest.mark.parametrize("sown", SOWN, ids=lambda sown: sown.name)
+def test_the_place_and_the_check_of_each_exist(sown, tmp_path):
+    sow(sown, tmp_path)
+    file, _, name = sown.check.partition("::")
+    assert f"def {name}(" in (ROOT / file).read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beginning", QUICK)
+def test_some_are_found_here(beginning):
+    (sown,) = (each for each in SOWN if each.name.startswith(beginning))
+    assert tried(sown)

@@ -1,0 +1,51 @@
+"""Real clients and servers under faults: a short selection; for long, ``verification/runs``.
+
+Each fault strikes once, in a fixed order, by a fixed seed.
+"""
+
+import pytest
+
+from verification.runs import shims
+from verification.runs.run import Run
+
+SEED = 1
+ENOUGH_SECONDS = 40
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+clock = pytest.mark.skipif(bool(shims.why_not()), reason=shims.why_not())
+
+
+@pytest.mark.parametrize("servers", ["one", "persistent"])
+def test_nothing_is_violated_when_each_covered_fault_strikes(servers):
+    with Run(servers, seed=SEED) as run:
+        run.each()
+        run.finish()
+        report = run.report()
+        assert run.violations() == [], report
+    assert report["covered"]
+    assert set(run.struck) == {fault.name for fault in run.faults}
+    assert report["grants"] > 50, report
+    assert report["calls checked"] > 100, report
+    assert report["longest gap"] < 6, report
+
+
+@pytest.mark.parametrize(
+    ("servers", "fault"),
+    [
+        pytest.param("one", "clock forward", marks=clock),
+        pytest.param("one", "clock far too fast", marks=clock),
+        ("forgetful", "restart"),
+        pytest.param("everysec", "power loss", marks=clock),
+    ],
+)
+def test_what_the_guarantees_exclude_is_seen_and_the_fence_makes_it_harmless(servers, fault):
+    with Run(servers, seed=SEED, faults=[fault]) as run:
+        run.rage(ENOUGH_SECONDS, until_seen=True)
+        run.finish()
+        report = run.report()
+        assert run.violations() == [], report
+    assert not report["covered"]
+    assert report["overlaps of proved leases"] > 0
+    assert report["not linearizable"] != []
+    assert report["stale writes refused"] > 0
+    assert report["stale writes accepted"] == 0

@@ -1,0 +1,47 @@
+"""Replays the schedules on real servers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from verification.ladder import clocks, ours
+from verification.ladder.chart import run
+from verification.ladder.real import actual
+from verification.ladder.rung import SCRIPTS, Break
+from verification.ladder.rungs import RUNGS
+
+# A machine may be so busy that a lease ends before its time in the schedule: then once more.
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a replay showed; ``same``: the same break, by the same answers."""
+
+    same: bool
+    words: str
+
+
+def all_breaks() -> list[tuple[str, Break]]:
+    """Return every schedule with the name of its version."""
+    found = [(rung.name, each) for rung in RUNGS for each in rung.breaks]
+    return [*found, *(("fencelock, what remains", each) for each in ours.REMAINS)]
+
+
+def possible(how: Break) -> bool:
+    """Tell whether this machine can replay it: a clock that jumps takes a C compiler."""
+    return "jump" not in how.faults or clocks.compiler() is not None
+
+
+def replay(how: Break) -> Replayed:
+    """Replay a schedule on real servers, again when the machine was too slow for it."""
+    words = ""
+    for _ in range(TRIES):
+        with actual(how, SCRIPTS) as servers:
+            judge = run(how.world(servers), how.path)
+            differ: list[Any] = [line for each in servers for line in vars(each)["differences"]]
+        broken = how.wanted in judge.broken
+        words = "the same" if broken else "did not break"
+        words = f"differs: {differ[0]}" if differ else words
+        if broken and not differ:
+            return Replayed(same=True, words=words)
+    return Replayed(same=False, words=words)

@@ -1,0 +1,277 @@
+"""The versions, in the order in which they were invented, and what is to be broken in each."""
+
+from fencelock.testing.simulation import World
+from verification.ladder import locks, several, sides
+from verification.ladder.judge import FOREIGN, FOR_EVER, MOVED, REFUSED, TWO
+from verification.ladder.rung import Break, Rung, uses
+from verification.ladder.user import User
+
+TTL = locks.TTL
+SHORT, LONG = 0.5 * TTL, 1.5 * TTL  # work that is shorter, or longer, than a lease
+THIRD = 0.3 * TTL  # of a lease, and a little before it
+CLIENT_FAULTS = {"crash": 1, "pause": 1, "late": 1}
+
+
+
+def holds_two(world: World) -> None:
+    """Start a process that holds x and y through one object, and is done with x first."""
+    user = User(world)
+    x, y = (locks.Renewed(name, every=THIRD, flag="renewing") for name in (b"x", b"y"))
+
+    async def life() -> None:
+        if await y.acquire(user):
+            user.claims(y)
+            await user.life(x, work=SHORT)
+            await user.work(y, 2.0)
+
+    user.begin(life())
+
+
+RUNGS = (
+    Rung(
+        "EXISTS then SET, DEL",
+        "Look whether the key is there; if it is not, set it. Delete it when the work is done.",
+        (
+            Break(
+                TWO,
+                (uses(locks.ExistsSet, work=SHORT),) * 2,
+                "Two processes look before either has set the key.",
+                CLIENT_FAULTS,
+            ),
+        ),
+        "Look and set in one command: `SETNX`.",
+    ),
+    Rung(
+        "SETNX, DEL",
+        "`SETNX` sets the key only if it is not there: one command, so nobody comes in between.",
+        (
+            Break(
+                FOR_EVER,
+                (uses(locks.Setnx, work=SHORT),) * 2,
+                "The holder dies, and nobody else may delete the key.",
+                CLIENT_FAULTS,
+            ),
+        ),
+        "Let the key end by itself: `EXPIRE`.",
+    ),
+    Rung(
+        "SETNX + EXPIRE, DEL",
+        "Whoever has set the key gives it a time to live.",
+        (
+            Break(
+                FOR_EVER,
+                (uses(locks.SetnxExpire, work=SHORT),) * 2,
+                "The process dies after it has set the key, and before it is given its end.",
+                CLIENT_FAULTS,
+            ),
+        ),
+        "Either a deadline inside the value (next), or both commands in one script (after it).",
+    ),
+    Rung(
+        "SETNX of a deadline, GETSET to take over",
+        "The value is the instant at which the lock ends, by the client's clock. Who finds it over by"
+        " more than a tolerance of 1 s writes a new one with `GETSET`, and has the lock if what came"
+        " back is what it had found.",
+        (
+            Break(
+                TWO,
+                (
+                    uses(locks.Getset, work=SHORT),
+                    uses(locks.Getset, work=SHORT, clock=TTL + locks.TOLERANCE + 0.5),
+                ),
+                "B's clock is 2.5 s ahead: to B the lease is over while A works.",
+                CLIENT_FAULTS,
+                timeless=False,
+            ),
+            Break(
+                MOVED,
+                (
+                    uses(locks.Getset, work=SHORT),
+                    uses(locks.Getset, work=SHORT, after=2.5),
+                    uses(locks.Getset, work=SHORT, after=2.5, clock=0.1),
+                ),
+                "All clocks agree within 0.1 s. Who loses the `GETSET` has by then overwritten the"
+                " winner's deadline.",
+                CLIENT_FAULTS,
+                timeless=False,
+            ),
+            Break(
+                FOREIGN,
+                (
+                    uses(locks.Getset, work=2.8),
+                    uses(locks.Getset, work=SHORT, after=2.5),
+                ),
+                "A works longer than its lease; its `DEL` does not ask whose lock it deletes.",
+                CLIENT_FAULTS,
+                timeless=False,
+            ),
+        ),
+        "No clock of a client: let the server end the key, and set both in one step.",
+    ),
+    Rung(
+        "SETNX and EXPIRE in a script, DEL",
+        "A script runs as one step: there is no key without an end.",
+        (
+            Break(
+                FOREIGN,
+                (uses(locks.ScriptSet, work=LONG), uses(locks.ScriptSet, work=SHORT, after=1.2)),
+                "A works longer than its lease, and then deletes the lock that is B's by now.",
+                CLIENT_FAULTS,
+            ),
+        ),
+        "Write a value of one's own, and delete the key only if it is still there.",
+    ),
+    Rung(
+        "SET NX EX, then GET, compare, DEL",
+        "The value says whose lock it is; who releases looks first.",
+        (
+            Break(
+                FOREIGN,
+                (uses(locks.Owned, work=SHORT), uses(locks.Owned, work=SHORT, after=1.2)),
+                "The lease ends between the look and the `DEL`.",
+                CLIENT_FAULTS,
+            ),
+        ),
+        "Compare and delete in one script.",
+    ),
+    Rung(
+        "SET NX EX with the thread's id",
+        "The value is the id of the thread, so that a thread may know its own lock again."
+        " Compared and deleted in one script.",
+        (
+            Break(
+                FOREIGN,
+                (uses(locks.ByThread, work=LONG), uses(locks.ByThread, work=SHORT, after=1.2)),
+                "Two hosts have a thread of that id: A's late release finds its own id, set by B.",
+                CLIENT_FAULTS,
+            ),
+        ),
+        "An unguessable value, new for each acquisition.",
+    ),
+    Rung(
+        "SET NX EX, compare-and-delete script",
+        "What most libraries do: one command to take, one script to give back.",
+        (
+            Break(
+                TWO,
+                (uses(locks.CompareDelete, work=LONG), uses(locks.CompareDelete, work=SHORT, after=1.2)),
+                "A works longer than its lease. Nobody tells A.",
+                CLIENT_FAULTS,
+            ),
+        ),
+        "Renew the lease as long as the holder lives.",
+    ),
+    Rung(
+        "The same, renewed every ttl seconds",
+        "A timer renews the lease whenever it would end.",
+        (
+            Break(
+                TWO,
+                (
+                    uses(lambda: locks.Renewed(every=TTL), work=LONG),
+                    uses(lambda: locks.Renewed(every=TTL), work=SHORT, after=1.2),
+                ),
+                "The renewal is under way when the lease ends: it comes too late.",
+                {"late": 1},
+            ),
+        ),
+        "Renew well before the end, every third of the ttl; and tell the holder when it failed.",
+    ),
+    Rung(
+        "The same, renewed in time, one flag for all locks of an object",
+        "Every third of the ttl a timer renews the lease, while a field of the object says so.",
+        (
+            Break(
+                TWO,
+                (holds_two, uses(lambda: locks.Renewed(b"y", every=THIRD), work=SHORT, after=1.8)),
+                "A holds x and y by one object. To release x stops the renewal of y.",
+                CLIENT_FAULTS,
+            ),
+        ),
+        "One renewal for each acquisition, by its own value.",
+    ),
+    Rung(
+        "Reader/writer lock with two keys",
+        "One key says that somebody reads, another that somebody writes; scripts look at both.",
+        (
+            Break(
+                TWO,
+                (
+                    uses(lambda: sides.TwoKeys("read"), work=SHORT),
+                    uses(lambda: sides.TwoKeys("read"), work=0.8),
+                    uses(lambda: sides.TwoKeys("write"), work=SHORT, after=0.6),
+                ),
+                "A's `DEL` removes the key that says that B reads, too.",
+                CLIENT_FAULTS,
+            ),
+            Break(
+                REFUSED,
+                (uses(lambda: sides.TwoKeys("read"), work=SHORT),),
+                "In a Cluster the two keys lie in two slots, which no script may touch at once.",
+                cluster=True,
+            ),
+        ),
+        "An entry for each reader, and all keys in one slot.",
+    ),
+    Rung(
+        "Reader/writer lock with one deadline for each side",
+        "One hash, by the server's clock: until when somebody reads, until when somebody writes."
+        " Who leaves clears the deadline if it is still its own.",
+        (
+            Break(
+                TWO,
+                (
+                    uses(lambda: sides.OneDeadline("read", ttl=1.0), work=0.9),
+                    uses(lambda: sides.OneDeadline("read", ttl=0.4), work=0.2),
+                    uses(lambda: sides.OneDeadline("write", ttl=1.0), work=SHORT, after=0.5),
+                ),
+                "B's deadline replaces A's, which was later.",
+                CLIENT_FAULTS,
+            ),
+        ),
+        "An entry with a deadline of its own for each reader.",
+    ),
+    Rung(
+        "One master with an asynchronous replica",
+        "The best lock so far (own value, scripts, renewed in time), and a replica for the day the"
+        " server dies.",
+        (
+            Break(
+                TWO,
+                (
+                    uses(lambda: locks.Renewed(every=THIRD), work=SHORT),
+                    uses(lambda: locks.Renewed(every=THIRD), work=SHORT, after=0.2),
+                ),
+                "The replica is promoted before it got the lock.",
+                {"failover": 1},
+                replicated=True,
+            ),
+        ),
+        "Wait for replicas (`WAIT`), ask a majority, or let the protected resource check a fence.",
+    ),
+    Rung(
+        "Redlock",
+        "The same key on independent servers (here three); who has a majority holds, until"
+        " ttl − elapsed − drift.",
+        (
+            Break(
+                TWO,
+                (uses(several.Redlock, work=SHORT),) * 2,
+                "One node restarts without persistence: both had its vote, so both have a majority.",
+                {"restart": 2, "lost": 1},
+                faults_max=2,
+                nodes=3,
+            ),
+            Break(
+                TWO,
+                (uses(several.Redlock, work=SHORT),) * 2,
+                "The clock of one node jumps forward: it gives the vote that A still counts on to B.",
+                {"jump": 2, "lost": 1},
+                faults_max=2,
+                nodes=3,
+            ),
+        ),
+        "Persist before answering, or keep a restarted node out for a ttl; do not set clocks."
+        " And give each grant a fence, which the protected resource checks.",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Defects sown on purpose, and the check that finds each."""

@@ -1,0 +1,127 @@
+"""Defects in ports, transports, faces and errors: where real sockets, threads and servers matter.
+
+Those of scripts and flows are sown beside the explorer's scenarios (``tests/flows``), which finds
+them in the simulator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Sown:
+    """One text for another in a file of ``src/fencelock``, and the test that must fail then."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    check: str
+    breaks: str
+
+
+SOWN = (
+    Sown(
+        "an answer that nobody waits for is given to the next who asks",
+        "_transport/mux.py",
+        "                slot, _, _ = self._slots.popleft()\n"
+        "                if not slot.done():\n"
+        "                    slot.set_result(message)\n",
+        "                slot, _, _ = self._slots.popleft()\n"
+        "                while slot.done() and self._slots:\n"
+        "                    slot, _, _ = self._slots.popleft()\n"
+        "                if not slot.done():\n"
+        "                    slot.set_result(message)\n",
+        "tests/tasks/test_cancellation.py::test_gathered_cancellations_do_not_mix_up_answers",
+        "I9",
+    ),
+    Sown(
+        "a connection with an unread answer is used again",
+        "_ports/pool.py",
+        "        if not connection.sound or connection.owed:\n",
+        "        if not connection.sound and not connection.owed:\n",
+        "tests/conformance/test_errors.py::test_a_frozen_server",
+        "I9",
+    ),
+    Sown(
+        "a script that the server forgot is an error",
+        "_transport/wire.py",
+        '    return str(error).startswith("NOSCRIPT")\n',
+        "    return False\n",
+        "tests/conformance/test_errors.py::test_forgotten_scripts",
+        "I12",
+    ),
+    Sown(
+        "an answer is waited for beyond the caller's timeout",
+        "_core/ask.py",
+        "    return min(latest, max(give_up_at, now + ANSWER_SECONDS_MIN))\n",
+        "    return latest\n",
+        "tests/faults/test_timeouts.py::test_a_timeout_of_nothing_on_a_frozen_server",
+        "I13",
+    ),
+    Sown(
+        "a server's error is a plain no",
+        "_core/acquire.py",
+        "want.keys.name, error)\n        raise\n",
+        "want.keys.name, error)\n        return None\n",
+        "tests/conformance/test_exclusive.py::test_trouble_while_trying_is_logged",
+        "I12",
+    ),
+    Sown(
+        "a child process uses its parent's connections",
+        "_ports/blocking.py",
+        "        self.pool.drop()\n        self._start()\n",
+        "        pass\n",
+        "tests/threads/test_fork.py::test_fork",
+        "I11",
+    ),
+    Sown(
+        "the tending thread never ends",
+        "_ports/tender.py",
+        "        if idle < LINGER_SECONDS and not port.pool.closed:\n",
+        "        if not port.pool.closed:\n",
+        "tests/threads/test_threads.py::test_an_idle_client_has_no_thread_and_a_closed_one_no_connection",
+        "I10",
+    ),
+    Sown(
+        "nobody hears of a revocation",
+        "_core/pushes.py",
+        '    if kind == b"revoked":\n        _revoked(port, payload)\n',
+        "",
+        "tests/faults/test_loss.py::test_a_revoked_holder_is_told_soon",
+        "I8",
+    ),
+    Sown(
+        "an undo goes out on another connection than its request",
+        "_ports/posts.py",
+        "        if trail is not None and not _sent_behind(trail, script, keys, args):\n",
+        "        if trail is not None:\n",
+        "tests/faults/test_late_requests.py::test_an_undo_does_not_overtake_its_request",
+        "I9",
+    ),
+    Sown(
+        "a deadline that counts the whole ttl: no drift",
+        "_core/timing.py",
+        "    return ttl - ttl * DRIFT_RATE - DRIFT_SECONDS\n",
+        "    return ttl\n",
+        "tests/pure/test_timing.py::test_a_holder_gives_up_before_the_server_does",
+        "I2",
+    ),
+    Sown(
+        "renewal goes on after the release",
+        "_core/release.py",
+        "        hold.open = False\n        tended.book.discard(hold)\n",
+        "        pass\n",
+        "tests/conformance/test_renewal.py::test_renewal_stops_at_release",
+        "I11",
+    ),
+    Sown(
+        "one lock's derived keys in another slot",
+        "_core/keys.py",
+        '        return tuple(prefix + b"{" + lock + b"}" + suffix for suffix in suffixes)\n',
+        "        return tuple(lock + suffix for suffix in suffixes)\n",
+        "tests/pure/test_keys.py::test_all_keys_of_a_lock_share_its_slot_and_prefix",
+        "I1",
+    ),
+)

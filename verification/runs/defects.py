@@ -1,0 +1,78 @@
+"""Whether the runs see what they are there for: defects sown into fencelock, one at a time.
+
+python -m verification.runs.defects [--seconds N] [--seed N] [NAME ...]
+
+The defects are those that the simulator's tests sow (tests/flows/seeded.py, seeded_shares.py): each
+changes one place of a shipping script or flow, in the client processes of one run. Prints a table
+of what each run found. Not every one can show here: some need an order of events that real servers
+meet once in a million, which is what the simulator is for; and some break what no run looks at.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+from hashlib import sha1
+from typing import Any
+
+from fencelock import scripts
+from tests.faults import resp
+from tests.flows import seeded, seeded_shares
+
+VARIABLE = "RUNS_DEFECT"
+SEEDS = {seed.name: seed for seed in seeded.SEEDS}
+SEEDS |= {f"shares: {seed.name}": seed for seed in seeded_shares.SEEDS}
+_sown = contextlib.ExitStack()  # stays for as long as the process lives
+
+
+def sow() -> None:
+    """Change this process's fencelock as the environment says; usually not at all."""
+    name = os.environ.get(VARIABLE)
+    if not name:
+        return
+    change = SEEDS[name].change
+    if isinstance(change.where, str):
+        _change_script(change)
+    else:
+        _sown.enter_context(change.applied())
+
+
+def _change_script(change: Any) -> None:
+    source = change.source()
+    script = next(each for each in scripts.ALL if each.name == change.where)
+    script.source, script.digest = source, _digest(source)
+
+
+def _digest(source: bytes) -> bytes:
+    return sha1(source, usedforsecurity=False).hexdigest().encode()
+
+
+def sown(name: str) -> dict[str, str]:
+    """Return the environment of a client with that defect; the proxy learns the script's digest."""
+    change = SEEDS[name].change
+    if isinstance(change.where, str):
+        resp.NAMES[_digest(change.source())] = change.where
+    return {VARIABLE: name}
+
+
+def main() -> None:
+    from verification.runs.run import Run  # noqa: PLC0415 - a client imports this module, too
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("names", nargs="*", default=list(SEEDS))
+    chosen = parser.parse_args()
+    print("| defect | breaks | found by the run |\n| --- | --- | --- |")
+    for name in chosen.names:
+        with Run("one", seed=chosen.seed, environment=sown(name)) as run:
+            run.rage(chosen.seconds)
+            run.finish()
+            found = "; ".join(text[:150] for text in run.violations()) or "nothing"
+        breaks = ", ".join(sorted(SEEDS[name].breaks))
+        print(f"| {name} | {breaks} | {found} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What the clients use: some objects of each kind, with the limits that the checks know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from verification.runs.checker import WRITER
+
+SHARED_LIMIT = 3
+SHORT, USUAL, LONG = TTLS = (0.4, 0.8, 1.5)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to hold one object."""
+
+    on: str
+    make: str  # the factory of a face
+    limit: int
+    often: int  # how often it is chosen, among all
+    writes: bool = False  # it guards what the fenced register stands for
+    tries: bool = False  # is never waited for, so that a refusal says that it is held
+    weights: tuple[int, ...] = (1,)
+
+    def handle(self, face: Any, ttl: float, *, renew: bool) -> Any:
+        """Return a handle of it."""
+        match self.make:
+            case "semaphore":
+                return face.semaphore(self.on, limit=self.limit, ttl=ttl, renew=renew)
+            case "read":
+                return face.read(self.on, read_ttl=ttl, renew=renew)
+            case "write":
+                return face.write(self.on, write_ttl=ttl, renew=renew)
+        return face.lock(self.on, ttl=ttl, renew=renew)
+
+    def acquire(self, handle: Any, weight: int, timeout: float | None) -> bool:
+        """Acquire it, within the timeout or, without one, in one try."""
+        how: dict[str, Any] = {"blocking": False} if timeout is None else {"timeout": timeout}
+        if self.make == "semaphore":
+            how["permits"] = weight
+        return bool(handle.acquire(**how))
+
+    def release(self, handle: Any, weight: int) -> None:
+        """Release all of it."""
+        if self.make == "semaphore":
+            handle.release(weight)
+        else:
+            handle.release()
+
+
+KINDS = (
+    Kind("a", "lock", limit=1, often=4, writes=True),
+    Kind("b", "lock", limit=1, often=3, writes=True),
+    Kind("tried", "lock", limit=1, often=3, writes=True, tries=True),
+    Kind("shared", "semaphore", limit=SHARED_LIMIT, often=3, weights=(1, 1, 2)),
+    Kind("book", "read", limit=WRITER, often=3),
+    Kind("book", "write", limit=WRITER, often=2, writes=True, weights=(WRITER,)),
+)
+LIMITS = {kind.on: kind.limit for kind in KINDS}
+SHARES = {"shared", "book"}  # their state on the server is that of shares

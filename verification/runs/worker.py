@@ -1,0 +1,168 @@
+"""Takes turns at all objects, and logs every call; the same for both faces.
+
+Each line of the log is one event, see ``history.History``. An operation is logged before it is
+asked for, so that of a killed process it is known what may have been under way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from redis import Redis
+
+from fencelock import FencelockError, LeaseLost
+from fencelock.clock import now
+from verification.runs.objects import KINDS, SHORT, TTLS, Kind
+
+# A resource that keeps the highest fence and refuses older ones. It answers with the number of the
+# accepted write, or with 0.
+REGISTER = """
+local last = tonumber(redis.call('GET', KEYS[1]) or 0)
+if tonumber(ARGV[1]) < last then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+return redis.call('INCR', KEYS[2])
+"""
+UNTIL_IT_ENDS, FEW_OR_MANY = 10_000, (1, 1, 1, 1, 2, 60)
+
+
+class Journal:
+    """The log of this process and of its children: whole lines, appended."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._numbers = itertools.count(1)
+
+    def say(self, event: str, **line: Any) -> None:
+        os.write(self._file, json.dumps({"event": event, **line}).encode() + b"\n")
+
+    def begin(self, do: str, on: str, **more: Any) -> str:
+        number = f"{os.getpid()}-{next(self._numbers)}"
+        self.say("begin", number=number, do=do, on=on, begun=now(), **more)
+        return number
+
+    def end(self, number: str, result: str, **more: Any) -> None:
+        self.say("end", **{"number": number, "ended": now(), "result": result, **more})
+
+    def failed(self, number: str, error: FencelockError) -> None:
+        code = getattr(error, "code", "")
+        name = f"{type(error).__name__} {code}".strip()
+        self.end(number, "lost" if isinstance(error, LeaseLost) else "unknown", error=name)
+
+
+class Worker:
+    """Goes on until ``stop`` is set; stands aside, holding nothing, while ``go`` is not."""
+
+    def __init__(self, face: Any, register: Redis, journal: Journal, seed: int) -> None:
+        self.face = face
+        self.journal = journal
+        self.dice = random.Random(seed)
+        self.stop, self.go, self.parked = threading.Event(), threading.Event(), threading.Event()
+        self.go.set()
+        self.lease: Any = None
+        self._writes = 0
+        self._register = register.register_script(REGISTER)
+        self._pause = threading.Event()
+
+    def run(self) -> None:
+        self.face.work_here()
+        while not self.stop.is_set():
+            if not self.go.is_set():
+                self.parked.set()
+                self.go.wait()
+                self.parked.clear()
+            try:
+                self._turn()
+            except Exception as error:  # noqa: BLE001 - what it may not raise is what is looked for
+                self.journal.say("unexpected", text=repr(error))
+
+    def _turn(self) -> None:
+        dice = self.dice
+        kind = dice.choices(KINDS, [each.often for each in KINDS])[0]
+        self._writes, ttl, renew = self._manner()
+        handle = kind.handle(self.face, ttl, renew=renew)
+        once = kind.tries or dice.random() < 0.15
+        timeout = None if once else dice.choice((0.05, 1.0, 5.0))
+        weight = dice.choice(kind.weights)
+        take(self.journal, kind, handle, self._hold, weight=weight, timeout=timeout)
+        if once:
+            self._pause.wait(dice.random() * 0.02)
+
+    def _manner(self) -> tuple[int, float, bool]:
+        """Return how many writes are to be made in what lease: a few, many, or until it ends."""
+        if self.dice.random() < 0.25:
+            return UNTIL_IT_ENDS, SHORT, False
+        return self.dice.choice(FEW_OR_MANY), self.dice.choice(TTLS), self.dice.random() < 0.8
+
+    def _hold(self, kind: Kind, number: str, lease: Any) -> None:
+        """Write, unless it is lost, and renew by hand perhaps."""
+        self.lease = lease
+        for _ in range(self._writes):
+            if kind.writes:
+                self._write(kind.on, lease)
+            self.journal.say("seen", lease=number, at=now(), deadline=lease.deadline)
+            if lease.lost:
+                break
+            self._pause.wait(self.dice.random() * 0.04)
+        if self.dice.random() < 0.2 and not lease.lost:
+            renew(self.journal, kind, number, lease)
+        self.journal.say("seen", lease=number, at=now(), deadline=lease.deadline)
+        self.lease = None
+
+    def _write(self, on: str, lease: Any) -> None:
+        order = self._register(keys=[on, "order"], args=[lease.fence])
+        answer = {"accepted": order > 0, "order": order, "proved": not lease.lost}
+        self.journal.say("write", on=on, fence=lease.fence, **answer)
+
+
+Holding = Callable[[Kind, str, Any], None]
+
+
+def take(
+    journal: Journal, kind: Kind, handle: Any, hold: Holding, *, weight: int, timeout: float | None
+) -> bool:
+    """Acquire, hold and release; tell whether it was granted."""
+    number = journal.begin("try" if timeout is None else "acquire", kind.on, weight=weight)
+    try:
+        granted = kind.acquire(handle, weight, timeout)
+    except FencelockError as error:
+        journal.failed(number, error)
+        return False
+    ended = now()
+    if not granted:
+        journal.end(number, "refused" if timeout is None else "timeout")
+        return False
+    lease = handle.lease
+    journal.end(number, "granted", ended=ended, fence=lease.fence, deadline=lease.deadline)
+    try:
+        hold(kind, number, lease)
+    finally:
+        give_back(journal, kind, handle, weight, number)
+    return True
+
+
+def renew(journal: Journal, kind: Kind, lease_number: str, lease: Any) -> None:
+    """Renew by hand."""
+    number = journal.begin("renew", kind.on, lease=lease_number)
+    try:
+        lease.renew()
+    except FencelockError as error:
+        journal.failed(number, error)
+    else:
+        journal.end(number, "ok")
+
+
+def give_back(journal: Journal, kind: Kind, handle: Any, weight: int, lease_number: str) -> None:
+    """Release."""
+    number = journal.begin("release", kind.on, lease=lease_number, weight=weight)
+    try:
+        kind.release(handle, weight)
+    except FencelockError as error:
+        journal.failed(number, error)
+    else:
+        journal.end(number, "ok")
