@@ -87,13 +87,12 @@ def _one_replica(line: str, offset: int) -> Finding:
 
 
 def _watched(ask: Questions, url: str) -> Iterator[Finding]:
-    """Tell of Sentinels that watch this server: they all listen to its greetings."""
+    """Tell of Sentinels that nobody asks: they all listen to the greetings of their masters."""
+    if "+sentinel" in url.partition("://")[0]:
+        return
     heard = ask.may(b"PUBSUB", b"NUMSUB", _HELLO)
     sentinels = int(heard[1]) if heard else 0
     if not sentinels:
-        return
-    if "+sentinel" in url.partition("://")[0]:
-        yield Finding(OK, "sentinels", f"{sentinels} watch this master")
         return
     found = f"{sentinels} Sentinel(s) watch this server, and this URL does not ask them"
     change = "redis+sentinel://host1,host2,host3/SERVICE/0 follows a failover, this one does not"
