@@ -1,5 +1,6 @@
 """The benchmarks run and tell what they found; how fast anything is, no test says."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from tests.servers import Server
 
 RUN = Path(__file__).resolve().parent.parent / "benchmarks" / "run.py"
 RUN_SECONDS = 50
+CAPACITY_SECONDS = 180
 CASES = ("uncontended-threads", "cli-startup")
 FIELDS = {
     "case",
@@ -72,3 +74,45 @@ def test_an_unknown_case_is_refused():
 
     assert ran.returncode == 1
     assert "no such case: nothing" in ran.stderr
+
+
+# --- capacity -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_capacity_measures_everything_that_its_page_tells(tmp_path):
+    file = tmp_path / "told.json"
+    ran = subprocess.run(
+        [sys.executable, RUN.parent / "capacity.py", "--quick", "--json", file],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=CAPACITY_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    told = json.loads(file.read_text())
+    assert told["commands"]["lock: acquire, release"] == "2 evalsha"
+    assert told["commands"]["semaphore: acquire, release"] == "2 evalsha"
+    assert told["commands"]["rwlock: write, release"] == "2 evalsha"
+    measured = told["measured"]
+    assert measured.pop("renewals_lost") == 0
+    assert {name: value for name, value in measured.items() if value <= 0} == {}
+    page = (RUN.parent.parent / "docs" / "explanation" / "capacity.md").read_text()
+    for line in ran.stdout.splitlines():  # what is printed is what the page shows
+        if line.startswith("| ") and "---" not in line:
+            assert f"\n{line.partition(' | ')[0]} | " in page
+
+
+def test_the_plan_is_arithmetic():
+    """One masters' worth of each is one master; double the cost of what binds doubles them."""
+    sys.path.insert(0, str(RUN.parent))
+    try:
+        plan = importlib.import_module("capacity_plan")
+    finally:
+        sys.path.remove(str(RUN.parent))
+    found = {key: 1.0 for _, key, _ in plan.ROWS}
+    assert {masters for *_, masters in plan.plan(found)} == {1}
+    found["pair_us_single"] = found["handoff_us"] = plan.LOAD / plan.RATE * 1e6 * 7
+    needs = {what: masters for what, _, _, masters in plan.plan(found)}
+    assert needs["acquisitions, seconds of a core a second"] == 7

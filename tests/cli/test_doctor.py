@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 
+from fencelock.cli.answering import answering
 from tests.cli.shell import eventually
 from tests.servers import Server, binaries
 from tests.tls import Front
@@ -191,6 +193,24 @@ def test_a_snapshot_that_failed(shell, own_server, own_url):
     assert "log" in change
 
 
+@pytest.mark.parametrize("limit", [0, 60_000])
+def test_scripts_that_may_run_for_very_long(shell, own_server, own_url, limit):
+    assert found(shell, "stalls", *own_url)[0] == "OK"
+    own_server.command("CONFIG", "SET", "lua-time-limit", limit)
+    level, told, change = found(shell, "stalls", *own_url)
+    assert (level, f"lua-time-limit {limit}" in told) == ("WARN", True)
+    assert "5000" in change
+
+
+def test_a_fork_that_stops_everybody():
+    """A small server forks in no time, so the answers are made up."""
+    questions = SimpleNamespace(setting=lambda _: "5000")
+    known = {"maxclients": "10", "connected_clients": "9", "latest_fork_usec": "900000"}
+    clients, stalls = answering(questions, known)
+    assert (clients.level, "9 of 10" in clients.found) == ("WARN", True)
+    assert (stalls.level, "0.9 s" in stalls.found) == ("WARN", True)
+
+
 # --- others beside it -----------------------------------------------------------------------------
 
 
@@ -230,51 +250,3 @@ def test_a_replica_that_lags(shell, own_server, own_url):
         level, _, change = found(shell, "replica", *own_url)
         replica.resume()
     assert (level, "a failover forgets" in change) == ("WARN", True)
-
-
-# --- rights ---------------------------------------------------------------------------------------
-
-
-def test_missing_rights(shell, own_server):
-    """Known without any right but EVAL's; several at once; keys and channels as patterns."""
-    for changes, lacks in (
-        (("-zpopmin", "-hset"), "+zpopmin +hset"),
-        (("resetkeys", "~other:*"), "~fencelock:*"),
-        (("resetchannels", "&other:*"), "&fencelock:*"),
-    ):
-        own_server.command("ACL", "SETUSER", "guest", "reset", "on", ">pw", "+@all", "allkeys")
-        own_server.command("ACL", "SETUSER", "guest", "allchannels", *changes)
-        url = f"redis://guest:pw@127.0.0.1:{own_server.port}/0"
-        level, told, change = found(shell, "permissions", "--url", url)
-        assert level == "FAIL"
-        assert f" lacks {lacks}" in told or lacks in told.replace("PREFIX", "fencelock:")
-        assert "rule below" in change
-
-
-@pytest.mark.parametrize("binary", binaries(), ids=str)
-def test_the_rule_that_is_printed_is_enough(shell, binary):
-    """For all commands but those that are said to need more, which then is enough."""
-    with Server(binary) as server:
-        where = ("--url", f"redis://locker:pw@127.0.0.1:{server.port}/0", "--prefix", "my app:")
-        rules = shell("doctor", "--json", "--url", server.url, *where[2:]).json
-        server.command(*rules["acl"].replace(">PASSWORD", ">pw").split())
-        result = shell("acquire", "x", *where, "--json")
-        assert result.status == 0, result
-        waiter = shell.start("run", "x", *where, "--", "sh", "-c", "echo run")
-        eventually(lambda: shell("show", "x", *where, "--json").json["waiting"] == 1, "the waiter")
-        holder = result.json["holder"]
-        assert shell("renew", "x", *where, "--holder", holder).status == 0
-        assert shell("break", "x", *where, "--reason", "r", "--yes").status == 0
-        assert waiter.end() == 0, waiter.err
-        assert shell("wait", "x", *where, "-w", "5s").status == 0
-        status, told = checks(shell, *where)
-        assert (status, told["permissions"]["level"]) == (0, "OK")
-        assert told["eviction"]["change"] == "let this user ask: +info"
-        assert shell("ls", *where).status == 77
-        assert "+scan" in shell("ls", *where).err
-        for more in rules["acl_more"].values():
-            server.command("ACL", "SETUSER", "locker", *more.split())
-        assert shell("ls", "--all", "--json", *where).json[0]["name"] == "x"
-        assert found(shell, "eviction", *where)[0] == "OK"
-        where = (*where[:2], "--prefix", "other:")
-        assert shell("acquire", "x", *where).status == 77

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from types import SimpleNamespace
 
@@ -76,8 +77,9 @@ def test_a_sentinel_and_the_master_that_it_watches(shell, binary):
         assert (level, "1 Sentinel(s)" in told) == ("WARN", True)
         assert "redis+sentinel://" in change
         master.stop()
-        eventually(lambda: "down" in found(shell, "master locks", *url)[1], "it")
-        assert found(shell, "master locks", *url)[0] == "FAIL"
+        eventually(lambda: "s_down" in found(shell, "master locks", *url)[1], "it")
+        level, _, change = found(shell, "master locks", *url)
+        assert (level, change.startswith("start it")) == ("FAIL", True)
 
 
 def test_a_sentinel_alone(shell, own_server):
@@ -159,7 +161,7 @@ def test_a_clock_that_is_far_away(shell, clocked):
     jump(3600)
     level, told, change = found(shell, "clock", "--url", server.url)
     jump(-3600)
-    assert (level, "1h00m ahead" in told) == ("WARN", True)
+    assert (level, re.search("(1h00m|59m59s) ahead", told) is None) == ("WARN", False)
     assert "NTP" in change
     assert found(shell, "clock", "--url", server.url)[0] == "OK"
 

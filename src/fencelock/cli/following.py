@@ -87,13 +87,12 @@ def _one_replica(line: str, offset: int) -> Finding:
 
 
 def _watched(ask: Questions, url: str) -> Iterator[Finding]:
-    """Tell of Sentinels that watch this server: they all listen to its greetings."""
+    """Tell of Sentinels that nobody asks: they all listen to the greetings of their masters."""
+    if "+sentinel" in url.partition("://")[0]:
+        return
     heard = ask.may(b"PUBSUB", b"NUMSUB", _HELLO)
     sentinels = int(heard[1]) if heard else 0
     if not sentinels:
-        return
-    if "+sentinel" in url.partition("://")[0]:
-        yield Finding(OK, "sentinels", f"{sentinels} watch this master")
         return
     found = f"{sentinels} Sentinel(s) watch this server, and this URL does not ask them"
     change = "redis+sentinel://host1,host2,host3/SERVICE/0 follows a failover, this one does not"
@@ -128,7 +127,7 @@ def _one_master(ask: Questions, known: Facts) -> Finding:
         return Finding(
             FAIL, what, found, "start it, or see in the Sentinels' logs why none follows"
         )
-    if ask.may(b"SENTINEL", b"CKQUORUM", name.encode()) is None:
+    if ask.refusal(b"SENTINEL", b"CKQUORUM", name.encode()) == "NOQUORUM":
         change = "start the missing Sentinels: too few are left to agree on a failover"
         return Finding(FAIL, what, found, change)
     if not replicas:
@@ -165,6 +164,9 @@ def _cluster(ask: Questions, url: str) -> Iterator[Finding]:
 
 def _nodes(ask: Questions) -> Iterator[Finding]:
     lines = [each.split() for each in (ask.may(b"CLUSTER", b"NODES") or b"").decode().splitlines()]
+    if not lines:
+        yield unknown("nodes", "+cluster|nodes")
+        return
     flags = {words[0]: set(words[2].split(",")) for words in lines}
     masters = {words[0]: words for words in lines if "master" in words[2] and words[8:]}
     followed = {words[3] for words in lines if not flags[words[0]] & {"fail", "fail?"}}

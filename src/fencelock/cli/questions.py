@@ -42,6 +42,16 @@ class Questions:
         except ServerError:
             return None
 
+    def refusal(self, *words: bytes) -> str:
+        """Return the code of the error that is the answer; empty when it is none."""
+        try:
+            self.must(*words)
+        except ServerUnreachable:
+            raise
+        except ServerError as error:
+            return error.code
+        return ""
+
     def info(self) -> Facts:
         """Return INFO's facts; empty when the user may not ask."""
         return facts(self.may(b"INFO"))

@@ -60,7 +60,9 @@ COMMANDS: Final = (*_PLAIN, *_ON_CHANNELS, *_ON_KEYS)
 MORE: Final = {
     "ls, election.candidates()": "+scan",
     "a database other than 0": "+select",
-    "all that doctor looks at": "+info +config|get +acl|whoami",
+    "clients with replicas": "+wait +info",
+    "a Cluster": "+cluster|slots +asking +ssubscribe +spublish",
+    "all that doctor looks at": "+info +config|get +acl|whoami +cluster|info +cluster|nodes",
 }
 
 # ARGV: for each command the number of its words, and these. Reply: the places of those that this
