@@ -256,7 +256,7 @@ def test_the_page_of_errors_has_no_code_that_the_library_does_not_know():
 
 @pytest.mark.parametrize("name", ["orders:42", "{user:7}:cart"])
 def test_the_page_of_keys_shows_the_keys_that_the_library_uses(name):
-    page = (REFERENCE / "keys.md").read_text()
+    page = keys_page()
     missing = [
         key.decode()
         for key in LockKeys(options.KEY_PREFIX, name).all
@@ -264,6 +264,10 @@ def test_the_page_of_keys_shows_the_keys_that_the_library_uses(name):
     ]
 
     assert missing == []
+
+
+def keys_page() -> str:
+    return (REFERENCE / "keys.md").read_text()
 
 
 def acl_rules() -> dict[str, list[str]]:
@@ -393,7 +397,7 @@ def test_the_page_of_keys_and_the_doctor_give_the_same_rule():
     told = " ".join(acl_rules()["locks"])
 
     assert told == acl_rule("fencelock:").replace("locker", "locks").replace("PASSWORD", "secret")
-    page = (REFERENCE / "keys.md").read_text().replace("\\|", "|")
+    page = keys_page().replace("\\|", "|")
     assert [right for right in MORE.values() if f"`{right}" not in page] == []
 
 

@@ -103,6 +103,10 @@ class Each:
         for monitor in self.all:
             monitor.is_haunted()
 
+    def failed_over(self):
+        for monitor in self.all:
+            monitor.failed_over()
+
     def stood_still(self):
         for monitor in self.all:
             monitor.stood_still()

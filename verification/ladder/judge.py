@@ -116,6 +116,9 @@ class Witness(Bench, Monitor):
         self._owners: dict[Key, frozenset[Client]] = {}
         self._changed: dict[Key, Client] = {}
 
+    def failed_over(self) -> None:
+        """Note that a replica serves now; what it has not got is judged like all else."""
+
     # -- what processes report ------------------------------------------------------------------
 
     def claim(self, claim: Claim) -> None:

@@ -146,6 +146,10 @@ class Fenced(Ours, Monitor):
         Monitor.__init__(self, world)
         Ours.__init__(self, world)
 
+    def failed_over(self) -> None:
+        """Note that a replica serves now: what it has not got is forgotten, which is said."""
+        self.flushed()
+
     def served(self, request: Request, before: Any) -> None:
         """Note the request for the chart, and judge it."""
         client = next(each for each in self._world.clients if sent(each, request))

@@ -155,7 +155,7 @@ def _restart(world: World, server: Server, *, failover: bool) -> None:
     server.generation += 1
     if failover:
         server.fail_over()
-        world.monitor.is_haunted()  # what was given back may be held again
+        world.monitor.failed_over()
     else:
         server.forget()
         world.monitor.flushed()

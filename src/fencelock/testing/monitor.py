@@ -255,6 +255,10 @@ class Monitor:
     def is_haunted(self) -> None:
         """Note that the server may run a request whose asker has given it up."""
         self._haunted = True
+
+    def failed_over(self) -> None:
+        """Note that a replica serves now: what was given back may be held again."""
+        self.is_haunted()
         self._fence = min(self._fence, self.view().fence)  # it may have forgotten the last ones
 
     def stood_still(self) -> None:
