@@ -15,9 +15,9 @@ AT_ONCE = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1")
 _PAUSE = 0.005
 
 
-def follow(replica: Server, port: int) -> None:
-    """Make a server follow the one on a port of this host; return once it keeps up."""
-    replica.command("REPLICAOF", "127.0.0.1", port)
+def follow(replica: Server, port: int, host: str = "127.0.0.1") -> None:
+    """Make a server follow another one; return once it keeps up."""
+    replica.command("REPLICAOF", host, port)
     pause, deadline = threading.Event(), now() + READY_SECONDS
     while replica.info("replication").get("master_link_status") != "up":
         assert now() < deadline, f"the replica does not follow:\n{replica.log}"

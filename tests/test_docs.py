@@ -6,6 +6,7 @@ signature and equals the code's. ``python -m tests.test_docs`` prints the stubs 
 """
 
 import ast
+import asyncio
 import inspect
 import os
 import re
@@ -23,6 +24,7 @@ from fencelock import errors, options
 from fencelock._core.keys import LockKeys
 from fencelock._transport.wire import ReplyError, server_error
 from fencelock.cli.rights import MORE, acl_rule
+from tests.replication import replicated
 from tests.servers import Server
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -270,11 +272,11 @@ def acl_rules() -> dict[str, list[str]]:
     return {words[2]: words for words in told if words[:2] == ["ACL", "SETUSER"]}
 
 
-def as_user(server: Server, user: str) -> fencelock.Client:
+def as_user(server: Server, user: str, **more: object) -> fencelock.Client:
     server.command(*acl_rules()[user])
     server.command("ACL", "LOG", "RESET")
     server.command("SCRIPT", "FLUSH")
-    return fencelock.Client(f"redis://{user}:secret@127.0.0.1:{server.port}/0")
+    return fencelock.Client(f"redis://{user}:secret@127.0.0.1:{server.port}/0", **more)
 
 
 def test_the_smallest_permissions_are_enough(server):
@@ -339,6 +341,30 @@ def test_the_permissions_for_the_plain_form_are_enough(server):
             lease.renew()
 
     assert server.command("ACL", "LOG") == []
+
+
+@pytest.mark.parametrize("user", ["locks", "plain"])
+def test_the_permissions_for_replicas_are_enough(user):
+    row = re.search(r"^\| clients with `replicas` \| (.*) \|$", keys_page(), re.MULTILINE)
+    threads, tasks = re.findall(r"`(\+\w+)`", row[1])
+    wait = fencelock.Poll() if user == "plain" else fencelock.Queue()
+    with replicated() as (master, _), as_user(master, user, replicas=1) as client:
+        master.command("ACL", "SETUSER", user, threads)
+        with client.lock("counted", wait=wait) as lease:
+            lease.renew()
+        master.command("ACL", "SETUSER", user, tasks)
+        asyncio.run(counted(master, user, wait))
+
+        assert master.command("ACL", "LOG") == []
+
+
+async def counted(server: Server, user: str, wait: options.Wait) -> None:
+    url = f"redis://{user}:secret@127.0.0.1:{server.port}/0"
+    async with (
+        fencelock.AsyncClient(url, replicas=1) as client,
+        client.lock("counted", wait=wait) as lease,
+    ):
+        await lease.renew()
 
 
 def test_the_permissions_for_events_and_the_rest_are_enough(server):

@@ -4,9 +4,10 @@
     python verification/failovers.py --runs 20 --write    writes docs/explanation/failovers.md's
 
 Each run starts a master and two replicas that follow it through proxies. A acquires through
-fencelock, something fails, a replica is promoted as an operator or Sentinel does it (the other one
-follows it), and B tries to acquire there, once. It is a double grant when both were told that they
-hold the lock, and both leases last. B does not ask for acknowledgements, so nothing hides a double.
+fencelock, something fails, a replica is promoted, the other one follows it, and B tries to acquire
+there, once. Promoted is the one that has most, as Sentinel does it, or the laggard where the column
+says so. It is a double grant when both were told that they hold the lock, and both leases last. B
+does not ask for acknowledgements, so nothing hides a double.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import contextlib
 import logging
 import multiprocessing
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +29,8 @@ sys.path.insert(0, str(ROOT))
 from fencelock import FencelockError  # noqa: E402 - found by the line above
 from tests.faults.world import Tasks, Threads, spawn  # noqa: E402 - as above
 from tests.replication import AT_ONCE, counted, follow  # noqa: E402 - as above
-from tests.servers import Server, binaries  # noqa: E402 - as above
+from tests.servers import Server, ServerBinary, binaries  # noqa: E402 - as above
+from verification.apart import Namespace, possible  # noqa: E402 - as above
 from verification.lagging import Lagging  # noqa: E402 - as above
 
 PAGE = ROOT / "docs" / "explanation" / "failovers.md"
@@ -68,19 +71,15 @@ WAYS = (
 class Scene:
     """The servers of one run, and who acquires."""
 
-    def __init__(self, way: Way, lag: float, running: contextlib.ExitStack) -> None:
+    def __init__(self, way: Way, failure: Failure, running: contextlib.ExitStack) -> None:
         self.way = way
         self.running = running
-        least = ("--min-replicas-to-write", str(way.least), "--min-replicas-max-lag", "1")
-        servers = [running.enter_context(Server(args=(*AT_ONCE, *least)))]
-        servers += [running.enter_context(Server(args=AT_ONCE)) for _ in range(2)]
-        self.master, *self.replicas = servers
-        late = (lag, lag + LAGGARD_SECONDS if way.laggard else lag)
-        self.lines = [
-            running.enter_context(Lagging(self.master, seconds=seconds)) for seconds in late
-        ]
-        for replica, line in zip(self.replicas, self.lines, strict=True):
-            follow(replica, line.port)
+        self.replicas = [running.enter_context(Server(args=AT_ONCE)) for _ in range(2)]
+        self.parts: list[Lagging | Namespace] = []
+        if failure.apart:
+            self._in_namespace()
+        else:
+            self._behind_proxies(failure.lag)
         counted(self.master, len(self.replicas))
         face = Tasks if way.tasks else Threads
         self.a = self._client(face, self.master, replicas=way.replicas)
@@ -88,8 +87,30 @@ class Scene:
         self._warm()
         self.lock_b: Any = None
 
+    def _start(self, *args: str, binary: ServerBinary | None = None) -> Server:
+        least = ("--min-replicas-to-write", str(self.way.least), "--min-replicas-max-lag", "1")
+        return self.running.enter_context(Server(binary, args=(*AT_ONCE, *least, *args)))
+
+    def _behind_proxies(self, lag: float) -> None:
+        self.master = self._start()
+        for replica, more in zip(self.replicas, (0.0, LAGGARD_SECONDS), strict=True):
+            late = lag + more if self.way.laggard else lag
+            line = self.running.enter_context(Lagging(self.master, seconds=late))
+            follow(replica, line.port)
+            self.parts.append(line)
+
+    def _in_namespace(self) -> None:
+        """Put the master on a host of its own; A reaches it by its Unix socket."""
+        host = self.running.enter_context(Namespace())
+        folder = Path(self.running.enter_context(tempfile.TemporaryDirectory()))
+        open_to_all = ("--bind", "127.0.0.1", host.address, "--protected-mode", "no")
+        self.master = self._start(*open_to_all, binary=host.binary(binaries()[0], folder))
+        for replica in self.replicas:
+            follow(replica, self.master.port, host.address)
+        self.parts.append(host)
+
     def _client(self, face: type, server: Server, **options: Any) -> Any:
-        client = face(server.tcp_url, **options)
+        client = face(server.url, **options)
         self.running.callback(client.close)
         return client
 
@@ -106,7 +127,7 @@ class Scene:
 
     def promote(self) -> bool:
         """Promote a replica, let the other follow it, and let B acquire there."""
-        new, other = reversed(self.replicas) if self.way.laggard else self.replicas
+        new, other = sorted(self.replicas, key=offset, reverse=not self.way.laggard)
         new.command("REPLICAOF", "NO", "ONE")
         other.command("REPLICAOF", "127.0.0.1", new.port)
         self.lock_b = self._client(Threads, new).lock(NAME, ttl=TTL, renew=False)
@@ -114,14 +135,19 @@ class Scene:
 
     def cut(self) -> None:
         """Part the master, and who reaches it, from its replicas."""
-        for line in self.lines:
-            line.cut()
+        for part in self.parts:
+            part.cut()
 
     def judge(self, *, granted: bool, again: bool) -> Outcome:
         """Say what it came to."""
         leases = [lock.lease for lock in (self.lock_a, self.lock_b)]
         lasting = [lease is not None and lease.remaining() > 0 for lease in leases]
         return Outcome(granted, granted and again and all(lasting))
+
+
+def offset(replica: Server) -> int:
+    """Return how much of what the master did has arrived: the most is promoted, as by Sentinel."""
+    return int(replica.info("replication")["slave_repl_offset"])
 
 
 def told(acquire: Callable[[], bool]) -> bool:
@@ -184,6 +210,7 @@ class Failure(NamedTuple):
     title: str
     lag: float
     happens: Callable[[Scene], Outcome]
+    apart: bool = False  # the master has a network namespace of its own
 
 
 FAILURES = (
@@ -193,6 +220,7 @@ FAILURES = (
     Failure("frozen right after the grant, goes on after the promotion", 0.0, frozen_after),
     Failure("frozen with the request unread, goes on after the promotion", 0.0, frozen_before),
     Failure("partition, acquired at once on the master's side", 0.0, partitioned),
+    Failure("partition by a network namespace, likewise", 0.0, partitioned, apart=True),
     Failure("partition, acquired 3.5 s later on the master's side", 0.0, long_partitioned),
 )
 
@@ -205,12 +233,13 @@ def run(cell: tuple[int, int]) -> tuple[tuple[int, int], Outcome]:
     logging.getLogger("fencelock").setLevel(logging.CRITICAL)
     failure, way = FAILURES[cell[0]], WAYS[cell[1]]
     with contextlib.ExitStack() as running:
-        return cell, failure.happens(Scene(way, failure.lag, running))
+        return cell, failure.happens(Scene(way, failure, running))
 
 
 def measured(runs: int, processes: int) -> dict[tuple[int, int], list[Outcome]]:
     """Run all cells so many times, a few at once."""
-    cells = [(row, column) for row in range(len(FAILURES)) for column in range(len(WAYS))]
+    rows = [row for row, each in enumerate(FAILURES) if possible() or not each.apart]
+    cells = [(row, column) for row in rows for column in range(len(WAYS))]
     found: dict[tuple[int, int], list[Outcome]] = {cell: [] for cell in cells}
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
         for number, (cell, outcome) in enumerate(pool.imap_unordered(run, cells * runs), 1):
@@ -225,11 +254,13 @@ def table(found: dict[tuple[int, int], list[Outcome]]) -> Iterator[str]:
     yield "| what fails | " + " | ".join(way.title for way in WAYS) + " |"
     yield "| --- |" + " --- |" * len(WAYS)
     for row, failure in enumerate(FAILURES):
-        cells = (_cell(found[row, column]) for column in range(len(WAYS)))
+        cells = (_cell(found.get((row, column), [])) for column in range(len(WAYS)))
         yield f"| {failure.title} | " + " | ".join(cells) + " |"
 
 
 def _cell(outcomes: list[Outcome]) -> str:
+    if not outcomes:
+        return "needs root"
     double = sum(each.double for each in outcomes)
     granted = sum(each.granted for each in outcomes)
     text = f"{double} of {len(outcomes)}"

@@ -21,6 +21,7 @@ async def test_the_lock_and_its_expiry_come_in_one_command(world):
     await lock.release()
 
 
+@pytest.mark.one_server  # counts the commands
 async def test_the_plain_form_is_one_command_too(world):
     """X1, X4: Poll takes the lock by one SET NX PX, and leaves no other key."""
     lock = world.client().lock("a", ttl=20, wait=Poll())

@@ -125,6 +125,7 @@ async def test_a_permit_comes_back_when_its_lease_ends(world):
     await third.release()
 
 
+@pytest.mark.one_server  # counts the commands: who waits for replicas begins later than the others
 async def test_permits_are_renewed_together(world):
     """N1: one command for all leases of a client, each by its own holder id."""
     client = world.client()

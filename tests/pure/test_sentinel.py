@@ -119,6 +119,12 @@ def test_knowledge_ages_fast_while_a_sentinel_sees_something_wrong():
     assert found.asked_at < found.since(answered_at - 0.001, answered_at)
 
 
+def test_a_majority_is_more_than_half():
+    found = known(OLD)
+    assert found.most([OLD, None, OLD])
+    assert not found.most([OLD, None, ServerUnreachable("x")])
+
+
 def test_nobody_waits_for_a_sentinel_that_was_silent():
     found = known(OLD)
     assert not found.enough([OLD, OLD, None])
@@ -146,6 +152,12 @@ def test_both_forms_of_an_answer_are_understood():
 @pytest.mark.parametrize("flag", [b"s_down", b"o_down", b"failover_in_progress"])
 def test_a_sentinel_that_sees_something_wrong_says_so(flag):
     assert understood(FACTS | {b"flags": b"master," + flag}, WHERE).doubt
+
+
+def test_what_is_wrong_with_an_old_master_is_no_doubt_about_the_new_one():
+    listed = FACTS | {b"flags": b"master,o_down", b"ip": b"10.0.0.9", b"port": b"6380"}
+    assert not understood(listed, WHERE).doubt
+    assert understood(listed | {b"ip": WHERE[0]}, WHERE).doubt
 
 
 @pytest.mark.parametrize(("master", "where"), [({}, WHERE), (FACTS, None), (FACTS, [b"h", b"x"])])

@@ -85,6 +85,12 @@ def test_the_same_fence_twice_went_back():
     assert len(fences_that_went_back(history, 1, exclusive=False)) == 1
 
 
+def test_the_same_fence_twice_went_back_also_of_who_asked_at_the_same_time():
+    history = tenures([(0, 1, 2), (0, 4, 5), (0, 7, 8)], (1, 1, 1), (5, 5, 6))
+    assert fences_that_went_back(history, 1, exclusive=False) == []
+    assert len(fences_that_went_back(history, 1, exclusive=True)) == 1
+
+
 def test_leases_that_only_touch_do_not_overlap():
     history = tenures([(0, 1, 2), (0, 2, 3), (0, 3, 4)], (1, 1, 1), (1, 2, 3))
     assert overlaps(history, 1) == []

@@ -100,6 +100,26 @@ RIGHT = {
         semaphore(2),
         [acquire("a", 0, 1, 1, 2), acquire("b", 2, 9, 2), release("a", 3, 4, 2)],
     ),
+    "refused while all is out, and an end later": (
+        semaphore(2),
+        [
+            acquire("a", 0, 1, 1),
+            expire("a", 2),
+            acquire("b", 2, 5, 2),
+            refused("c", 6, 7),
+            acquire("d", 8, 9, 3),
+        ],
+    ),
+    "an end without an answer that was asked for before the grant": (
+        semaphore(2),
+        [
+            release("a", 0, NEVER),
+            acquire("b", 1, 2),
+            acquire("a", 3, 4),
+            refused("c", 5, 6),
+            acquire("d", 7, 8),
+        ],
+    ),
     "two permits are refused while one is out": (
         semaphore(2),
         [acquire("a", 0, 1, 1), refused("b", 2, 3, 2)],

@@ -1,10 +1,11 @@
 """The ladder of broken locks: find, show, replay.
 
-python -m verification.ladder            find a shortest schedule for each; is the page true?
-python -m verification.ladder --replay   replay each on real servers, too
-python -m verification.ladder --show     print the charts
-python -m verification.ladder --write    write docs/explanation/ladder.md
-python -m verification.ladder --deep N   explore fencelock under two faults, N seconds for each world
+python -m verification.ladder               find a shortest schedule for each; is the page true?
+python -m verification.ladder --replay      replay each on real servers, too
+python -m verification.ladder --everywhere  on every kind of server of this machine
+python -m verification.ladder --show        print the charts
+python -m verification.ladder --write       write docs/explanation/ladder.md
+python -m verification.ladder --deep N      fencelock under two faults, N seconds for each world
 """
 
 import argparse
@@ -12,6 +13,7 @@ import sys
 import time
 
 from fencelock.testing.shortest import faults
+from tests.servers import ServerBinary, binaries
 from verification.ladder import ours
 from verification.ladder.chart import found
 from verification.ladder.page import PAGE, page
@@ -24,14 +26,15 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--replay", action="store_true", help="replay each on real servers")
+    parser.add_argument("--everywhere", action="store_true", help="replay on all kinds of servers")
     parser.add_argument("--show", action="store_true", help="print the charts")
     parser.add_argument("--write", action="store_true", help="write the page")
     parser.add_argument("--deep", type=float, metavar="SECONDS", help="fencelock under two faults")
     options = parser.parse_args()
     if options.deep:
         return deep(options.deep)
-    good = all([tell(name, how, options) for name, how in all_breaks()])
-    good = explored() and good
+    told = [tell(name, how, options) for name, how in all_breaks()]
+    good = explored() and all(told)
     return 0 if paged(write=options.write) and good else 1
 
 
@@ -46,19 +49,20 @@ def tell(name: str, how: Break, options: argparse.Namespace) -> bool:
     row = f"{name[:44]:44} {how.wanted:40} {faults(path)} faults {len(path):3} steps"
     row += f" {search.schedules:6,} tried {time.perf_counter() - began:5.1f} s"
     same = True
-    if options.replay:
-        row, same = replayed(row, how)
+    if options.replay or options.everywhere:
+        row, same = replayed(row, how, binaries() if options.everywhere else binaries()[:1])
     print(row, flush=True)
     if options.show:
         print(f"\n{found(how)}\n", flush=True)
     return same
 
 
-def replayed(row: str, how: Break) -> tuple[str, bool]:
+def replayed(row: str, how: Break, kinds: list[ServerBinary]) -> tuple[str, bool]:
     if not possible(how):
         return f"{row}  on real servers: not here, without a C compiler", True
-    result = replay(how)
-    return f"{row}  on real servers: {result.words}", result.same
+    results = {kind.name: replay(how, kind) for kind in kinds}
+    told = ", ".join(f"{name} {result.words}" for name, result in results.items())
+    return f"{row}  {told}", all(result.same for result in results.values())
 
 
 def explored() -> bool:

@@ -64,13 +64,16 @@ def found(how: Break) -> str:
 
 def chart(judge: Witness, names: list[str]) -> str:
     """Return the chart: one line for each event, and what broke at the end."""
-    lines = [(f"{event.now_us / 1e6:7.3f}", event) for event in judge.events]
-    width = max(len(event.text) for _, event in lines if event.client is not None) + 2
+    width = max(len(event.text) for event in judge.events if event.client is not None) + 2
     head = "seconds  " + "".join(name.ljust(width) for name in names).rstrip()
-    body = [row(time, event, width) for time, event in lines]
-    broke = [f"         ⇒ {name}: {how}" for name, how in judge.broken.items()]
+    body = [row(event, width) for event in judge.events]
+    broke = [f"{seconds(judge.when[name])}  ⇒ {name}: {how}" for name, how in judge.broken.items()]
     return "\n".join([head, *body, *broke])
 
 
-def row(time: str, event: Event, width: int) -> str:
-    return f"{time}  {' ' * (width * (event.client or 0))}{event.text}"
+def seconds(now_us: int) -> str:
+    return f"{now_us / 1e6:7.3f}"
+
+
+def row(event: Event, width: int) -> str:
+    return f"{seconds(event.now_us)}  {' ' * (width * (event.client or 0))}{event.text}"

@@ -11,7 +11,7 @@ WAIT_SECONDS = 10.0
 
 
 class Valve:
-    """Listens for a replica and carries its stream; what the master sends waits while it is shut."""
+    """Carries a replica's stream; what the master sends waits while it is shut."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -51,10 +51,10 @@ class Valve:
 class Follower:
     """A replica of a server, with the valve between them shut."""
 
-    def __init__(self, master: servers.Server) -> None:
+    def __init__(self, master: servers.Server, binary: servers.ServerBinary | None = None) -> None:
         self._master = master
         self._valve = Valve(master.port)
-        self._replica = servers.Server()
+        self._replica = servers.Server(binary)
         try:
             self._replica.__enter__()
             self._replica.command("REPLICAOF", "127.0.0.1", self._valve.port)

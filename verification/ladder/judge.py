@@ -9,7 +9,7 @@ Rules of this file:
 - A key that a claim rests on and that a process overwrites which is then refused is *another's
   deadline moved*.
 - A key without an end that nobody who lives will remove is *held for ever*.
-- A write that the protected resource takes although a later holder has written is *a stale write*.
+- A lease whose keys are gone or another's while its holder works on is *over, and nobody told*.
 - The judge knows the keyspaces only by what they hold now, so that it can judge real servers, too.
 """
 
@@ -20,17 +20,17 @@ from typing import Any, NamedTuple
 from fencelock.testing.hashes import Hash
 from fencelock.testing.keyspace import NEVER
 from fencelock.testing.monitor import Monitor
-from fencelock.testing.network import NEVER_US, Client
+from fencelock.testing.network import Client
 from fencelock.testing.server import EPOCH_US, Request, Server
 
 TWO = "two at work"
 FOREIGN = "another's lock removed"
 MOVED = "another's deadline moved"
 FOR_EVER = "held for ever"
-STALE = "a stale write taken"
 REFUSED = "refused by the Cluster"
+OVER = "lease over, nobody told"
 
-# A key as the judge sees it: which server's, and its name (with a hash's field).
+# A key as the judge sees it: which server's, and its name, with a hash's field or a set's member.
 Key = tuple[int, bytes]
 
 
@@ -59,6 +59,7 @@ class Claim:
     keys: frozenset[Key]
     shared: bool
     lasts: Callable[[], bool]
+    owned: bool = False  # when it began a key was its own
 
 
 class Bench:
@@ -69,6 +70,7 @@ class Bench:
         self.claims: list[Claim] = []
         self.events: list[Event] = []
         self.broken: dict[str, str] = {}
+        self.when: dict[str, int] = {}  # what broke → when
         self.written = 0  # the greatest fence that the protected resource has seen
 
     def note(self, client: Client | None, text: str) -> None:
@@ -79,6 +81,7 @@ class Bench:
     def breaks(self, name: str, text: str) -> None:
         """Note what broke."""
         self.broken.setdefault(name, text)
+        self.when.setdefault(name, self._world.now_us)
 
     def exclude(self) -> None:
         """Check that no two claims exclude each other."""
@@ -125,12 +128,11 @@ class Witness(Bench, Monitor):
             elif self._changed.get(key) is claim.client:
                 self._owners[key] = frozenset({claim.client})
             self._changed.pop(key, None)
+        claim.owned = self._owns(claim, self.view().contents)
 
     def ends(self, client: Client, lock: bytes) -> None:
         """Note that a process does not believe so any more."""
-        self.claims = [
-            each for each in self.claims if (each.client, each.lock) != (client, lock)
-        ]
+        self.claims = [each for each in self.claims if (each.client, each.lock) != (client, lock)]
         self.note(client, f"○ is done with {lock.decode()}")
 
     def refused(self, client: Client) -> None:
@@ -162,7 +164,7 @@ class Witness(Bench, Monitor):
     def served(self, request: Request, before: Any) -> None:
         """Note what one request changed, and judge it."""
         client, number = sender(self._world, request)
-        self.note(client, told(request, client, len(self._world.servers) > 1 and number))
+        self.note(client, told(request, client, number if len(self._world.servers) > 1 else None))
         after = self.view().contents
         for key in [each for each in before.contents if each[0] == number]:
             self._judge(key, client, before.contents[key], after.get(key))
@@ -188,7 +190,17 @@ class Witness(Bench, Monitor):
 
     def check(self) -> None:
         """Check what holders observe."""
+        contents = self.view().contents
+        for claim in self.claims:
+            live = claim.owned and claim.client.alive and claim.lasts()
+            if live and not self._owns(claim, contents):
+                self.breaks(OVER, f"{claim.client.name} works on, and does not know it")
         self.exclude()
+
+    def _owns(self, claim: Claim, contents: dict[Key, bytes]) -> bool:
+        """Tell whether a key is left that a claim rests on."""
+        mine = (key for key in claim.keys if claim.client in self._owners.get(key, ()))
+        return any(key in contents for key in mine)
 
     def passing(self, instant: int) -> None:
         """Judge nothing by how long it takes."""
@@ -216,9 +228,11 @@ def end_of(server: Server, end_ms: int) -> int:
 
 
 def flat(number: int, key: bytes, value: Any) -> dict[Key, bytes]:
-    """Return a key as the judge sees it: a hash by its fields."""
+    """Return a key as the judge sees it: a hash by its fields, a sorted set by its members."""
     if isinstance(value, Hash):
         return {(number, key + b"." + field): what for field, what in value.items()}
+    if isinstance(value, tuple):
+        return {(number, key + b"." + member): b"%.0f" % score for score, member in value}
     return {(number, key): value if isinstance(value, bytes) else b"..."}
 
 
@@ -232,13 +246,11 @@ def sender(world: Any, request: Request) -> tuple[Client, int]:
     return request.asker.client, 0
 
 
-def told(request: Request, client: Client, number: int | bool) -> str:
+def told(request: Request, client: Client, number: int | None = None) -> str:
     """Return a request and its answer, for people."""
-    answers = [
-        item.value for link in client.links for item in link.down if item.request is request
-    ]
+    answers = [item.value for link in client.links for item in link.down if item.request is request]
     answer = plain(answers[0]) if answers else "(nobody hears it)"
-    where = "" if number is False else f"{number + 1}: "
+    where = "" if number is None else f"{number + 1}: "
     return f"{where}{words(request)} → {answer}"
 
 
@@ -258,6 +270,3 @@ def plain(value: Any) -> str:
     if isinstance(value, tuple) and hasattr(value, "message"):
         return str(value.message)
     return str(value)
-
-
-__all__ = ["FOREIGN", "FOR_EVER", "MOVED", "NEVER_US", "REFUSED", "STALE", "TWO", "Claim", "Witness"]

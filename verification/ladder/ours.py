@@ -1,7 +1,7 @@
 """fencelock on the ladder: the same judge over the shipping flows and scripts.
 
-Two questions: does any schedule within stated bounds break it (``Bound``), and what remains possible
-that no lock can rule out (``REMAINS``): there a fence must make it harmless.
+Two questions: does any schedule within stated bounds break it (``Bound``), and what remains
+possible that no lock can rule out (``REMAINS``): there a fence must make it harmless.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from fencelock.testing.simulation import World
 from tests.flows import scenarios, shares
 from tests.flows.scenarios import Scenario
 from verification.ladder.judge import Bench, Claim, told
-from verification.ladder.rung import Break, Role
+from verification.ladder.rung import Break
 
 STALE = "a stale write, which the fence refused"
 NAME = b"lock"
@@ -130,9 +130,7 @@ class Bound:
 
 def bounds(faults_max: int, scenarios: tuple[Scenario, ...]) -> list[Bound]:
     """Return the scenarios with tasks of a loop and with threads, under so many faults."""
-    return [
-        Bound(way, faults_max) for each in scenarios for way in (each, each.threads())
-    ]
+    return [Bound(way, faults_max) for each in scenarios for way in (each, each.threads())]
 
 
 BOUNDS = [*bounds(1, ONE_FAULT), *bounds(2, TWO_FAULTS)]
@@ -151,7 +149,7 @@ class Fenced(Ours, Monitor):
     def served(self, request: Request, before: Any) -> None:
         """Note the request for the chart, and judge it."""
         client = next(each for each in self._world.clients if sent(each, request))
-        answer = told(request, client, False).rpartition(" → ")[2]
+        answer = told(request, client).rpartition(" → ")[2]
         self.note(client, f"{request.name}.lua → {'renewed' if answer == '()' else answer}")
         super().served(request, before)
 
@@ -167,14 +165,20 @@ def sent(client: Client, request: Request) -> bool:
     return any(item.request is request for link in client.links for item in link.down)
 
 
-def writes(*, work: float, after: float = 0.0) -> Role:
-    """Return a process that tries once, and writes at the beginning and the end of its work."""
+@dataclass(frozen=True)
+class Writes:
+    """A process that tries once, and writes at the beginning and the end of its work."""
 
-    def role(world: World) -> None:
+    work: float
+    after: float = 0.0
+
+    def __call__(self, world: World) -> None:
         client = world.client(shared=True)
-        world.start(client, life(Actor(world, client, Flows()), work, after))
+        world.start(client, life(Actor(world, client, Flows()), self.work, self.after))
 
-    return role
+    def __str__(self) -> str:
+        comes = f"comes after {self.after} s and " if self.after else ""
+        return f"{comes}works {self.work} s"
 
 
 async def life(actor: Actor, work: float, after: float) -> None:
@@ -197,7 +201,7 @@ async def life(actor: Actor, work: float, after: float) -> None:
 REMAINS = (
     Break(
         STALE,
-        (writes(work=0.5), writes(work=0.5, after=1.4)),
+        (Writes(work=0.5), Writes(work=0.5, after=1.4)),
         "A looks at its lease, finds it good, and stands still between this look and its write. No"
         " lock can prevent that. The write carries A's fence, and B has written with a later one.",
         {"pause": 1},
@@ -205,10 +209,10 @@ REMAINS = (
     ),
     Break(
         STALE,
-        (writes(work=0.3), writes(work=0.5, after=0.2)),
-        "A replica is promoted that did not get the grant. A is told at its next renewal, a third of"
-        " the ttl later at most; until then both are at work. Fences grow with the server's clock,"
-        " so B's is later all the same.",
+        (Writes(work=0.3), Writes(work=0.5, after=0.2)),
+        "A replica is promoted that did not get the grant. A is told at its next renewal, a third"
+        " of the ttl later at most; until then both are at work. Fences grow with the server's"
+        " clock, so B's is later all the same.",
         {"failover": 1},
         replicated=True,
         monitor=Fenced,  # type: ignore[arg-type]  # it has what a Break needs

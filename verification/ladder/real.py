@@ -6,8 +6,8 @@ Rules of this file:
   keys, ends them by its clock, restarts or is promoted is a real server.
 - The simulated server runs beside it. Every answer and every living key must be the same on both;
   what differs is noted. Only instants, which differ by nature, are left out.
-- When the schedule lets time pass, we wait for the server's own clock to get there, and for the keys
-  that should be gone by then to be gone.
+- When the schedule lets time pass, we wait for the server's own clock to get there, and for the
+  keys that should be gone by then to be gone.
 """
 
 import re
@@ -32,21 +32,23 @@ ABOUT_MS = 50
 class Actual(Server):
     """A real server that is used like a simulated one."""
 
-    def __init__(self, sources: Mapping[str, bytes], how: Break) -> None:
+    def __init__(
+        self, sources: Mapping[str, bytes], how: Break, binary: servers.ServerBinary | None
+    ) -> None:
         self.real: servers.Server | None = None
         self.follower: Follower | None = None
         self.differences: list[str] = []
         self._zero_us = 0  # the real clock at the beginning of the schedule
         super().__init__(sources, cluster=how.cluster, replicated=how.replicated)
-        self._texts = {**{name: each.source for name, each in self._programs.items()}}
+        self._texts = {name: each.source for name, each in self._programs.items()}
         jumps = bool(how.faults.get("jump"))
-        self.real = ShiftedServer() if jumps else servers.Server(args=arguments(how))
+        self.real = ShiftedServer(binary) if jumps else servers.Server(binary, args=arguments(how))
         self.real.__enter__()
         if how.cluster:
             self.real.command("CLUSTER", "ADDSLOTS", *range(16384))
             self._until(lambda: "cluster_state:ok" in self._ask("CLUSTER", "INFO"), "the Cluster")
         if how.replicated:
-            self.follower = Follower(self.real)
+            self.follower = Follower(self.real, binary)
 
     def close(self) -> None:
         """End it, and its replica."""
@@ -220,12 +222,14 @@ def instants(reply: Any) -> list[bytes]:
 
 
 @contextmanager
-def actual(how: Break, sources: Mapping[str, bytes]) -> Iterator[list[Server]]:
-    """Lend real servers for a world."""
+def actual(
+    how: Break, sources: Mapping[str, bytes], binary: servers.ServerBinary | None = None
+) -> Iterator[list[Server]]:
+    """Lend real servers for a world: the newest at hand unless told otherwise."""
     lent: list[Server] = []
     try:
         for _ in range(how.nodes):
-            lent.append(Actual(sources, how))
+            lent.append(Actual(sources, how, binary))  # noqa: PERF401 - each is closed, should the next one fail
         yield lent
     finally:
         for server in lent:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tests.servers import ServerBinary
 from verification.ladder import clocks, ours
 from verification.ladder.chart import run
 from verification.ladder.real import actual
@@ -32,11 +33,11 @@ def possible(how: Break) -> bool:
     return "jump" not in how.faults or clocks.compiler() is not None
 
 
-def replay(how: Break) -> Replayed:
+def replay(how: Break, binary: ServerBinary | None = None) -> Replayed:
     """Replay a schedule on real servers, again when the machine was too slow for it."""
     words = ""
     for _ in range(TRIES):
-        with actual(how, SCRIPTS) as servers:
+        with actual(how, SCRIPTS, binary) as servers:
             judge = run(how.world(servers), how.path)
             differ: list[Any] = [line for each in servers for line in vars(each)["differences"]]
         broken = how.wanted in judge.broken

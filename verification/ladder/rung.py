@@ -1,7 +1,7 @@
 """A rung of the ladder: a version of a lock, and the worlds in which a schedule breaks it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,14 +18,27 @@ SCRIPTS = {**locks.SCRIPTS, **sides.SCRIPTS}
 Role = Callable[[World], None]
 
 
-def uses(make: Callable[[], Lock], *, clock: float = 0.0, **life: Any) -> Role:
-    """Return a process that uses a lock once, as ``User.life`` has it."""
+@dataclass(frozen=True)
+class Uses:
+    """A process that comes after a while, uses a lock once, and works so long under it."""
 
-    def role(world: World) -> None:
-        user = User(world, clock=clock)
-        user.begin(user.life(make(), **life))
+    make: Callable[[], Lock]
+    work: float
+    after: float = 0.0
+    clock: float = 0.0  # how far its wall clock is ahead
 
-    return role
+    def __call__(self, world: World) -> None:
+        user = User(world, clock=self.clock)
+        user.begin(user.life(self.make(), work=self.work, after=self.after))
+
+    def mended(self, mended: Callable[[Any], Lock]) -> "Uses":
+        """Return the same with the next version of its lock."""
+        return replace(self, make=lambda: mended(self.make()))
+
+    def __str__(self) -> str:
+        comes = f"comes after {self.after} s and " if self.after else ""
+        clock = f", its clock {self.clock} s ahead" if self.clock else ""
+        return f"{comes}works {self.work} s{clock}"
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,18 @@ class Break:
     cluster: bool = False
     timeless: bool = True  # a key without an expiry holds its lock for ever
     monitor: type[Witness] = Witness
+    # The next version in the same world, which should not break there under these faults.
+    mended: Callable[[Any], Lock] | None = None  # the old lock → the new one
+    mended_faults: Mapping[str, int] | None = None
+
+    def with_mended(self) -> "Break | None":
+        """Return the same world, with the version that mends this."""
+        mended = self.mended
+        if mended is None:
+            return None
+        roles = tuple(role.mended(mended) for role in self.roles if isinstance(role, Uses))
+        faults = self.faults if self.mended_faults is None else self.mended_faults
+        return replace(self, roles=roles, faults=faults, mended=None)
 
     def servers(self) -> list[Server]:
         """Return simulated servers for it."""
@@ -69,6 +94,17 @@ class Break:
         return shortest(
             lambda *_: self.world(servers), servers[0], wanted=lambda name: name == self.wanted
         )
+
+    @property
+    def given(self) -> str:
+        """Return what the search was given, in one sentence."""
+        who = [f"{name} {role}" for name, role in zip("ABC", self.roles, strict=False)]
+        return f"{'; '.join(who)}. Faults: {self.faults_given}."
+
+    @property
+    def faults_given(self) -> str:
+        """Return which faults may strike."""
+        return f"{', '.join(self.faults)}; at most {self.faults_max}" if self.faults else "none"
 
     @property
     def path(self) -> Path:

@@ -2,8 +2,8 @@
 
 from fencelock.testing.simulation import World
 from verification.ladder import locks, several, sides
-from verification.ladder.judge import FOREIGN, FOR_EVER, MOVED, REFUSED, TWO
-from verification.ladder.rung import Break, Rung, uses
+from verification.ladder.judge import FOR_EVER, FOREIGN, MOVED, OVER, REFUSED, TWO
+from verification.ladder.rung import Break, Rung, Uses
 from verification.ladder.user import User
 
 TTL = locks.TTL
@@ -12,19 +12,22 @@ THIRD = 0.3 * TTL  # of a lease, and a little before it
 CLIENT_FAULTS = {"crash": 1, "pause": 1, "late": 1}
 
 
+class HoldsTwo:
+    """A process that holds x and y through one object, and is done with x first."""
 
-def holds_two(world: World) -> None:
-    """Start a process that holds x and y through one object, and is done with x first."""
-    user = User(world)
-    x, y = (locks.Renewed(name, every=THIRD, flag="renewing") for name in (b"x", b"y"))
+    def __call__(self, world: World) -> None:
+        user = User(world)
+        x, y = (locks.Renewed(name, every=THIRD, flag="renewing") for name in (b"x", b"y"))
+        user.begin(self.life(user, x, y))
 
-    async def life() -> None:
+    async def life(self, user: User, x: locks.Renewed, y: locks.Renewed) -> None:
         if await y.acquire(user):
             user.claims(y)
             await user.life(x, work=SHORT)
             await user.work(y, 2.0)
 
-    user.begin(life())
+    def __str__(self) -> str:
+        return "works 0.5 s under x and 2.5 s under y"
 
 
 RUNGS = (
@@ -34,9 +37,10 @@ RUNGS = (
         (
             Break(
                 TWO,
-                (uses(locks.ExistsSet, work=SHORT),) * 2,
+                (Uses(locks.ExistsSet, work=SHORT),) * 2,
                 "Two processes look before either has set the key.",
                 CLIENT_FAULTS,
+                mended=lambda _: locks.Setnx(),
             ),
         ),
         "Look and set in one command: `SETNX`.",
@@ -47,9 +51,10 @@ RUNGS = (
         (
             Break(
                 FOR_EVER,
-                (uses(locks.Setnx, work=SHORT),) * 2,
+                (Uses(locks.Setnx, work=SHORT),) * 2,
                 "The holder dies, and nobody else may delete the key.",
                 CLIENT_FAULTS,
+                mended=lambda _: locks.ScriptSet(),
             ),
         ),
         "Let the key end by itself: `EXPIRE`.",
@@ -60,46 +65,50 @@ RUNGS = (
         (
             Break(
                 FOR_EVER,
-                (uses(locks.SetnxExpire, work=SHORT),) * 2,
+                (Uses(locks.SetnxExpire, work=SHORT),) * 2,
                 "The process dies after it has set the key, and before it is given its end.",
                 CLIENT_FAULTS,
+                mended=lambda _: locks.ScriptSet(),
             ),
         ),
         "Either a deadline inside the value (next), or both commands in one script (after it).",
     ),
     Rung(
         "SETNX of a deadline, GETSET to take over",
-        "The value is the instant at which the lock ends, by the client's clock. Who finds it over by"
-        " more than a tolerance of 1 s writes a new one with `GETSET`, and has the lock if what came"
-        " back is what it had found.",
+        "The value is the instant at which the lock ends, by the client's clock. Who finds it over"
+        " by more than a tolerance of 1 s writes a new one with `GETSET`, and has the lock if what"
+        " came back is what it had found.",
         (
             Break(
                 TWO,
                 (
-                    uses(locks.Getset, work=SHORT),
-                    uses(locks.Getset, work=SHORT, clock=TTL + locks.TOLERANCE + 0.5),
+                    Uses(locks.Getset, work=SHORT),
+                    Uses(locks.Getset, work=SHORT, clock=TTL + locks.TOLERANCE + 0.5),
                 ),
                 "B's clock is 2.5 s ahead: to B the lease is over while A works.",
                 CLIENT_FAULTS,
+                mended=lambda _: locks.ScriptSet(),
+                mended_faults={"crash": 1},
                 timeless=False,
             ),
             Break(
                 MOVED,
                 (
-                    uses(locks.Getset, work=SHORT),
-                    uses(locks.Getset, work=SHORT, after=2.5),
-                    uses(locks.Getset, work=SHORT, after=2.5, clock=0.1),
+                    Uses(locks.Getset, work=SHORT),
+                    Uses(locks.Getset, work=SHORT, after=2.5),
+                    Uses(locks.Getset, work=SHORT, after=2.5, clock=0.1),
                 ),
                 "All clocks agree within 0.1 s. Who loses the `GETSET` has by then overwritten the"
                 " winner's deadline.",
                 CLIENT_FAULTS,
+                mended=lambda _: locks.ScriptSet(),
                 timeless=False,
             ),
             Break(
                 FOREIGN,
                 (
-                    uses(locks.Getset, work=2.8),
-                    uses(locks.Getset, work=SHORT, after=2.5),
+                    Uses(locks.Getset, work=2.8),
+                    Uses(locks.Getset, work=SHORT, after=2.5),
                 ),
                 "A works longer than its lease; its `DEL` does not ask whose lock it deletes.",
                 CLIENT_FAULTS,
@@ -114,9 +123,10 @@ RUNGS = (
         (
             Break(
                 FOREIGN,
-                (uses(locks.ScriptSet, work=LONG), uses(locks.ScriptSet, work=SHORT, after=1.2)),
+                (Uses(locks.ScriptSet, work=LONG), Uses(locks.ScriptSet, work=SHORT, after=1.2)),
                 "A works longer than its lease, and then deletes the lock that is B's by now.",
                 CLIENT_FAULTS,
+                mended=lambda _: locks.CompareDelete(),
             ),
         ),
         "Write a value of one's own, and delete the key only if it is still there.",
@@ -127,9 +137,10 @@ RUNGS = (
         (
             Break(
                 FOREIGN,
-                (uses(locks.Owned, work=SHORT), uses(locks.Owned, work=SHORT, after=1.2)),
+                (Uses(locks.Owned, work=SHORT), Uses(locks.Owned, work=SHORT, after=1.2)),
                 "The lease ends between the look and the `DEL`.",
                 CLIENT_FAULTS,
+                mended=lambda _: locks.CompareDelete(),
             ),
         ),
         "Compare and delete in one script.",
@@ -141,9 +152,10 @@ RUNGS = (
         (
             Break(
                 FOREIGN,
-                (uses(locks.ByThread, work=LONG), uses(locks.ByThread, work=SHORT, after=1.2)),
+                (Uses(locks.ByThread, work=LONG), Uses(locks.ByThread, work=SHORT, after=1.2)),
                 "Two hosts have a thread of that id: A's late release finds its own id, set by B.",
                 CLIENT_FAULTS,
+                mended=lambda _: locks.CompareDelete(),
             ),
         ),
         "An unguessable value, new for each acquisition.",
@@ -154,9 +166,14 @@ RUNGS = (
         (
             Break(
                 TWO,
-                (uses(locks.CompareDelete, work=LONG), uses(locks.CompareDelete, work=SHORT, after=1.2)),
+                (
+                    Uses(locks.CompareDelete, work=LONG),
+                    Uses(locks.CompareDelete, work=SHORT, after=1.2),
+                ),
                 "A works longer than its lease. Nobody tells A.",
                 CLIENT_FAULTS,
+                mended=lambda _: locks.Renewed(every=THIRD),
+                mended_faults={"crash": 1},
             ),
         ),
         "Renew the lease as long as the holder lives.",
@@ -168,11 +185,19 @@ RUNGS = (
             Break(
                 TWO,
                 (
-                    uses(lambda: locks.Renewed(every=TTL), work=LONG),
-                    uses(lambda: locks.Renewed(every=TTL), work=SHORT, after=1.2),
+                    Uses(lambda: locks.Renewed(every=TTL), work=LONG),
+                    Uses(lambda: locks.Renewed(every=TTL), work=SHORT, after=1.2),
                 ),
                 "The renewal is under way when the lease ends: it comes too late.",
                 {"late": 1},
+            ),
+            Break(
+                OVER,
+                (Uses(lambda: locks.Renewed(every=TTL), work=LONG),),
+                "Even alone: the lease ends before it is renewed, and A works on.",
+                {"late": 1},
+                mended=lambda _: locks.Renewed(every=THIRD),
+                mended_faults={"crash": 1},
             ),
         ),
         "Renew well before the end, every third of the ttl; and tell the holder when it failed.",
@@ -183,7 +208,7 @@ RUNGS = (
         (
             Break(
                 TWO,
-                (holds_two, uses(lambda: locks.Renewed(b"y", every=THIRD), work=SHORT, after=1.8)),
+                (HoldsTwo(), Uses(lambda: locks.Renewed(b"y", every=THIRD), work=SHORT, after=1.8)),
                 "A holds x and y by one object. To release x stops the renewal of y.",
                 CLIENT_FAULTS,
             ),
@@ -197,18 +222,21 @@ RUNGS = (
             Break(
                 TWO,
                 (
-                    uses(lambda: sides.TwoKeys("read"), work=SHORT),
-                    uses(lambda: sides.TwoKeys("read"), work=0.8),
-                    uses(lambda: sides.TwoKeys("write"), work=SHORT, after=0.6),
+                    Uses(lambda: sides.TwoKeys("read"), work=SHORT),
+                    Uses(lambda: sides.TwoKeys("read"), work=0.8),
+                    Uses(lambda: sides.TwoKeys("write"), work=SHORT, after=0.6),
                 ),
                 "A's `DEL` removes the key that says that B reads, too.",
                 CLIENT_FAULTS,
+                mended=lambda old: sides.OwnEntries(old.side, ttl=TTL),
+                mended_faults={"crash": 1},
             ),
             Break(
                 REFUSED,
-                (uses(lambda: sides.TwoKeys("read"), work=SHORT),),
+                (Uses(lambda: sides.TwoKeys("read"), work=SHORT),),
                 "In a Cluster the two keys lie in two slots, which no script may touch at once.",
                 cluster=True,
+                mended=lambda old: sides.OwnEntries(old.side, ttl=TTL),
             ),
         ),
         "An entry for each reader, and all keys in one slot.",
@@ -221,12 +249,14 @@ RUNGS = (
             Break(
                 TWO,
                 (
-                    uses(lambda: sides.OneDeadline("read", ttl=1.0), work=0.9),
-                    uses(lambda: sides.OneDeadline("read", ttl=0.4), work=0.2),
-                    uses(lambda: sides.OneDeadline("write", ttl=1.0), work=SHORT, after=0.5),
+                    Uses(lambda: sides.OneDeadline("read", ttl=1.0), work=0.9),
+                    Uses(lambda: sides.OneDeadline("read", ttl=0.4), work=0.2),
+                    Uses(lambda: sides.OneDeadline("write", ttl=1.0), work=SHORT, after=0.5),
                 ),
                 "B's deadline replaces A's, which was later.",
                 CLIENT_FAULTS,
+                mended=lambda old: sides.OwnEntries(old.side.decode(), ttl=old.ttl_ms / 1000),
+                mended_faults={"crash": 1},
             ),
         ),
         "An entry with a deadline of its own for each reader.",
@@ -239,8 +269,8 @@ RUNGS = (
             Break(
                 TWO,
                 (
-                    uses(lambda: locks.Renewed(every=THIRD), work=SHORT),
-                    uses(lambda: locks.Renewed(every=THIRD), work=SHORT, after=0.2),
+                    Uses(lambda: locks.Renewed(every=THIRD), work=SHORT),
+                    Uses(lambda: locks.Renewed(every=THIRD), work=SHORT, after=0.2),
                 ),
                 "The replica is promoted before it got the lock.",
                 {"failover": 1},
@@ -252,22 +282,20 @@ RUNGS = (
     Rung(
         "Redlock",
         "The same key on independent servers (here three); who has a majority holds, until"
-        " ttl − elapsed − drift.",
+        " the ttl less what asking took less drift.",
         (
             Break(
                 TWO,
-                (uses(several.Redlock, work=SHORT),) * 2,
-                "One node restarts without persistence: both had its vote, so both have a majority.",
-                {"restart": 2, "lost": 1},
-                faults_max=2,
+                (Uses(several.Redlock, work=SHORT),) * 2,
+                "One node restarts without persistence and votes twice: both have a majority.",
+                {"restart": 1, "lost": 1},
                 nodes=3,
             ),
             Break(
                 TWO,
-                (uses(several.Redlock, work=SHORT),) * 2,
-                "The clock of one node jumps forward: it gives the vote that A still counts on to B.",
-                {"jump": 2, "lost": 1},
-                faults_max=2,
+                (Uses(several.Redlock, work=SHORT),) * 2,
+                "The clock of one node jumps forward: it gives B the vote that A still counts on.",
+                {"jump": 1, "lost": 1},
                 nodes=3,
             ),
         ),

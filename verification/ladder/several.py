@@ -11,7 +11,7 @@ DRIFT = 0.01 * TTL + 0.002
 
 
 class Redlock:
-    """SET NX PX on every node; held with a majority, until ttl − elapsed − drift."""
+    """SET NX PX on every node; held with a majority, until ttl less elapsed less drift."""
 
     name = b"lock"
     shared = False

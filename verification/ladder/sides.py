@@ -35,7 +35,21 @@ LEAVE_SIDE = b"""
 if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 return redis.call('HDEL', KEYS[1], ARGV[1])
 """
+# An entry for each holder, by its deadline.
+ENTER_OWN = b"""
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
+for _, entry in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
+  if ARGV[1] == 'write' or string.find(entry, '^write') then return 0 end
+end
+redis.call('ZADD', KEYS[1], string.format('%.0f', now + ARGV[3]), ARGV[1] .. ':' .. ARGV[2])
+return redis.call('PEXPIRE', KEYS[1], 10000)
+"""
+LEAVE_OWN = b"return redis.call('ZREM', KEYS[1], ARGV[1])"
 SCRIPTS = {
+    "enter_own": ENTER_OWN,
+    "leave_own": LEAVE_OWN,
     "read": READ_TWO_KEYS,
     "write": WRITE_TWO_KEYS,
     "enter": SIDE,
@@ -81,3 +95,27 @@ class OneDeadline:
 
     async def release(self, user: User) -> None:
         await user.run("leave", [b"lock"], self.side, user.memory[self.side])
+
+
+class OwnEntries:
+    """One sorted set with an entry and a deadline for each holder: what mends both."""
+
+    name = b"lock"
+
+    def __init__(self, side: str, *, ttl: float) -> None:
+        self.side = side.encode()
+        self.shared = side == "read"
+        self.ttl_ms = int(ttl * 1000)
+
+    def entry(self, user: User) -> bytes:
+        return b"%b:%b" % (self.side, user.memory["id"])
+
+    def keys(self, user: User) -> Iterable[Key]:
+        return [(0, b"lock." + self.entry(user))]
+
+    async def acquire(self, user: User) -> bool:
+        value = user.memory["id"] = user.new_id()
+        return bool(await user.run("enter_own", [b"lock"], self.side, value, self.ttl_ms))
+
+    async def release(self, user: User) -> None:
+        await user.run("leave_own", [b"lock"], self.entry(user))

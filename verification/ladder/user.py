@@ -49,7 +49,9 @@ class User:
         port = self._ports[node]
         return await port.command(words, self.now() + PATIENCE)
 
-    async def run(self, script: str, keys: Iterable[bytes], *args: bytes | int, node: int = 0) -> Any:
+    async def run(
+        self, script: str, keys: Iterable[bytes], *args: bytes | int, node: int = 0
+    ) -> Any:
         """Run a script of the program."""
         port = self._ports[node]
         return await port.call(Script(script), tuple(keys), args, self.now() + PATIENCE)

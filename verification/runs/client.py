@@ -21,7 +21,6 @@ from typing import NoReturn
 from redis import Redis
 
 from tests.faults.world import spawn
-from verification.runs import defects
 from verification.runs.faces import FACES
 from verification.runs.leaks import sample, threads
 from verification.runs.objects import KINDS
@@ -123,7 +122,10 @@ class Program:
 
 def main() -> None:
     logging.getLogger("fencelock").setLevel(logging.CRITICAL)  # its callers are told, and log it
-    defects.sow()
+    if "RUNS_DEFECT" in os.environ:
+        from verification.runs import defects  # noqa: PLC0415 - it brings the simulator with it
+
+        defects.sow()
     program = Program(*sys.argv[1:])
     for line in sys.stdin:
         do, *arguments = json.loads(line)

@@ -125,11 +125,10 @@ class History:
                 op.on, number, op.weight, op.fence, asked=op.begun, start=ended, end=end
             )
 
-    def _seen(self, lease: str, at: float, deadline: float) -> None:
+    def _seen(self, lease: str, deadline: float) -> None:
         """A holder looked at its lease, which may have been renewed since."""
         tenure = self.tenures[lease]
-        if at < deadline:
-            tenure.end = max(tenure.end, deadline)
+        tenure.end = max(tenure.end, deadline)
 
     def _ends(self, lease: str, at: float) -> None:
         tenure = self.tenures[lease]

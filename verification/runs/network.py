@@ -41,7 +41,7 @@ def _lose(proxy: Proxy, dice: random.Random, actions: tuple[str, ...]) -> None:
     name, action, then = dice.choice(names), dice.choice(actions), dice.choice(AFTER)
     if name == "granted":  # a push: there is no request
         action = "drop_push" if action in DROPS else "delay_reply"
-    proxy.on(name, action, then=then, nth=dice.randrange(1, 4), seconds=dice.random() * 0.5)
+    proxy.on(name, action, then=then, nth=dice.randrange(1, 4), seconds=dice.random() * 0.9)
 
 
 def _cut(proxy: Proxy, dice: random.Random, *, one_way: bool) -> None:

@@ -105,13 +105,13 @@ class Worker:
         for _ in range(self._writes):
             if kind.writes:
                 self._write(kind.on, lease)
-            self.journal.say("seen", lease=number, at=now(), deadline=lease.deadline)
+            self.journal.say("seen", lease=number, deadline=lease.deadline)
             if lease.lost:
                 break
             self._pause.wait(self.dice.random() * 0.04)
         if self.dice.random() < 0.2 and not lease.lost:
             renew(self.journal, kind, number, lease)
-        self.journal.say("seen", lease=number, at=now(), deadline=lease.deadline)
+        self.journal.say("seen", lease=number, deadline=lease.deadline)
         self.lease = None
 
     def _write(self, on: str, lease: Any) -> None:

@@ -20,6 +20,7 @@ SIGNAL_KINDS: Final = ("watch", "ids", "places")
 CONDITION_KINDS: Final = ("condition", "notified")
 ONCE_KINDS: Final = ("once",)
 ELECTION_KINDS: Final = ("watchers",)
+ACKNOWLEDGED_KINDS: Final = ("acknowledged",)
 
 # One ending per way to derive, so that no two locks can derive the same key.
 WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS)
@@ -28,7 +29,10 @@ SEARCHED: Final = tuple(suffix + b"#" for suffix in WRAPPED)
 RESERVED: Final = tuple(
     f"~{kind}{end}".encode()
     for end in ("", "=", "#")
-    for kind in (*KINDS, *SIGNAL_KINDS, *CONDITION_KINDS, *ONCE_KINDS, *ELECTION_KINDS)
+    for kind in (
+        *(*KINDS, *SIGNAL_KINDS, *CONDITION_KINDS, *ONCE_KINDS, *ELECTION_KINDS),
+        *ACKNOWLEDGED_KINDS,
+    )
 )
 _SLOTS: Final = 16384
 

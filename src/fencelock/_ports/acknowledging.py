@@ -1,8 +1,8 @@
 """For the blocking port of clients whose grants replicas must acknowledge. Others do not load it.
 
 ``WAIT`` counts the writes of its own connection, and a grant that was handed over was written by
-another. So a message to nobody goes before it: every PUBLISH is passed on to the replicas, and who
-has acknowledged it has all that the server did before.
+another. So a write of no meaning goes before it: who has acknowledged that has all that the server
+did before. It has a key in the lock's slot, as a PUBLISH reaches no replica in a Cluster.
 
 Rules of this file:
 
@@ -13,8 +13,10 @@ Rules of this file:
 
 from __future__ import annotations
 
+from fencelock._core.keys import ACKNOWLEDGED_KINDS, derived
 from fencelock._core.port import Broken
 from fencelock._core.waiters import Waiter
+from fencelock._core.want import Want
 from fencelock._transport.direct import Connection
 from fencelock._transport.wire import ReplyError, pack, server_error
 from fencelock.clock import now
@@ -27,9 +29,12 @@ ANSWER_SECONDS = 0.025
 LATE_SECONDS = 0.25
 
 
-def message(home: bytes) -> bytes:
-    """Return a message to nobody, packed: it reaches the replicas."""
-    return pack((b"PUBLISH", home + b".acknowledge", b""))
+def mark(want: Want) -> bytes:
+    """Return a write that all replicas get, and that is gone in a moment, packed."""
+    lock = want.keys.lock
+    prefix = lock.removesuffix(want.keys.name.encode())
+    (key,) = derived(prefix, lock, ACKNOWLEDGED_KINDS)
+    return pack((b"SET", key, b"", b"PX", 1))
 
 
 def wait(wanted: int, until: float) -> bytes:
@@ -50,14 +55,14 @@ class SeatReplicas:
             raise Broken("the connection that was asked on is gone", sent=False)
         if until <= now():
             return 0
-        return _counted(seat, message(waiter.want.home), wait(self.wanted, until), until)
+        return _counted(seat, mark(waiter.want) + wait(self.wanted, until), until)
 
 
-def _counted(seat: Connection, publish: bytes, waits: bytes, until: float) -> int:
+def _counted(seat: Connection, packed: bytes, until: float) -> int:
     try:
         seat.asked_at = now()
         seat.owed += 1  # they are two requests; counted first, as an interrupt may come between
-        seat.send(publish + waits)
+        seat.send(packed)
         seat.answer(until + ANSWER_SECONDS)
         return int(seat.answer(until + ANSWER_SECONDS))
     except ReplyError as error:

@@ -16,7 +16,8 @@ from weakref import WeakKeyDictionary
 
 from fencelock._core.port import Broken
 from fencelock._core.waiters import Waiter
-from fencelock._ports.acknowledging import ANSWER_SECONDS, LATE_SECONDS, message, wait
+from fencelock._core.want import Want
+from fencelock._ports.acknowledging import ANSWER_SECONDS, LATE_SECONDS, mark, wait
 from fencelock._ports.aio import AioPort
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
@@ -31,6 +32,7 @@ from fencelock.options import Acknowledgement
 class Place(NamedTuple):
     """Somebody who waits to be told how many replicas have what came on a connection."""
 
+    want: Want
     origin: Mux
     until: float
     told: asyncio.Future[int]
@@ -43,7 +45,6 @@ class Rounds:
         self, source: Source, asked: Acknowledgement, home: bytes, patience: float
     ) -> None:
         self.wanted, self.timeout = asked
-        self._home = home
         self._loop = asyncio.get_running_loop()
         # A WAIT is silent for as long as it was told to: that is no dead connection.
         stall = patience + self.timeout
@@ -59,7 +60,7 @@ class Rounds:
             raise Broken("the connection that was asked on is gone", sent=False)
         if until <= now():
             return 0
-        place = Place(origin, until, loop.create_future())
+        place = Place(waiter.want, origin, until, loop.create_future())
         self._places.append(place)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run(), name="fencelock-acknowledge")
@@ -76,8 +77,7 @@ class Rounds:
                 count = await self._round(places, min(place.until for place in places))
             except (Broken, FencelockError) as error:
                 for place in places:
-                    if not place.told.done():
-                        place.told.set_exception(error)
+                    _fail(place, error)
             except asyncio.CancelledError:
                 self._places += places
                 raise
@@ -91,7 +91,7 @@ class Rounds:
             await self._same_server(mux, origin, until)
         answer_by = until + LATE_SECONDS
         slots = (
-            mux.request(message(self._home), answer_by),
+            mux.request(mark(places[0].want), answer_by),
             mux.request(wait(self.wanted, until), answer_by),
         )
         replies = await asyncio.gather(*slots)
@@ -130,14 +130,19 @@ class Rounds:
             self._task.cancel()
             await asyncio.wait({self._task})
         for place in self._places:
-            if not place.told.done():
-                place.told.set_exception(closed())
+            _fail(place, closed())
         await self.link.close()
 
 
 def _tell(place: Place, count: int) -> None:
     if not place.told.done():
         place.told.set_result(count)
+
+
+def _fail(place: Place, error: Exception) -> None:
+    if not place.told.done():
+        place.told.set_exception(error)
+        place.told.exception()  # its task may be cancelled before it looks: that is no defect
 
 
 def _unheard(message: list[bytes]) -> None:

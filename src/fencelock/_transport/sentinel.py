@@ -23,6 +23,8 @@ from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, Serve
 
 # Each Sentinel gets this long to answer.
 ANSWER_SECONDS = 0.5
+# Once most have answered, the others get this much longer: a dead host would cost half a second.
+GRACE_SECONDS = 0.1
 # How long knowledge lasts: no failover is over sooner after a Sentinel has found nothing wrong.
 FRESH_SECONDS = 1.0
 # While a Sentinel finds something wrong. Each answer would cost a question otherwise.
@@ -87,14 +89,19 @@ class Word(NamedTuple):
 
 
 def understood(master: Any, address: Any) -> Word:
-    """Return the answers to ``Watched.questions`` as one word; ServerUnsuitable for others."""
+    """Return the answers to ``Watched.questions`` as one word; ServerUnsuitable for others.
+
+    A Sentinel that has promoted a replica names it, and still lists the old master and its state:
+    that is no reason to doubt the new one.
+    """
     facts = (
         master if isinstance(master, dict) else dict(zip(master[::2], master[1::2], strict=True))
     )
     try:
         host, port = address
         flags = facts[b"flags"].decode().split(",")
-        doubt = any(flag in _WRONG for flag in flags)
+        listed = facts.get(b"ip", host), facts.get(b"port", port)
+        doubt = listed == (host, port) and any(flag in _WRONG for flag in flags)
         return Word(int(facts[b"config-epoch"]), host.decode(), int(port), doubt)
     except (TypeError, ValueError, KeyError) as error:
         raise ServerUnsuitable(f"not a Sentinel's answer: {master!r} {address!r}") from error
@@ -157,6 +164,10 @@ class Known:
         """Tell whether all answered who are expected to."""
         missing = {at for at, word in enumerate(words) if word is None}
         return missing <= self.silent and len(missing) < len(words)
+
+    def most(self, words: Sequence[Word | Exception | None]) -> bool:
+        """Tell whether a majority said where the master is."""
+        return 2 * sum(isinstance(word, Word) for word in words) > len(words)
 
     def since(self, asked_at: float, answered_at: float) -> float:
         """Return when a round must have begun to prove an answer of the master."""

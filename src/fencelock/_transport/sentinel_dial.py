@@ -22,6 +22,7 @@ from fencelock._transport.sentinel import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
     FRESH_SECONDS,
+    GRACE_SECONDS,
     LAST_SECONDS,
     SHARED_SECONDS,
     Known,
@@ -97,7 +98,7 @@ class Round:
     def __init__(self, source: Watched, known: Known, lock: threading.Lock) -> None:
         self._known = known
         self._lock = lock
-        self._done = threading.Event()
+        self._most, self._done = threading.Event(), threading.Event()
         self.began = now()
         self._ends = self.began + ANSWER_SECONDS
         self.words: list[Word | Exception | None] = [None] * len(source.sentinels)
@@ -108,7 +109,7 @@ class Round:
             try:
                 asks.start()
             except RuntimeError:  # the interpreter ends: no new threads
-                self._done.set()
+                self._end()
 
     @property
     def over(self) -> bool:
@@ -117,20 +118,28 @@ class Round:
 
     def wait(self, until: float) -> None:
         """Return when enough answered, when each had its time, or at the instant."""
-        self._done.wait(max(0.0, min(until, self._ends) - now()))
+        for event in (self._most, self._done):
+            event.wait(max(0.0, min(until, self._ends) - now()))
         if self.over:
             with self._lock:
                 self._known.end_round(self.began, self.words)
 
     def _ask(self, source: Watched, at: int) -> None:
-        word = _word_of(source, source.sentinels[at], self._ends)
+        word = _word_of(source, source.sentinels[at], self.began + ANSWER_SECONDS)
         with self._lock:
             self.words[at] = word
             self._known.heard(at, word)
             self._known.learn((each for each in self.words if isinstance(each, Word)), self.began)
             if self._known.enough(self.words):
                 self._known.end_round(self.began, self.words)
-                self._done.set()
+                self._end()
+            elif self._known.most(self.words) and not self._most.is_set():
+                self._ends = min(self._ends, now() + GRACE_SECONDS)
+                self._most.set()
+
+    def _end(self) -> None:
+        self._most.set()
+        self._done.set()
 
 
 def _word_of(source: Watched, sentinel: One, until: float) -> Word | Exception | None:

@@ -21,6 +21,7 @@ from fencelock._transport.sentinel import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
     FRESH_SECONDS,
+    GRACE_SECONDS,
     LAST_SECONDS,
     SHARED_SECONDS,
     Known,
@@ -112,10 +113,13 @@ class AioRound:
         sentinels = enumerate(watch.source.sentinels)
         ends = self.began + ANSWER_SECONDS
         asked = {watch.spawn(self._ask(at, each, ends)) for at, each in sentinels}
+        graced = False
         while asked and not watch.known.enough(self.words) and now() < ends:
             _, asked = await asyncio.wait(
                 asked, timeout=max(0.0, ends - now()), return_when=asyncio.FIRST_COMPLETED
             )
+            if watch.known.most(self.words) and not graced:
+                graced, ends = True, min(ends, now() + GRACE_SECONDS)
         watch.known.end_round(self.began, self.words)
 
     async def _ask(self, at: int, sentinel: One, until: float) -> None:

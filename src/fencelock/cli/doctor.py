@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fencelock._transport.source import One
+from fencelock._transport.sentinel import Watched
 from fencelock.cli import arguments, diagnosis
 from fencelock.cli.answering import TROUBLE
 from fencelock.cli.arguments import Arguments
@@ -58,11 +58,10 @@ def _advice(error: FencelockError) -> str:
 
 def _watched(session: Session) -> Iterator[Finding]:
     """Check the Sentinels, when it is they who know where the server is."""
-    if isinstance(session.port.source, One):
-        return
-    from fencelock.cli.diagnosis_sentinel import sentinels
+    if isinstance(session.port.source, Watched):
+        from fencelock.cli.diagnosis_sentinel import sentinels
 
-    yield sentinels(session.port.source)
+        yield sentinels(session.port.source)
 
 
 def _print(findings: list[Finding], rule: str) -> None:
