@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -16,41 +15,20 @@ from tests.cli.shell import eventually
 from tests.cli.test_doctor import checks, found, replica_of
 from tests.faults.wall_clock import server_with_a_clock, why_not
 from tests.servers import Server, binaries
+from tests.topologies.sentinel import SentinelServer, SentinelTopology
 
 # --- Sentinel -------------------------------------------------------------------------------------
 
 
-class Sentinel(Server):
+class Sentinel(SentinelServer):
     """A Sentinel that watches a master by the name ``locks``."""
 
     def __init__(self, master, quorum):
-        super().__init__(master.binary, unix=False)
-        lines = [f"port {self.port}", "bind 127.0.0.1", f"dir {self.directory}"]
-        lines += [f"sentinel monitor locks 127.0.0.1 {master.port} {quorum}"]
-        lines += ["sentinel down-after-milliseconds locks 200"]
-        (self.directory / "conf").write_text("\n".join(lines))
+        watched = f"sentinel monitor locks 127.0.0.1 {master.port} {quorum}\n"
+        soon = "sentinel down-after-milliseconds locks 200\n"
+        super().__init__(master.binary, config=watched + soon)
 
-    def _spawn(self):
-        with (self.directory / "log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [self.binary.path, self.directory / "conf", "--sentinel"],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-
-    def _answers(self):
-        try:
-            return self.command("PING") == "PONG"
-        except OSError:
-            return False
-
-    @property
-    def url(self):
-        return f"redis://127.0.0.1:{self.port}/0"
-
-    def knows(self, **facts):
+    def tells(self, **facts):
         reply = self.command("SENTINEL", "MASTER", "locks")
         told = dict(zip(reply[::2], reply[1::2], strict=True))
         return all(told[name.replace("_", "-")] == value for name, value in facts.items())
@@ -84,14 +62,14 @@ def test_a_sentinel_and_the_master_that_it_watches(shell, binary):
 
 def test_a_sentinel_alone(shell, own_server):
     with replica_of(own_server), Sentinel(own_server, 1) as sentinel:
-        eventually(lambda: sentinel.knows(num_slaves="1"), "the replica")
+        eventually(lambda: sentinel.tells(num_slaves="1"), "the replica")
         level, _, change = found(shell, "master locks", "--url", sentinel.url)
     assert (level, "three Sentinels" in change) == ("WARN", True)
 
 
 def test_sentinels_that_cannot_agree(shell, own_server):
     with replica_of(own_server), Sentinel(own_server, 2) as sentinel:
-        eventually(lambda: sentinel.knows(num_slaves="1"), "the replica")
+        eventually(lambda: sentinel.tells(num_slaves="1"), "the replica")
         level, told, change = found(shell, "master locks", "--url", sentinel.url)
     assert (level, "quorum 2" in told) == ("FAIL", True)
     assert "missing Sentinels" in change
@@ -206,3 +184,19 @@ def test_a_clock_that_was_set_back(shell, clocked):
 )
 def test_versions(info, level):
     assert version(info).level == level
+
+
+@pytest.mark.slow
+@pytest.mark.sentinel
+def test_a_service_behind_sentinels(shell):
+    with SentinelTopology() as servers:
+        url = ("--url", servers.url)
+        status, told = checks(shell, *url)
+        assert status == 0
+        assert (told["sentinels"]["level"], "3 of 3" in told["sentinels"]["found"]) == ("OK", True)
+        assert (told["role"]["level"], "2 replica" in told["role"]["found"]) == ("WARN", True)
+        assert told["replica"]["level"] == "OK"
+        assert told["permissions"]["level"] == "OK"
+        level, told, change = found(shell, "sentinels", "--url", servers.master.tcp_url)
+        assert (level, "3 Sentinel(s)" in told) == ("WARN", True)
+        assert "redis+sentinel://" in change

@@ -56,12 +56,17 @@ _PLAIN: Final[dict[str, tuple[bytes, ...]]] = {
     "pubsub|numsub": (),
 }
 COMMANDS: Final = (*_PLAIN, *_ON_CHANNELS, *_ON_KEYS)
+# What a Cluster's nodes are asked beside.
+CLUSTER_COMMANDS: Final = (
+    *("cluster|slots", "asking", "ssubscribe", "spublish", "pubsub|shardnumsub"),
+)
 # What else may be wanted, and its right.
 MORE: Final = {
     "ls, election.candidates()": "+scan",
     "a database other than 0": "+select",
     "clients with replicas": "+wait +info",
-    "a Cluster": "+cluster|slots +asking +ssubscribe +spublish",
+    "a Cluster": " ".join(f"+{name}" for name in CLUSTER_COMMANDS),
+    "a quorum": "+info +hgetall",
     "all that doctor looks at": "+info +config|get +acl|whoami +cluster|info +cluster|nodes",
 }
 
@@ -83,9 +88,10 @@ return refused
 _USELESS: Final = "locks are scripts: as it is, this server cannot serve them"
 
 
-def acl_rule(prefix: str) -> str:
+def acl_rule(prefix: str, *, cluster: bool = False) -> str:
     """Return the rule that gives a user what locks with this prefix need, and no more."""
-    commands = " ".join(f"+{name}" for name in COMMANDS)
+    needed = COMMANDS + CLUSTER_COMMANDS if cluster else COMMANDS
+    commands = " ".join(f"+{name}" for name in needed)
     places = f"{key_pattern(prefix)} resetchannels {channel_pattern(prefix)}"
     return f"ACL SETUSER locker reset on >PASSWORD {places} {commands}"
 
