@@ -19,6 +19,7 @@ from fencelock import AsyncClient, Client, ServerDenied, ServerUnreachable, Serv
 from fencelock._transport.sentinel import Watched
 from fencelock._transport.source import Cloned, Direct, resolve
 from tests.conformance.test_sources import whole_life
+from tests.faults.proxy import Proxy
 from tests.servers import Server, binaries
 from tests.tls import certificate
 from tests.topologies.sentinel import SERVICE, SentinelServer
@@ -170,6 +171,29 @@ async def test_without_any_sentinel_the_error_comes_in_time(world, way):
         with pytest.raises(ServerUnreachable, match="Sentinel"):
             await lock.acquire(timeout=0.8)
         assert time.monotonic() - begun < 0.8 + 0.1 + 0.25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("then", ["refuse", "blackhole"])
+async def test_without_sentinels_the_master_that_was_known_last_is_used(world, then):
+    """A new connection to it is opened, too; no call takes longer than it was given."""
+    with contextlib.ExitStack() as stack:
+        fronts = [stack.enter_context(Proxy(each)) for each in world.server.sentinels]
+        client = world.client(url(world, [f"127.0.0.1:{each.port}" for each in fronts]))
+        async with client.lock("a"):
+            pass
+        for each in fronts:
+            each.new_connections = then
+        ends, times = time.monotonic() + 1.6, []
+        while time.monotonic() < ends:
+            begun = time.monotonic()
+            lock = client.lock(f"b{len(times)}")
+            assert await lock.acquire(timeout=0.3)
+            times.append(time.monotonic() - begun)
+            await lock.release()
+            for line in world.connections():
+                world.server.command("CLIENT", "KILL", "ID", line.split()[0].removeprefix("id="))
+        assert max(times) < 0.3 + 0.1 + 0.25
 
 
 async def test_a_server_that_is_no_sentinel_is_told(world):

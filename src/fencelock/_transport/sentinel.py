@@ -36,7 +36,7 @@ SHARED_SECONDS = 0.1
 # A silent master gets this long to greet; then the Sentinels are asked again.
 CONNECT_SECONDS = 1.0
 # A caller whose time is up leaves a last question this much, within the 100 ms of I13.
-LAST_SECONDS = 0.05
+_LAST_SECONDS = 0.05
 # Sentinels that were set up anew count epochs from 0 again: the old count is forgotten after this.
 FORGET_SECONDS = 10.0
 _WRONG = ("s_down", "o_down", "failover_in_progress")
@@ -117,6 +117,7 @@ class Known:
         self.term = 0  # grows with each master: what is older than a failover is told by it
         self.asked_at = float("-inf")  # when the last round of questions began
         self.silent: frozenset[int] = frozenset()  # who did not answer then: nobody waits for them
+        self._deaf = False  # nobody said anything in the last round
         self._heard_at = 0.0  # when a Sentinel last confirmed the word
 
     def learn(self, words: Iterable[Word], began: float) -> None:
@@ -157,6 +158,7 @@ class Known:
             return
         self.asked_at = began
         self.silent = frozenset(at for at, word in enumerate(words) if word is None)
+        self._deaf = not any(isinstance(word, Word) for word in words)
         doubt = any(isinstance(word, Word) and word.doubt for word in words)
         self._fresh_for = DOUBT_SECONDS if doubt else FRESH_SECONDS
 
@@ -173,6 +175,16 @@ class Known:
         """Return when a round must have begun to prove an answer of the master."""
         slow = answered_at - asked_at > SLOW_SECONDS
         return answered_at if slow else answered_at - self._fresh_for
+
+    def locating(self, now: float, until: float) -> tuple[float, float]:
+        """Return how late a round must have begun to connect by it, and how long to wait for it.
+
+        The master that is known is tried soon: if it is none any more, the next try knows better.
+        """
+        if self.word is None:
+            return now - SHARED_SECONDS, until
+        recent = FRESH_SECONDS if self._deaf else SHARED_SECONDS
+        return now - recent, min(now + GRACE_SECONDS, (now + until) / 2)
 
     def check(self, term: int) -> None:
         """Raise Broken when there is another master than the one of this term."""
@@ -196,6 +208,11 @@ class Known:
 
 def _unknown(error: Exception) -> bool:
     return "no such master" in str(error).lower()
+
+
+def patience(now: float, until: float) -> float:
+    """Return how long to wait for a proof: silent Sentinels must not take all of a call's time."""
+    return max(now + _LAST_SECONDS, (now + until) / 2)
 
 
 def not_now(source: Watched, error: ServerError) -> Broken | None:

@@ -23,13 +23,12 @@ from fencelock._transport.sentinel import (
     CONNECT_SECONDS,
     FRESH_SECONDS,
     GRACE_SECONDS,
-    LAST_SECONDS,
-    SHARED_SECONDS,
     Known,
     Watched,
     Word,
     greeted,
     not_now,
+    patience,
     unconnected,
     understood,
 )
@@ -53,7 +52,7 @@ class Watch:
 
         Broken when there is none now; a ServerError when nobody ever said where it is.
         """
-        found = self.refresh(now() - SHARED_SECONDS, until)
+        found = self.refresh(*self.known.locating(now(), until))
         term = self.known.term  # before the word: one that is too old only costs another try
         word = self.known.master(found.words if found else ())
         until = min(until, now() + CONNECT_SECONDS)
@@ -66,6 +65,8 @@ class Watch:
         except BaseException:
             connection.close()
             raise
+        if isinstance(connection, WatchedConnection):
+            connection.greeting = False
         return connection
 
     def _make(self, term: int) -> Make:
@@ -167,13 +168,14 @@ def _ignored(connection: Connection, message: list[bytes]) -> None:
 class WatchedConnection(Connection):
     """A connection to the master of a service: an answer counts only while it is the master."""
 
-    __slots__ = ("_listens_until", "_to", "_watch", "term")
+    __slots__ = ("_listens_until", "_to", "_watch", "greeting", "term")
 
     def __init__(self, sock: Any, pushed: Pushed, watch: Watch, term: int) -> None:
         super().__init__(sock, _heard)  # no bound method: a cycle would keep the socket open
         self._to = pushed
         self._watch = watch
         self._listens_until = 0.0
+        self.greeting = True  # what it says now grants nothing
         self.term = term
 
     def answer(self, until: float, *, confirms: bool = False) -> Reply:
@@ -188,7 +190,8 @@ class WatchedConnection(Connection):
                 raise
             self.sound = False
             raise broken from error
-        self.prove(self.asked_at, until)
+        if not confirms:  # to hear a channel is no grant
+            self.prove(self.asked_at, until)
         return reply
 
     def listen(self, until: float) -> bool:
@@ -209,11 +212,13 @@ class WatchedConnection(Connection):
 
     def prove(self, asked_at: float, until: float) -> None:
         """Return when this is the master as far as can be known; see ``sentinel.py``."""
+        if self.greeting:
+            return
         answered_at = now()
         known = self._watch.known
         since = known.since(asked_at, answered_at)
         if known.asked_at < since:
-            self._watch.refresh(since, max(until, answered_at + LAST_SECONDS))
+            self._watch.refresh(since, patience(answered_at, until))
         try:
             known.check(self.term)
         except Broken:

@@ -22,13 +22,12 @@ from fencelock._transport.sentinel import (
     CONNECT_SECONDS,
     FRESH_SECONDS,
     GRACE_SECONDS,
-    LAST_SECONDS,
-    SHARED_SECONDS,
     Known,
     Watched,
     Word,
     greeted,
     not_now,
+    patience,
     unconnected,
     understood,
 )
@@ -50,7 +49,7 @@ class AioWatch:
 
     async def dial(self, pushed: Pushed, until: float, *, stall: float) -> Mux:
         """Open a connection to the master; ends like ``sentinel_dial.Watch.connect``."""
-        found = await self.refresh(now() - SHARED_SECONDS, until)
+        found = await self.refresh(*self.known.locating(now(), until))
         term = self.known.term
         word = self.known.master(found.words if found else ())
         until = min(until, now() + CONNECT_SECONDS)
@@ -69,6 +68,8 @@ class AioWatch:
         except BaseException:
             mux.close()
             raise
+        if isinstance(mux, WatchedMux):
+            mux.greeting = False
         return mux
 
     async def refresh(self, since: float, until: float) -> AioRound | None:
@@ -162,6 +163,7 @@ class WatchedMux(Mux):
         self._to = pushed
         self._watch_of = watch
         self._term = term
+        self.greeting = True  # what it says now grants nothing
         self._held: list[list[bytes]] = []  # pushes that wait for a proof
         self._pulse: asyncio.TimerHandle | None = None
 
@@ -190,6 +192,10 @@ class WatchedMux(Mux):
         await self._prove(asked_at, until)
         return reply
 
+    async def subscribe(self, channel: bytes, until: float) -> None:
+        """Listen to a channel, which is no grant: what comes on it must count."""
+        await super().command((b"SUBSCRIBE", channel), until)
+
     def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
         """Send a request, and see that a late answer is noticed."""
         slot = super().request(packed, until)
@@ -209,11 +215,13 @@ class WatchedMux(Mux):
 
     async def _prove(self, asked_at: float, until: float) -> None:
         """Return when this is the master as far as can be known; see ``sentinel.py``."""
+        if self.greeting:
+            return
         answered_at = now()
         known = self._watch_of.known
         since = known.since(asked_at, answered_at)
         if known.asked_at < since:
-            await self._watch_of.refresh(since, max(until, answered_at + LAST_SECONDS))
+            await self._watch_of.refresh(since, patience(answered_at, until))
         try:
             known.check(self._term)
         except Broken:
