@@ -232,8 +232,7 @@ class AioPort:
         slot = None
         mux = self.link.mux
         if mux is not None and mux.sound:
-            slot = mux.request(pack_source(script, keys, args), now() + POST_SECONDS)
-            mux.flush()
+            slot = mux.post(pack_source(script, keys, args), now() + POST_SECONDS)
         self._spawn(self._deliver(script, keys, args, slot), "fencelock-post")
 
     async def _deliver(

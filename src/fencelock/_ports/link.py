@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from fencelock._core.port import Broken
 from fencelock._ports.pool import closed
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.mux_dial import dial
-from fencelock._transport.source import Source
+from fencelock._transport.source import One, Source
 from fencelock.clock import now
 from fencelock.errors import ServerUnreachable
+
+if TYPE_CHECKING:
+    from fencelock._transport.sentinel import Watched
+    from fencelock._transport.sentinel_mux import AioWatch
 
 
 class Link:
@@ -27,6 +32,7 @@ class Link:
         patience: float,
     ) -> None:
         self._source = source
+        self._watch: AioWatch | None = None  # of Sentinels
         self._home = home
         self._pushed = pushed
         self._unplugged = unplugged
@@ -70,13 +76,13 @@ class Link:
             await asyncio.wait({self._dialling})
         if self.mux is not None:
             self.mux.close()
+        if self._watch is not None:
+            self._watch.close()
         await asyncio.sleep(0)  # the loop closes sockets in its next turn
 
     async def _dial(self) -> Mux:
         try:
-            mux = await dial(
-                self._source, self._pushed, now() + self._patience, stall=self._patience
-            )
+            mux = await self._open(now() + self._patience)
         except ServerUnreachable as error:
             # Nobody answered there ever: more likely a wrong address than a restart.
             if not self._reached or error.code not in {"", "REFUSED"}:
@@ -86,9 +92,22 @@ class Link:
         mux.closed.add_done_callback(lambda _: self._lost())
         return mux
 
+    async def _open(self, until: float) -> Mux:
+        source = self._source
+        if isinstance(source, One):
+            return await dial(source, self._pushed, until, stall=self._patience)
+        self._watch = self._watch or _watch(source)
+        return await self._watch.dial(self._pushed, until, stall=self._patience)
+
     def _lost(self) -> None:
         self.listening = False
         self._unplugged()
+
+
+def _watch(source: Watched) -> AioWatch:
+    from fencelock._transport.sentinel_mux import AioWatch  # noqa: PLC0415 - only for Sentinels
+
+    return AioWatch(source)
 
 
 def _seen(dialling: asyncio.Task[Mux]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fencelock._core.port import Broken
-from fencelock._transport import dial
 from fencelock._transport.direct import Connection
-from fencelock._transport.source import Direct, Source
+from fencelock._transport.opener import opener
+from fencelock._transport.source import Source
 from fencelock.clock import now
 from fencelock.errors import ServerUnreachable
 
@@ -19,10 +19,10 @@ FRESH_SECONDS = 0.01
 class Pool:
     """Connections of one client; a connection is used by one thread at a time."""
 
-    __slots__ = ("_idle", "_pushed", "_reached", "_source", "closed")
+    __slots__ = ("_idle", "_open", "_pushed", "_reached", "closed")
 
     def __init__(self, source: Source, pushed: Callable[[Connection, list[bytes]], None]) -> None:
-        self._source = source
+        self._open = opener(source)
         self._pushed = pushed
         self._idle: list[Connection] = []
         self._reached = False
@@ -77,20 +77,13 @@ class Pool:
         if self.closed:
             raise closed()
         try:
-            connection = self._connect(until)
+            connection = self._open(until, self._pushed)
         except ServerUnreachable as error:
             if not self._reached or error.code not in {"", "REFUSED"}:
                 raise
             raise Broken(str(error), sent=False) from error
         self._reached = True
         return connection
-
-    def _connect(self, until: float) -> Connection:
-        if isinstance(self._source, Direct):
-            return dial.connect(self._source.locate(until), until, self._pushed)
-        from fencelock._transport import cloned  # noqa: PLC0415 - needs redis-py's exceptions
-
-        return cloned.connect(self._source, until, self._pushed)
 
 
 def closed() -> ServerUnreachable:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 PLAIN_SCHEMES = ("redis", "valkey", "unix")
 TLS_SCHEMES = ("rediss", "valkeys")
+SENTINEL_SCHEMES = ("redis+sentinel", "valkey+sentinel", "rediss+sentinel", "valkeys+sentinel")
 # Between "://" and the query: nothing that is quoted, and no user, password or IPv6 address.
 _SIMPLE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._/:")
 _PORTS = 65536
@@ -79,26 +80,27 @@ def general(url: str) -> Address:
         path = unquote(parts.path)
         if not path:
             raise ValueError(
-                f"source URL names no socket: {_redacted(url)} (unix:///path/to/socket?db=0)"
+                f"source URL names no socket: {redacted(url)} (unix:///path/to/socket?db=0)"
             )
         return Address(
-            path=path, username=username, password=password, db=_db(query.get("db", "0"))
+            path=path, username=username, password=password, db=db_number(query.get("db", "0"))
         )
     try:
         port = parts.port or 6379
     except ValueError as error:
-        raise ValueError(f"source URL has a bad port: {_redacted(url)}") from error
-    db = _db(query.get("db") or parts.path.strip("/") or "0")
+        raise ValueError(f"source URL has a bad port: {redacted(url)}") from error
+    db = db_number(query.get("db") or parts.path.strip("/") or "0")
     return Address(parts.hostname or "localhost", port, "", username, password, db)
 
 
-def _db(text: str) -> int:
+def db_number(text: str) -> int:
+    """Return what a URL says of the database; ValueError when it is no number."""
     if not text.isdecimal():
         raise ValueError(f"source URL has a bad database number: {text!r}")
     return int(text)
 
 
-def _redacted(url: str) -> str:
+def redacted(url: str) -> str:
     """Return a URL without user, password and options."""
     scheme, separator, rest = url.partition("://")
     return scheme + separator + rest.partition("?")[0].rpartition("@")[2]

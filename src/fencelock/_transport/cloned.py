@@ -8,11 +8,10 @@ in every release from 2.0 to 8, and in valkey-py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from fencelock._core.port import Broken
-from fencelock._transport.dial import refused
+from fencelock._transport.dial import Make, Pushed, refused
 from fencelock._transport.direct import Connection
 from fencelock._transport.source import Cloned
 from fencelock._transport.wire import ReplyError, server_error
@@ -68,9 +67,7 @@ def failure(cloned: Cloned, error: Exception) -> Exception:
     return refused(cloned.label, OSError(str(error)))
 
 
-def connect(
-    cloned: Cloned, until: float, pushed: Callable[[Connection, list[bytes]], None]
-) -> Connection:
+def connect(cloned: Cloned, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
     """Open a private connection as the client would; Broken or a ServerError when it cannot."""
     theirs = cloned.connection_class(**private_settings(cloned, until))
     try:
@@ -80,4 +77,4 @@ def connect(
         raise failure(cloned, error) from error
     theirs._sock = None
     sock.settimeout(None)
-    return Connection(sock, pushed)
+    return make(sock, pushed)

@@ -16,11 +16,13 @@ from fencelock.errors import ServerUnreachable, ServerUnsuitable
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 
 
-def connect(
-    address: Address, until: float, pushed: Callable[[Connection, list[bytes]], None]
-) -> Connection:
+Pushed = Callable[[Connection, list[bytes]], None]
+Make = Callable[[Any, Pushed], Connection]
+
+
+def connect(address: Address, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
     """Open and greet a connection; Broken when no connection came by ``until``."""
-    connection = Connection(_dial(address, until), pushed)
+    connection = make(_dial(address, until), pushed)
     try:
         for number, command in enumerate(address.handshake()):
             reply = connection.command(command, until)

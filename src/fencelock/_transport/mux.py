@@ -99,6 +99,12 @@ class Mux(asyncio.BufferedProtocol):
             self._watch_until(until)
         return slot
 
+    def post(self, packed: bytes, until: float) -> asyncio.Future[Any]:
+        """Send a request now, whatever else this turn of the loop sends; ends like ``request``."""
+        slot = self.request(packed, until)
+        self.flush()
+        return slot
+
     async def subscribe(self, channel: bytes, until: float) -> None:
         """Listen to a channel; ServerDenied when the user may not. Its answer is a push."""
         await self.command((b"SUBSCRIBE", channel), until)

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from fencelock._core.port import Broken
 from fencelock._transport.address import Address
 from fencelock._transport.dial import check_version, refused
 from fencelock._transport.mux import Mux, Pushed
-from fencelock._transport.source import Cloned, Direct, Source
+from fencelock._transport.source import Cloned, Direct, One
 from fencelock.clock import now
 
+Make = Callable[[asyncio.AbstractEventLoop, Pushed, float], Mux]
 
-async def dial(source: Source, pushed: Pushed, until: float, *, stall: float) -> Mux:
+
+def _plain(loop: asyncio.AbstractEventLoop, pushed: Pushed, stall: float) -> Mux:
+    return Mux(loop, pushed, stall=stall)
+
+
+async def dial(
+    source: One, pushed: Pushed, until: float, *, stall: float, make: Make = _plain
+) -> Mux:
     """Return a connection that is greeted and ready; Broken or a ServerError when there is none."""
     loop = asyncio.get_running_loop()
-    mux = Mux(loop, pushed, stall=stall)
+    mux = make(loop, pushed, stall)
     try:
         async with asyncio.timeout(max(0.001, until - now())):
             if isinstance(source, Direct):

@@ -4,19 +4,30 @@
   is started again);
 - a URL: plain ones are dialled directly, TLS ones through redis-py;
 - a redis-py or valkey-py client: its address and credentials, or, when there is more to it (TLS,
-  credential providers, Sentinel, subclasses), clones of its own connections.
+  credential providers, subclasses), clones of its own connections;
+- Sentinels, by URL or by such a client: see ``sentinel.py``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from fencelock._core.port import Broken
-from fencelock._transport.address import PLAIN_SCHEMES, TLS_SCHEMES, Address, from_settings, parse
+from fencelock._transport.address import (
+    PLAIN_SCHEMES,
+    SENTINEL_SCHEMES,
+    TLS_SCHEMES,
+    Address,
+    from_settings,
+    parse,
+)
 from fencelock.clock import now
 from fencelock.errors import ServerUnreachable
+
+if TYPE_CHECKING:
+    from fencelock._transport.sentinel import Watched
 
 _PLAIN_CLASSES = ("Connection", "UnixDomainSocketConnection")
 _PLAIN_MODULES = (
@@ -42,7 +53,8 @@ class Cloned(NamedTuple):
     label: str
 
 
-Source = Direct | Cloned
+One = Direct | Cloned  # one server
+Source: TypeAlias = "One | Watched"
 
 
 def resolve(source: object, *, asynchronous: bool) -> Source:
@@ -64,9 +76,20 @@ def _from_url(url: str, *, asynchronous: bool) -> Source:
         address = parse(url)
         return Direct(lambda _: address, str(address))
     if scheme in TLS_SCHEMES:
-        return _from_client(_tls_client(url, asynchronous=asynchronous), asynchronous=asynchronous)
-    known = ", ".join(f"{each}://" for each in (*PLAIN_SCHEMES, *TLS_SCHEMES))
+        return tls(url, asynchronous=asynchronous)
+    if scheme in SENTINEL_SCHEMES:
+        from fencelock._transport import sentinel_source  # noqa: PLC0415 - others do not need it
+
+        return sentinel_source.from_url(url, asynchronous=asynchronous)
+    schemes = (*PLAIN_SCHEMES, *TLS_SCHEMES, *SENTINEL_SCHEMES)
+    known = ", ".join(f"{each}://" for each in schemes)
     raise ValueError(f"source URL must begin with one of {known}, not {scheme}://")
+
+
+def tls(url: str, *, asynchronous: bool) -> One:
+    """Return how to connect to the one server of a ``rediss://`` URL: as redis-py does."""
+    client = _tls_client(url, asynchronous=asynchronous)
+    return one_server(client, asynchronous=asynchronous)
 
 
 def _tls_client(url: str, *, asynchronous: bool) -> object:
@@ -81,6 +104,17 @@ def _tls_client(url: str, *, asynchronous: bool) -> object:
 
 
 def _from_client(client: object, *, asynchronous: bool) -> Source:
+    if hasattr(getattr(client, "connection_pool", None), "sentinel_manager"):
+        from fencelock._transport import sentinel_source  # noqa: PLC0415 - others do not need it
+
+        watched = sentinel_source.from_client(client, asynchronous=asynchronous)
+        if watched is not None:
+            return watched
+    return one_server(client, asynchronous=asynchronous)
+
+
+def one_server(client: object, *, asynchronous: bool) -> One:
+    """Return how a client of one server connects; TypeError when it is no such client."""
     pool = getattr(client, "connection_pool", None)
     connection_class = getattr(pool, "connection_class", None)
     settings = getattr(pool, "connection_kwargs", None)
@@ -90,6 +124,11 @@ def _from_client(client: object, *, asynchronous: bool) -> Source:
             f" (not a Cluster client), not {type(client).__name__}"
         )
     _check_colour(client, connection_class, asynchronous=asynchronous)
+    return settled(connection_class, settings, f"{type(client).__name__} client")
+
+
+def settled(connection_class: Any, settings: Mapping[str, Any], label: str) -> One:
+    """Return how connections of this class with these settings are made: by ourselves if plain."""
     plain = (
         connection_class.__name__ in _PLAIN_CLASSES
         and connection_class.__module__ in _PLAIN_MODULES
@@ -97,7 +136,7 @@ def _from_client(client: object, *, asynchronous: bool) -> Source:
     address = from_settings(settings) if plain else None
     if address is not None:
         return Direct(lambda _: address, str(address))
-    return Cloned(connection_class, dict(settings), f"{type(client).__name__} client")
+    return Cloned(connection_class, dict(settings), label)
 
 
 def _check_colour(client: object, connection_class: Any, *, asynchronous: bool) -> None:

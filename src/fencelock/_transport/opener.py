@@ -1,0 +1,33 @@
+"""From a source to what opens blocking connections to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fencelock._transport import dial
+from fencelock._transport.dial import Make, Pushed
+from fencelock._transport.direct import Connection
+from fencelock._transport.source import Direct, One, Source
+
+Opener = Callable[[float, Pushed], Connection]
+
+
+def opener(source: Source) -> Opener:
+    """Return a function of an instant and of who hears pushes; it opens within that time.
+
+    Raises Broken or a ServerError when there is no connection.
+    """
+    if isinstance(source, One):
+        return lambda until, pushed: open_one(source, until, pushed)
+    from fencelock._transport.sentinel_dial import Watch  # noqa: PLC0415 - only for Sentinels
+
+    return Watch(source).connect
+
+
+def open_one(source: One, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
+    """Open a connection to one server; ends like an ``Opener``."""
+    if isinstance(source, Direct):
+        return dial.connect(source.locate(until), until, pushed, make)
+    from fencelock._transport import cloned  # noqa: PLC0415 - needs redis-py's exceptions
+
+    return cloned.connect(source, until, pushed, make)

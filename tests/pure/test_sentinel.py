@@ -1,0 +1,280 @@
+"""_transport/sentinel.py: whom to believe, what an answer's age means, and the URL."""
+
+import pytest
+
+from fencelock import ServerDenied, ServerUnreachable, ServerUnsuitable
+from fencelock._core.port import Broken
+from fencelock._transport.address import Address
+from fencelock._transport.sentinel import (
+    DOUBT_SECONDS,
+    FORGET_SECONDS,
+    FRESH_SECONDS,
+    SLOW_SECONDS,
+    Known,
+    Watched,
+    Word,
+    greeted,
+    not_now,
+    unconnected,
+    understood,
+)
+from fencelock._transport.sentinel_source import from_url
+from fencelock._transport.source import Cloned, Direct, resolve
+from fencelock._transport.wire import ReplyError, server_error
+
+OLD, NEW = Word(1, "10.0.0.1", 6379), Word(2, "10.0.0.2", 6379)
+
+
+def known(*words, began=0.0):
+    """Return what is known after one round of three Sentinels."""
+    found = Known(from_url("redis+sentinel://a,b,c/s", asynchronous=False))
+    found.learn(words, began)
+    return found
+
+
+# --- whom to believe ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [(OLD, OLD, NEW), (NEW, OLD, OLD), (NEW,)])
+def test_the_highest_epoch_is_believed(words):
+    assert known(*words).word == NEW
+
+
+def test_a_higher_epoch_begins_a_term_and_ends_the_one_before():
+    found = known(OLD, OLD, OLD)
+    term = found.term
+    found.check(term)
+    found.learn([OLD, NEW], 1.0)
+    assert found.word == NEW
+    with pytest.raises(Broken) as raised:
+        found.check(term)
+    assert raised.value.sent
+
+
+def test_the_same_master_of_a_higher_epoch_is_another_one():
+    """It was a replica in between: what it did before is gone."""
+    found = known(OLD)
+    term = found.term
+    found.learn([OLD._replace(epoch=3)], 1.0)
+    assert found.term > term
+
+
+def test_nobody_goes_back_because_of_a_sentinel_that_was_cut_off():
+    found = known(NEW, NEW, NEW)
+    term = found.term
+    found.learn([OLD], 1.0)
+    found.learn([OLD, OLD], 2.0)  # two of three: the third, that knew better, died
+    assert (found.word, found.term) == (NEW, term)
+
+
+def test_sentinels_that_were_set_up_anew_are_believed_after_a_while():
+    found = known(NEW, NEW, NEW, began=100.0)
+    anew = Word(0, "10.0.0.9", 6379)
+    found.learn([anew, anew], 100.0 + FORGET_SECONDS - 1)
+    assert found.word == NEW
+    found.learn([anew], 100.0 + FORGET_SECONDS + 1)
+    assert found.word == NEW
+    found.learn([anew, anew], 100.0 + FORGET_SECONDS + 1)
+    assert found.word == anew
+
+
+def test_what_is_confirmed_is_not_forgotten():
+    found = known(NEW, NEW, NEW, began=100.0)
+    found.learn([NEW], 100.0 + FORGET_SECONDS)
+    found.learn([OLD, OLD], 101.0 + FORGET_SECONDS)
+    assert found.word == NEW
+
+
+def test_the_epoch_of_one_says_nothing_without_address():
+    """Words of an empty round change nothing."""
+    found = known(OLD)
+    found.learn([], 5.0)
+    assert found.word == OLD
+
+
+# --- how old an answer may be ---------------------------------------------------------------------
+
+
+def test_a_quick_answer_counts_for_a_second_after_a_round():
+    found = known(OLD)
+    found.end_round(10.0, [OLD, OLD, OLD])
+    asked_at = 10.0 + FRESH_SECONDS - 0.002
+    assert found.asked_at >= found.since(asked_at, asked_at + 0.001)
+    assert found.asked_at < found.since(asked_at, asked_at + 0.003)
+
+
+def test_a_slow_answer_counts_only_after_a_round_that_followed_it():
+    found = known(OLD)
+    answered_at = 11.0
+    found.end_round(answered_at - 0.01, [OLD, OLD, OLD])
+    assert found.asked_at < found.since(answered_at - SLOW_SECONDS - 0.1, answered_at)
+    found.end_round(answered_at, [OLD, OLD, OLD])
+    assert found.asked_at >= found.since(answered_at - SLOW_SECONDS - 0.1, answered_at)
+
+
+def test_knowledge_ages_fast_while_a_sentinel_sees_something_wrong():
+    found = known(OLD)
+    found.end_round(10.0, [OLD, OLD._replace(doubt=True), OLD])
+    answered_at = 10.0 + DOUBT_SECONDS + 0.01
+    assert found.asked_at < found.since(answered_at - 0.001, answered_at)
+
+
+def test_a_majority_is_more_than_half():
+    found = known(OLD)
+    assert found.most([OLD, None, OLD])
+    assert not found.most([OLD, None, ServerUnreachable("x")])
+
+
+def test_nobody_waits_for_a_sentinel_that_was_silent():
+    found = known(OLD)
+    assert not found.enough([OLD, OLD, None])
+    found.end_round(10.0, [OLD, OLD, None])
+    assert found.enough([OLD, OLD, None])
+    assert not found.enough([OLD, None, OLD])
+    found.heard(2, OLD)  # it was only slow
+    assert not found.enough([OLD, OLD, None])
+    found.end_round(11.0, [None, None, None])
+    assert not found.enough([None, None, None])  # for one there is
+
+
+# --- what is said ---------------------------------------------------------------------------------
+
+FACTS = {b"config-epoch": b"7", b"flags": b"master"}
+WHERE = [b"10.0.0.1", b"6380"]
+
+
+def test_both_forms_of_an_answer_are_understood():
+    word = Word(7, "10.0.0.1", 6380)
+    assert understood(FACTS, WHERE) == word
+    assert understood([part for pair in FACTS.items() for part in pair], WHERE) == word
+
+
+@pytest.mark.parametrize("flag", [b"s_down", b"o_down", b"failover_in_progress"])
+def test_a_sentinel_that_sees_something_wrong_says_so(flag):
+    assert understood(FACTS | {b"flags": b"master," + flag}, WHERE).doubt
+
+
+def test_what_is_wrong_with_an_old_master_is_no_doubt_about_the_new_one():
+    listed = FACTS | {b"flags": b"master,o_down", b"ip": b"10.0.0.9", b"port": b"6380"}
+    assert not understood(listed, WHERE).doubt
+    assert understood(listed | {b"ip": WHERE[0]}, WHERE).doubt
+
+
+@pytest.mark.parametrize(("master", "where"), [({}, WHERE), (FACTS, None), (FACTS, [b"h", b"x"])])
+def test_another_answer_is_no_sentinels(master, where):
+    with pytest.raises(ServerUnsuitable, match="Sentinel"):
+        understood(master, where)
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ([None, None, None], ServerUnreachable),
+        ([None, ServerUnreachable("x"), None], ServerUnreachable),
+        ([None, ServerDenied("x", code="WRONGPASS"), None], ServerDenied),
+        ([server_error(ReplyError("ERR No such master with that name"))] * 3, ServerUnsuitable),
+    ],
+)
+def test_when_nobody_ever_said_where_the_master_is_the_reason_is_told(words, kind):
+    with pytest.raises(kind, match="Sentinel"):
+        known().master(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("READONLY You can't write against a read only replica.", True),
+        ("ERR Error running script: -READONLY You can't write against a read only replica.", True),
+        ("MASTERDOWN Link with MASTER is down", True),
+        ("NOREPLICAS Not enough good replicas to write.", False),
+        ("WRONGTYPE Operation against a key holding the wrong kind of value", False),
+    ],
+)
+def test_a_replica_means_not_now_and_other_refusals_stay(text, passes):
+    source = from_url("redis+sentinel://a/s", asynchronous=False)
+    broken = not_now(source, server_error(ReplyError(text)))
+    assert isinstance(broken, Broken) is passes
+    if broken is not None:
+        assert not broken.sent
+
+
+def test_a_master_that_cannot_be_reached_may_have_a_successor():
+    source = from_url("redis+sentinel://a/s", asynchronous=False)
+    assert isinstance(unconnected(source, ServerUnreachable("x", code="REFUSED")), Broken)
+    closed = ServerUnreachable("x", code="CLOSED")
+    assert unconnected(source, closed) is closed
+
+
+def test_only_a_master_is_greeted():
+    source = from_url("redis+sentinel://a/s", asynchronous=False)
+    greeted(source, {b"role": b"master"})
+    with pytest.raises(Broken, match="replica"):
+        greeted(source, {b"role": b"replica"})
+
+
+# --- the URL --------------------------------------------------------------------------------------
+
+
+def addresses(source):
+    return [each.locate(0.0) for each in source.sentinels], source.at(OLD).locate(0.0)
+
+
+def test_a_url_names_sentinels_service_and_master():
+    source = resolve(
+        "redis+sentinel://app:p%40ss@h1,h2:7000,[::1]:7001/my%20locks/3"
+        "?sentinel_username=u&sentinel_password=s%2F",
+        asynchronous=False,
+    )
+    assert isinstance(source, Watched)
+    sentinels, master = addresses(source)
+    assert sentinels == [
+        Address("h1", 26379, username="u", password="s/"),
+        Address("h2", 7000, username="u", password="s/"),
+        Address("::1", 7001, username="u", password="s/"),
+    ]
+    assert source.service == "my locks"
+    assert master == Address("10.0.0.1", 6379, username="app", password="p@ss", db=3)
+    assert source.label == "redis+sentinel://h1:26379,h2:7000,[::1]:7001/my%20locks/3"
+
+
+@pytest.mark.parametrize("url", ["valkey+sentinel://h/s", "redis+sentinel://h/s/0?db=2"])
+def test_little_is_enough(url):
+    source = resolve(url, asynchronous=True)
+    sentinels, master = addresses(source)
+    assert sentinels == [Address("h", 26379)]
+    assert master == Address("10.0.0.1", 6379, db=2 if "db" in url else 0)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_tls_reaches_sentinels_and_master_alike(asynchronous):
+    url = "rediss+sentinel://u:pw@h1,h2:7000/s/2?ssl_cert_reqs=none&sentinel_password=sp"
+    source = resolve(url, asynchronous=asynchronous)
+    first, second = source.sentinels
+    master = source.at(OLD)
+    assert isinstance(master, Cloned)
+    assert isinstance(first, Cloned)
+    assert (second.settings["host"], second.settings["port"]) == ("h2", 7000)
+    assert (first.settings["password"], first.settings["ssl_cert_reqs"]) == ("sp", "none")
+    assert (master.settings["host"], master.settings["port"]) == ("10.0.0.1", 6379)
+    assert (master.settings["password"], master.settings["db"]) == ("pw", 2)
+    assert "pw" not in source.label
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("redis+sentinel://h", "redis+sentinel://h/", "redis+sentinel:///s"),
+        *("redis+sentinel://h:x/s", "redis+sentinel://h,/s", "redis+sentinel://h:0/s"),
+        *("redis+sentinel://h:70000/s", "redis+sentinel://h/s/x", "redis+sentinel://h/s?passwrd=x"),
+    ],
+)
+def test_a_bad_url_is_refused_and_shows_no_password(url):
+    url = url.replace("://", "://u:s3cret@")
+    with pytest.raises(ValueError, match="source URL") as raised:
+        resolve(url, asynchronous=False)
+    assert "s3cret" not in str(raised.value)
+
+
+def test_an_address_may_be_forced():
+    source = Watched((), "s", Direct(lambda _: Address(db=1), "x"), "x", "10.9.9.9")
+    assert source.at(OLD).locate(0.0) == Address("10.9.9.9", 6379, db=1)
