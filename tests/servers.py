@@ -220,17 +220,20 @@ class Server:
         return self._process
 
     def _spawn(self) -> None:
-        where = ["--port", str(self.port), "--dir", str(self.directory)]
-        where += ["--unixsocket", str(self.socket)] if self.socket else []
         with (self.directory / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [self.binary.path, *where, *self._options],
+                self._command_line(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # a Ctrl-C is for the test, not for its server
             )
         _guard().watch(self.directory, self._process.pid)
+
+    def _command_line(self) -> list[str]:
+        where = ["--port", str(self.port), "--dir", str(self.directory)]
+        where += ["--unixsocket", str(self.socket)] if self.socket else []
+        return [self.binary.path, *where, *self._options]
 
     def _wait_until_ready(self) -> bool:
         """Return True once it answers; False, and reaped, when it ended instead."""

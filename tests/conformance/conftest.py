@@ -21,6 +21,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pairs += [(face, binary) for binary in others for face in FACES[:2]]
         if not metafunc.definition.get_closest_marker("one_server"):
             pairs += [(face, topology) for topology in TOPOLOGIES for face in FACES[:2]]
+    if metafunc.definition.get_closest_marker("sentinel"):
+        pairs = [
+            (face, each) for each in TOPOLOGIES if each.name == "sentinel" for face in FACES[:2]
+        ]
     marked = [
         pytest.param(*pair, marks=pytest.mark.slow if pair[0] == "uvloop" else ()) for pair in pairs
     ]

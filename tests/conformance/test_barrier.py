@@ -240,6 +240,7 @@ async def test_parties_in_two_processes(world):
         assert process.stdout.readline() == b"0\n"
 
 
+@pytest.mark.one_server
 async def test_a_party_outlives_its_connection(world):
     server = world.alone()
     barrier = world.client().barrier("a", 2)
@@ -250,6 +251,7 @@ async def test_a_party_outlives_its_connection(world):
     assert await job.result() == 0
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_restart_that_forgets_breaks_it(world):
     server = world.alone()

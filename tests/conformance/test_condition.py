@@ -245,6 +245,7 @@ async def test_a_waiter_in_another_process(world):
         assert process.stdout.readline() == b"True\n"
 
 
+@pytest.mark.one_server
 async def test_a_lost_message_costs_a_look(world):
     server = world.alone()
     (job,) = await come(world, world.client(), 1)
@@ -257,6 +258,7 @@ async def test_a_lost_message_costs_a_look(world):
     assert await job.result() is True
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_restart_that_forgets_wakes_who_waits(world):
     """A notification may have been lost: better one too many."""
@@ -266,6 +268,7 @@ async def test_a_restart_that_forgets_wakes_who_waits(world):
     assert await job.result() is True
 
 
+@pytest.mark.one_server
 async def test_a_server_that_is_gone(world):
     """I12: the wait ends with an error, and holds nothing."""
     server = world.alone()

@@ -55,6 +55,7 @@ async def refused_everywhere(client, kind, code: str) -> None:
 # --- silence and broken lines ---------------------------------------------------------------------
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 @ways
 async def test_a_frozen_server(world, way):
@@ -72,6 +73,7 @@ async def test_a_frozen_server(world, way):
     assert await client.lock("a").locked() is False
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_server_that_freezes_while_the_lock_is_held(world):
     """A release without an answer is no success, and is made up for later."""
@@ -86,6 +88,7 @@ async def test_a_server_that_freezes_while_the_lock_is_held(world):
     await world.until(lambda: world.holder("a") is None, "the release")
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_waiter_of_a_server_that_freezes(world):
     """A timeout holds while in line, too; the place is given up behind the freeze."""
@@ -115,6 +118,7 @@ async def test_killed_connections(world):
     assert world.holder("a") is None
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 @ways
 async def test_a_server_that_died(world, way):
@@ -163,6 +167,7 @@ async def test_a_port_that_stays_silent(world, way):
         assert time.monotonic() - begun < 3
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_server_that_loads(world):
     """LOADING is waited for as long as there is time, then unreachable."""
@@ -206,6 +211,7 @@ def loads_slowly(server: Server) -> bool:
     return True
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_busy_server(world):
     """BUSY with somebody's script: waited for, then unreachable."""
@@ -237,6 +243,7 @@ async def test_a_busy_server(world):
         pass
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_too_many_clients(world):
     """MAXCLIENTS, whose error comes instead of an answer to anything: unreachable, then well."""
@@ -258,6 +265,7 @@ async def test_too_many_clients(world):
 # --- permissions ----------------------------------------------------------------------------------
 
 
+@pytest.mark.one_server
 async def test_no_password(world):
     """NOAUTH: denied, and told what to do."""
     server = world.server
@@ -279,6 +287,7 @@ def without_password(server: Server, password: str) -> None:
             pass
 
 
+@pytest.mark.one_server
 async def test_a_wrong_password_is_tried_once(world):
     """WRONGPASS: denied; asking again and again would lock the account."""
     server = world.alone()
@@ -304,6 +313,7 @@ def hellos(server: Server) -> int:
         return int(found[0].split("calls=")[1].split(",")[0]) if found else 0
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize(
     ("trouble", "rules"),
     {
@@ -324,6 +334,7 @@ async def test_a_permission_that_lacks(world, trouble, rules):
     assert world.holder("a") is None
 
 
+@pytest.mark.one_server
 async def test_a_channel_that_is_not_allowed(world):
     """NOPERM: who may not listen cannot wait in line; denied, and nothing is left."""
     server = world.alone()
@@ -336,6 +347,7 @@ async def test_a_channel_that_is_not_allowed(world):
         pass
 
 
+@pytest.mark.one_server
 async def test_the_plain_form_needs_little(world):
     """Poll works for a user with SET and one script on one key, and no channel."""
     server = world.alone()
@@ -351,6 +363,7 @@ async def test_the_plain_form_needs_little(world):
 # --- a server that cannot -------------------------------------------------------------------------
 
 
+@pytest.mark.one_server
 async def test_forgotten_scripts(world):
     """NOSCRIPT: they are brought again, at any time."""
     client = world.client()
@@ -370,6 +383,7 @@ async def test_forgotten_scripts(world):
         await waiter.release()
 
 
+@pytest.mark.one_server
 async def test_out_of_memory(world):
     """OOM: unsuitable; but who holds can renew and release, and the next in line gets it."""
     server = world.alone()
@@ -389,6 +403,7 @@ async def test_out_of_memory(world):
     assert server.command("EXISTS", world.key("b")) == 0
 
 
+@pytest.mark.one_server
 async def test_a_replica(world):
     """READONLY: told as such, to be pointed at the master."""
     server = world.alone()
@@ -396,6 +411,7 @@ async def test_a_replica(world):
     await refused_everywhere(world.client(), ServerReadOnly, "READONLY")
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_replica_without_its_master(world):
     """MASTERDOWN: it may be back in a moment; unreachable when it is not."""
@@ -405,6 +421,7 @@ async def test_a_replica_without_its_master(world):
     assert error.code == "MASTERDOWN"
 
 
+@pytest.mark.one_server
 async def test_too_few_replicas(world):
     """NOREPLICAS: the master does not take writes now; the lease that was held says so as well."""
     server = world.alone()
@@ -418,6 +435,7 @@ async def test_too_few_replicas(world):
     server.command("CONFIG", "SET", "min-replicas-to-write", "0")
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_disk_that_fails(world):
     """MISCONF: the master refuses writes as it cannot save."""

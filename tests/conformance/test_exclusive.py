@@ -186,6 +186,7 @@ async def test_release_without_holding_is_an_error(world):
         await lock.release()
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_trouble_while_trying_is_logged(world, caplog):
     """X7: the error is raised as what it is, and it is in the log."""

@@ -65,6 +65,7 @@ async def test_fences_grow_when_the_record_is_gone(world):
     assert growing(fences), fences
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_fences_grow_over_a_restart_that_forgets(world):
     """I3: without persistence too."""

@@ -12,7 +12,7 @@ TTL_MS = 20_000
 @pytest.fixture
 def theirs(world):
     """Lend redis-py's own client of the test's server."""
-    client = redis.Redis.from_url(world.server.url)
+    client = redis.Redis.from_url(world.server.tcp_url)
     yield client
     client.close()
 

@@ -140,6 +140,7 @@ async def test_a_waiter_in_another_process_is_handed_the_lock(world):
         process.kill()
 
 
+@pytest.mark.one_server
 async def test_a_waiter_outlives_its_connection(world):
     """I6, I7: it comes back to its place; those behind it stay behind it."""
     server = world.alone()
@@ -160,6 +161,7 @@ async def test_a_waiter_outlives_its_connection(world):
     assert order == [0, 1, 2]
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_waiter_survives_a_restart_that_forgets(world):
     """I6: the line is gone, but not those who stood in it."""

@@ -72,6 +72,7 @@ async def test_any_name_works(world, name):
     assert world.server.command("EXISTS", record) == 1
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 async def test_all_keys_of_a_lock_share_one_slot(world, name):

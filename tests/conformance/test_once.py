@@ -311,6 +311,7 @@ async def test_a_key_of_another_kind_is_told_before_anything_is_changed(world):
     assert world.server.command("KEYS", f"{world.prefix}*") == [world.key("draw")]
 
 
+@pytest.mark.one_server
 async def test_a_server_that_is_gone_is_told_and_what_ran_is_told_to_it_later(world):
     server = world.alone()
 
@@ -326,6 +327,7 @@ async def test_a_server_that_is_gone_is_told_and_what_ran_is_told_to_it_later(wo
     await world.until(lambda: server.command("EXISTS", key), "the result")
 
 
+@pytest.mark.one_server
 async def test_names_of_any_form_and_their_results_share_a_slot(world):
     from tests.conformance.world import cluster_node  # noqa: PLC0415 - started for this alone
 

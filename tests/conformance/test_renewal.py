@@ -165,6 +165,7 @@ async def test_the_defaults_are_thirty_seconds_renewed_after_ten(world):
         assert 6_000 < world.pttl("a") <= 7_000
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_renewal_that_gets_no_answer_is_tried_again(world):
     """N6: a server that stands still for less than the ttl costs nothing."""
@@ -183,6 +184,7 @@ async def test_a_renewal_that_gets_no_answer_is_tried_again(world):
     assert told == []
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_lease_that_cannot_be_proved_is_told_before_it_can_be_granted(world):
     """N6, I8: with a silent server the loss comes at the local deadline, before the server's."""

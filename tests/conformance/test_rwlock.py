@@ -270,6 +270,7 @@ async def test_with_waits_no_longer_than_its_timeout(world):
         await late.read.release()
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_in_a_cluster_every_script_stays_in_one_slot(world):
     """S4: also for names with braces; a Cluster refuses a script that touches two slots."""

@@ -95,6 +95,7 @@ async def test_a_lost_message_costs_a_look(world):
     assert await job.result() is True
 
 
+@pytest.mark.one_server
 async def test_a_waiter_outlives_its_connection(world):
     server = world.alone()
     job = world.start(world.client().event("a").wait())
@@ -105,6 +106,7 @@ async def test_a_waiter_outlives_its_connection(world):
     assert await job.result() is True
 
 
+@pytest.mark.one_server
 @pytest.mark.slow
 async def test_a_waiter_survives_a_restart_that_forgets(world):
     server = world.alone()
@@ -256,6 +258,7 @@ async def test_mistakes_are_told_before_anything_is_sent(world):
         await client.latch("a", 2).count_down(0)
 
 
+@pytest.mark.one_server
 async def test_a_server_that_is_gone_is_not_a_false(world):
     """I12: no answer is an error, also at the end of a timeout."""
     server = world.alone()

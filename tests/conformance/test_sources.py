@@ -45,6 +45,7 @@ CLIENTS = {
 }
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("library", CLIENTS)
 @pytest.mark.parametrize("way", ["unix", "tcp", "decoding, protocol 2", "own pool"])
 async def test_a_client_object_is_a_source(world, library, way):
@@ -81,6 +82,7 @@ class InDatabase(Server):
         return super().command("EVAL", script, 0, self._number, *words)
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("url", ["url", "tcp_url", "valkey"])
 async def test_a_url_is_a_source(world, url):
     """Unix socket and TCP; valkey:// means the same."""
@@ -100,6 +102,7 @@ async def test_the_environment_names_a_source(world, monkeypatch):
     assert str(world.server.socket) in repr(client)
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("form", ["url", "client"])
 async def test_a_password_and_a_minimal_acl_are_enough(world, form):
     """A user who may touch one prefix, its channels, and the commands that are needed."""
@@ -144,12 +147,14 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tls")
 
 
+@pytest.mark.one_server
 async def test_tls_by_url(world, folder):
     """rediss:// with an authority of one's own, as redis-py's query options say it."""
     url, cert = tls_server(world, folder)
     await whole_life(world, f"{url}?ssl_ca_certs={cert}")
 
 
+@pytest.mark.one_server
 async def test_tls_by_client_object(world, folder):
     """The client's own TLS settings come along."""
     url, cert = tls_server(world, folder)
@@ -157,6 +162,7 @@ async def test_tls_by_client_object(world, folder):
     await whole_life(world, make.from_url(url, ssl_ca_certs=str(cert)))
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize("way", ["unknown authority", "TLS to a plain port", "plain to a TLS port"])
 async def test_tls_trouble_is_unreachable(world, folder, way):
     """Never a hang, never "held": ServerUnreachable, within the time that was given."""

@@ -23,8 +23,14 @@ class Topology:
         return self.name
 
 
+def _sentinel() -> Any:
+    from tests.topologies.sentinel import started  # noqa: PLC0415 - only who starts it needs it
+
+    return started()
+
+
 # Each is run with the newest server at hand, in threads and in asyncio.
-TOPOLOGIES: list[Topology] = []
+TOPOLOGIES: list[Topology] = [Topology("sentinel", _sentinel)]
 
 
 @functools.cache
