@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fencelock._transport.sentinel import Watched
 from fencelock.cli import arguments, diagnosis
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.diagnosis import FAIL, Finding
@@ -39,10 +40,19 @@ def _findings(args: Arguments) -> Iterator[Finding]:
             return
     with Session(args) as session:
         try:
+            yield from _watched(session)
             yield from diagnosis.server(session)
         except FencelockError as error:
             advice = hint_for(error)
             yield Finding(FAIL, "server", str(error), "" if "doctor" in advice else advice)
+
+
+def _watched(session: Session) -> Iterator[Finding]:
+    """Check the Sentinels, when it is they who know where the server is."""
+    if isinstance(session.port.source, Watched):
+        from fencelock.cli.diagnosis_sentinel import sentinels
+
+        yield sentinels(session.port.source)
 
 
 def _print(findings: list[Finding], rule: str) -> None:
