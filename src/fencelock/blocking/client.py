@@ -29,6 +29,10 @@ class Client(MakesShares, MakesSignals, MakesDuties):
     server that all processes of this user on this machine share. Private connections are opened
     with the source's settings, the first one when the first lock is asked for.
 
+    ``redis+sentinel://s1,s2:26379,s3/service/0``, or such a client of Sentinels, is the master
+    that they name. After a failover the new one is found, an answer of the old one does not
+    count, and calls ask again until their time is up: ``server_timeout`` should outlast it.
+
     ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
     lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
     blocks others for no longer. ``label`` is shown to people beside host and process.
