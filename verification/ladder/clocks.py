@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Self
@@ -17,7 +18,9 @@ SOURCE = Path(__file__).parent / "shift.c"
 
 
 def compiler() -> str | None:
-    """Return a C compiler of this machine."""
+    """Return a C compiler of this machine, where a library can be preloaded: on Linux."""
+    if sys.platform != "linux":
+        return None
     return shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 
 
