@@ -1,5 +1,7 @@
 """The versions, in the order in which they were invented, and what is to be broken in each."""
 
+from dataclasses import dataclass
+
 from fencelock.testing.simulation import World
 from verification.ladder import locks, several, sides
 from verification.ladder.judge import FOR_EVER, FOREIGN, MOVED, OVER, REFUSED, TWO
@@ -12,12 +14,19 @@ THIRD = 0.3 * TTL  # of a lease, and a little before it
 CLIENT_FAULTS = {"crash": 1, "pause": 1, "late": 1}
 
 
+@dataclass(frozen=True)
 class HoldsTwo:
     """A process that holds x and y through one object, and is done with x first."""
 
+    flag: str | None = "renewing"  # what says for both whether to renew
+
+    def mended(self, _: object) -> "HoldsTwo":
+        """Return the same with a flag for each lock."""
+        return HoldsTwo(flag=None)
+
     def __call__(self, world: World) -> None:
         user = User(world)
-        x, y = (locks.Renewed(name, every=THIRD, flag="renewing") for name in (b"x", b"y"))
+        x, y = (locks.Renewed(name, every=THIRD, flag=self.flag) for name in (b"x", b"y"))
         user.begin(self.life(user, x, y))
 
     async def life(self, user: User, x: locks.Renewed, y: locks.Renewed) -> None:
@@ -211,6 +220,8 @@ RUNGS = (
                 (HoldsTwo(), Uses(lambda: locks.Renewed(b"y", every=THIRD), work=SHORT, after=1.8)),
                 "A holds x and y by one object. To release x stops the renewal of y.",
                 CLIENT_FAULTS,
+                mended=lambda old: old,
+                mended_faults={"crash": 1},
             ),
         ),
         "One renewal for each acquisition, by its own value.",
