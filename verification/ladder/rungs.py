@@ -97,7 +97,6 @@ RUNGS = (
                 "B's clock is 2.5 s ahead: to B the lease is over while A works.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.ScriptSet(),
-                mended_faults={"crash": 1},
                 timeless=False,
             ),
             Break(
@@ -205,11 +204,10 @@ RUNGS = (
                 (Uses(lambda: locks.Renewed(every=TTL), work=LONG),),
                 "Even alone: the lease ends before it is renewed, and A works on.",
                 {"late": 1},
-                mended=lambda _: locks.Renewed(every=THIRD),
-                mended_faults={"crash": 1},
             ),
         ),
-        "Renew well before the end, every third of the ttl; and tell the holder when it failed.",
+        "Renew well before the end, every third of the ttl, so that there is time to ask again; and"
+        " tell the holder when the end comes all the same.",
     ),
     Rung(
         "The same, renewed in time, one flag for all locks of an object",
@@ -240,7 +238,6 @@ RUNGS = (
                 "A's `DEL` removes the key that says that B reads, too.",
                 CLIENT_FAULTS,
                 mended=lambda old: sides.OwnEntries(old.side, ttl=TTL),
-                mended_faults={"crash": 1},
             ),
             Break(
                 REFUSED,
@@ -267,7 +264,6 @@ RUNGS = (
                 "B's deadline replaces A's, which was later.",
                 CLIENT_FAULTS,
                 mended=lambda old: sides.OwnEntries(old.side.decode(), ttl=old.ttl_ms / 1000),
-                mended_faults={"crash": 1},
             ),
         ),
         "An entry with a deadline of its own for each reader.",
