@@ -52,6 +52,7 @@ class Each:
         self.by_lock = {keys.lock: One(world, keys) for keys in locks}
         self.all = list(self.by_lock.values())
         self.flows = None
+        self.pause_us = Monitor.pause_us
 
     async def keep(self, client):
         while True:

@@ -63,7 +63,7 @@ def test_what_remains_is_refused_by_the_fence():
 @pytest.mark.parametrize("how", BREAKS)
 def test_a_real_server_shows_the_same_break(how):
     if not possible(how):
-        pytest.skip("to set a server's clock takes a C compiler")
+        pytest.skip("to set a server's clock takes Linux and a C compiler")
     result = replay(how)
     assert result.same, result.words
 

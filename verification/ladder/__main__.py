@@ -59,7 +59,7 @@ def tell(name: str, how: Break, options: argparse.Namespace) -> bool:
 
 def replayed(row: str, how: Break, kinds: list[ServerBinary]) -> tuple[str, bool]:
     if not possible(how):
-        return f"{row}  on real servers: not here, without a C compiler", True
+        return f"{row}  on real servers: not here: it takes Linux and a C compiler", True
     results = {kind.name: replay(how, kind) for kind in kinds}
     told = ", ".join(f"{name} {result.words}" for name, result in results.items())
     return f"{row}  {told}", all(result.same for result in results.values())

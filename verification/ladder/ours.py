@@ -176,6 +176,10 @@ class Writes:
     work: float
     after: float = 0.0
 
+    def mended(self, _: object) -> "Writes":
+        """Return the same: nothing mends what remains."""
+        return self
+
     def __call__(self, world: World) -> None:
         client = world.client(shared=True)
         world.start(client, life(Actor(world, client, Flows()), self.work, self.after))

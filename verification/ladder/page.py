@@ -40,6 +40,10 @@ def table() -> Iterator[str]:
             )
     schedules = sum(bound.report.schedules for bound in ours.BOUNDS)
     yield f"| **fencelock** | nothing | - | - | {schedules:,} |"
+    for each in ours.REMAINS:
+        path = each.path
+        tried = each.search.schedules
+        yield f"|  | {each.wanted} | {faults(list(path))} | {len(path)} | {tried:,} |"
 
 
 def section(rung: Rung) -> str:

@@ -155,18 +155,19 @@ class Actual(Server):
         return int(seconds) * 1_000_000 + int(micros)
 
     def _same_keys(self, seconds: float) -> None:
-        """Wait until both hold the same keys, but for those that are about to end."""
-        simulated = super().living()
+        """Wait until all keys have ended that should; note it when the two hold other keys."""
+        known = {key for key, _ in self.state}
+        living = super().living()
         about_ms = self.now_us // 1000 + ABOUT_MS
-        ending = {key for key, (_, end) in simulated.items() if end != NEVER and end <= about_ms}
+        staying = {key for key, (_, end) in living.items() if end == NEVER or end > about_ms}
+        ended = known - living.keys()
+        self._wait(lambda: not self._keys() & ended, seconds)
+        have = self._keys()
+        if staying - have or have - living.keys():
+            self.differences.append(f"keys {sorted(have)}, simulated {sorted(living)}")
 
-        def same() -> bool:
-            have = {name.encode() for name in self._ask("KEYS", "*")}
-            return have - ending == simulated.keys() - ending
-
-        if not self._wait(same, seconds):
-            have = sorted(self._ask("KEYS", "*"))
-            self.differences.append(f"keys {have}, simulated {sorted(simulated)}")
+    def _keys(self) -> set[bytes]:
+        return {name.encode() for name in self._ask("KEYS", "*")}
 
     def _until(self, state: Any, what: str) -> None:
         if not self._wait(state, WAIT_SECONDS):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from fencelock.testing.server import Server
 from fencelock.testing.shortest import Path, Shortest, shortest
@@ -14,8 +14,13 @@ from verification.ladder.user import Lock, User
 
 SCRIPTS = {**locks.SCRIPTS, **sides.SCRIPTS}
 
-# What one process does: it is started in the world.
-Role = Callable[[World], None]
+
+class Role(Protocol):
+    """What one process does: it is started in the world."""
+
+    def __call__(self, world: World) -> None: ...
+
+    def mended(self, mended: Callable[[Any], Lock]) -> "Role": ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ class Break:
         mended = self.mended
         if mended is None:
             return None
-        roles = tuple(role.mended(mended) for role in self.roles if isinstance(role, Uses))
+        roles = tuple(role.mended(mended) for role in self.roles)
         faults = self.faults if self.mended_faults is None else self.mended_faults
         return replace(self, roles=roles, faults=faults, mended=None)
 

@@ -1,5 +1,7 @@
 """The versions, in the order in which they were invented, and what is to be broken in each."""
 
+from dataclasses import dataclass
+
 from fencelock.testing.simulation import World
 from verification.ladder import locks, several, sides
 from verification.ladder.judge import FOR_EVER, FOREIGN, MOVED, OVER, REFUSED, TWO
@@ -12,12 +14,19 @@ THIRD = 0.3 * TTL  # of a lease, and a little before it
 CLIENT_FAULTS = {"crash": 1, "pause": 1, "late": 1}
 
 
+@dataclass(frozen=True)
 class HoldsTwo:
     """A process that holds x and y through one object, and is done with x first."""
 
+    flag: str | None = "renewing"  # what says for both whether to renew
+
+    def mended(self, _: object) -> "HoldsTwo":
+        """Return the same with a flag for each lock."""
+        return HoldsTwo(flag=None)
+
     def __call__(self, world: World) -> None:
         user = User(world)
-        x, y = (locks.Renewed(name, every=THIRD, flag="renewing") for name in (b"x", b"y"))
+        x, y = (locks.Renewed(name, every=THIRD, flag=self.flag) for name in (b"x", b"y"))
         user.begin(self.life(user, x, y))
 
     async def life(self, user: User, x: locks.Renewed, y: locks.Renewed) -> None:
@@ -88,7 +97,6 @@ RUNGS = (
                 "B's clock is 2.5 s ahead: to B the lease is over while A works.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.ScriptSet(),
-                mended_faults={"crash": 1},
                 timeless=False,
             ),
             Break(
@@ -196,11 +204,10 @@ RUNGS = (
                 (Uses(lambda: locks.Renewed(every=TTL), work=LONG),),
                 "Even alone: the lease ends before it is renewed, and A works on.",
                 {"late": 1},
-                mended=lambda _: locks.Renewed(every=THIRD),
-                mended_faults={"crash": 1},
             ),
         ),
-        "Renew well before the end, every third of the ttl; and tell the holder when it failed.",
+        "Renew well before the end, every third of the ttl, so that there is time to ask again; and"
+        " tell the holder when the end comes all the same.",
     ),
     Rung(
         "The same, renewed in time, one flag for all locks of an object",
@@ -211,6 +218,8 @@ RUNGS = (
                 (HoldsTwo(), Uses(lambda: locks.Renewed(b"y", every=THIRD), work=SHORT, after=1.8)),
                 "A holds x and y by one object. To release x stops the renewal of y.",
                 CLIENT_FAULTS,
+                mended=lambda old: old,
+                mended_faults={"crash": 1},
             ),
         ),
         "One renewal for each acquisition, by its own value.",
@@ -229,7 +238,6 @@ RUNGS = (
                 "A's `DEL` removes the key that says that B reads, too.",
                 CLIENT_FAULTS,
                 mended=lambda old: sides.OwnEntries(old.side, ttl=TTL),
-                mended_faults={"crash": 1},
             ),
             Break(
                 REFUSED,
@@ -256,7 +264,6 @@ RUNGS = (
                 "B's deadline replaces A's, which was later.",
                 CLIENT_FAULTS,
                 mended=lambda old: sides.OwnEntries(old.side.decode(), ttl=old.ttl_ms / 1000),
-                mended_faults={"crash": 1},
             ),
         ),
         "An entry with a deadline of its own for each reader.",
