@@ -81,21 +81,22 @@ def main() -> None:
     with Run("persistent", seed=chosen.seed, lasting=LASTING) as run:
         soak = Soak(run)
         soak.go_on(chosen.minutes * 60)
-        text, bad = told(soak)
+        text, bad = told(soak, f"python -m verification.soak --minutes {chosen.minutes:g}")
     print(text)
     if chosen.write:
         chosen.write.write_text(text)
     sys.exit(bool(bad))
 
 
-def told(soak: Soak) -> tuple[str, list[str]]:
+def told(soak: Soak, command: str) -> tuple[str, list[str]]:
     """Return the report, and what may not be."""
     report, bad = soak.run.report(), soak.run.violations()
     leaks = list(soak.leaks())
     for name, before, after, more in leaks:
         bad += [f"{name}: {before} → {after}"] if after > before + more else []
     found = "; ".join(bad) or "nothing"
-    lines = ["# Soak report", "", f"What was violated or leaked: {found}.", ""]
+    lines = ["# Soak report", "", f"Written by `{command} --write`."]
+    lines += [f"What was violated or leaked: {found}.", ""]
     lines += _table(("what", "found"), [(k, _cell(v)) for k, v in report.items()])
     series = soak.run.crew.history.samples
     for face, pid in sorted({(client.face, client.process.pid) for client in soak.lasting()}):
