@@ -13,9 +13,9 @@ from verification.soak import GROWTH_KB
 
 def test_what_is_left_behind_is_counted():
     before = sample()
-    face, go = Tasks("unix:///nowhere"), threading.Event()
+    face, go, never = Tasks("unix:///nowhere"), threading.Event(), asyncio.Event()
     spawn(go.wait)
-    face.begin(asyncio.Event().wait())
+    face.begin(never.wait())
     kept = bytearray(8 * GROWTH_KB * 1024)
     with Path(os.devnull).open():
         after = sample(face)
