@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fencelock.clock import now
+from verification.runs.crew import Client
 from verification.runs.run import Run
 
 REPORT = Path(__file__).resolve().parent / "soak-report.md"
@@ -64,12 +65,15 @@ class Soak:
         yield "memory of the server, KB", warm["memory_kb"], end["memory_kb"], GROWTH_KB
         yield "connections to the server after all closed", 0, after["connections"], 0
 
+    def lasting(self) -> list[Client]:
+        """Return the clients that live through the whole run."""
+        return [client for client in self.run.crew.clients if client.lasting]
+
     def _lasting(self) -> Iterator[tuple[str, dict[str, dict[str, int]]]]:
-        for client in self.run.crew.clients:
-            if client.lasting:
-                mine = self.run.crew.history.samples
-                mine = [sample for sample in mine if sample["pid"] == client.process.pid]
-                yield client.face, {sample["label"]: sample for sample in mine}
+        for client in self.lasting():
+            every = self.run.crew.history.samples
+            mine = [sample for sample in every if sample["pid"] == client.process.pid]
+            yield client.face, {sample["label"]: sample for sample in mine}
 
 
 def main() -> None:
@@ -77,22 +81,27 @@ def main() -> None:
     with Run("persistent", seed=chosen.seed, lasting=LASTING) as run:
         soak = Soak(run)
         soak.go_on(chosen.minutes * 60)
-        text, bad = told(soak)
+        text, bad = told(soak, f"python -m verification.soak --minutes {chosen.minutes:g}")
     print(text)
     if chosen.write:
         chosen.write.write_text(text)
     sys.exit(bool(bad))
 
 
-def told(soak: Soak) -> tuple[str, list[str]]:
+def told(soak: Soak, command: str) -> tuple[str, list[str]]:
     """Return the report, and what may not be."""
     report, bad = soak.run.report(), soak.run.violations()
     leaks = list(soak.leaks())
     for name, before, after, more in leaks:
         bad += [f"{name}: {before} → {after}"] if after > before + more else []
     found = "; ".join(bad) or "nothing"
-    lines = ["# Soak report", "", f"What was violated or leaked: {found}.", ""]
+    lines = ["# Soak report", "", f"Written by `{command} --write`."]
+    lines += [f"What was violated or leaked: {found}.", ""]
     lines += _table(("what", "found"), [(k, _cell(v)) for k, v in report.items()])
+    series = soak.run.crew.history.samples
+    for face, pid in sorted({(client.face, client.process.pid) for client in soak.lasting()}):
+        memory = [str(sample["memory_kb"]) for sample in series if sample["pid"] == pid]
+        lines += [f"| memory of a client ({face}), KB, over time | {' '.join(memory)} |"]
     rows = [(name, before, after) for name, before, after, _ in leaks]
     lines += ["", *_table(("left behind", "after the first chapter", "at the end"), rows)]
     return "\n".join(lines) + "\n", bad

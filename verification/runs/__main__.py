@@ -37,6 +37,9 @@ def main() -> None:
     for kind, faults in _plan(chosen):
         for binary in binaries()[: chosen.kinds]:
             with Run(kind, seed=chosen.seed, faults=faults, binary=binary) as run:
+                if not run.faults:
+                    print(f"{kind}: not run: {run.not_run}\n")
+                    continue
                 run.rage(chosen.seconds)
                 run.finish()
                 reports.append(run.report() | {"violations": run.violations()})

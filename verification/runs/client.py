@@ -24,7 +24,7 @@ from tests.faults.world import spawn
 from verification.runs.faces import FACES
 from verification.runs.leaks import sample, threads
 from verification.runs.objects import KINDS
-from verification.runs.worker import Journal, Worker, take
+from verification.runs.worker import Asking, Journal, Worker, take
 
 WORKERS = 3
 SERVER_SECONDS = 1.0
@@ -107,7 +107,7 @@ class Program:
             self.face.revive()
             kind = KINDS[0]
             handle = kind.handle(self.face, 1.0, renew=True)
-            take(self.journal, kind, handle, lambda *_: None, weight=1, timeout=2.0)
+            take(self.journal, kind, handle, Asking(timeout=2.0), lambda *_: None)
             status = 0
         except BaseException:  # noqa: BLE001 - whatever it is, the parent's code must not go on here
             self.journal.say("unexpected", text=f"in a child: {traceback.format_exc()}")

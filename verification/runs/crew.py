@@ -22,7 +22,7 @@ from verification.runs.fault import Fault
 from verification.runs.history import History, Log
 
 KINDS = ("threads", "tasks", "threads", "tasks")
-BEGIN_SECONDS = 20.0
+BEGIN_SECONDS = 40.0
 END_SECONDS = 40.0
 
 

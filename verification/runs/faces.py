@@ -64,6 +64,22 @@ class Tasks(_Shared, world.Tasks):
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
 
 
+def acquire(handle: Any, cancel_after: float | None, **how: Any) -> bool | None:
+    """Acquire; None when it was cancelled after so many seconds. Nothing cancels a thread."""
+    if cancel_after is None or not isinstance(handle, world.OnLoop):
+        return bool(handle.acquire(**how))
+    granted: bool | None = handle._face.run(_cancelled(handle._inner.acquire(**how), cancel_after))
+    return granted
+
+
+async def _cancelled(acquire: Coroutine[Any, Any, bool], seconds: float) -> bool | None:
+    try:
+        async with asyncio.timeout(seconds):
+            return await acquire
+    except TimeoutError:
+        return None
+
+
 async def _serve(calls: asyncio.Queue[Any]) -> None:
     while True:
         coroutine, future = await calls.get()

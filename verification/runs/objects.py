@@ -34,12 +34,12 @@ class Kind:
                 return face.write(self.on, write_ttl=ttl, renew=renew)
         return face.lock(self.on, ttl=ttl, renew=renew)
 
-    def acquire(self, handle: Any, weight: int, timeout: float | None) -> bool:
-        """Acquire it, within the timeout or, without one, in one try."""
+    def how(self, weight: int, timeout: float | None) -> dict[str, Any]:
+        """Return what to acquire it with: within the timeout or, without one, in one try."""
         how: dict[str, Any] = {"blocking": False} if timeout is None else {"timeout": timeout}
         if self.make == "semaphore":
             how["permits"] = weight
-        return bool(handle.acquire(**how))
+        return how
 
     def release(self, handle: Any, weight: int) -> None:
         """Release all of it."""

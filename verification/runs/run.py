@@ -61,10 +61,10 @@ class Run:
                 lasting=self._lasting,
             )
             stack.callback(self.crew.kill_all)
+            self.faults, self.not_run = self._choose()
+            self.verdict = Verdict(covered=all(fault.covered for fault in self.faults))
             self.crew.ready()
             self._ends = stack.pop_all()
-        self.faults, self.not_run = self._choose()
-        self.verdict = Verdict(covered=all(fault.covered for fault in self.faults))
         return self
 
     def __exit__(self, *_: object) -> None:

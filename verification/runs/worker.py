@@ -12,12 +12,14 @@ import os
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from redis import Redis
 
 from fencelock import FencelockError, LeaseLost
 from fencelock.clock import now
+from verification.runs.faces import acquire
 from verification.runs.objects import KINDS, SHORT, TTLS, Kind
 
 # A resource that keeps the highest fence and refuses older ones. It answers with the number of the
@@ -88,8 +90,9 @@ class Worker:
         handle = kind.handle(self.face, ttl, renew=renew)
         once = kind.tries or dice.random() < 0.15
         timeout = None if once else dice.choice((0.05, 1.0, 5.0))
-        weight = dice.choice(kind.weights)
-        take(self.journal, kind, handle, self._hold, weight=weight, timeout=timeout)
+        cancel_after = dice.random() * 0.3 if timeout and dice.random() < 0.2 else None
+        asking = Asking(dice.choice(kind.weights), timeout, cancel_after)
+        take(self.journal, kind, handle, asking, self._hold)
         if once:
             self._pause.wait(dice.random() * 0.02)
 
@@ -123,17 +126,28 @@ class Worker:
 Holding = Callable[[Kind, str, Any], None]
 
 
-def take(
-    journal: Journal, kind: Kind, handle: Any, hold: Holding, *, weight: int, timeout: float | None
-) -> bool:
+@dataclass(frozen=True)
+class Asking:
+    """How something is acquired: in one try without a timeout, and maybe not to its end."""
+
+    weight: int = 1
+    timeout: float | None = None
+    cancel_after: float | None = None
+
+
+def take(journal: Journal, kind: Kind, handle: Any, asking: Asking, hold: Holding) -> bool:
     """Acquire, hold and release; tell whether it was granted."""
+    weight, timeout = asking.weight, asking.timeout
     number = journal.begin("try" if timeout is None else "acquire", kind.on, weight=weight)
     try:
-        granted = kind.acquire(handle, weight, timeout)
+        granted = acquire(handle, asking.cancel_after, **kind.how(weight, timeout))
     except FencelockError as error:
         journal.failed(number, error)
         return False
     ended = now()
+    if granted is None:
+        journal.end(number, "cancelled")
+        return False
     if not granted:
         journal.end(number, "refused" if timeout is None else "timeout")
         return False
