@@ -12,12 +12,15 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+from wire import Address
 
 from verification.peers.columns import TASKS, Column, column, library
 from verification.peers.desks import TaskDesk, ThreadDesk, forked, settled
 from verification.peers.libraries import SHARE_OF_TTL, Use
-from wire import Address
 
 
 class User:
@@ -35,44 +38,40 @@ class User:
 
     async def acquire(self, turns: int | None = None, *, cancellable: bool = False) -> Any:
         begun = time.monotonic()
-        acquiring = settled(self.lock.acquire())
+        doing = self.lock.acquire
         if cancellable:
-            acquiring = self.desk.cancellable(acquiring, turns)
-        answer = await told_of(acquiring)
+            doing = partial(self.desk.cancellable, self.lock.acquire, turns)
+        answer = await told_of(doing)
         return {**answer, "took": time.monotonic() - begun, "at": time.monotonic()}
 
     async def release(self) -> Any:
-        return await told_of(settled(self.lock.release()))
+        return await told_of(self.lock.release)
 
     async def asks(self) -> Any:
-        return await told_of(settled(self.lock.asks()))
+        return await told_of(self.lock.asks)
 
     async def work(self) -> Any:
         """Work until stopped; where renewal is on and a matter of a call, extend meanwhile."""
         by_hand = self.use.renew and self.lock.renews == "extend"
         share = (self.use.ttl or 0) * SHARE_OF_TTL if by_hand else 3600.0
         while not await self.desk.pause(share):
-            answer = await told_of(settled(self.lock.extend()))
+            answer = await told_of(self.lock.extend)
             if answer.get("result") is False or "error" in answer:
                 self._told()
                 return answer
         return {}
 
     async def fork(self) -> Any:
-        return {"child": forked(self.desk, told_of(settled_later(self.lock)))}
+        return {"child": forked(self.desk, told_of(self.lock.release))}
 
     def state(self) -> dict[str, Any]:
         return {"told": self.told, "says": self.lock.says(), "renews": self.lock.renews}
 
 
-async def settled_later(lock: Any) -> Any:
-    """Release: the awaitable is made in the child, where it is to run."""
-    return await settled(lock.release())
-
-
-async def told_of(doing: Any) -> dict[str, Any]:
+async def told_of(doing: Callable[[], Any]) -> dict[str, Any]:
+    """Call a library, and return what it gave or raised."""
     try:
-        return {"result": await doing}
+        return {"result": await settled(doing())}
     except asyncio.CancelledError:
         return {"error": "CancelledError", "text": ""}
     except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer

@@ -23,6 +23,7 @@ class Column(NamedTuple):
     disowns: tuple[str, ...]  # errors that say: this lock is not yours
     use: str
     wakes: tuple[str, str] | None = None  # the operation that wakes a waiter, and how it is lost
+    timed: bool = True  # acquire takes a timeout; False: a number of tries
 
     @property
     def name(self) -> str:
@@ -51,7 +52,9 @@ COLUMNS = (
     Column(
         *("python-redis-lock", THREADS, "python_redis_lock:Threads", *SET, "lock:{}"),
         disowns=("NotAcquired",),
-        use="`redis_lock.Lock`; `auto_renewal=True` where renewal is on",
+        use="`redis_lock.Lock`; `auto_renewal=True` where renewal is on; a client without socket "
+        "timeout, as redis-py had by default when it was written; no word on Cluster in its "
+        "documentation",
         wakes=("blpop", "drop_reply"),
     ),
     Column(
@@ -61,6 +64,7 @@ COLUMNS = (
     ),
     Column(
         *("redlock-ng", THREADS, "redlock_ng:Threads", "set", "eval", "{}", ()),
+        timed=False,
         use=REDLOCK.format("Redlock") + "; `extend()` every third of the ttl where renewal is on",
     ),
     Column(
@@ -80,11 +84,13 @@ COLUMNS = (
     ),
     Column(
         *("redlock-ng", TASKS, "redlock_ng:Tasks", "set", "eval", "{}", ()),
+        timed=False,
         use=REDLOCK.format("AsyncRedlock") + "; neither renewal nor extension",
     ),
     Column(
         *("aioredlock", TASKS, "aioredlock_:Tasks", "evalsha", "evalsha", "{}"),
         disowns=("LockAcquiringError",),
+        timed=False,
         use="`Aioredlock` on one master, tries instead of seconds; "
         "without `lock_timeout`, so that it renews by itself, where renewal is on",
     ),

@@ -14,7 +14,7 @@ import inspect
 import os
 import queue
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 Order = tuple[Coroutine[Any, Any, Any], concurrent.futures.Future[Any]]
@@ -94,9 +94,9 @@ class TaskDesk:
                 await self._stopped.wait()
         return self._stopped.is_set()
 
-    async def cancellable(self, order: Coroutine[Any, Any, Any], turns: int | None) -> Any:
+    async def cancellable(self, doing: Callable[[], Any], turns: int | None) -> Any:
         """Await it in a task of the same context; cancelled after so many turns of the loop."""
-        self._inner = self._loop.create_task(order, context=self._context)
+        self._inner = self._loop.create_task(settled(doing()), context=self._context)
         for _ in range(turns or 0):
             await asyncio.sleep(0)
         if turns is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 FOR_EVER = float("inf")
 NEVER = float("inf")
+CAP_SECONDS = 8.0  # how long a call that should have returned is waited for
 
 
 @dataclass
@@ -58,6 +59,10 @@ def seconds(value: float) -> str:
     return "for ever" if value == FOR_EVER else f"{value:.1f} s"
 
 
+def _long(value: float) -> str:
+    return f"> {CAP_SECONDS:.0f} s" if value >= CAP_SECONDS else seconds(value)
+
+
 def _counts(runs: list[dict[str, Any]]) -> list[str]:
     of = len(runs)
     parts = []
@@ -68,7 +73,7 @@ def _counts(runs: list[dict[str, Any]]) -> list[str]:
         instants = f"{tried[0]} of {tried[1]} instants, " if tried[1] else ""
         parts.append(f"**O {len(found)}/{of}** ({instants}{seconds(max(found))})")
     if found := [run["hang"] for run in runs if run["hang"]]:
-        parts.append(f"**H {len(found)}/{of}** ({seconds(max(found))})")
+        parts.append(f"**H {len(found)}/{of}** ({_long(max(found))})")
     if count := sum(run["wrong"] for run in runs):
         parts.append(f"**W {count}/{of}**")
     return parts

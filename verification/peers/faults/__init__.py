@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from verification.peers.columns import TASKS, THREADS
-from verification.peers.seen import Seen
+from verification.peers.seen import CAP_SECONDS, Seen
 from verification.peers.stage import Stage, User, until
 
 LONG = 60  # a ttl that no run sees the end of
 SHORT = 2  # a ttl that a run waits out; python-redis-lock takes whole seconds
-CAP_SECONDS = 8.0  # how long a call that should have returned is waited for
 SLACK_SECONDS = 1.0
 NEWS_SECONDS = 2.5  # within which a holder may yet be told
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from aioredlock import Aioredlock, LockAcquiringError
-from verification.peers.libraries import Lock, tries
 from wire import Address
+
+from verification.peers.libraries import Lock, tries
 
 
 class _Lock(Lock):

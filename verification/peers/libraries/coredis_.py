@@ -6,6 +6,7 @@ from typing import Any
 
 from coredis.patterns.lock import Lock as CoredisLock
 from peers import coredis_
+
 from verification.peers.libraries import SHARE_OF_TTL, Lock
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from verification.peers.libraries import Lock
 from wire import Address
 
 import fencelock
+from verification.peers.libraries import Lock
 
 
 class _Lock(Lock):

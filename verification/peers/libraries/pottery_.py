@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from peers import pottery_
 from pottery import AIORedlock, Redlock
+
 from verification.peers.libraries import Lock
 
 OFTEN = 1000  # its default allows three extensions of a lock

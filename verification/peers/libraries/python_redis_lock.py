@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import redis_lock
-from redis import Redis
+from peers import python_redis_lock
+
 from verification.peers.libraries import Lock
-from wire import Address
 
 
 class _Lock(Lock):
@@ -15,7 +15,10 @@ class _Lock(Lock):
 
     def make(self) -> None:
         self.lock = redis_lock.Lock(
-            self.library.client, self.name, expire=self.use.ttl, auto_renewal=self.use.renew
+            self.library._client,
+            self.name,
+            expire=self.use.ttl,
+            auto_renewal=self.use.renew and self.use.ttl is not None,
         )
 
     def acquire(self) -> Any:
@@ -30,8 +33,5 @@ class _Lock(Lock):
         return self.lock.get_owner_id() == self.lock.id
 
 
-class Threads:
+class Threads(python_redis_lock.Threads):
     lock = _Lock
-
-    def __init__(self, address: Address) -> None:
-        self.client = Redis(host=address.host, port=address.port)

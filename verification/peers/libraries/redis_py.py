@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from peers import redis_py
+
 from verification.peers.libraries import Lock
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from redlock import AsyncRedlock, Redlock
-from verification.peers.libraries import Lock, tries
 from wire import Address
+
+from verification.peers.libraries import Lock, tries
 
 
 class _Lock(Lock):
