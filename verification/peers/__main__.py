@@ -17,7 +17,7 @@ from typing import Any
 
 from verification.peers.columns import COLUMNS
 from verification.peers.page import page, tables
-from verification.peers.play import FAULTS, play
+from verification.peers.play import ROWS, play
 from verification.peers.seen import faults as faults_of
 from verification.peers.versions import about
 
@@ -29,9 +29,9 @@ PAGE = HERE.parents[1] / "docs" / "explanation" / "peers-under-faults.md"
 def main() -> int:
     asked = _arguments()
     columns = [each for each in COLUMNS if not asked.columns or _named(each, asked.columns)]
-    faults = [each for each in FAULTS if not asked.only or each.key in asked.only.split(",")]
+    faults = [each for each in ROWS if not asked.only or each.key in asked.only.split(",")]
     if not columns or not faults:
-        keys = "\n".join(f"  {each.key}: {each.title}" for each in FAULTS)
+        keys = "\n".join(f"  {each.key}: {each.title}" for each in ROWS)
         raise SystemExit(f"no such column or fault; faults are\n{keys}")
     begun = time.monotonic()
     told = {} if asked.render else play(columns, faults, runs=asked.runs, jobs=asked.jobs)

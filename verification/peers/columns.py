@@ -32,9 +32,13 @@ class Column(NamedTuple):
 
 SET = ("set", "evalsha")
 REDIS_PY = "`Redis.lock`; `extend(replace_ttl=True)` every third of the ttl where renewal is on"
-POTTERY = "`{}` on one master; `extend()` every third of the ttl where renewal is on"
+POTTERY = (
+    "`{}` on one master, `raise_on_redis_errors` left False; "
+    "`extend()` every third of the ttl where renewal is on"
+)
 REDLOCK = (
-    "`{}` on one master, tries instead of seconds; installed with a newer redis-py than it asks for"
+    "`{}` on one master, as many tries as fill the timeout; what it says of a lease is `Lock.valid` "
+    "(`Lock.validity` is how long it was valid when it was acquired)"
 )
 OURS = ("acquire", "release", "fencelock:{}", ("NotHeld", "LeaseLost"))
 
@@ -91,7 +95,7 @@ COLUMNS = (
         *("aioredlock", TASKS, "aioredlock_:Tasks", "evalsha", "evalsha", "{}"),
         disowns=("LockAcquiringError",),
         timed=False,
-        use="`Aioredlock` on one master, tries instead of seconds; "
+        use="`Aioredlock` on one master, as many tries as fill the timeout; "
         "without `lock_timeout`, so that it renews by itself, where renewal is on",
     ),
     Column(

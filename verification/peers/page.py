@@ -6,19 +6,22 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from verification.peers.columns import COLUMNS, TASKS, THREADS, Column
-from verification.peers.play import FAULTS
+from verification.peers.play import ROWS
 from verification.peers.seen import cell, learned
 
 LEGEND = """\
-**V**: two holders, neither of which had been told by its library that it holds no longer, or a
-release that freed somebody else's lock. **O**: an orphan: something stayed at the server that nobody
-owns and that keeps others out; in brackets the longest time that it would have stayed. **H**: a hang:
-a call with a timeout returned more than a second after it, or not while it was waited for.
-**W**: a wrong answer: *not acquired* for a free lock although an error or a lost reply was the
-reason, *acquired* without holding, or *not your lock* for a release that did release it.
-`0`: none of these in any run. A time by itself is how long the next one had to wait for the lock
-(median); `n/a`: the fault cannot be played, see the notes. An error's name: the call raised it;
-that is an honest answer and counted as nothing else."""
+- **V**, a violation: somebody else holds the lock while its former holder was not told by its
+  library that it holds no longer; or a release that freed somebody else's lock.
+- **O**, an orphan: something stayed at the server that nobody owns and that keeps others out. In
+  brackets: for how long at most, had nobody cleaned up.
+- **H**, a hang: a call with a timeout returned more than a second after it. A number of tries is no
+  timeout; there it means more than 8 s.
+- **W**, a wrong answer: *not acquired* for a free lock, where an error or a lost reply was the
+  reason; *acquired* without holding; *not your lock* of a release that did release it.
+- **0**: none of these in any run. A time by itself: how long the next one waited for the lock
+  (median). *never*: not within 8 s.
+- An error's name: the call raised it. That is an honest answer, and counted as nothing else.
+- **n/a**: the fault cannot be played; the notes say why."""
 
 
 def tables(columns: dict[str, Any]) -> str:
@@ -42,7 +45,7 @@ def _table(
     """One table; ``needed`` leaves out rows that say nothing about anybody."""
     lines = ["| fault | " + " | ".join(each.library for each in shown) + " |"]
     lines += ["| --- |" + " --- |" * len(shown)]
-    for fault in FAULTS:
+    for fault in ROWS:
         cells = [_cell(columns[each.name], fault.key, text) for each in shown]
         if any(cells) and (not needed or set(cells) - {"", "n/a", "cannot run", "failed"}):
             lines.append(f"| {fault.title} | " + " | ".join(cells) + " |")
@@ -70,7 +73,7 @@ def notes(columns: dict[str, Any]) -> Iterable[str]:
         if "absent" in cells:
             yield f"  Cannot run here: {cells['absent']}."
             continue
-        titles = {fault.key: fault.title for fault in FAULTS}
+        titles = {fault.key: fault.title for fault in ROWS}
         for key, told in cells.items():
             if key in titles and (why := told.get("absent") or told.get("failed")):
                 yield f"  *{titles[key]}*: {why}."
@@ -123,8 +126,9 @@ because a program that asked a moment ago cannot know. Calls that ask are in the
 
 ## How each was used
 
-Documented use, the library's defaults, the ttl and timeout that the row names. Where a row says
-*renewal on*, the library renews by itself, or the program calls its extension every third of the ttl.
+Documented use, the library's defaults, and the ttl and timeout that the row names; else 60 s.
+*Renewal on*: the library renews by itself, or the program calls its extension every third of the
+ttl. It is on wherever the row does not say otherwise.
 
 {notes}
 
@@ -134,6 +138,8 @@ Documented use, the library's defaults, the ttl and timeout that the row names. 
   promise no more than the others.
 - A fault is played at one place of one call. Other places may show other things.
 - The restart without data breaks every lock on one server. The row only tells who is told.
-- Two libraries run with another client than they were made for: redlock-ng asks for redis-py below
-  6, whose default is not to repeat commands; aioredlock is no longer developed.
+- redlock-ng asks for redis-py below 6 and runs with the version above; the clients that it makes
+  repeat no commands with either. aioredlock is no longer developed.
+- The server in Cluster mode was used as a plain one. Whether a library has a Cluster client, and
+  what that one does, is another question.
 """

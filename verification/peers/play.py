@@ -15,6 +15,8 @@ from verification.peers.faults import FAULTS, Fault, holders, names, replies, wa
 from verification.peers.seen import Seen, record
 from verification.peers.stage import Stage
 
+ORDER = ("replies", "holders", "waiters", "names")
+ROWS = sorted(FAULTS, key=lambda fault: ORDER.index(fault.play.__module__.rpartition(".")[2]))
 TRIES = 3  # a run that could not be played, because of the machine, is played again
 
 
