@@ -37,7 +37,7 @@ POTTERY = (
     "`extend()` every third of the ttl where renewal is on"
 )
 REDLOCK = (
-    "`{}` on one master, as many tries as fill the timeout; what it says of a lease is `Lock.valid` "
+    "`{}` on one master, as many tries as fill the timeout; its word on a lease is `Lock.valid` "
     "(`Lock.validity` is how long it was valid when it was acquired)"
 )
 OURS = ("acquire", "release", "fencelock:{}", ("NotHeld", "LeaseLost"))

@@ -77,7 +77,8 @@ def judge_holder(stage: Stage, holder: User, seen: Seen) -> None:
     how = how or ("when it asks" if holder.tell("asks").get("result") is False else "")
     before = stage.value()
     release = holder.tell("release")
-    seen.violation |= before is not None and stage.value() != before
+    if before is not None and stage.value() != before:
+        seen.violation, seen.remark = True, "freed the next one's lock"
     disowned = release.get("error") in stage.column.disowns
     seen.learns = how or ("at release" if disowned else "not at all")
 

@@ -54,7 +54,7 @@ def acquire_reply_late(stage: Stage) -> Seen:
     if told.get("result"):
         judge_holder(stage, late, seen)
     seen.learns = ""
-    seen.remark = told.get("error", "")
+    seen.remark = seen.remark or told.get("error", "")
     return seen
 
 
@@ -84,7 +84,7 @@ def _release_lost(stage: Stage, action: str) -> Seen:
     lost = stage.proxy.on(stage.column.release, action, then="rst")
     asked = user.ask("release")
     lost.wait()
-    told = answer(asked) or {}
+    told = answer(asked) or {"error": "no answer within 8 s"}
     seen.wrong = told.get("error") in stage.column.disowns
     seen.remark = told.get("error", "")
     seen.orphan = stage.orphan()
