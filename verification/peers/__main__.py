@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def main() -> int:
         keys = "\n".join(f"  {each.key}: {each.title}" for each in ROWS)
         raise SystemExit(f"no such column or fault; faults are\n{keys}")
     begun = time.monotonic()
-    told = {} if asked.render else play(columns, faults, runs=asked.runs, jobs=asked.jobs)
+    told = {} if asked.render else play(product(columns, faults), runs=asked.runs, jobs=asked.jobs)
     kept = json.loads(MEASURED.read_text()) if MEASURED.exists() else {"columns": {}}
     if asked.write:
         kept = _merged(kept, told, asked.runs, time.monotonic() - begun)

@@ -44,22 +44,19 @@ class Stages:
 
 
 def play(
-    columns: Iterable[Column], faults: Iterable[Fault], *, runs: int, jobs: int
+    pairs: Iterable[tuple[Column, Fault]], *, runs: int, jobs: int
 ) -> dict[str, dict[str, Any]]:
     """Return what was seen, by column and fault."""
     stages, told = Stages(), {}
-    pairs = []
-    for column in columns:
-        reason = absent(column)
-        told[column.name] = {"absent": reason} if reason else {}
-        pairs += [(column, each) for each in faults if not reason and column.face in each.faces]
-    try:
-        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-            asked = {pair: pool.submit(_cell, stages, *pair, runs) for pair in pairs}
-            for (column, fault), future in asked.items():
-                told[column.name][fault.key] = future.result()
-    finally:
-        stages.close()
+    with contextlib.closing(stages), concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        asked = []
+        for column, fault in pairs:
+            if column.name not in told:
+                told[column.name] = {"absent": why} if (why := absent(column)) else {}
+            if "absent" not in told[column.name] and column.face in fault.faces:
+                asked.append((column, fault, pool.submit(_cell, stages, column, fault, runs)))
+        for column, fault, future in asked:
+            told[column.name][fault.key] = future.result()
     return told
 
 

@@ -186,9 +186,9 @@ class Stage:
         """Return for how long what is there now blocks others; 0 when it blocks nobody."""
         time.sleep(GRACE_SECONDS)
         left = self.left()
-        stranger = self.user("stranger", Use(timeout=None))
-        if stranger.tell("acquire").get("result"):
-            stranger.tell("release")
+        another = self.user("rival", Use(timeout=None))
+        if another.tell("acquire").get("result"):
+            another.tell("release")
             return 0.0
         return left or FOR_EVER
 
