@@ -15,14 +15,16 @@ pytestmark = pytest.mark.slow
 JOBS = 10
 OURS = [each for each in COLUMNS if each.library == "fencelock"]
 THEIRS = next(each for each in COLUMNS if each.name == "redis-py (threads)")
+# A fixed lease cannot start short: ten seconds for what the documentation says anyway.
+FAULTS = [each for each in ROWS if each.key != "waiter-frozen-fixed"]
 CERTAIN = {"killed-by-default", "long-work-fixed", "forked"}
 
 
 @pytest.fixture(scope="module")
 def told():
     """What was seen, by column; of redis-py only what is certain."""
-    pairs = [(column, row) for column in OURS for row in ROWS]
-    pairs += [(THEIRS, row) for row in ROWS if row.key in CERTAIN]
+    pairs = [(column, row) for column in OURS for row in FAULTS]
+    pairs += [(THEIRS, row) for row in FAULTS if row.key in CERTAIN]
     return play(pairs, runs=1, jobs=JOBS)
 
 
@@ -44,7 +46,7 @@ def test_no_fault_breaks_fencelock(ours):
 def test_fencelock_plays_every_fault(ours):
     for column in OURS:
         played = {key for key, told in ours[column.name].items() if "runs" in told}
-        assert played == {each.key for each in ROWS if column.face in each.faces}
+        assert played == {each.key for each in FAULTS if column.face in each.faces}
 
 
 def test_a_holder_knows_by_itself_and_waiters_get_the_lock(ours):
@@ -53,8 +55,8 @@ def test_a_holder_knows_by_itself_and_waiters_get_the_lock(ours):
             "at once",
             "at once",
         ]
-        waits = [run["delay"] for told in cells.values() for run in told["runs"]]
-        assert float("inf") not in waits
+        delays = {key: told["runs"][0]["delay"] for key, told in cells.items()}
+        assert not [key for key, delay in delays.items() if delay == float("inf")]
 
 
 def test_the_harness_sees_what_goes_wrong(told):

@@ -47,7 +47,16 @@ def waiter_killed(stage: Stage) -> Seen:
 
 @fault("A waiter is frozen in line: delay for the next")
 def waiter_frozen(stage: Stage) -> Seen:
-    first = stage.user("first", WAIT)
+    return _frozen(stage, WAIT)
+
+
+@fault("The same, no renewal: the frozen one would have had a lease of 60 s")
+def waiter_frozen_fixed(stage: Stage) -> Seen:
+    return _frozen(stage, WAIT._replace(renew=False))
+
+
+def _frozen(stage: Stage, use: Use) -> Seen:
+    first = stage.user("first", use)
     try:
         return _behind(stage, lambda user: user.actor.freeze(), first)
     finally:
