@@ -39,7 +39,7 @@ def main() -> int:
     kept = json.loads(MEASURED.read_text()) if MEASURED.exists() else {"columns": {}}
     if asked.write:
         kept = _merged(kept, told, asked.runs, time.monotonic() - begun)
-        MEASURED.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        MEASURED.write_text(json.dumps(kept, indent=1, sort_keys=True, allow_nan=False) + "\n")
         PAGE.write_text(page(kept))
     print(tables(kept["columns"] if asked.render else told))
     ours = {name: cells for name, cells in told.items() if name.startswith("fencelock")}

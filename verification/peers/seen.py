@@ -26,8 +26,12 @@ class Seen:
 
 
 def record(runs: list[Seen]) -> dict[str, Any]:
-    """Return it as JSON takes it."""
-    return {"runs": [asdict(each) for each in runs]}
+    """Return it as JSON takes it: what is infinite is a text, that `float` reads."""
+    return {"runs": [{key: _plain(value) for key, value in asdict(each).items()} for each in runs]}
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if value == FOR_EVER else value
 
 
 def cell(told: dict[str, Any]) -> str:
@@ -60,6 +64,7 @@ def seconds(value: float) -> str:
 
 
 def _long(value: float) -> str:
+    """Return a hang's length; of those that never ended, how long they were waited for."""
     return f"> {CAP_SECONDS:.0f} s" if value >= CAP_SECONDS else seconds(value)
 
 
@@ -68,11 +73,11 @@ def _counts(runs: list[dict[str, Any]]) -> list[str]:
     parts = []
     if count := sum(run["violation"] for run in runs):
         parts.append(f"**V {count}/{of}**")
-    if found := [run["orphan"] for run in runs if run["orphan"]]:
+    if found := [float(run["orphan"]) for run in runs if run["orphan"]]:
         tried = [sum(part) for part in zip(*(run["count"] for run in runs), strict=True)]
         instants = f"{tried[0]} of {tried[1]} instants, " if tried[1] else ""
         parts.append(f"**O {len(found)}/{of}** ({instants}{seconds(max(found))})")
-    if found := [run["hang"] for run in runs if run["hang"]]:
+    if found := [float(run["hang"]) for run in runs if run["hang"]]:
         parts.append(f"**H {len(found)}/{of}** ({_long(max(found))})")
     if count := sum(run["wrong"] for run in runs):
         parts.append(f"**W {count}/{of}**")
@@ -80,7 +85,7 @@ def _counts(runs: list[dict[str, Any]]) -> list[str]:
 
 
 def _delay(runs: list[dict[str, Any]]) -> list[str]:
-    delays = sorted(run["delay"] for run in runs if run["delay"] is not None)
+    delays = sorted(float(run["delay"]) for run in runs if run["delay"] is not None)
     if not delays:
         return []
     middle = delays[len(delays) // 2]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from typing import Any
 
 from verification.peers.faults import (
     CAP_SECONDS,
@@ -15,12 +15,12 @@ from verification.peers.faults import (
 )
 from verification.peers.libraries import Use
 from verification.peers.seen import Seen
-from verification.peers.stage import Stage
+from verification.peers.stage import FOR_EVER, Stage
 
 FULL = "OOM command not allowed when used memory > 'maxmemory'."
 
 
-@fault("The reply of acquire is lost, the connection reset (acquire with a timeout)")
+@fault("The reply of acquire is lost, the connection reset (timeout 2 s)")
 def acquire_reply_lost(stage: Stage) -> Seen:
     return _reply_lost(stage, Use(LONG, timeout=2))
 
@@ -37,6 +37,19 @@ def _reply_lost(stage: Stage, use: Use) -> Seen:
     asked = user.ask("acquire")
     lost.wait()
     judge_acquire(stage, user, answer(asked), seen)
+    return seen
+
+
+@fault("The reply of acquire is lost, the connection stays silent (timeout 2 s)")
+def acquire_silence(stage: Stage) -> Seen:
+    seen = Seen()
+    user = stage.user("holder", Use(LONG, timeout=2), proxied=True)
+    lost = stage.proxy.on(stage.column.acquire, "drop_reply", then="silence")
+    asked = user.ask("acquire")
+    lost.wait()
+    told = answer(asked)
+    seen.hang = hang(stage, told, 2)
+    judge_acquire(stage, user, told, seen)
     return seen
 
 
@@ -109,13 +122,20 @@ def frozen_server(stage: Stage) -> Seen:
     seen = Seen()
     user = stage.user("holder", Use(LONG, timeout=1))
     stage.server.pause()
-    begun = time.monotonic()
     asked = user.ask("acquire")
     told = answer(asked)
-    took = time.monotonic() - begun if told is None else told["took"]
     stage.server.resume()
-    # Who counts tries instead of seconds has no bound to keep, but has to end.
-    seen.hang = took if took > (1 + SLACK_SECONDS if stage.column.timed else CAP_SECONDS) else 0.0
+    seen.hang = hang(stage, told, 1)
     told = told or answer(asked)  # a server that answers again ends it
     judge_acquire(stage, user, told, seen)
     return seen
+
+
+def hang(stage: Stage, told: dict[str, Any] | None, timeout: float) -> float:
+    """Return how long an acquire took when that was too long; else 0.
+
+    Who counts tries instead of seconds has no bound to keep, but has to end.
+    """
+    took = FOR_EVER if told is None else told["took"]
+    bound = timeout + SLACK_SECONDS if stage.column.timed else CAP_SECONDS
+    return took if took > bound else 0.0
