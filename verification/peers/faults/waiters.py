@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from verification.peers.columns import TASKS
-from verification.peers.faults import CAP_SECONDS, LONG, SLACK_SECONDS, answer, delay, fault
+from verification.peers.faults import CAP_SECONDS, LONG, SLACK_SECONDS, Answer, answer, delay, fault
 from verification.peers.libraries import Use
 from verification.peers.seen import Seen
 from verification.peers.stage import GRACE_SECONDS, Stage, User
@@ -63,7 +64,7 @@ def _frozen(stage: Stage, use: Use) -> Seen:
         first.actor.kill()
 
 
-def _behind(stage: Stage, strike: object, first: User | None = None) -> Seen:
+def _behind(stage: Stage, strike: Callable[[User], None], first: User | None = None) -> Seen:
     holder, first = stage.user("holder", HOLD), first or stage.user("first", WAIT)
     second = stage.user("rival", WAIT)
     holder.must_acquire()
@@ -71,16 +72,16 @@ def _behind(stage: Stage, strike: object, first: User | None = None) -> Seen:
     time.sleep(WAITS_SECONDS)
     asked = second.ask("acquire")
     time.sleep(WAITS_SECONDS)
-    strike(first)  # type: ignore[operator] # a function of a user
+    strike(first)
     return _released(holder, asked)
 
 
-def _released(holder: User, asked: object) -> Seen:
+def _released(holder: User, asked: Answer) -> Seen:
     """Release, and tell how long the waiter took."""
     seen = Seen()
     since = time.monotonic()
     holder.tell("release")
-    told = answer(asked, CAP_SECONDS + SLACK_SECONDS)  # type: ignore[arg-type] # as asked
+    told = answer(asked, CAP_SECONDS + SLACK_SECONDS)
     seen.hang = 0.0 if told else CAP_SECONDS + SLACK_SECONDS
     if told and "error" in told:
         seen.remark = told["error"]
