@@ -7,7 +7,7 @@ from typing import Any
 
 from verification.peers.columns import COLUMNS, TASKS, THREADS, Column
 from verification.peers.play import ROWS
-from verification.peers.seen import cell, learned
+from verification.peers.seen import cell, faults, learned
 
 LEGEND = """\
 - **V**, a violation: somebody else holds the lock while its former holder was not told by its
@@ -29,7 +29,10 @@ def tables(columns: dict[str, Any]) -> str:
     for face in (THREADS, TASKS):
         shown = [each for each in COLUMNS if each.face == face and each.name in columns]
         if shown:
-            parts += [f"### {face.capitalize()}", _table(columns, shown, cell)]
+            parts += [
+                f"### {face.capitalize()}",
+                _table(columns, shown, cell) + _sums(columns, shown),
+            ]
             parts += [f"How a holder that lost the lock learns of it, {face}:"]
             parts += [_table(columns, shown, learned, needed=True)]
     return "\n\n".join(part for part in parts if part)
@@ -61,6 +64,16 @@ def _cell(cells: dict[str, Any], key: str, text: Callable[[dict[str, Any]], str]
     if "failed" in told:
         return "failed"
     return "n/a" if "absent" in told else text(told)
+
+
+def _sums(columns: dict[str, Any], shown: list[Column]) -> str:
+    """The last row: in how many of the faults that could be played anything was wrong."""
+    sums = []
+    for each in shown:
+        played = [told for told in columns[each.name].values() if isinstance(told, dict)]
+        played = [told for told in played if "runs" in told]
+        sums.append(f"{sum(faults(told) > 0 for told in played)} of {len(played)}")
+    return f"\n| **rows with a V, O, H or W** | {' | '.join(sums)} |"
 
 
 def notes(columns: dict[str, Any]) -> Iterable[str]:
@@ -118,7 +131,8 @@ A lease that ended while its holder worked on is no defect by itself: a fixed le
 counts as **V** where the library has nothing to say about it *without a question to the server*,
 because a program that asked a moment ago cannot know. Calls that ask are in the second tables:
 *at once* means that the lease itself knew, without asking; *soon*, that it was told within 2.5 s;
-*when it asks*, *at release*: that this call said so.
+*when it asks*, *at release*: that this call said so. Where an extension tells a holder that was
+frozen, whether it does anything before that call is a race, played here as it comes.
 
 ## What was seen
 
