@@ -4,10 +4,13 @@ The peers are not installed here. redis-py is, and of its lock three things are 
 without a word when its ttl has passed, without a ttl it stays for ever, and a child can release it.
 """
 
+import json
+
 import pytest
 
+from verification.peers.__main__ import MEASURED, PAGE
 from verification.peers.columns import COLUMNS, absent
-from verification.peers.page import notes, tables
+from verification.peers.page import notes, page, tables
 from verification.peers.play import ROWS, play
 from verification.peers.seen import Seen, cell, faults, record
 
@@ -81,6 +84,10 @@ def test_the_tables_tell_all_that_was_seen():
     reasons = "\n".join(notes(told))
     assert "no such thing" in reasons
     assert "ModuleNotFoundError" in reasons
+
+
+def test_the_page_is_what_was_measured():
+    assert PAGE.read_text() == page(json.loads(MEASURED.read_text())), "--render --write makes it"
 
 
 def test_hangs_and_delays_are_told():

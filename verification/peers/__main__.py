@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -34,11 +33,10 @@ def main() -> int:
     if not columns or not faults:
         keys = "\n".join(f"  {each.key}: {each.title}" for each in ROWS)
         raise SystemExit(f"no such column or fault; faults are\n{keys}")
-    begun = time.monotonic()
     told = {} if asked.render else play(product(columns, faults), runs=asked.runs, jobs=asked.jobs)
     kept = json.loads(MEASURED.read_text()) if MEASURED.exists() else {"columns": {}}
     if asked.write:
-        kept = _merged(kept, told, asked.runs, time.monotonic() - begun)
+        kept = _merged(kept, told)
         MEASURED.write_text(json.dumps(kept, indent=1, sort_keys=True, allow_nan=False) + "\n")
         PAGE.write_text(page(kept))
     print(tables(kept["columns"] if asked.render else told))
@@ -61,11 +59,11 @@ def _named(column: Any, names: str) -> bool:
     return bool({column.name, column.library} & set(names.split(",")))
 
 
-def _merged(kept: Any, told: Any, runs: int, seconds: float) -> Any:
+def _merged(kept: Any, told: Any) -> Any:
     for name, cells in told.items():
         kept["columns"].setdefault(name, {}).update(cells)
     if told:
-        kept["about"] = {**about(), "runs": runs, "minutes": round(seconds / 60)}
+        kept["about"] = about()
     return kept
 
 

@@ -7,6 +7,7 @@ from importlib import metadata
 
 from tests.servers import binaries
 
+NAMES = {"redis": "redis-py"}
 LIBRARIES = (
     *("fencelock", "redis", "python-redis-lock", "pottery", "redlock-ng"),
     *("aioredlock", "aioredis", "coredis"),
@@ -18,7 +19,7 @@ def about() -> dict[str, object]:
     found = {}
     for name in LIBRARIES:
         try:
-            found[name] = metadata.version(name)
+            found[NAMES.get(name, name)] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
     return {

@@ -84,14 +84,12 @@ def judge_holder(stage: Stage, holder: User, seen: Seen) -> None:
 
 
 def _learned(holder: User, *, at_once: bool) -> str:
-    if at_once:
-        return "at once"
-    if not until(lambda: not holder.believes(), NEWS_SECONDS):
+    if not at_once and not until(lambda: not holder.believes(), NEWS_SECONDS):
         return ""
     state = holder.tell("state")
-    if state["told"] is None:
-        return "soon"
-    return "by its next `extend()`" if state["renews"] == "extend" else "soon"
+    if state["told"] is not None and state["renews"] == "extend":
+        return "by its next `extend()`"
+    return "at once" if at_once else "soon"
 
 
 def delay(told: dict[str, Any] | None, since: float) -> float:
