@@ -1,0 +1,166 @@
+"""The tables, and the page of the documentation around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from verification.peers.columns import COLUMNS, TASKS, THREADS, Column
+from verification.peers.play import ROWS
+from verification.peers.seen import cell, faults, learned
+
+LEGEND = """\
+- **V**, a violation: somebody else holds the lock while its former holder was not told by its
+  library that it holds no longer; or a release that freed somebody else's lock.
+- **O**, an orphan: something stayed at the server that nobody owns and that keeps others out. In
+  brackets: for how long at most, had nobody cleaned up.
+- **H**, a hang: a call with a timeout returned more than a second after it. A number of tries is no
+  timeout; there it means more than 8 s.
+- **W**, a wrong answer: *not acquired* for a free lock, where an error or a lost reply was the
+  reason; *acquired* without holding; *not your lock* of a release that did release it.
+- **0**: none of these in any run. A time by itself: how long the next one waited for the lock
+  (median). *never*: not within 8 s.
+- An error's name: the call raised it. That is an honest answer, and counted as nothing else.
+  *The child hangs*: it was still busy with the release after 3 s.
+- **n/a**: the fault cannot be played; the notes say why."""
+
+
+def tables(columns: dict[str, Any]) -> str:
+    parts = []
+    for face in (THREADS, TASKS):
+        shown = [each for each in COLUMNS if each.face == face and each.name in columns]
+        if shown:
+            parts += [
+                f"### {face.capitalize()}",
+                _table(columns, shown, cell) + _sums(columns, shown),
+            ]
+            parts += [f"How a holder that lost the lock learns of it, {face}:"]
+            parts += [_table(columns, shown, learned, needed=True)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _table(
+    columns: dict[str, Any],
+    shown: list[Column],
+    text: Callable[[dict[str, Any]], str],
+    *,
+    needed: bool = False,
+) -> str:
+    """One table; ``needed`` leaves out rows that say nothing about anybody."""
+    lines = ["| fault | " + " | ".join(each.library for each in shown) + " |"]
+    lines += ["| --- |" + " --- |" * len(shown)]
+    for fault in ROWS:
+        cells = [_cell(columns[each.name], fault.key, text) for each in shown]
+        if any(cells) and (not needed or set(cells) - {"", "n/a", "cannot run", "failed"}):
+            lines.append(f"| {fault.title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) if len(lines) > 2 else ""
+
+
+def _cell(cells: dict[str, Any], key: str, text: Callable[[dict[str, Any]], str]) -> str:
+    if "absent" in cells:
+        return "cannot run"
+    told = cells.get(key)
+    if told is None:
+        return ""
+    if "failed" in told:
+        return "failed"
+    return "n/a" if "absent" in told else text(told)
+
+
+def _sums(columns: dict[str, Any], shown: list[Column]) -> str:
+    """The last row: in how many of the faults that could be played anything was wrong."""
+    sums = []
+    for each in shown:
+        played = [told for told in columns[each.name].values() if isinstance(told, dict)]
+        played = [told for told in played if "runs" in told]
+        sums.append(f"{sum(faults(told) > 0 for told in played)} of {len(played)}")
+    return f"\n| **rows with a V, O, H or W** | {' | '.join(sums)} |"
+
+
+def notes(columns: dict[str, Any]) -> Iterable[str]:
+    """Tell how each was used, and why what is missing is missing."""
+    for each in COLUMNS:
+        cells = columns.get(each.name)
+        if cells is None:
+            continue
+        yield f"- **{each.name}**: {each.use}."
+        if "absent" in cells:
+            yield f"  Cannot run here: {cells['absent']}."
+            continue
+        titles = {fault.key: fault.title for fault in ROWS}
+        for key, told in cells.items():
+            if key in titles and (why := told.get("absent") or told.get("failed")):
+                yield f"  *{titles[key]}*: {why}."
+
+
+def page(kept: dict[str, Any]) -> str:
+    about, columns = kept["about"], kept["columns"]
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    return PAGE.format(
+        legend=LEGEND,
+        runs=" to ".join(map(str, sorted(_runs(columns)))),
+        server=about["server"],
+        python=about["python"],
+        versions=versions,
+        tables=tables(columns),
+        notes="\n".join(notes(columns)),
+    )
+
+
+def _runs(columns: dict[str, Any]) -> set[int]:
+    cells = [told for cells in columns.values() for told in cells.values()]
+    counts = {len(told["runs"]) for told in cells if "runs" in told}
+    return {min(counts), max(counts)}
+
+
+PAGE = """\
+# Peers under faults
+
+What happens to a lock, and to those who hold it or wait for it, when something goes wrong: the same
+faults on fencelock and on other Python locks for Redis and Valkey.
+This page is generated by [verification/peers](../../verification/peers/README.md); do not edit it.
+
+```sh
+python benchmarks/setup.py                                   # once: all peers, pinned
+.venv-benchmarks/bin/python -m verification.peers --write    # a quarter of an hour
+.venv-benchmarks/bin/python -m verification.peers --only acquire-reply-lost --columns redis-py
+```
+
+Every fault is a small program that plays the same events on each library: real processes, a real
+server, and a proxy between them that loses or delays a single request or reply. Each was played
+{runs} times. {server}, Python {python}; {versions}.
+
+## How to read it
+
+{legend}
+
+A lease that ended while its holder worked on is no defect by itself: a fixed lease does that. It
+counts as **V** where the library has nothing to say about it *without a question to the server*,
+because a program that asked a moment ago cannot know. Calls that ask are in the second tables:
+*at once* means that the lease itself knew, without asking; *soon*, that it was told within 2.5 s;
+*when it asks*, *at release*: that this call said so. Where an extension tells a holder that was
+frozen, whether it does anything before that call is a race, played here as it comes.
+
+## What was seen
+
+{tables}
+
+## How each was used
+
+Documented use, the library's defaults, and the ttl and timeout that the row names; else 60 s.
+*Renewal on*: the library renews by itself, or the program calls its extension every third of the
+ttl. It is on wherever the row does not say otherwise.
+
+{notes}
+
+## What this cannot tell
+
+- One server. What Redlock on several masters adds is not measured; with one master, those libraries
+  promise no more than the others.
+- A fault is played at one place of one call. Other places may show other things.
+- The restart without data breaks every lock on one server. The row only tells who is told.
+- redlock-ng asks for redis-py below 6 and runs with the version above; the clients that it makes
+  do not repeat commands that got no answer. aioredlock is no longer developed.
+- The server in Cluster mode was used as a plain one. Whether a library has a Cluster client, and
+  what that one does, is another question.
+"""
