@@ -114,7 +114,7 @@ async def _request(
                 await port.open(waiter, until, listen=listen)
                 asked_at = port.now()
             waiter.begin()
-            reply = await port.run(want.acquire(waiter.channel), until, waiter)
+            reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)
         except (Broken, ServerError) as trouble:
             await again(port, trouble, until, waiter)
             asked_at = port.now()

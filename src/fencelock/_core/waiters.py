@@ -61,6 +61,11 @@ class Waiter(Asked):
     def __init__(self, want: Want) -> None:
         self.want = want
 
+    @property
+    def key(self) -> bytes:
+        """Return a key in the slot of what is waited for."""
+        return self.want.keys.lock
+
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
         """Take a pushed grant. It may come before the flow has seen the answer to its request."""
         self.pushed = (fence, granted_us, lease_ms)

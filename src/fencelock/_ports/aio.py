@@ -29,7 +29,7 @@ from fencelock._ports.chance import Chance
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
 from fencelock._transport.source import Source
-from fencelock._transport.wire import ReplyError, pack_source
+from fencelock._transport.wire import ReplyError, not_now, pack_source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
@@ -83,7 +83,9 @@ class AioPort:
         mux = await self.link.connected(until)
         return await mux.call(script, keys, args, until)
 
-    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
+    async def run(
+        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
         """Run a packed script call on the loop's connection."""
         mux = self.link.mux
         if mux is None or not mux.sound:
@@ -91,7 +93,7 @@ class AioPort:
         return await mux.run(request, until)
 
     async def command(
-        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
     ) -> Reply:
         """Run a plain command on the loop's connection."""
         mux = await self.link.connected(until)
@@ -281,7 +283,7 @@ async def _done(slot: asyncio.Future[Any]) -> bool:
         reply = await slot
     except Broken:
         return False
-    return not (isinstance(reply, ReplyError) and str(reply).startswith(("LOADING", "BUSY")))
+    return not (isinstance(reply, ReplyError) and not_now(reply))
 
 
 async def _told(on_lost: Callable[[Any], Any], hold: Hold) -> None:

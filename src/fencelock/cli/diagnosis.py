@@ -113,7 +113,7 @@ class Questions:
         """Return the answer, or raise."""
         until = self._port.now() + self._port.patience
         return run_blocking(
-            persist(self._port, lambda: self._port.command(words, until), until, Asked())
+            persist(self._port, lambda: self._port.command(words, b"", until), until, Asked())
         )
 
     def may(self, *words: bytes) -> Any:

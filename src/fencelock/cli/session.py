@@ -14,7 +14,7 @@ from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
 from fencelock._core.want import Want
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._ports.blocking import port_for, run_blocking
 from fencelock._transport.source import resolve
 from fencelock.cli import started
 from fencelock.cli.arguments import Arguments
@@ -46,7 +46,7 @@ class Session:
             label=None,
             server_timeout=options.PATIENCE,
         )
-        self.port = BlockingPort(
+        self.port = port_for(
             resolve(args.url, asynchronous=False),
             home=home_prefix(args.prefix),
             patience=self._defaults.patience,
