@@ -1,8 +1,8 @@
 """A real Cluster: three masters with a replica each, ready in some three seconds.
 
-    with Cluster() as cluster:
-        cluster.command("SET", "key", "value")        # goes to the node of the key
-        cluster.owner("key").kill()
+with Cluster() as cluster:
+    cluster.command("SET", "key", "value")        # goes to the node of the key
+    cluster.owner("key").kill()
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def migrating(self, key: str | bytes, target: Server) -> Iterator[Callable[[], None]]:
-        """Move a key's slot: first it is announced; then the function moves the keys; then it is so."""
+        """Announce that a key's slot moves; the function moves its keys; at the end it is so."""
         source = self.owner(key)
         number = slot(key.encode() if isinstance(key, str) else key)
         target.command("CLUSTER", "SETSLOT", number, "IMPORTING", self.id_of(source))

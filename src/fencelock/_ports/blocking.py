@@ -30,7 +30,7 @@ from fencelock._ports.posts import Posts
 from fencelock._ports.teller import Teller
 from fencelock._ports.tender import Tender
 from fencelock._transport.direct import Connection
-from fencelock._transport.source import Cloned, Direct, Source
+from fencelock._transport.source import Source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
@@ -271,12 +271,3 @@ class BlockingPort:
         """In a child: everything here was the parent's."""
         self.pool.drop()
         self._start()
-
-
-def port_for(source: Source | Clustered, *, home: str, patience: float) -> BlockingPort:
-    """Return the port that a source needs."""
-    if isinstance(source, (Direct, Cloned)):
-        return BlockingPort(source, home=home, patience=patience)
-    from fencelock._ports.cluster import ClusterPort  # noqa: PLC0415 - only for a Cluster
-
-    return ClusterPort(source, home=home, patience=patience)

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-- MOVED and ASK are followed at once, on sound connections. A request that was redirected did not run.
+- MOVED and ASK are followed at once, on sound connections: what was redirected did not run.
 - A waiter listens at the node of its lock: who publishes counts the listeners of that node only.
   Where the lock goes, its waiter's seat goes.
 - An attempt is given up after a second: then the map is read anew, and the next attempt goes to
@@ -50,7 +50,7 @@ ANYWHERE = -1  # in ``Connection.channels``: a channel of no slot
 class ClusterPort(BlockingPort):
     """Implements ``_core.port.Port`` for threads, over a Cluster."""
 
-    source: Clustered  # type: ignore[assignment]  # what BlockingPort does with it, this one overrides
+    source: Clustered
     pool: ClusterPool
 
     @property
@@ -89,7 +89,7 @@ class ClusterPort(BlockingPort):
         for _ in range(REDIRECTS_MAX):
             connection = self._connection(key, step, until, waiter)
             try:
-                return ask(connection, until, step is not None and step.asking)
+                return ask(connection, until, asking=step is not None and step.asking)
             except Broken:
                 self.pool.slots.doubt(connection.node)
                 raise
@@ -175,7 +175,9 @@ class ClusterPort(BlockingPort):
         self, waiter: Waiter, seat: Connection, number: int, until: float, *, asking: bool
     ) -> bool:
         """Listen to a channel of the slot; False when the server has no such channels."""
-        channel = waiter.channel or seat.channels.get(number) or in_slot(self._new_channel(), number)
+        channel = (
+            waiter.channel or seat.channels.get(number) or in_slot(self._new_channel(), number)
+        )
         if channel is None or channel.endswith(LOCAL):
             return False
         if channel not in seat.channels.values():
@@ -262,7 +264,10 @@ class ClusterPort(BlockingPort):
         for number, answer in enumerate(answers):
             if isinstance(answer, ReplyError):  # unknown script, or elsewhere
                 try:
-                    answers[number] = await self.call(*requests[number], until)
+                    keys = requests[number][1]
+                    own = waiter is not None and slot(keys[0]) == slot(waiter.key)
+                    moves = waiter if own else None
+                    answers[number] = await self.call(*requests[number], until, moves)
                 except (Broken, ServerError) as error:
                     answers[number] = error
             elif isinstance(answer, Broken):
@@ -284,6 +289,9 @@ class ClusterPort(BlockingPort):
             finally:
                 with self._lock:
                     self._beside.discard(place)
+                    next_at = self.book.next_at()
+                if next_at is not None:
+                    self._tender.mind(next_at)
 
         try:
             threading.Thread(target=runs, name="fencelock-leases-part", daemon=True).start()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from fencelock._core.port import Broken, Reply
 from fencelock._core.want import Request
@@ -11,14 +12,19 @@ from fencelock._transport.wire import ReplyError, pack_call, with_source
 from fencelock.clock import now
 
 ASKING = (b"ASKING",)
-# Asks on a connection until an instant; True: after ASKING.
-Ask = Callable[[Connection, float, bool], Reply]
+
+
+class Ask(Protocol):
+    """Asks on a connection until an instant; with ``asking``, after ASKING."""
+
+    def __call__(self, connection: Connection, until: float, *, asking: bool) -> Reply:
+        """Return the reply; ends like ``Connection.call``."""
 
 
 def scripted(packed: bytes) -> Ask:
     """Return how to run a packed script call: with its source after ASKING, which counts once."""
 
-    def ask(connection: Connection, until: float, asking: bool) -> Reply:
+    def ask(connection: Connection, until: float, *, asking: bool) -> Reply:
         if not asking:
             return connection.run(packed, until)
         connection.command(ASKING, until)
@@ -29,7 +35,8 @@ def scripted(packed: bytes) -> Ask:
 
 def plain(args: Sequence[bytes | int]) -> Ask:
     """Return how to run a plain command."""
-    def ask(connection: Connection, until: float, asking: bool) -> Reply:
+
+    def ask(connection: Connection, until: float, *, asking: bool) -> Reply:
         if asking:
             connection.command(ASKING, until)
         return connection.command(args, until)

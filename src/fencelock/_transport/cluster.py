@@ -10,12 +10,12 @@ Rules of this file:
 
 from __future__ import annotations
 
+from binascii import crc_hqx
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import count
 from typing import Any, Final, NamedTuple
 
-from fencelock._core.keys import slot
+from fencelock._core.keys import hash_tag, slot
 from fencelock._transport.source import Cloned, Direct
 from fencelock.errors import ServerError, ServerUnsuitable
 
@@ -165,25 +165,36 @@ def in_slot(base: bytes, number: int) -> bytes | None:
 
     There is none when ``base`` has a tag of its own, which decides.
     """
-    for tag in _tags(number):
-        channel = b"%b{%b}%b" % (base, tag, SHARDED)
-        if slot(channel) == number:
-            return channel
-    return None
+    own = hash_tag(base + b"{x}")
+    if own == b"x":
+        return b"%b{%b}%b" % (base, tag_in(number), SHARDED)
+    channel = base + SHARDED
+    return channel if slot(channel) == number else None
 
 
 def key_in(number: int) -> bytes:
     """Return some key of a slot."""
-    return b"{%b}" % next(iter(_tags(number)))
+    return b"{%b}" % tag_in(number)
 
 
-_known_tags: dict[int, bytes] = {}
-_tag_numbers = count()
+def tag_in(number: int) -> bytes:
+    """Return four letters that hash to a slot.
+
+    A checksum of two halves is the first half's, carried on, xor the second's: so the second half
+    is looked up, and not searched for.
+    """
+    ends = _pairs()
+    for first in ends.values():
+        carried = crc_hqx(first + b"\0\0", 0)
+        for high in range(0, 1 << 16, SLOTS):
+            second = ends.get(carried ^ (number | high))
+            if second is not None:
+                return first + second
+    raise AssertionError  # there are a thousand
 
 
-def _tags(number: int) -> Iterator[bytes]:
-    """Return a short text that hashes to a slot; found by trying, once for all slots."""
-    while number not in _known_tags:
-        tag = b"%x" % next(_tag_numbers)
-        _known_tags.setdefault(slot(tag), tag)
-    yield _known_tags[number]
+@lru_cache(maxsize=1)
+def _pairs() -> dict[int, bytes]:
+    """Return all pairs of letters by their checksum."""
+    letters = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
+    return {crc_hqx(pair, 0): pair for a in letters for b in letters if (pair := bytes((a, b)))}

@@ -33,7 +33,9 @@ def from_url(url: str, *, asynchronous: bool) -> Clustered:
     seeds = tuple(map(_seed, hosts.split(",")))
     label = f"{scheme}://{','.join(map(str, seeds))}"
     if scheme.startswith(("rediss", "valkeys")):
-        return Clustered(seeds, _over_tls(username, secret, query, asynchronous), label)
+        return Clustered(
+            seeds, _over_tls(username, secret, query, asynchronous=asynchronous), label
+        )
     if query:
         raise ValueError(f"a Cluster's URL takes no options without TLS: ?{query}")
 
@@ -55,7 +57,7 @@ def _seed(text: str) -> Node:
 
 
 def _over_tls(
-    username: str | None, password: str | None, query: str, asynchronous: bool
+    username: str | None, password: str | None, query: str, *, asynchronous: bool
 ) -> Callable[[Node], Cloned]:
     """Return how to connect over TLS: through redis-py, with the URL's options."""
     import redis  # noqa: PLC0415 - redis-py takes 0.1 s to import: only where it is needed

@@ -11,6 +11,7 @@ from fencelock import options
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
 from fencelock._ports.aio import AioPort
+from fencelock._ports.choose import for_tasks
 from fencelock._transport.source import resolve
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
@@ -154,7 +155,7 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
             self._ports = {
                 key: each for key, each in self._ports.items() if not each.loop.is_closed()
             }
-            port = self._ports[id(loop)] = AioPort(
+            port = self._ports[id(loop)] = for_tasks(
                 self._source,
                 home=home_prefix(self._defaults.key_prefix),
                 patience=self._defaults.patience,

@@ -9,7 +9,7 @@ from typing import Self
 from fencelock import options
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
-from fencelock._ports.blocking import port_for
+from fencelock._ports.choose import for_threads
 from fencelock._transport.source import resolve
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
@@ -54,7 +54,7 @@ class Client(MakesShares, MakesSignals, MakesDuties):
         self._defaults = defaults(
             key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
         )
-        self._port = port_for(
+        self._port = for_threads(
             resolve(source, asynchronous=False),
             home=home_prefix(key_prefix),
             patience=self._defaults.patience,

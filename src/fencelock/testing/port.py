@@ -74,13 +74,21 @@ class SimulatedPort:
         return await self._ask(Request(script.name, tuple(keys), tuple(args)), until, waiter)
 
     async def run(
-        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+        self,
+        request: bytes,
+        key: bytes,  # noqa: ARG002 - one server has all keys
+        until: float,
+        waiter: Waiter | None = None,
     ) -> Reply:
         """Send a packed script call; ends like ``call``."""
         return await self._ask(unpacked(request), until, waiter)
 
     async def command(
-        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+        self,
+        args: Sequence[bytes | int],
+        key: bytes,  # noqa: ARG002 - as above
+        until: float,
+        waiter: Waiter | None = None,
     ) -> Reply:
         """Send a plain command; ends like ``call``."""
         name = args[0] if isinstance(args[0], bytes) else b""
