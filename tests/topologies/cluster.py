@@ -27,7 +27,6 @@ READY_SECONDS = 20.0
 EVERYWHERE: dict[str, Callable[[list[Any]], Any]] = {
     "KEYS": lambda answers: [key for each in answers for key in each],
     "CLIENT": lambda answers: "\n".join(map(str, answers)),
-    "PUBSUB": lambda answers: answers[0],
     **dict.fromkeys(("FLUSHALL", "SCRIPT", "CONFIG", "ACL", "INFO"), lambda answers: answers[0]),
 }
 ANYWHERE = frozenset({"TIME", "PING"})
@@ -162,12 +161,19 @@ class Cluster:
     def command(self, *words: Any) -> Any:
         """Run a command at the node of its key, or on every master; as ``Server.command``."""
         word = str(words[0]).upper()
+        if word == "PUBSUB":
+            return [words[2], self._listeners(str(words[2]))]
         if word in EVERYWHERE:
             return EVERYWHERE[word]([node.command(*words) for node in self.masters])
         if word in ANYWHERE:
             return self.masters[0].command(*words)
         key = words[3] if word in THIRD else words[1]
         return self._follow(self._usual(key), words)
+
+    def _listeners(self, channel: str) -> int:
+        """Return how many listen to a channel, be it one of a slot."""
+        how = "SHARDNUMSUB" if channel.endswith("!") else "NUMSUB"
+        return sum(node.command("PUBSUB", how, channel)[1] for node in self.masters)
 
     def _usual(self, key: str | bytes) -> Server:
         number = slot(key if isinstance(key, bytes) else str(key).encode())
