@@ -80,14 +80,19 @@ async def _ask(port: Port, apart: Apart, batches: Sequence[Sequence[Hold]]) -> N
     until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
     requests = [question(batch, each) for batch, each in zip(batches, ttls, strict=True)]
     answers = await apart.fan(requests, until)
+    silent: list[Hold] = []
+    trouble: Exception | None = None
     for batch, each, answer in zip(batches, ttls, answers, strict=True):
         if isinstance(answer, Exception):
-            await failed(port, batch, answer)
+            silent += batch
+            trouble = trouble or answer
             continue
         refused = refusals(batch, answer)
         apply_renewal(port, batch, each, asked_at, refused)
         if refused:
             await tell_refused(port, {batch[at]: how for at, how in refused.items()}, until)
+    if trouble is not None:
+        await failed(port, silent, trouble)
 
 
 async def look_apart(port: Port, apart: Apart, until: float, waiter: Waiter) -> None:

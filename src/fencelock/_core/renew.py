@@ -126,6 +126,7 @@ def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
 
 
 def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
+    """Have those that are still to be minded get attention at ``when``."""
     with port.mutex():
         port.book.add_all([hold for hold in holds if hold.open and not hold.told], when)
 

@@ -145,6 +145,10 @@ class Lines:
     def __len__(self) -> int:
         return len(self._lines) + len(self.watches)
 
+    def __contains__(self, key: bytes) -> bool:
+        """Tell whether somebody of this client stands in the line of a lock."""
+        return key in self._lines
+
     def join(self, waiter: Waiter) -> Line:
         """Add a waiter; call under the mutex."""
         line = self._lines.setdefault(waiter.want.keys.lock, Line(waiter.asked_at))

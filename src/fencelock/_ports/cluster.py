@@ -11,7 +11,6 @@ Rules of this file:
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
@@ -19,7 +18,8 @@ from fencelock._core.keys import slot
 from fencelock._core.port import Apart, Args, Broken, Keys, Reply
 from fencelock._core.waiters import Waiter
 from fencelock._core.want import Request
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._ports.beside import Beside
+from fencelock._ports.blocking import BlockingPort
 from fencelock._ports.cluster_asks import ASKING, Ask, plain, scripted, together
 from fencelock._ports.cluster_pool import ClusterPool
 from fencelock._ports.pool import closed
@@ -60,7 +60,7 @@ class ClusterPort(BlockingPort):
 
     def _new_pool(self) -> ClusterPool:
         self._sharded = True  # until a server does not know sharded channels
-        self._beside: set[object] = set()
+        self._beside = Beside(self)
         return ClusterPool(self.source, self._ear)
 
     # -- calls ----------------------------------------------------------------------------------
@@ -276,29 +276,11 @@ class ClusterPort(BlockingPort):
 
     def aside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Run a flow in a thread; False while one runs for this place, or none can be started."""
+        return self._beside.run(place, flow)
+
+    def renewed(self) -> None:
+        """See that the tending thread is up for what was put back into the book."""
         with self._lock:
-            if place in self._beside:
-                return False
-            self._beside.add(place)
-
-        def runs() -> None:
-            try:
-                run_blocking(flow())
-            except Exception:
-                log.exception("tending the leases of %s failed; trying again", place)
-            finally:
-                with self._lock:
-                    self._beside.discard(place)
-                    next_at = self.book.next_at()
-                if next_at is not None:
-                    self._tender.mind(next_at)
-
-        try:
-            threading.Thread(target=runs, name="fencelock-leases-part", daemon=True).start()
-        except BaseException as error:
-            with self._lock:
-                self._beside.discard(place)
-            if not isinstance(error, RuntimeError):
-                raise
-            return False
-        return True
+            next_at = self.book.next_at()
+        if next_at is not None:
+            self._tender.mind(next_at)

@@ -1,4 +1,4 @@
-"""How a multiplexed connection to a node of a Cluster is asked: one request, or one after ASKING."""
+"""How a multiplexed connection to a node of a Cluster is asked, also after ASKING."""
 
 from __future__ import annotations
 
