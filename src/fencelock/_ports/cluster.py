@@ -26,6 +26,7 @@ from fencelock._ports.pool import closed
 from fencelock._transport.cluster import (
     ANSWER_SECONDS,
     LOCAL,
+    PROMPT_SECONDS,
     REDIRECTS_MAX,
     Clustered,
     Node,
@@ -88,8 +89,12 @@ class ClusterPort(BlockingPort):
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
             connection = self._connection(key, step, until, waiter)
+            asked_at = now()
             try:
-                return ask(connection, until, asking=step is not None and step.asking)
+                reply = ask(connection, until, asking=step is not None and step.asking)
+                if waiter is not None and now() - asked_at < PROMPT_SECONDS:
+                    waiter.proved_at = asked_at
+                return reply
             except Broken:
                 self.pool.slots.doubt(connection.node)
                 raise
@@ -140,6 +145,7 @@ class ClusterPort(BlockingPort):
         """Seat a waiter on a connection to the right node, one that listens when asked."""
         if self.closing:
             raise closed()
+        until = min(until, now() + ANSWER_SECONDS)
         node = self.pool.owner(waiter.key, until)
         seat = waiter.seat
         if not isinstance(seat, Connection) or not seat.sound or seat.node != node:
@@ -212,7 +218,7 @@ class ClusterPort(BlockingPort):
 
     def pushed(self, connection: Connection, message: list[bytes]) -> None:
         """Take a push; a channel that the server closed went elsewhere with its slot."""
-        kind = message[0]
+        kind, waiter = message[0], connection.waiter
         if kind == b"smessage":
             message = [b"message", *message[1:]]
         elif kind == b"sunsubscribe":
@@ -220,8 +226,12 @@ class ClusterPort(BlockingPort):
             for number in gone:
                 del connection.channels[number]
             self.pool.slots.doubt(None)
-            if connection.waiter is not None and connection.waiter.channel == message[1]:
-                connection.waiter.lose_place()
+            if waiter is not None and waiter.channel == message[1]:
+                waiter.lose_place()
+            return
+        slots, node = self.pool.slots, connection.node
+        if waiter is not None and slots.disbelieves(message, waiter, node, waiter.proved_at):
+            waiter.lose_place()  # the flow asks, at the right node
             return
         super().pushed(connection, message)
 

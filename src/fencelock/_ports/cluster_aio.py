@@ -23,6 +23,7 @@ from fencelock._ports.pool import closed
 from fencelock._transport.cluster import (
     ANSWER_SECONDS,
     LOCAL,
+    PROMPT_SECONDS,
     REDIRECTS_MAX,
     Redirect,
     in_slot,
@@ -84,8 +85,12 @@ class ClusterAioPort(AioPort):
             mux = await self._connected(link, until)
             if waiter is not None:
                 waiter.trail = mux
+            asked_at = now()
             try:
-                return await ask(mux, until, asking=step is not None and step.asking)
+                reply = await ask(mux, until, asking=step is not None and step.asking)
+                if now() - asked_at < PROMPT_SECONDS:
+                    link.proved_at = asked_at
+                return reply
             except Broken:
                 self.link.slots.doubt(link.node)
                 raise
@@ -138,6 +143,7 @@ class ClusterAioPort(AioPort):
         """Register a waiter at the right node, under a channel that is heard there."""
         if self.closing:
             raise closed()
+        until = min(until, now() + ANSWER_SECONDS)
         link = await self.link.owner(waiter.key, until)
         if listen:
             await self._listen(waiter, link, until, asking=False)
@@ -191,6 +197,12 @@ class ClusterAioPort(AioPort):
             link.heard.discard(message[1])
             self.link.slots.doubt(None)
             self._rouse_at(link, message[1])
+            return
+        waiter = self._waiters.get(message[2].split(b" ", 2)[1]) if message[2:] else None
+        slots = self.link.slots
+        if waiter is not None and slots.disbelieves(message, waiter, link.node, link.proved_at):
+            waiter.lose_place()  # the flow asks, at the right node
+            self.wake(waiter)
             return
         self._pushed(message)
 

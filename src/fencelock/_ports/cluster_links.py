@@ -41,6 +41,7 @@ class NodeLink(Link):
         self.node = node
         self.number = number  # tells this client's links apart
         self.heard: set[bytes] = set()
+        self.proved_at = 0.0  # when the last request was sent that was answered at once
 
     def _gone(self, links: ClusterLinks) -> None:
         self.heard.clear()
@@ -151,7 +152,7 @@ class ClusterLinks(Link):
 
     async def _read_map(self, until: float) -> None:
         """Read the map if it is in doubt, once for all who ask; in a task: callers come and go."""
-        if not self.slots.wants_reading(now()):
+        if not self.slots.wants_reading():
             return
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._ask_around(), name="fencelock-map")
@@ -182,7 +183,7 @@ class ClusterLinks(Link):
             raise closed()
         mux = await self.at(node).connected(until)
         try:
-            self.slots.learn(await mux.command(READ_MAP, until), node, now())
+            self.slots.learn(await mux.command(READ_MAP, until), node)
         except ServerUnreachable:
             raise
         except ServerError as error:

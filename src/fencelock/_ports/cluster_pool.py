@@ -121,12 +121,12 @@ class ClusterPool(Pool):
 
     def _read_map(self, until: float) -> None:
         """Read the map if it is in doubt; the one there is stays when nobody tells another."""
-        if not self.slots.wants_reading(now()):
+        if not self.slots.wants_reading():
             return
         if not self._reading.acquire(timeout=max(0.0, until - now())):
             raise Broken("the map of the Cluster was not read in time", sent=False)
         try:
-            if self.slots.wants_reading(now()):
+            if self.slots.wants_reading():
                 self._ask_around(until)
         finally:
             self._reading.release()
@@ -161,7 +161,7 @@ class ClusterPool(Pool):
             raise unsuitable(error) from error
         finally:
             self.give(connection)
-        self.slots.learn(reply, node, now())
+        self.slots.learn(reply, node)
 
 
 def _nowhere() -> Broken:

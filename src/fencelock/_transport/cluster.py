@@ -16,7 +16,9 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fencelock._core.keys import hash_tag, slot
+from fencelock._core.waiters import Waiter
 from fencelock._transport.source import Cloned, Direct
+from fencelock.clock import now
 from fencelock.errors import ServerError, ServerUnsuitable
 
 SLOTS: Final = 16384
@@ -26,6 +28,9 @@ PAUSE_SECONDS: Final = 0.05
 MAP_SECONDS: Final = 0.5
 # One attempt's time for an answer. Then the map is read anew: the node may have been replaced.
 ANSWER_SECONDS: Final = 1.1  # above SLICE of direct.py, which then need not be armed
+# A node that answered so lately, and so fast, is still the master: no node timeout is shorter.
+SURE_SECONDS: Final = 1.0
+PROMPT_SECONDS: Final = 0.2
 # Redirects that one attempt follows: more come only while slots move to and fro.
 REDIRECTS_MAX: Final = 5
 
@@ -87,9 +92,27 @@ class SlotMap:
         """Return who serves a key; None when that must be asked for."""
         return None if self.doubtful else self._owners[slot(key)]
 
-    def wants_reading(self, now: float) -> bool:
+    def disbelieves(
+        self, message: Sequence[bytes], waiter: Waiter, node: Node, proved_at: float
+    ) -> bool:
+        """Tell whether a pushed grant must be asked for: its node may have been replaced.
+
+        A master that was frozen goes on for a moment with what it was sent before, although another
+        has taken its place meanwhile. That takes the node timeout at least: who answered something
+        that was asked a moment ago (``proved_at``), and at once, was not replaced.
+        """
+        if not message[2].startswith(b"granted ") or not waiter.doubts:
+            return False
+        if self.doubtful or self._owners[slot(waiter.key)] != node:
+            return True
+        if now() - proved_at > SURE_SECONDS:
+            self.doubt(node)  # others must say whether it still is: it would say yes
+            return True
+        return False
+
+    def wants_reading(self) -> bool:
         """Tell whether it should be read now."""
-        return self.doubtful and now - self.read_at > PAUSE_SECONDS
+        return self.doubtful and now() - self.read_at > PAUSE_SECONDS
 
     def doubt(self, node: Node | None) -> None:
         """Note that a node did not answer."""
@@ -104,7 +127,7 @@ class SlotMap:
         yield from (node for node in everyone if node not in self._doubted)
         yield from doubted
 
-    def learn(self, reply: Any, told_by: Node, now: float) -> None:
+    def learn(self, reply: Any, told_by: Node) -> None:
         """Take an answer to CLUSTER SLOTS."""
         owners: list[Node | None] = [None] * SLOTS
         masters: dict[Node, None] = {}
@@ -116,7 +139,7 @@ class SlotMap:
             owners[first : last + 1] = [found[0]] * (last + 1 - first)
             masters[found[0]] = None
             replicas |= dict.fromkeys(found[1:])
-        self._owners, self.read_at, self.doubtful = owners, now, False
+        self._owners, self.read_at, self.doubtful = owners, now(), False
         self._doubted = {}
         self.masters = tuple(masters) or self.masters
         self._replicas = tuple(replicas)
