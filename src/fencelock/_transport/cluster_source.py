@@ -103,7 +103,10 @@ def from_client(client: Any, *, asynchronous: bool) -> Clustered:
 def _settings(client: Any, nodes: list[Any]) -> tuple[Any, dict[str, Any]]:
     """Return the connection class and settings that a client's nodes share."""
     for node in nodes:
-        holder = getattr(getattr(node, "redis_connection", None), "connection_pool", node)
+        own_client = getattr(node, "redis_connection", None) or getattr(
+            node, "valkey_connection", None
+        )
+        holder = getattr(own_client, "connection_pool", node)
         if hasattr(holder, "connection_class"):
             settings = dict(holder.connection_kwargs)
             break
@@ -111,6 +114,7 @@ def _settings(client: Any, nodes: list[Any]) -> tuple[Any, dict[str, Any]]:
         raise TypeError(f"source is a {type(client).__name__} that has reached no node yet")
     # Theirs only adds READONLY for replicas, which we do not ask; a user's own function stays.
     own = getattr(client, "on_connect", None)
-    if settings.get("redis_connect_func") == own:
-        settings["redis_connect_func"] = getattr(client, "user_on_connect_func", None)
+    for name in ("redis_connect_func", "valkey_connect_func"):
+        if settings.get(name) == own:
+            settings[name] = getattr(client, "user_on_connect_func", None)
     return holder.connection_class, settings

@@ -185,6 +185,11 @@ def embedded_chosen(args: Arguments) -> bool:
     return not (args.url or os.environ.get("FENCELOCK_URL"))
 
 
+def is_cluster(args: Arguments) -> bool:
+    """Tell whether the configured server is a Cluster."""
+    return "+cluster://" in (args.url or os.environ.get("FENCELOCK_URL") or "")
+
+
 def user() -> str:
     """Return who runs this, for people to read."""
     name = os.environ.get("SUDO_USER") or os.environ.get("LOGNAME") or os.environ.get("USER")
