@@ -27,6 +27,7 @@ from fencelock._transport.cluster import (
     REDIRECTS_MAX,
     Redirect,
     in_slot,
+    is_grant,
     key_in,
 )
 from fencelock._transport.mux import Mux
@@ -198,7 +199,7 @@ class ClusterAioPort(AioPort):
             self.link.slots.doubt(None)
             self._rouse_at(link, message[1])
             return
-        waiter = self._waiters.get(message[2].split(b" ", 2)[1]) if message[2:] else None
+        waiter = self._waiters.get(message[2].split(b" ", 2)[1]) if is_grant(message) else None
         slots = self.link.slots
         if waiter is not None and slots.disbelieves(message, waiter, link.node, link.proved_at):
             waiter.lose_place()  # the flow asks, at the right node

@@ -101,7 +101,7 @@ class SlotMap:
         has taken its place meanwhile. That takes the node timeout at least: who answered something
         that was asked a moment ago (``proved_at``), and at once, was not replaced.
         """
-        if not message[2].startswith(b"granted ") or not waiter.doubts:
+        if not is_grant(message) or not waiter.doubts:
             return False
         if self.doubtful or self._owners[slot(waiter.key)] != node:
             return True
@@ -171,6 +171,11 @@ class SlotMap:
 def _node(told: Sequence[Any], told_by: Node) -> Node | None:
     host = (told[0] or b"").decode()
     return None if host == "?" else Node(host or told_by.host, int(told[1]))
+
+
+def is_grant(message: Sequence[bytes]) -> bool:
+    """Tell whether a push is a grant of a lock, for a waiter that it names."""
+    return message[0] == b"message" and message[2].startswith(b"granted ")
 
 
 def unsuitable(error: ServerError) -> ServerError:
