@@ -122,3 +122,14 @@ def test_a_plain_client_of_one_node_is_told_how(shared, connect, name):
     stranger = next(node for node in shared.masters if node is not shared.owner(key))
     with pytest.raises(fencelock.ServerUnsuitable, match=r"redis\+cluster://"):
         connect(stranger.tcp_url).lock(name).acquire()
+
+
+def test_a_wrong_password_is_tried_once(shared, connect, name):
+    """Asking every node would lock the account."""
+    begun = shared.commandstats().get("hello", 0)
+    for node in shared.nodes:
+        node.command("ACL", "SETUSER", "nobody", "on", ">right")
+    lock = connect(shared.url.replace("://", "://nobody:wrong@")).lock(name)
+    with pytest.raises(fencelock.ServerDenied):
+        lock.acquire()
+    assert shared.commandstats().get("hello", 0) - begun <= 1

@@ -170,8 +170,10 @@ class ClusterLinks(Link):
         for node in list(self.slots.sources()):
             try:
                 await self._ask(node, now() + MAP_SECONDS)
+            except ServerDenied:
+                raise  # it would be so everywhere, and asking on would lock the account
             except (Broken, ServerError) as error:
-                trouble = trouble if isinstance(trouble, ServerDenied) else error
+                trouble = error
             else:
                 return
         if not self.slots.known:

@@ -136,8 +136,10 @@ class ClusterPool(Pool):
         for node in list(self.slots.sources()):
             try:
                 self._ask(node, min(until, now() + MAP_SECONDS))
+            except ServerDenied:
+                raise  # it would be so everywhere, and asking on would lock the account
             except (Broken, ServerError) as error:
-                trouble = trouble if isinstance(trouble, ServerDenied) else error
+                trouble = error
                 if now() >= until:
                     break
             else:

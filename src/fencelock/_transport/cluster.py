@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fencelock._core.keys import hash_tag, slot
+from fencelock._core.port import Broken
 from fencelock._core.waiters import Waiter
 from fencelock._transport.source import Cloned, Direct
 from fencelock.clock import now
@@ -149,9 +150,14 @@ class SlotMap:
         return [self._owners.index(node) for node in self.masters if node in self._owners]
 
     def redirect(self, error: ServerError) -> Redirect | None:
-        """Return where an error reply sends us, and note what it says of the map."""
+        """Return where an error reply sends us, and note what it says of the map.
+
+        Broken for that of a master which has become a replica: another has taken its place.
+        """
         if error.code in {"CLUSTERDOWN", "READONLY"}:
             self.doubtful = True
+        if error.code == "READONLY":
+            raise Broken(str(error), sent=False) from error
         if error.code not in {"MOVED", "ASK"}:
             return None
         _, number, where = str(error.__cause__).split(" ")[:3]
