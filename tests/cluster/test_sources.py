@@ -1,6 +1,7 @@
 """From a URL or a RedisCluster client to the nodes of a Cluster."""
 
 import asyncio
+import subprocess
 
 import pytest
 import redis
@@ -12,8 +13,10 @@ import fencelock
 from fencelock._core.keys import slot
 from fencelock._transport.cluster import Node, SlotMap, in_slot, key_in, tag_in
 from fencelock._transport.source import resolve
-from tests.faults.world import Threads, View, spawn
-from tests.servers import Server
+from tests.faults.world import Threads, View, spawn, wait_until
+from tests.servers import Server, binaries
+from tests.tls import certificate
+from tests.topologies.cluster import free_port
 
 NODES = [Node("10.0.0.1", 7000), Node("10.0.0.2", 7000)]
 REPLY = [
@@ -133,3 +136,51 @@ def test_a_wrong_password_is_tried_once(shared, connect, name):
     with pytest.raises(fencelock.ServerDenied):
         lock.acquire()
     assert shared.commandstats().get("hello", 0) - begun <= 1
+
+
+def encrypted():
+    """Return a server that was built with TLS."""
+    for binary in binaries():
+        told = subprocess.run(["ldd", binary.path], capture_output=True, check=False, text=True)
+        if "libssl" in told.stdout:
+            return binary
+    return pytest.skip("no server here was built with TLS")
+
+
+@pytest.fixture
+def over_tls(tmp_path):
+    """A Cluster of one node that speaks TLS: the node, its port, and the authority."""
+    cert = certificate(tmp_path)
+    kept = []
+    port = free_port(kept)
+    options = ["--tls-port", str(port), "--tls-auth-clients", "no", "--tls-cluster", "yes"]
+    options += ["--tls-cert-file", str(cert), "--tls-key-file", str(cert.parent / "key.pem")]
+    options += ["--tls-ca-cert-file", str(cert), "--cluster-enabled", "yes"]
+    try:
+        with Server(encrypted(), args=options) as node:
+            node.command("CLUSTER", "ADDSLOTS", *range(16384))
+            node.command("CONFIG", "SET", "cluster-announce-ip", "127.0.0.1")
+            wait_until(lambda: "state:ok" in node.command("CLUSTER", "INFO"), 10, "up")
+            yield node, port, cert
+    finally:
+        for line in kept:
+            line.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["url", "client"])
+def test_tls(connect, face, name, form, over_tls):
+    """The client's way to connect is cloned for every node."""
+    node, port, cert = over_tls
+    source = f"rediss+cluster://localhost:{port}/0?ssl_ca_certs={cert}"
+    if form == "client":
+        library = redis if face is Threads else redis.asyncio
+        source = library.RedisCluster(
+            host="127.0.0.1", port=port, ssl=True, ssl_ca_certs=str(cert), ssl_check_hostname=False
+        )
+    lock = connect(source).lock(name)
+    assert lock.acquire()
+    assert View(node, name).holder() == lock.lease.holder
+    lock.release()
+    if form == "client" and face is Threads:
+        source.close()

@@ -58,15 +58,7 @@ class Cluster:
         self.replicas = self.nodes[masters:]
 
     def _node(self) -> Server:
-        return Server(self.binary, port=self._free_port(), args=self._options)
-
-    def _free_port(self) -> int:
-        """Reserve a port whose bus port is free, too; below what the kernel gives to others."""
-        while True:
-            port = random.randrange(11_000, 22_000)
-            with contextlib.suppress(OSError):
-                self._ports += [_reserved(port), _reserved(port + BUS)]
-                return port
+        return Server(self.binary, port=free_port(self._ports), args=self._options)
 
     # life
 
@@ -237,6 +229,18 @@ def until(true: Callable[[], Any], seconds: float, what: str) -> Any:
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         pause.wait(0.01)
     return found
+
+
+def free_port(kept: list[socket.socket]) -> int:
+    """Reserve a port whose bus port is free, too; below what the kernel gives to others.
+
+    It is free again when what is ``kept`` is closed.
+    """
+    while True:
+        port = random.randrange(11_000, 22_000)
+        with contextlib.suppress(OSError):
+            kept += [_reserved(port), _reserved(port + BUS)]
+            return port
 
 
 def _reserved(port: int) -> socket.socket:
