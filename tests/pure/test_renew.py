@@ -5,9 +5,8 @@ import random
 import pytest
 
 from fencelock._core.book import RenewalBook
-from fencelock._core.hold import Hold
+from fencelock._core.hold import Hold, first_attention
 from fencelock._core.keys import LockKeys
-from fencelock._core.renew import first_attention
 from fencelock._core.want import Form, Terms, Want
 from fencelock.lease import BaseLease
 

@@ -37,6 +37,12 @@ def _sentinel() -> Any:
     return started()
 
 
+def _cluster() -> Any:
+    from tests.topologies.cluster import started  # noqa: PLC0415 - only where it is run
+
+    return started()
+
+
 def _acknowledged() -> Any:
     from tests.topologies.acknowledged import Acknowledged  # noqa: PLC0415 - as the others
 
@@ -53,6 +59,7 @@ HELD = frozenset(
 # Each is run with the newest server at hand, in threads and in asyncio.
 TOPOLOGIES: list[Topology] = [
     Topology("sentinel", _sentinel),
+    Topology("cluster", _cluster),
     Topology("acknowledged", _acknowledged, HELD),
 ]
 

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from fencelock._core.acknowledge import acknowledged
 from fencelock._core.ask import PASSING, again, answer_by, give_up
-from fencelock._core.hold import Grant, Hold, Taker
+from fencelock._core.hold import Grant, Hold, Taker, first_attention
 from fencelock._core.poll import poll
 from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.release import request, retire
-from fencelock._core.renew import first_attention
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Line, Waiter, look
 from fencelock._core.want import Want, too_late
@@ -109,6 +108,11 @@ async def _request(
 ) -> Grant | None:
     """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted."""
     want = waiter.want
+    if listen and port.apart is not None and not _listens(port, waiter):
+        # To listen costs a command for each slot: most locks are free, and need none.
+        grant = await _request(port, waiter, give_up_at, listen=False)
+        if grant is not None:
+            return grant
     asked_at = port.now()
     until = answer_by(port, asked_at, give_up_at)
     waiter.start()
@@ -118,7 +122,7 @@ async def _request(
                 await port.open(waiter, until, listen=listen)
                 asked_at = port.now()
             waiter.begin()
-            reply = await port.run(want.acquire(waiter.channel), until, waiter)
+            reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)
             if port.replicas is not None and isinstance(reply, bytes):
                 await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)
         except (Broken, ServerError) as trouble:
@@ -130,6 +134,11 @@ async def _request(
         if listen:
             _lined_up(port, waiter, reply, asked_at)
         return None
+
+
+def _listens(port: Port, waiter: Waiter) -> bool:
+    """Tell whether to ask for a place in line at once: it costs nothing more, or it is needed."""
+    return waiter.key in port.lines or port.seat(waiter, listen=True)
 
 
 def _lined_up(port: Port, waiter: Waiter, reply: Reply, asked_at: float) -> None:

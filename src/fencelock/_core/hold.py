@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fencelock._core.timing import validity
+from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, validity
 from fencelock._core.want import Want
 from fencelock.lease import BaseLease
 
@@ -98,3 +98,15 @@ class Hold:
         terms = self.want.terms
         if terms.renew and (terms.max_hold is not None or terms.max_renewals is not None):
             self.lease._end = "max_hold"
+
+
+def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> float:
+    """Return when a hold with a new lease wants attention: at its renewal, or at its end."""
+    deadline = hold.lease.deadline
+    delay = renewal_delay(min(lease, deadline - now), jitter)
+    if lease < hold.want.ttl:  # handed over and short: whoever stalls now would lose it soon
+        delay = min(delay, GROW_SECONDS)
+    if not hold.renewable(now + delay):
+        hold.final()
+        return deadline
+    return min(deadline, gathered(now + delay, lease))

@@ -34,7 +34,7 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
         if waiter.sent:
             await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until, waiter)
         asked_at = port.now()
-        reply = await port.command(command, until, waiter)
+        reply = await port.command(command, want.keys.lock, until, waiter)
         if reply is not None and port.replicas is not None:
             await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)
         return asked_at, reply

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from fencelock._core.acknowledge import acknowledged
 from fencelock._core.hold import Hold
 from fencelock._core.port import Port
+from fencelock._core.renewal import question, refusals
 from fencelock._core.waiters import Waiter
-from fencelock._core.want import LOCKS, SHARES, milliseconds
 from fencelock.errors import NotAcknowledged
-from fencelock.scripts import KEEP, RENEW, SHARES_RENEW
 
 # Which holds were refused, by their index, and how; and why none of the others counts, if so.
 Answer = tuple[Mapping[int, str], NotAcknowledged | None]
@@ -47,19 +46,5 @@ async def _ask(
     waiter: Waiter | None = None,
 ) -> Mapping[int, str]:
     """Return which are refused, by their index, and how."""
-    want = holds[0].want
-    if want.plain:
-        args = (want.holder, milliseconds(ttls[0]))
-        kept = await port.call(KEEP, want.keys.plain, args, until, waiter)
-        return {} if kept else {0: "taken"}
-    batch = want.form.batch
-    keys: list[bytes] = []
-    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3"]
-    texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
-    for hold, ttl in zip(holds, ttls, strict=True):
-        want = hold.want
-        keys += want.keys.renew if batch == LOCKS else want.keys.renew_owned
-        told += (want.holder, texts[ttl])
-    script = SHARES_RENEW if batch == SHARES else RENEW
-    reply = await port.call(script, keys, told, until, waiter)
-    return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}
+    script, keys, args = question(holds, ttls)
+    return refusals(holds, await port.call(script, keys, args, until, waiter))

@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from fencelock._core.ask import PASSING, Asked, persist
-from fencelock._core.hold import Hold
+from fencelock._core.hold import Hold, first_attention
 from fencelock._core.port import Broken, Port
 from fencelock._core.prolong import Answer, prolong
 from fencelock._core.release import request
-from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, retry_delay, validity
+from fencelock._core.timing import retry_delay, validity
 from fencelock._core.want import PLAIN, SHARES
 from fencelock.errors import ServerError
 from fencelock.log import log
@@ -33,18 +33,6 @@ LEASES_PER_PAUSE = 1000
 # One silent call may not hold up the others longer than this, nor longer than a third of a lease.
 CALL_SECONDS_MAX = 1.0
 RECHECK_AFTER_SECONDS = 1.0
-
-
-def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> float:
-    """Return when a hold with a new lease wants attention: at its renewal, or at its end."""
-    deadline = hold.lease.deadline
-    delay = renewal_delay(min(lease, deadline - now), jitter)
-    if lease < hold.want.ttl:  # handed over and short: whoever stalls now would lose it soon
-        delay = min(delay, GROW_SECONDS)
-    if not hold.renewable(now + delay):
-        hold.final()
-        return deadline
-    return min(deadline, gathered(now + delay, lease))
 
 
 async def recheck(port: Port) -> None:
@@ -73,9 +61,15 @@ async def attend(port: Port) -> None:
     with port.mutex():
         due = port.book.due(now)
     try:
-        await _renew_all(port, await _sorted(port, due, now))
+        kinds = await _sorted(port, due, now)
+        if port.apart is None:
+            await _renew_all(port, kinds)
+        else:
+            from fencelock._core import apart  # noqa: PLC0415 - only for a Cluster
+
+            apart.renew_apart(port, port.apart, kinds)
     except BaseException:  # cancelled, or a defect: nobody may be forgotten
-        _put_back(port, [hold for hold in due if hold in port.book.under_way], now)
+        put_back(port, [hold for hold in due if hold in port.book.under_way], now)
         raise
     with port.mutex():
         for hold in due:
@@ -93,7 +87,7 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
             kinds[hold.want.form.batch].append(hold)
         else:
             hold.final()
-            _put_back(port, [hold], hold.lease._deadline)
+            put_back(port, [hold], hold.lease._deadline)
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
     return kinds
@@ -107,7 +101,7 @@ async def _renew_all(port: Port, kinds: Sequence[list[Hold]]) -> None:
         try:
             await _renew(port, batch, ends.pop())
         except (Broken, ServerError) as error:
-            await _failed(port, [hold for left in batches[number:] for hold in left], error)
+            await failed(port, [hold for left in batches[number:] for hold in left], error)
             return
 
 
@@ -127,7 +121,8 @@ def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
             yield kind[start : start + size]
 
 
-def _put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
+def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
+    """Have those that are still to be minded get attention at ``when``."""
     with port.mutex():
         port.book.add_all([hold for hold in holds if hold.open and not hold.told], when)
 
@@ -144,9 +139,11 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     until = min(asked_at + min(CALL_SECONDS_MAX, min(ttls) / 3), ends)
     refused, missing = await prolong(port, holds, ttls, until, ends)
     if missing is None:
-        _apply(port, holds, ttls, asked_at, refused)
+        apply_renewal(port, holds, ttls, asked_at, refused)
     if refused:
-        await _refused(port, {holds[number]: reason for number, reason in refused.items()}, until)
+        await tell_refused(
+            port, {holds[number]: reason for number, reason in refused.items()}, until
+        )
     if missing is not None:
         raise missing
 
@@ -157,7 +154,7 @@ def _horizon(port: Port) -> float:
     return CALL_SECONDS_MAX + waits
 
 
-def _apply(
+def apply_renewal(
     port: Port,
     holds: Sequence[Hold],
     ttls: Sequence[float],
@@ -200,7 +197,7 @@ def _too_late(port: Port, hold: Hold) -> None:
         port.post(*request(hold.want, hold.lease.fence))
 
 
-async def _refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
+async def tell_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
     """Tell losses, with an operator's reason where there is one; no answer: all is tried again."""
     full = [hold for hold in refused if not hold.want.plain]
     words: dict[Hold, bytes] = {}
@@ -209,7 +206,7 @@ async def _refused(port: Port, refused: Mapping[Hold, str], until: float) -> Non
             keys = [hold.want.keys.revoked for hold in full]
             words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
         except (Broken, ServerError) as error:
-            await _failed(port, full, error)
+            await failed(port, full, error)
             return
     for hold, how in refused.items():
         holders, _, reason = words.get(hold, b"").partition(b" ")
@@ -220,7 +217,7 @@ async def _refused(port: Port, refused: Mapping[Hold, str], until: float) -> Non
             lose(port, hold, how, port.now())
 
 
-async def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
+async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Try again soon, and at each lease's end at the latest."""
     passing = isinstance(error, Broken) or getattr(error, "code", "") in PASSING
     tell = log.info if passing else log.warning
@@ -235,7 +232,7 @@ async def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         again_at = now + retry_delay(hold.failures, port.jitter())
         with port.mutex():
             port.book.discard(hold)  # it may be back already: refused, and why was not told
-        _put_back(port, [hold], min(again_at, hold.lease._deadline))
+        put_back(port, [hold], min(again_at, hold.lease._deadline))
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
 
@@ -290,7 +287,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
         raise missing
     with port.mutex():
         port.book.discard(hold)
-    _apply(port, [hold], [span], sent_at, refused)
+    apply_renewal(port, [hold], [span], sent_at, refused)
     if refused:
-        await _refused(port, {hold: refused[0]}, until)
+        await tell_refused(port, {hold: refused[0]}, until)
     hold.lease.check()

@@ -61,8 +61,7 @@ class SeatReplicas:
 def _counted(seat: Connection, packed: bytes, until: float) -> int:
     try:
         seat.asked_at = now()
-        seat.owed += 1  # they are two requests; counted first, as an interrupt may come between
-        seat.send(packed)
+        seat.send(packed, 2)
         seat.answer(until + ANSWER_SECONDS)
         return int(seat.answer(until + ANSWER_SECONDS))
     except ReplyError as error:

@@ -13,13 +13,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from fencelock._core.ask import ask
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Args, Broken, Keys, Replicas, Reply
+from fencelock._core.port import Apart, Args, Broken, Keys, Replicas, Reply
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import lose_all
 from fencelock._core.waiters import Lines, Waiter
@@ -34,8 +34,10 @@ from fencelock._transport.source import Source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
-from fencelock.options import Acknowledgement
 from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._transport.cluster import Clustered
 
 T = TypeVar("T")
 
@@ -71,10 +73,11 @@ def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
 class BlockingPort:
     """Implements ``_core.port.Port`` for threads."""
 
+    apart: Apart | None = None
     replicas: Replicas | None = None  # see acknowledging.py
 
-    def __init__(self, source: Source, *, home: str, patience: float) -> None:
-        self.source = source
+    def __init__(self, source: Source | Clustered, *, home: str, patience: float) -> None:
+        self.source: Any = source
         self.patience = patience
         self._prefix = home
         self._ear = _ear(ref(self))
@@ -90,11 +93,14 @@ class BlockingPort:
         chance = Chance()
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._lock = threading.Lock()
-        self.pool = Pool(self.source, self._ear)
+        self.pool = self._new_pool()
         self._channels = 0
         self._tender = Tender(self)
         self._posts = Posts(self)
         self._teller = Teller()
+
+    def _new_pool(self) -> Pool:
+        return Pool(self.source, self._ear)
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
@@ -124,7 +130,9 @@ class BlockingPort:
         finally:
             self.pool.give(connection)
 
-    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
+    async def run(
+        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
             return waiter.seat.run(request, until)
@@ -135,7 +143,7 @@ class BlockingPort:
             self.pool.give(connection)
 
     async def command(
-        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
     ) -> Reply:
         """Run a plain command on any connection, or on the waiter's."""
         if waiter is not None:
@@ -264,15 +272,3 @@ class BlockingPort:
         """In a child: everything here was the parent's."""
         self.pool.drop()
         self._start()
-
-
-def make_port(
-    source: Source, *, home: str, patience: float, replicas: Acknowledgement | None
-) -> BlockingPort:
-    """Return a port, one that replicas acknowledge to where that is asked for."""
-    port = BlockingPort(source, home=home, patience=patience)
-    if replicas is not None:
-        from fencelock._ports.acknowledging import SeatReplicas  # noqa: PLC0415 - few need it
-
-        port.replicas = SeatReplicas(replicas)
-    return port

@@ -205,10 +205,10 @@ class WatchedConnection(Connection):
             self.sound = False
         return self.sound and super().settle()
 
-    def send(self, packed: bytes) -> None:
-        """Send a request; its answer's age counts from here."""
+    def send(self, packed: bytes, requests: int = 1) -> None:
+        """Send a request, or several; the answer's age counts from here."""
         self.asked_at = now()
-        super().send(packed)
+        super().send(packed, requests)
 
     def prove(self, asked_at: float, until: float) -> None:
         """Return when this is the master as far as can be known; see ``sentinel.py``."""

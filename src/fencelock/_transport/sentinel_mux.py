@@ -192,9 +192,9 @@ class WatchedMux(Mux):
         await self._prove(asked_at, until)
         return reply
 
-    async def subscribe(self, channel: bytes, until: float) -> None:
+    async def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
         """Listen to a channel, which is no grant: what comes on it must count."""
-        await super().command((b"SUBSCRIBE", channel), until)
+        await super().command((word, channel), until)
 
     def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
         """Send a request, and see that a late answer is noticed."""

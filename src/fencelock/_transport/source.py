@@ -3,6 +3,7 @@
 - nothing: ``FENCELOCK_URL``, or the embedded server (asked for at each dial, so that one that died
   is started again);
 - a URL: plain ones are dialled directly, TLS ones through redis-py;
+- a Cluster's URL or client: see cluster_source.py;
 - a redis-py or valkey-py client: its address and credentials, or, when there is more to it (TLS,
   credential providers, subclasses), clones of its own connections;
 - Sentinels, by URL or by such a client: see ``sentinel.py``.
@@ -27,8 +28,10 @@ from fencelock.clock import now
 from fencelock.errors import ServerUnreachable
 
 if TYPE_CHECKING:
+    from fencelock._transport.cluster import Clustered
     from fencelock._transport.sentinel import Watched
 
+CLUSTER_SCHEMES = tuple(f"{each}+cluster" for each in ("redis", "valkey", *TLS_SCHEMES))
 _PLAIN_CLASSES = ("Connection", "UnixDomainSocketConnection")
 _PLAIN_MODULES = (
     "redis.connection",
@@ -57,7 +60,7 @@ One = Direct | Cloned  # one server
 Source: TypeAlias = "One | Watched"
 
 
-def resolve(source: object, *, asynchronous: bool) -> Source:
+def resolve(source: object, *, asynchronous: bool) -> Source | Clustered:
     """Return how to connect; TypeError or ValueError says what is wrong with ``source``."""
     if source is None:
         source = os.environ.get("FENCELOCK_URL") or None
@@ -68,7 +71,7 @@ def resolve(source: object, *, asynchronous: bool) -> Source:
     return _from_client(source, asynchronous=asynchronous)
 
 
-def _from_url(url: str, *, asynchronous: bool) -> Source:
+def _from_url(url: str, *, asynchronous: bool) -> Source | Clustered:
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise ValueError(f"source URL must look like redis://host:6379/0, not {url!r}")
@@ -81,7 +84,11 @@ def _from_url(url: str, *, asynchronous: bool) -> Source:
         from fencelock._transport import sentinel_source  # noqa: PLC0415 - others do not need it
 
         return sentinel_source.from_url(url, asynchronous=asynchronous)
-    schemes = (*PLAIN_SCHEMES, *TLS_SCHEMES, *SENTINEL_SCHEMES)
+    if scheme in CLUSTER_SCHEMES:
+        from fencelock._transport import cluster_source  # noqa: PLC0415 - only for a Cluster
+
+        return cluster_source.from_url(url, asynchronous=asynchronous)
+    schemes = (*PLAIN_SCHEMES, *TLS_SCHEMES, *SENTINEL_SCHEMES, *CLUSTER_SCHEMES)
     known = ", ".join(f"{each}://" for each in schemes)
     raise ValueError(f"source URL must begin with one of {known}, not {scheme}://")
 
@@ -103,7 +110,11 @@ def _tls_client(url: str, *, asynchronous: bool) -> object:
     return redis.asyncio.Redis.from_url(url)
 
 
-def _from_client(client: object, *, asynchronous: bool) -> Source:
+def _from_client(client: object, *, asynchronous: bool) -> Source | Clustered:
+    if hasattr(client, "nodes_manager"):
+        from fencelock._transport import cluster_source  # noqa: PLC0415 - only for a Cluster
+
+        return cluster_source.from_client(client, asynchronous=asynchronous)
     if hasattr(getattr(client, "connection_pool", None), "sentinel_manager"):
         from fencelock._transport import sentinel_source  # noqa: PLC0415 - others do not need it
 
@@ -120,26 +131,31 @@ def one_server(client: object, *, asynchronous: bool) -> One:
     settings = getattr(pool, "connection_kwargs", None)
     if connection_class is None or settings is None:
         raise TypeError(
-            "source must be None, a URL, or a redis-py or valkey-py client with a connection pool"
-            f" (not a Cluster client), not {type(client).__name__}"
+            "source must be None, a URL, or a redis-py or valkey-py client with a connection pool,"
+            f" not {type(client).__name__}"
         )
-    _check_colour(client, connection_class, asynchronous=asynchronous)
+    check_colour(client, connection_class, asynchronous=asynchronous)
     return settled(connection_class, settings, f"{type(client).__name__} client")
 
 
 def settled(connection_class: Any, settings: Mapping[str, Any], label: str) -> One:
     """Return how connections of this class with these settings are made: by ourselves if plain."""
-    plain = (
-        connection_class.__name__ in _PLAIN_CLASSES
-        and connection_class.__module__ in _PLAIN_MODULES
-    )
-    address = from_settings(settings) if plain else None
+    address = from_settings(settings) if is_plain(connection_class) else None
     if address is not None:
         return Direct(lambda _: address, str(address))
     return Cloned(connection_class, dict(settings), label)
 
 
-def _check_colour(client: object, connection_class: Any, *, asynchronous: bool) -> None:
+def is_plain(connection_class: Any) -> bool:
+    """Tell whether a client's connections do nothing that we do not do ourselves."""
+    return (
+        connection_class.__name__ in _PLAIN_CLASSES
+        and connection_class.__module__ in _PLAIN_MODULES
+    )
+
+
+def check_colour(client: object, connection_class: Any, *, asynchronous: bool) -> None:
+    """Raise TypeError for a client of the other face."""
     from inspect import iscoroutinefunction  # noqa: PLC0415 - a URL does not need it
 
     if iscoroutinefunction(connection_class.connect) == asynchronous:

@@ -11,6 +11,7 @@ from fencelock import options
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
 from fencelock._ports.aio import AioPort
+from fencelock._ports.choose import check_replicas, for_tasks
 from fencelock._transport.source import resolve
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
@@ -25,10 +26,11 @@ from fencelock.sides import Sides
 class AsyncClient(MakesShares, MakesSignals, MakesDuties):
     """Make locks over one server, for asyncio.
 
-    ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), an asyncio
-    redis-py or valkey-py client, or None: then ``FENCELOCK_URL``, and without it an embedded
-    server that all processes of this user on this machine share. Private connections are opened
-    with the source's settings, the first one when the first lock is asked for.
+    ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, and for a Cluster
+    ``redis+cluster://h1:p1,h2:p2``), an asyncio redis-py or valkey-py client (also of a Cluster),
+    or None: then ``FENCELOCK_URL``, and without it an embedded server that all processes of this
+    user on this machine share. Private connections are opened with the source's settings, the
+    first one when the first lock is asked for.
 
     ``redis+sentinel://s1,s2:26379,s3/service/0``, or such a client of Sentinels, is the master
     that they name. After a failover the new one is found, an answer of the old one does not
@@ -67,6 +69,7 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
         )
         self._source = resolve(source, asynchronous=True)
         self._replicas = options.acknowledgement(replicas, replicas_timeout)
+        check_replicas(self._source, self._replicas)
         self._ports: dict[int, AioPort] = {}
         self._within = set()  # calls of decorated functions that are under way
         self._sides = Sides()
@@ -164,18 +167,13 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
             self._ports = {
                 key: each for key, each in self._ports.items() if not each.loop.is_closed()
             }
-            port = self._ports[id(loop)] = self._make_port()
+            port = self._ports[id(loop)] = for_tasks(
+                self._source,
+                home=home_prefix(self._defaults.key_prefix),
+                patience=self._defaults.patience,
+                replicas=self._replicas,
+            )
         return port
-
-    def _make_port(self) -> AioPort:
-        home, patience = home_prefix(self._defaults.key_prefix), self._defaults.patience
-        if self._replicas is None:
-            return AioPort(self._source, home=home, patience=patience)
-        from fencelock._ports import acknowledging_aio  # noqa: PLC0415 - few need it
-
-        return acknowledging_aio.AcknowledgedPort(
-            self._source, home=home, patience=patience, replicas=self._replicas
-        )
 
     async def aclose(self) -> None:
         """Close this loop's connection; leases that are still held end by their ttl.

@@ -12,7 +12,7 @@ from fencelock.cli.exits import hint_for
 from fencelock.cli.finding import FAIL, Finding
 from fencelock.cli.output import json_line, visible
 from fencelock.cli.rights import MORE, acl_rule
-from fencelock.cli.session import Session, embedded_chosen
+from fencelock.cli.session import Session, embedded_chosen, is_cluster
 from fencelock.errors import FencelockError
 
 
@@ -27,7 +27,7 @@ def main(argv: list[str]) -> int:
     arguments.add_server(made)
     args = made.parse_args(argv)
     findings = list(_findings(args))
-    rule = acl_rule(args.prefix)
+    rule = acl_rule(args.prefix, cluster=is_cluster(args))
     if args.json:
         checks = [each._asdict() for each in findings]
         json_line({"checks": checks, "acl": rule, "acl_more": MORE})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fencelock._core.ask import Asked, persist
+from fencelock._core.ask import Asked, parts, persist
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli.session import Session
 from fencelock.errors import ServerError, ServerUnreachable
@@ -26,11 +26,16 @@ class Questions:
         """Return the instant on this process's monotonic clock."""
         return self._port.now()
 
+    @property
+    def masters(self) -> int:
+        """Return how many masters a Cluster has; 0 for one server."""
+        return 0 if self._port.apart is None else len(run_blocking(parts(self._port)))
+
     def must(self, *words: bytes) -> Any:
         """Return the answer, or raise."""
         until = self._port.now() + self._port.patience
         return run_blocking(
-            persist(self._port, lambda: self._port.command(words, until), until, Asked())
+            persist(self._port, lambda: self._port.command(words, b"", until), until, Asked())
         )
 
     def may(self, *words: bytes) -> Any:

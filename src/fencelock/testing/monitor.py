@@ -258,8 +258,7 @@ class Monitor:
 
     def failed_over(self) -> None:
         """Note that a replica serves now: what was given back may be held again."""
-        self.is_haunted()
-        self._fence = min(self._fence, self.view().fence)  # it may have forgotten the last ones
+        self._haunted, self._fence = True, min(self._fence, self.view().fence)
 
     def stood_still(self) -> None:
         """Note that no process could do anything for a while."""
@@ -269,8 +268,7 @@ class Monitor:
 
     def end(self) -> None:
         """Check that nothing is left behind (I9, I10), now and when all has expired."""
-        view = self.view()
-        living = [want for client, want in self.wants if client.alive]
+        view, living = self.view(), [want for client, want in self.wants if client.alive]
         # What a broken connection delivers after its undo ends by itself, by the ttl at the latest.
         for want in living if not self._haunted else ():
             if what := self._left_by(want, view):
