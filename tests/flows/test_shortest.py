@@ -100,7 +100,7 @@ def asking(budgets, servers, *, replicas=False):
         for port in ports:
             try:
                 words = (b"SET", b"k", b"v", b"NX", b"PX", 1000)
-                answers.append(await port.command(words, port.now() + 5.0))
+                answers.append(await port.command(words, b"", port.now() + 5.0))
             except Broken:
                 answers.append("broken")
 

@@ -47,7 +47,7 @@ class User:
     async def ask(self, *words: bytes | int, node: int = 0) -> Any:
         """Send a plain command."""
         port = self._ports[node]
-        return await port.command(words, self.now() + PATIENCE)
+        return await port.command(words, b"", self.now() + PATIENCE)
 
     async def run(
         self, script: str, keys: Iterable[bytes], *args: bytes | int, node: int = 0
