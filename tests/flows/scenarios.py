@@ -149,7 +149,7 @@ def foreigner(*, work=1.0):
         try:
             until = port.now() + port.patience
             command = (b"SET", KEYS.lock, b"foreign", b"NX", b"PX", int(TTL * 1000))
-            if await port.command(command, until) is not None:
+            if await port.command(command, KEYS.lock, until) is not None:
                 await port.sleep(port.now() + work)
                 await ask(port, GIVE_BACK, KEYS.plain, (b"foreign",), port.now() + port.patience)
         except (Broken, FencelockError):

@@ -91,8 +91,8 @@ def seed(name: str, change: Change, scenario: Scenario, breaks: str) -> Seed:
 HANDOFF = "if not grant_next(1, '', ARGV[2]) then call('DEL', KEYS[1]) end"
 FREE = "if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
 FOREIGN = "ours() and 0 or 1"
-ASKED = "reply = await port.run(want.acquire(waiter.channel), until, waiter)"
-ASKED_TWICE = """reply = await port.run(want.acquire(b""), until, waiter)
+ASKED = "reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)"
+ASKED_TWICE = """reply = await port.run(want.acquire(b""), want.keys.lock, until, waiter)
             if not isinstance(reply, bytes):
                 line_up = __import__("types").SimpleNamespace(name="line_up")
                 from fencelock.testing.server import unpacked
@@ -228,8 +228,9 @@ SEEDS = (
         "a polling try whose deadline counts from its answer",
         Change(
             poll,
-            "return asked_at, await port.command(command, until, waiter)",
-            "reply = await port.command(command, until, waiter)\n        return port.now(), reply",
+            "return asked_at, await port.command(command, want.keys.lock, until, waiter)",
+            "reply = await port.command(command, b'', until, waiter)\n"
+            "        return port.now(), reply",
         ),
         worlds.POLLS_ON.under(late=1),
         "I1 I2",

@@ -105,6 +105,11 @@ async def _request(
 ) -> Grant | None:
     """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted."""
     want = waiter.want
+    if listen and port.apart is not None and not _listens(port, waiter):
+        # To listen costs a command for each slot: most locks are free, and need none.
+        grant = await _request(port, waiter, give_up_at, listen=False)
+        if grant is not None:
+            return grant
     asked_at = port.now()
     until = answer_by(port, asked_at, give_up_at)
     waiter.start()
@@ -114,7 +119,7 @@ async def _request(
                 await port.open(waiter, until, listen=listen)
                 asked_at = port.now()
             waiter.begin()
-            reply = await port.run(want.acquire(waiter.channel), until, waiter)
+            reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)
         except (Broken, ServerError) as trouble:
             await again(port, trouble, until, waiter)
             asked_at = port.now()
@@ -124,6 +129,11 @@ async def _request(
         if listen:
             _lined_up(port, waiter, reply, asked_at)
         return None
+
+
+def _listens(port: Port, waiter: Waiter) -> bool:
+    """Tell whether to ask for a place in line at once: it costs nothing more, or it is needed."""
+    return waiter.key in port.lines or port.seat(waiter, listen=True)
 
 
 def _lined_up(port: Port, waiter: Waiter, reply: Reply, asked_at: float) -> None:

@@ -9,7 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
 from fencelock._core.port import Args, Broken, Keys, Port, Reply
@@ -64,10 +64,19 @@ async def ask(
     return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
 
 
-async def command(port: Port, args: Args) -> Reply:
+async def command(port: Port, args: Args, key: bytes) -> Reply:
     """Run a plain reading command until it is answered, for as long as the port's patience."""
     until = port.now() + port.patience
-    return await persist(port, lambda: port.command(args, until), until, Asked())
+    return await persist(port, lambda: port.command(args, key, until), until, Asked())
+
+
+async def parts(port: Port) -> Sequence[bytes]:
+    """Return a key for each part of the server that must be asked to reach all keys."""
+    apart = port.apart
+    if apart is None:
+        return (b"",)
+    until = port.now() + port.patience
+    return await persist(port, lambda: apart.parts(until), until, Asked())  # type: ignore[no-any-return]  # a reply may be anything
 
 
 async def persist(

@@ -142,6 +142,8 @@ def _topic(watcher: Watcher) -> bytes:
 class Parked(Watcher):
     """A waiter in a condition's line: the grant of the lock is the notification."""
 
+    doubts = False  # ``_stand`` asks for it
+
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
         """Take a pushed grant."""
         super().hear(fence, granted_us, lease_ms)
@@ -230,7 +232,7 @@ def _lost(port: Port, stay: Stay, parked: Parked) -> bool:
 async def _stand(port: Port, parked: Parked, *, placed: bool) -> Grant:
     """Stand in the lock's line until it is granted; for ever, as ``threading`` does."""
     parked.news = parked.pushed is not None
-    if placed and port.seat(parked, listen=True):
+    if placed and port.apart is None and port.seat(parked, listen=True):
         with port.mutex():
             line = port.lines.join(parked)
             line.look_at = line.look_at or port.now() + PROOF_SECONDS

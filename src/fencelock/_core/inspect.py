@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fencelock._core.ask import ask, command
+from fencelock._core.ask import ask, command, parts
 from fencelock._core.keys import LockKeys, lock_key
 from fencelock._core.port import Port, Reply
 from fencelock.scripts import BREAK, SHARES_BREAK, SHARES_SHOW, SHOW
@@ -71,13 +71,13 @@ def home_prefix(key_prefix: str) -> str:
 
 async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
     """Return who holds the lock now, or None."""
-    holder: bytes | None = await command(port, (b"GET", keys.lock))
+    holder: bytes | None = await command(port, (b"GET", keys.lock), keys.lock)
     return holder
 
 
 async def held_ids(port: Port, keys: LockKeys) -> list[bytes]:
     """Return the hold ids of an explicit owner, in a stable order."""
-    return sorted(await command(port, (b"SMEMBERS", keys.grant[4])))
+    return sorted(await command(port, (b"SMEMBERS", keys.grant[4]), keys.lock))
 
 
 async def show(port: Port, keys: LockKeys, waiters: int = WAITERS_SHOWN) -> LockInfo:
@@ -94,17 +94,26 @@ async def show(port: Port, keys: LockKeys, waiters: int = WAITERS_SHOWN) -> Lock
 async def names(port: Port, prefix: str, pattern: str = "*") -> list[str]:
     """Return the names of the locks that were held lately or are waited for, sorted."""
     found: set[str] = set()
-    match = _glob_quoted(prefix) + "*"
-    cursor: Any = b"0"
-    while True:
-        scan = (b"SCAN", cursor, b"MATCH", match.encode(), b"COUNT", SCAN_COUNT)
-        cursor, page = await command(port, scan)
-        for key in page:
-            lock = lock_key(key, prefix.encode())
-            if lock is not None:
-                found.add(lock.decode(errors="replace")[len(prefix) :])
-        if cursor == b"0":
-            return sorted(name for name in found if _matches(name, pattern))
+    for key in await scan(port, prefix):
+        lock = lock_key(key, prefix.encode())
+        if lock is not None:
+            found.add(lock.decode(errors="replace")[len(prefix) :])
+    return sorted(name for name in found if _matches(name, pattern))
+
+
+async def scan(port: Port, prefix: str, *kind: bytes) -> set[bytes]:
+    """Return all keys with a prefix, wherever they are; of one type when ``kind`` says so."""
+    found: set[bytes] = set()
+    match = (_glob_quoted(prefix) + "*").encode()
+    for part in await parts(port):
+        cursor: Any = b"0"
+        while True:
+            words = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, *kind)
+            cursor, page = await command(port, words, part)
+            found.update(page)
+            if cursor == b"0":
+                break
+    return found
 
 
 async def revoke(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fencelock._core.ask import ask, command
 from fencelock._core.barrier import Crossing, change
-from fencelock._core.inspect import SCAN_COUNT, _glob_quoted, _matches
+from fencelock._core.inspect import _matches, scan
 from fencelock._core.keys import RESERVED, ConditionKeys, LockKeys, SignalKeys
 from fencelock._core.port import Port
 from fencelock.scripts import SIGNAL_SHOW
@@ -52,15 +52,8 @@ async def show_signal(port: Port, keys: SignalKeys) -> SignalInfo | None:
 
 async def signals(port: Port, prefix: str, pattern: str = "*") -> list[SignalInfo]:
     """Return all events, latches and barriers whose names match, sorted."""
-    found: set[str] = set()
-    match = (_glob_quoted(prefix) + "*").encode()
-    cursor: Any = b"0"
-    while True:
-        scan = (b"SCAN", cursor, b"MATCH", match, b"COUNT", SCAN_COUNT, b"TYPE", b"hash")
-        cursor, page = await command(port, scan)
-        found |= {key[len(prefix.encode()) :].decode(errors="replace") for key in page}
-        if cursor == b"0":
-            break
+    keys = await scan(port, prefix, b"TYPE", b"hash")
+    found = {key[len(prefix.encode()) :].decode(errors="replace") for key in keys}
     chosen = sorted(
         name
         for name in found
@@ -72,7 +65,7 @@ async def signals(port: Port, prefix: str, pattern: str = "*") -> list[SignalInf
 
 async def parked(port: Port, keys: LockKeys) -> int:
     """Return how many wait to be notified, on all conditions of a lock."""
-    number: int = await command(port, (b"ZCARD", ConditionKeys(keys).condition))
+    number: int = await command(port, (b"ZCARD", ConditionKeys(keys).condition), keys.lock)
     return number
 
 

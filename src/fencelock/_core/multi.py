@@ -8,7 +8,8 @@ Rules of this file:
 - What ends a multi without all of them gives back those that it has (I9), within the timeout (I13).
 - A multi whose earlier lease was lost while it waited for a later one was never granted: it begins
   again, with new ids.
-- On a Cluster the locks may lie in several slots; then each is asked for by itself.
+- In a Cluster the locks may lie in several slots; then each is asked for by itself. A proxy before
+  one says so when it is asked (CROSSSLOT).
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ async def acquire_all(
     while True:
         asked = wants()
         try:
-            holds, free = await _together(port, asked, give_up_at, takers, unit)
+            holds, free = None, True
+            if not _in_several_slots(port, asked):
+                holds, free = await _together(port, asked, give_up_at, takers, unit)
         except FencelockError as error:
             log.warning("acquire of %d locks failed: %s", len(asked), error)
             raise
@@ -209,14 +212,22 @@ async def _given_back(
     port: Port, wants: Sequence[Want], until: float, asked: Asked
 ) -> Sequence[Reply]:
     """Give back; return what the server says of each: 1, or a reason for which it was not held."""
-    try:
-        reply: Sequence[Reply] = await ask(port, *_request(wants), until, asked=asked)
-    except ServerError as error:
-        if error.code != APART:
-            raise
-        each = [await ask(port, *request(want), until, asked=asked) for want in wants]
-        reply = [one if one == 1 else one[1] for one in each]
-    return reply
+    if not _in_several_slots(port, wants):
+        try:
+            reply: Sequence[Reply] = await ask(port, *_request(wants), until, asked=asked)
+        except ServerError as error:
+            if error.code != APART:
+                raise
+        else:
+            return reply
+    each = [await ask(port, *request(want), until, asked=asked) for want in wants]
+    return [one if one == 1 else one[1] for one in each]
+
+
+def _in_several_slots(port: Port, wants: Sequence[Want]) -> bool:
+    """Tell whether one script cannot touch all of these locks, where that is known."""
+    apart = port.apart
+    return apart is not None and len({apart.slot(want.keys.lock) for want in wants}) > 1
 
 
 def _judge(holds: Sequence[Hold], reply: Sequence[Reply], *, repeated: bool) -> None:

@@ -144,13 +144,15 @@ def _judge(hold: Hold, reply: Reply) -> None:
 async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> Done | None:
     """Return what the run came to; None when it is not done, or was forgotten."""
     until = answer_by(port, port.now(), give_up_at)
-    kept = await persist(port, lambda: port.command((b"GET", keys.once), until), until, Asked())
+    kept = await persist(
+        port, lambda: port.command((b"GET", keys.once), keys.once, until), until, Asked()
+    )
     return None if kept is None else parsed(kept)
 
 
 async def forget(port: Port, keys: OnceKeys) -> bool:
     """Drop the result, so that the next who asks runs; tell whether there was one."""
-    return bool(await command(port, (b"DEL", keys.once)))
+    return bool(await command(port, (b"DEL", keys.once), keys.once))
 
 
 def parsed(kept: bytes) -> Done:

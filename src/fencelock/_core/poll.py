@@ -33,7 +33,7 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
         if waiter.sent:
             await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until, waiter)
         asked_at = port.now()
-        return asked_at, await port.command(command, until, waiter)
+        return asked_at, await port.command(command, want.keys.lock, until, waiter)
 
     try:
         asked_at, reply = await persist(port, once, until, waiter)

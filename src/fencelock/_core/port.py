@@ -6,7 +6,7 @@ one, and the simulated one of the tests (every method suspends into a scheduler 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fencelock._core.book import RenewalBook
     from fencelock._core.hold import Hold
     from fencelock._core.waiters import Lines, Waiter
+    from fencelock._core.want import Request
 
 Keys = Sequence[bytes]
 Args = Sequence[bytes | int]
@@ -44,6 +45,10 @@ class Port(Protocol):
     book: RenewalBook  # which leases want attention when
     patience: float  # seconds without any answer before a call gives up
 
+    @property
+    def apart(self) -> Apart | None:
+        """Return what is different where keys lie on several servers; None on one server."""
+
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
 
@@ -59,19 +64,21 @@ class Port(Protocol):
     async def call(
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
     ) -> Reply:
-        """Run a script and return its reply.
+        """Run a script and return its reply; all its keys are in one slot.
 
         With a waiter, on the connection that the waiter listens on. Raises ``Broken`` when no
         answer came by ``until``, and a ``ServerError`` when the answer is an error.
         """
 
-    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
-        """Run a packed script call; ends like ``call``."""
+    async def run(
+        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a packed script call that touches this key; ends like ``call``."""
 
     async def command(
-        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
     ) -> Reply:
-        """Run a plain command; ends like ``call``."""
+        """Run a plain command where this key is; ends like ``call``."""
 
     def seat(self, waiter: Waiter, *, listen: bool) -> bool:
         """Do what ``open`` does when it needs nobody's answer; tell whether that was all."""
@@ -106,3 +113,27 @@ class Port(Protocol):
 
     def tell(self, hold: Hold) -> None:
         """Tell the holder of a lost lease, once: callback, cancellation."""
+
+
+class Apart(Protocol):
+    """What flows need beside where keys lie in many slots, and slots on several nodes.
+
+    A *place* is a node, as far as is known: what lies there can share one connection.
+    """
+
+    def slot(self, key: bytes) -> int:
+        """Return the slot of a key: a script may touch only one."""
+
+    def place(self, key: bytes) -> object:
+        """Return where a key is, or None when that must be found out first."""
+
+    async def parts(self, until: float) -> Sequence[bytes]:
+        """Return one key for each place: commands with these keys reach everything there is."""
+
+    async def fan(
+        self, requests: Sequence[Request], until: float, waiter: Waiter | None = None
+    ) -> list[Reply | Exception]:
+        """Run scripts of one place together; return their replies, or what each would raise."""
+
+    def aside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Run a flow beside, one at a time for each place; False while one runs there."""

@@ -76,7 +76,7 @@ async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
         reply = await ask(port, *request(want, lease.fence), until, asked=asked)
     else:
         packed = want.form.release(want.holder)
-        reply = await persist(port, lambda: port.run(packed, until), until, asked)
+        reply = await persist(port, lambda: port.run(packed, want.keys.lock, until), until, asked)
     if reply == 1:
         lease._released = True
         return 0

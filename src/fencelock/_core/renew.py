@@ -18,11 +18,12 @@ from fencelock._core.ask import PASSING, Asked, persist
 from fencelock._core.hold import Hold
 from fencelock._core.port import Broken, Port
 from fencelock._core.release import request
+from fencelock._core.renewal import question, refusals
 from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, retry_delay, validity
-from fencelock._core.want import LOCKS, PLAIN, SHARES, milliseconds
+from fencelock._core.want import PLAIN, SHARES
 from fencelock.errors import ServerError
 from fencelock.log import log
-from fencelock.scripts import KEEP, RENEW, REVOKED, SHARES_RENEW
+from fencelock.scripts import REVOKED
 
 # Leases per command. Half a millisecond of the server, in which it serves nobody else; from 100 on
 # the command's own cost is gone, and 500 at once take no less time each (tests/scale/measure.py).
@@ -72,9 +73,15 @@ async def attend(port: Port) -> None:
     with port.mutex():
         due = port.book.due(now)
     try:
-        await _renew_all(port, await _sorted(port, due, now))
+        kinds = await _sorted(port, due, now)
+        if port.apart is None:
+            await _renew_all(port, kinds)
+        else:
+            from fencelock._core import apart  # noqa: PLC0415 - only for a Cluster
+
+            apart.renew_apart(port, port.apart, kinds)
     except BaseException:  # cancelled, or a defect: nobody may be forgotten
-        _put_back(port, [hold for hold in due if hold in port.book.under_way], now)
+        put_back(port, [hold for hold in due if hold in port.book.under_way], now)
         raise
     with port.mutex():
         for hold in due:
@@ -92,7 +99,7 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
             kinds[hold.want.form.batch].append(hold)
         else:
             hold.final()
-            _put_back(port, [hold], hold.lease._deadline)
+            put_back(port, [hold], hold.lease._deadline)
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
     return kinds
@@ -106,7 +113,7 @@ async def _renew_all(port: Port, kinds: Sequence[list[Hold]]) -> None:
         try:
             await _renew(port, batch, ends.pop())
         except (Broken, ServerError) as error:
-            await _failed(port, [hold for left in batches[number:] for hold in left], error)
+            await failed(port, [hold for left in batches[number:] for hold in left], error)
             return
 
 
@@ -118,7 +125,8 @@ def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
             yield kind[start : start + size]
 
 
-def _put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
+def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
+    """Have those that are still to be minded get attention at ``when``."""
     with port.mutex():
         port.book.add_all([hold for hold in holds if hold.open and not hold.told], when)
 
@@ -134,32 +142,21 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
         ends = min(ends, port.book.first_end(asked_at + CALL_SECONDS_MAX))
     until = min(asked_at + min(CALL_SECONDS_MAX, min(ttls) / 3), ends)
     refused = await _ask(port, holds, ttls, until)
-    _apply(port, holds, ttls, asked_at, refused)
+    apply_renewal(port, holds, ttls, asked_at, refused)
     if refused:
-        await _refused(port, {holds[number]: reason for number, reason in refused.items()}, until)
+        await tell_refused(
+            port, {holds[number]: reason for number, reason in refused.items()}, until
+        )
 
 
 async def _ask(
     port: Port, holds: Sequence[Hold], ttls: Sequence[float], until: float
 ) -> Mapping[int, str]:
     """Renew holds of one kind; return which are refused, by their index, and how."""
-    want = holds[0].want
-    if want.plain:
-        args = (want.holder, milliseconds(ttls[0]))
-        return {} if await port.call(KEEP, want.keys.plain, args, until) else {0: "taken"}
-    batch = want.form.batch
-    keys: list[bytes] = []
-    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3"]
-    texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
-    for hold, ttl in zip(holds, ttls, strict=True):
-        want = hold.want
-        keys += want.keys.renew if batch == LOCKS else want.keys.renew_owned
-        told += (want.holder, texts[ttl])
-    reply = await port.call(SHARES_RENEW if batch == SHARES else RENEW, keys, told, until)
-    return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}
+    return refusals(holds, await port.call(*question(holds, ttls), until))
 
 
-def _apply(
+def apply_renewal(
     port: Port,
     holds: Sequence[Hold],
     ttls: Sequence[float],
@@ -202,7 +199,7 @@ def _too_late(port: Port, hold: Hold) -> None:
         port.post(*request(hold.want, hold.lease.fence))
 
 
-async def _refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
+async def tell_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
     """Tell losses, with an operator's reason where there is one; no answer: all is tried again."""
     full = [hold for hold in refused if not hold.want.plain]
     words: dict[Hold, bytes] = {}
@@ -211,7 +208,7 @@ async def _refused(port: Port, refused: Mapping[Hold, str], until: float) -> Non
             keys = [hold.want.keys.revoked for hold in full]
             words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
         except (Broken, ServerError) as error:
-            await _failed(port, full, error)
+            await failed(port, full, error)
             return
     for hold, how in refused.items():
         holders, _, reason = words.get(hold, b"").partition(b" ")
@@ -222,7 +219,7 @@ async def _refused(port: Port, refused: Mapping[Hold, str], until: float) -> Non
             lose(port, hold, how, port.now())
 
 
-async def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
+async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Try again soon, and at each lease's end at the latest."""
     passing = isinstance(error, Broken) or getattr(error, "code", "") in PASSING
     tell = log.info if passing else log.warning
@@ -235,7 +232,7 @@ async def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
         again_at = now + retry_delay(hold.failures, port.jitter())
-        _put_back(port, [hold], min(again_at, hold.lease._deadline))
+        put_back(port, [hold], min(again_at, hold.lease._deadline))
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
 
@@ -288,7 +285,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     sent_at, refused = await persist(port, once, until, asked)
     with port.mutex():
         port.book.discard(hold)
-    _apply(port, [hold], [span], sent_at, refused)
+    apply_renewal(port, [hold], [span], sent_at, refused)
     if refused:
-        await _refused(port, {hold: refused[0]}, until)
+        await tell_refused(port, {hold: refused[0]}, until)
     hold.lease.check()

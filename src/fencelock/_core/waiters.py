@@ -10,6 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.ask import Asked
@@ -21,7 +22,7 @@ from fencelock._core.timing import (
     PROOF_SECONDS_MAX,
     handed_deadline,
 )
-from fencelock._core.want import Want
+from fencelock._core.want import Request, Want
 
 if TYPE_CHECKING:
     from fencelock._core.port import Port, Reply
@@ -53,6 +54,8 @@ class Waiter(Asked):
     answered_us = 0  # the server's time in that answer
     trip = 0.0  # how long that answer took
     stood = False  # it was in line
+    proved_at = 0.0  # when it last asked what was answered at once, where that counts
+    doubts = True  # a pushed grant that may be out of date is asked for, where that can be
     news = False  # something below was set since the last wait
     grant: Grant | None = None
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
@@ -60,6 +63,11 @@ class Waiter(Asked):
 
     def __init__(self, want: Want) -> None:
         self.want = want
+
+    @property
+    def key(self) -> bytes:
+        """Return a key in the slot of what is waited for."""
+        return self.want.keys.lock
 
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
         """Take a pushed grant. It may come before the flow has seen the answer to its request."""
@@ -122,6 +130,10 @@ class Line:
         return self.look_at if waiter is first else self.look_at + BEHIND_SECONDS
 
 
+# A line that wants a look, and its first waiters.
+Due = tuple[Line, list[Waiter]]
+
+
 class Lines:
     """The lines in which this client stands, by the lock's key, and the states it waits for."""
 
@@ -134,6 +146,10 @@ class Lines:
 
     def __len__(self) -> int:
         return len(self._lines) + len(self.watches)
+
+    def __contains__(self, key: bytes) -> bool:
+        """Tell whether somebody of this client stands in the line of a lock."""
+        return key in self._lines
 
     def join(self, waiter: Waiter) -> Line:
         """Add a waiter; call under the mutex."""
@@ -163,15 +179,19 @@ class Lines:
         """Return the given-up request of this waiter id, once."""
         return self._gone.pop(who, None)
 
-    def due(self, now: float, alive: Script) -> list[tuple[Line, list[Waiter]]]:
+    def due(
+        self, now: float, alive: Script, near: Callable[[bytes], bool] | None = None
+    ) -> list[Due]:
         """Claim the lines that want a look soon, each with its first waiters; under the mutex.
 
-        Only those that this script looks at.
+        Only those that this script looks at, and whose key is ``near``.
         """
-        chosen: list[tuple[Line, list[Waiter]]] = []
+        chosen: list[Due] = []
         for line in self._lines.values():
             if line.look_at <= now + PROOF_SECONDS / 4 and len(chosen) < LOCKS_PER_LOOK:
                 first = list(line.waiters)[:ENTRIES_PER_LOOK]
+                if near is not None and first and not near(first[0].key):
+                    continue
                 if first and first[0].want.form.alive is alive:
                     line.look_at = now + PROOF_SECONDS
                     line.proved_at = now
@@ -190,18 +210,32 @@ async def look(port: Port, until: float, waiter: Waiter) -> None:
     A failure is left to the waiter that looked: the others look later by themselves.
     """
     alive = waiter.want.form.alive
+    if port.apart is not None:
+        from fencelock._core.apart import look_apart  # noqa: PLC0415 - only for a Cluster
+
+        await look_apart(port, port.apart, until, waiter)
+        return
     with port.mutex():
         due = port.lines.due(port.now(), alive)
-    if not due:
-        return
+    if due:
+        asked_at = port.now()
+        reply = await port.call(*proof(port, due), until, waiter)
+        learn(port, due, reply, asked_at)
+
+
+def proof(port: Port, due: Sequence[Due]) -> Request:
+    """Return the request that proves that these waiters live, and asks where they stand."""
     keys: list[bytes] = []
     args: list[bytes | int] = [port.home]
     for _, waiters in due:
         keys += waiters[0].want.keys.grant
         args.append(len(waiters))
         args += [each.want.entry(each.channel) for each in waiters]
-    asked_at = port.now()
-    reply = await port.call(alive, keys, args, until, waiter)
+    return due[0][1][0].want.form.alive, keys, args
+
+
+def learn(port: Port, due: Sequence[Due], reply: Reply, asked_at: float) -> None:
+    """Take the answer to ``proof``."""
     for (line, waiters), told in zip(due, reply[1:], strict=True):
         _learn(port, line, waiters, told, asked_at)
 

@@ -45,6 +45,11 @@ class Watcher(Waiter):
         self.heard: dict[bytes, bytes] = {}
 
     @property
+    def key(self) -> bytes:
+        """Return a key in the slot of the state."""
+        return self.signal.key
+
+    @property
     def who(self) -> bytes:
         """Return the waiter's id."""
         return self.want.waiter

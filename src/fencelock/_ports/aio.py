@@ -11,16 +11,15 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock._core.ask import ask
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Args, Broken, Keys, Reply
+from fencelock._core.port import Apart, Args, Broken, Keys, Reply
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import attend, lose_all, recheck
 from fencelock._core.waiters import Lines, Waiter
@@ -28,12 +27,16 @@ from fencelock._ports import fork
 from fencelock._ports.chance import Chance
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
+from fencelock._ports.teller import tell
 from fencelock._transport.source import Source
-from fencelock._transport.wire import ReplyError, pack_source
+from fencelock._transport.wire import ReplyError, not_now, pack_source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
 from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._transport.cluster import Clustered
 
 POST_SECONDS = 30.0  # as in posts.py
 CLOSE_SECONDS = 1.0
@@ -44,8 +47,10 @@ _NO_LOCK: AbstractContextManager[Any] = nullcontext()
 class AioPort:
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
 
-    def __init__(self, source: Source, *, home: str, patience: float) -> None:
-        self.source = source
+    apart: Apart | None = None
+
+    def __init__(self, source: Source | Clustered, *, home: str, patience: float) -> None:
+        self.source: Any = source
         self.patience = patience
         self.loop = asyncio.get_running_loop()
         self.home = f"{home}@{os.urandom(8).hex()}".encode()
@@ -53,7 +58,7 @@ class AioPort:
         self.book = RenewalBook()
         self.closing = False  # nobody may stand in line any more
         self._hearing: asyncio.TimerHandle | None = None
-        self.link = Link(source, self.home, self._pushed, self._unplugged, patience=patience)
+        self.link = self._new_link()
         self._waiters: dict[bytes, Waiter] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -61,6 +66,10 @@ class AioPort:
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
         fork.watch(self)
+
+    def _new_link(self) -> Link:
+        told = (self._pushed, self._unplugged)
+        return Link(self.source, self.home, *told, patience=self.patience)
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
@@ -83,7 +92,9 @@ class AioPort:
         mux = await self.link.connected(until)
         return await mux.call(script, keys, args, until)
 
-    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
+    async def run(
+        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
         """Run a packed script call on the loop's connection."""
         mux = self.link.mux
         if mux is None or not mux.sound:
@@ -91,7 +102,7 @@ class AioPort:
         return await mux.run(request, until)
 
     async def command(
-        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
     ) -> Reply:
         """Run a plain command on the loop's connection."""
         mux = await self.link.connected(until)
@@ -223,7 +234,7 @@ class AioPort:
                 hold.cancelled = True
                 hold.body.cancel(f"lease of {hold.lease.name!r} is lost")
         elif on_lost is not None:
-            self._spawn(_told(on_lost, hold), "fencelock-on-lost")
+            self._spawn(tell(on_lost, hold), "fencelock-on-lost")
 
     def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
         """Write the request at once, behind all that went before; see to its answer in a task."""
@@ -281,16 +292,7 @@ async def _done(slot: asyncio.Future[Any]) -> bool:
         reply = await slot
     except Broken:
         return False
-    return not (isinstance(reply, ReplyError) and str(reply).startswith(("LOADING", "BUSY")))
-
-
-async def _told(on_lost: Callable[[Any], Any], hold: Hold) -> None:
-    try:
-        result = on_lost(hold.lease)
-        if inspect.isawaitable(result):
-            await result
-    except Exception:
-        log.exception("on_lost of %r raised", hold.lease.name)
+    return not (isinstance(reply, ReplyError) and not_now(reply))
 
 
 def _ring(bell: asyncio.Future[None]) -> None:

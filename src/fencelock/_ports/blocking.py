@@ -13,13 +13,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
 from fencelock._core.ask import ask
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Args, Broken, Keys, Reply
+from fencelock._core.port import Apart, Args, Broken, Keys, Reply
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import lose_all
 from fencelock._core.waiters import Lines, Waiter
@@ -35,6 +35,9 @@ from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
 from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._transport.cluster import Clustered
 
 T = TypeVar("T")
 
@@ -70,8 +73,10 @@ def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
 class BlockingPort:
     """Implements ``_core.port.Port`` for threads."""
 
-    def __init__(self, source: Source, *, home: str, patience: float) -> None:
-        self.source = source
+    apart: Apart | None = None
+
+    def __init__(self, source: Source | Clustered, *, home: str, patience: float) -> None:
+        self.source: Any = source
         self.patience = patience
         self._prefix = home
         self._ear = _ear(ref(self))
@@ -87,11 +92,14 @@ class BlockingPort:
         chance = Chance()
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._lock = threading.Lock()
-        self.pool = Pool(self.source, self._ear)
+        self.pool = self._new_pool()
         self._channels = 0
         self._tender = Tender(self)
         self._posts = Posts(self)
         self._teller = Teller()
+
+    def _new_pool(self) -> Pool:
+        return Pool(self.source, self._ear)
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
@@ -121,7 +129,9 @@ class BlockingPort:
         finally:
             self.pool.give(connection)
 
-    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
+    async def run(
+        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
         """Run a packed script call on any connection, or on the waiter's."""
         if waiter is not None:
             return waiter.seat.run(request, until)
@@ -132,7 +142,7 @@ class BlockingPort:
             self.pool.give(connection)
 
     async def command(
-        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
     ) -> Reply:
         """Run a plain command on any connection, or on the waiter's."""
         if waiter is not None:

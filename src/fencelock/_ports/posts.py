@@ -14,7 +14,7 @@ from weakref import ref
 
 from fencelock._core.port import Args, Broken, Keys
 from fencelock._transport.direct import Connection
-from fencelock._transport.wire import ReplyError, pack_source
+from fencelock._transport.wire import ReplyError, not_now, pack_source
 from fencelock.clock import now
 from fencelock.scripts import Script
 
@@ -122,7 +122,7 @@ def _answered(trail: Connection, until: float) -> bool:
                 trail.answer(until)
             except ReplyError as error:
                 if trail.owed == 0:
-                    return not str(error).startswith(("LOADING", "BUSY"))
+                    return not not_now(error)
     except Broken:
         return False
     finally:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from fencelock._core.hold import Hold
 from fencelock.log import log
@@ -56,5 +58,15 @@ class Teller:
 def _tell(hold: Hold) -> None:
     try:
         hold.want.terms.on_lost(hold.lease)
+    except Exception:
+        log.exception("on_lost of %r raised", hold.lease.name)
+
+
+async def tell(on_lost: Callable[[Any], Any], hold: Hold) -> None:
+    """Call what may be a coroutine function; what it raises is logged."""
+    try:
+        result = on_lost(hold.lease)
+        if isinstance(result, Awaitable):
+            await result
     except Exception:
         log.exception("on_lost of %r raised", hold.lease.name)

@@ -103,7 +103,7 @@ class Tender:
             with port.mutex():
                 next_at = port.book.next_at()
             current = now()
-            if next_at is None and len(port.lines):
+            if next_at is None and (len(port.lines) or port.book.under_way):
                 idle_since, next_at = None, current + LISTEN_AFTER_SECONDS
             elif next_at is None:
                 idle_since = idle_since or current

@@ -106,7 +106,8 @@ def _redacted(url: str) -> str:
 
 def from_settings(settings: Mapping[str, Any]) -> Address | None:
     """Return the address in a client's ``connection_kwargs``; None when more is in them."""
-    if settings.get("credential_provider") or settings.get("redis_connect_func"):
+    more = ("credential_provider", "redis_connect_func", "valkey_connect_func")
+    if any(settings.get(each) for each in more):
         return None
     return Address(
         host=settings.get("host") or "localhost",

@@ -16,6 +16,7 @@ from typing import Any
 
 from fencelock._core.port import Broken, Reply
 from fencelock._transport.wire import (
+    CONFIRMS,
     INCOMPLETE,
     Push,
     ReplyError,
@@ -49,6 +50,8 @@ class Connection:
         "_sock",
         "asked_at",
         "channel",
+        "channels",
+        "node",
         "owed",
         "pushed",
         "sound",
@@ -70,6 +73,9 @@ class Connection:
         self.asked_at = 0.0  # when it was last used
         self.undoing = False  # a clean-up owns it now
         self.waiter: Any = None  # who waits on it
+        # In a Cluster:
+        self.node: Any = None  # where it leads
+        self.channels: dict[int, bytes] = {}  # the channels it listens to, by slot
 
     def call(
         self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
@@ -115,9 +121,9 @@ class Connection:
             self.sound = False
             raise
 
-    def send(self, packed: bytes) -> None:
-        """Send a request; Broken when the connection is gone."""
-        self.owed += 1
+    def send(self, packed: bytes, requests: int = 1) -> None:
+        """Send a request, or several; Broken when the connection is gone."""
+        self.owed += requests
         try:
             self._sock.sendall(packed)
         except OSError as error:
@@ -131,7 +137,7 @@ class Connection:
         """
         try:
             while type(reply := self._next(until)) is Push:
-                if confirms and reply[0] == b"subscribe":
+                if confirms and reply[0] in CONFIRMS:
                     break
                 self.pushed(self, reply)
         except BaseException:
@@ -175,10 +181,10 @@ class Connection:
         poll.register(wake, select.POLLIN)
         return any(fd != wake for fd, _ in poll.poll(max(0.0, seconds) * 1000))
 
-    def subscribe(self, channel: bytes, until: float) -> None:
+    def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
         """Listen to a channel; ServerDenied when the user may not, Broken when no answer came."""
         try:
-            self.send(pack((b"SUBSCRIBE", channel)))
+            self.send(pack((word, channel)))
             self.answer(until, confirms=True)
         except ReplyError as error:
             raise server_error(error) from error

@@ -20,6 +20,7 @@ from typing import Any
 
 from fencelock._core.port import Broken, Reply
 from fencelock._transport.wire import (
+    CONFIRMS,
     INCOMPLETE,
     Push,
     ReplyError,
@@ -99,9 +100,9 @@ class Mux(asyncio.BufferedProtocol):
             self._watch_until(until)
         return slot
 
-    async def subscribe(self, channel: bytes, until: float) -> None:
+    async def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
         """Listen to a channel; ServerDenied when the user may not. Its answer is a push."""
-        await self.command((b"SUBSCRIBE", channel), until)
+        await self.command((word, channel), until)
 
     def flush(self) -> None:
         """Write what is queued, now."""
@@ -138,7 +139,7 @@ class Mux(asyncio.BufferedProtocol):
         try:
             self._reader.feed(self._buffer, 0, nbytes)
             while (message := self._reader.gets()) is not INCOMPLETE:
-                if type(message) is Push and message[0] != b"subscribe":
+                if type(message) is Push and message[0] not in CONFIRMS:
                     self._pushed(message)
                     continue
                 slot, _, _ = self._slots.popleft()

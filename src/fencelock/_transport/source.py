@@ -3,6 +3,7 @@
 - nothing: ``FENCELOCK_URL``, or the embedded server (asked for at each dial, so that one that died
   is started again);
 - a URL: plain ones are dialled directly, TLS ones through redis-py;
+- a Cluster's URL or client: see cluster_source.py;
 - a redis-py or valkey-py client: its address and credentials, or, when there is more to it (TLS,
   credential providers, Sentinel, subclasses), clones of its own connections.
 """
@@ -11,13 +12,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencelock._core.port import Broken
 from fencelock._transport.address import PLAIN_SCHEMES, TLS_SCHEMES, Address, from_settings, parse
 from fencelock.clock import now
 from fencelock.errors import ServerUnreachable
 
+if TYPE_CHECKING:
+    from fencelock._transport.cluster import Clustered
+
+CLUSTER_SCHEMES = tuple(f"{each}+cluster" for each in ("redis", "valkey", *TLS_SCHEMES))
 _PLAIN_CLASSES = ("Connection", "UnixDomainSocketConnection")
 _PLAIN_MODULES = (
     "redis.connection",
@@ -45,7 +50,7 @@ class Cloned(NamedTuple):
 Source = Direct | Cloned
 
 
-def resolve(source: object, *, asynchronous: bool) -> Source:
+def resolve(source: object, *, asynchronous: bool) -> Source | Clustered:
     """Return how to connect; TypeError or ValueError says what is wrong with ``source``."""
     if source is None:
         source = os.environ.get("FENCELOCK_URL") or None
@@ -56,7 +61,7 @@ def resolve(source: object, *, asynchronous: bool) -> Source:
     return _from_client(source, asynchronous=asynchronous)
 
 
-def _from_url(url: str, *, asynchronous: bool) -> Source:
+def _from_url(url: str, *, asynchronous: bool) -> Source | Clustered:
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise ValueError(f"source URL must look like redis://host:6379/0, not {url!r}")
@@ -65,7 +70,12 @@ def _from_url(url: str, *, asynchronous: bool) -> Source:
         return Direct(lambda _: address, str(address))
     if scheme in TLS_SCHEMES:
         return _from_client(_tls_client(url, asynchronous=asynchronous), asynchronous=asynchronous)
-    known = ", ".join(f"{each}://" for each in (*PLAIN_SCHEMES, *TLS_SCHEMES))
+    if scheme in CLUSTER_SCHEMES:
+        from fencelock._transport import cluster_source  # noqa: PLC0415 - only for a Cluster
+
+        return cluster_source.from_url(url, asynchronous=asynchronous)
+    every = (*PLAIN_SCHEMES, *TLS_SCHEMES, *CLUSTER_SCHEMES)
+    known = ", ".join(f"{each}://" for each in every)
     raise ValueError(f"source URL must begin with one of {known}, not {scheme}://")
 
 
@@ -80,27 +90,36 @@ def _tls_client(url: str, *, asynchronous: bool) -> object:
     return redis.asyncio.Redis.from_url(url)
 
 
-def _from_client(client: object, *, asynchronous: bool) -> Source:
+def _from_client(client: object, *, asynchronous: bool) -> Source | Clustered:
+    if hasattr(client, "nodes_manager"):
+        from fencelock._transport import cluster_source  # noqa: PLC0415 - only for a Cluster
+
+        return cluster_source.from_client(client, asynchronous=asynchronous)
     pool = getattr(client, "connection_pool", None)
     connection_class = getattr(pool, "connection_class", None)
     settings = getattr(pool, "connection_kwargs", None)
     if connection_class is None or settings is None:
         raise TypeError(
-            "source must be None, a URL, or a redis-py or valkey-py client with a connection pool"
-            f" (not a Cluster client), not {type(client).__name__}"
+            "source must be None, a URL, or a redis-py or valkey-py client with a connection pool,"
+            f" not {type(client).__name__}"
         )
-    _check_colour(client, connection_class, asynchronous=asynchronous)
-    plain = (
-        connection_class.__name__ in _PLAIN_CLASSES
-        and connection_class.__module__ in _PLAIN_MODULES
-    )
-    address = from_settings(settings) if plain else None
+    check_colour(client, connection_class, asynchronous=asynchronous)
+    address = from_settings(settings) if is_plain(connection_class) else None
     if address is not None:
         return Direct(lambda _: address, str(address))
     return Cloned(connection_class, dict(settings), f"{type(client).__name__} client")
 
 
-def _check_colour(client: object, connection_class: Any, *, asynchronous: bool) -> None:
+def is_plain(connection_class: Any) -> bool:
+    """Tell whether a client's connections do nothing that we do not do ourselves."""
+    return (
+        connection_class.__name__ in _PLAIN_CLASSES
+        and connection_class.__module__ in _PLAIN_MODULES
+    )
+
+
+def check_colour(client: object, connection_class: Any, *, asynchronous: bool) -> None:
+    """Raise TypeError for a client of the other face."""
     from inspect import iscoroutinefunction  # noqa: PLC0415 - a URL does not need it
 
     if iscoroutinefunction(connection_class.connect) == asynchronous:

@@ -18,6 +18,7 @@ from fencelock.errors import (
 from fencelock.scripts import ALL, Script
 
 INCOMPLETE: Final = object()
+CONFIRMS: Final = (b"subscribe", b"ssubscribe")  # pushes that answer a request
 Push: Final = hiredis.PushNotification
 # hiredis' stub allows one element; the function takes any number.
 _pack: Final[Callable[[tuple[bytes, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]  # see above
@@ -62,10 +63,17 @@ def with_source(packed: bytes) -> bytes:
     return pack((b"EVAL", script.source, *words))
 
 
+def not_now(error: ReplyError) -> bool:
+    """Tell whether a request did not run, and may run later or elsewhere."""
+    return str(error).startswith(_NOT_NOW)
+
+
 def unknown_script(error: ReplyError) -> bool:
     """Tell whether a server does not know a script by its digest (yet, or any more)."""
     return str(error).startswith("NOSCRIPT")
 
+
+_NOT_NOW: Final = ("LOADING", "BUSY", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "READONLY")
 
 # What an error code means for a lock, and what can be done about it.
 _DENIED: Final = {
@@ -83,8 +91,8 @@ _UNSUITABLE: Final = {
     "OTHERLIMIT": "the semaphore is in use with another limit",
     "OOM": "the server is out of memory (maxmemory)",
     "NOPROTO": "the server is too old: Redis 6.2 or Valkey 7.2 is needed",
-    "MOVED": "this is one node of a Cluster, which this source does not follow",
-    "ASK": "this is one node of a Cluster, which this source does not follow",
+    "MOVED": "this is one node of a Cluster: use a redis+cluster:// URL or a RedisCluster client",
+    "ASK": "this is one node of a Cluster: use a redis+cluster:// URL or a RedisCluster client",
     "CROSSSLOT": "the keys of one lock do not share a slot behind this proxy",
     "UNKILLABLE": "a script blocks the server and cannot be stopped",
 }

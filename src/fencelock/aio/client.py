@@ -11,6 +11,7 @@ from fencelock import options
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
 from fencelock._ports.aio import AioPort
+from fencelock._ports.choose import for_tasks
 from fencelock._transport.source import resolve
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
@@ -25,10 +26,11 @@ from fencelock.sides import Sides
 class AsyncClient(MakesShares, MakesSignals, MakesDuties):
     """Make locks over one server, for asyncio.
 
-    ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), an asyncio
-    redis-py or valkey-py client, or None: then ``FENCELOCK_URL``, and without it an embedded
-    server that all processes of this user on this machine share. Private connections are opened
-    with the source's settings, the first one when the first lock is asked for.
+    ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, and for a Cluster
+    ``redis+cluster://h1:p1,h2:p2``), an asyncio redis-py or valkey-py client (also of a Cluster),
+    or None: then ``FENCELOCK_URL``, and without it an embedded server that all processes of this
+    user on this machine share. Private connections are opened with the source's settings, the
+    first one when the first lock is asked for.
 
     ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
     lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
@@ -154,7 +156,7 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
             self._ports = {
                 key: each for key, each in self._ports.items() if not each.loop.is_closed()
             }
-            port = self._ports[id(loop)] = AioPort(
+            port = self._ports[id(loop)] = for_tasks(
                 self._source,
                 home=home_prefix(self._defaults.key_prefix),
                 patience=self._defaults.patience,

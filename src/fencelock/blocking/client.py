@@ -9,7 +9,7 @@ from typing import Self
 from fencelock import options
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
-from fencelock._ports.blocking import BlockingPort
+from fencelock._ports.choose import for_threads
 from fencelock._transport.source import resolve
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
@@ -24,10 +24,11 @@ from fencelock.sides import Sides
 class Client(MakesShares, MakesSignals, MakesDuties):
     """Make locks over one server, for threads.
 
-    ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``), a blocking
-    redis-py or valkey-py client, or None: then ``FENCELOCK_URL``, and without it an embedded
-    server that all processes of this user on this machine share. Private connections are opened
-    with the source's settings, the first one when the first lock is asked for.
+    ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, and for a Cluster
+    ``redis+cluster://h1:p1,h2:p2``), a blocking redis-py or valkey-py client (also of a Cluster),
+    or None: then ``FENCELOCK_URL``, and without it an embedded server that all processes of this
+    user on this machine share. Private connections are opened with the source's settings, the
+    first one when the first lock is asked for.
 
     ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
     lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
@@ -54,7 +55,7 @@ class Client(MakesShares, MakesSignals, MakesDuties):
         self._defaults = defaults(
             key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
         )
-        self._port = BlockingPort(
+        self._port = for_threads(
             resolve(source, asynchronous=False),
             home=home_prefix(key_prefix),
             patience=self._defaults.patience,

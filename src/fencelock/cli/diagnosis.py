@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from fencelock._core.ask import Asked, persist
+from fencelock._core.ask import Asked, parts, persist
 from fencelock._core.inspect import home_prefix, show
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli.output import human
@@ -43,10 +43,17 @@ class Finding(NamedTuple):
     change: str = ""
 
 
-def acl_rule(prefix: str) -> str:
+# What a Cluster's nodes are asked beside.
+CLUSTER_COMMANDS: Final = (
+    *("cluster|slots", "asking", "ssubscribe", "spublish", "pubsub|shardnumsub"),
+)
+
+
+def acl_rule(prefix: str, *, cluster: bool = False) -> str:
     """Return the rule that gives a user what locks with this prefix need, and no more."""
     keys, channels = _pattern(prefix), _pattern(home_prefix(prefix))
-    commands = " ".join(f"+{name}" for name in COMMANDS)
+    needed = COMMANDS + CLUSTER_COMMANDS if cluster else COMMANDS
+    commands = " ".join(f"+{name}" for name in needed)
     return f"ACL SETUSER locker on >PASSWORD resetkeys ~{keys} resetchannels &{channels} {commands}"
 
 
@@ -109,11 +116,16 @@ class Questions:
     def __init__(self, session: Session) -> None:
         self._port = session.port
 
+    @property
+    def masters(self) -> int:
+        """Return how many masters a Cluster has; 0 for one server."""
+        return 0 if self._port.apart is None else len(run_blocking(parts(self._port)))
+
     def must(self, *words: bytes) -> Any:
         """Return the answer, or raise."""
         until = self._port.now() + self._port.patience
         return run_blocking(
-            persist(self._port, lambda: self._port.command(words, until), until, Asked())
+            persist(self._port, lambda: self._port.command(words, b"", until), until, Asked())
         )
 
     def may(self, *words: bytes) -> Any:
@@ -160,9 +172,13 @@ def _kind(_ask: Questions, info: dict[str, str]) -> Finding:
     return Finding(WARN, "server", "version unknown", "let this user ask: +info")
 
 
-def _role(_ask: Questions, info: dict[str, str]) -> Finding:
+def _role(ask: Questions, info: dict[str, str]) -> Finding:
+    if ask.masters:
+        found = f"a Cluster of {ask.masters} master(s), whose replicas follow asynchronously"
+        change = "a failover may lose the last grants: have resources check the fencing token"
+        return Finding(WARN, "role", found, change)
     if info.get("cluster_enabled") == "1":
-        change = "give every process the same node, or use a server without Cluster"
+        change = "name it as a Cluster: redis+cluster://host:port,host:port"
         return Finding(WARN, "role", "a node of a Cluster", change)
     if info.get("role") == "slave":
         master = f"{info.get('master_host')}:{info.get('master_port')}"

@@ -9,7 +9,7 @@ from fencelock.cli.arguments import Arguments
 from fencelock.cli.diagnosis import FAIL, Finding
 from fencelock.cli.exits import hint_for
 from fencelock.cli.output import json_line, visible
-from fencelock.cli.session import Session, embedded_chosen
+from fencelock.cli.session import Session, embedded_chosen, is_cluster
 from fencelock.errors import FencelockError
 
 
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> int:
     arguments.add_server(made)
     args = made.parse_args(argv)
     findings = list(_findings(args))
-    rule = diagnosis.acl_rule(args.prefix)
+    rule = diagnosis.acl_rule(args.prefix, cluster=is_cluster(args))
     if args.json:
         json_line({"checks": [each._asdict() for each in findings], "acl": rule})
     else:

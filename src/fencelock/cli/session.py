@@ -14,7 +14,8 @@ from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
 from fencelock._core.want import Want
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._ports.blocking import run_blocking
+from fencelock._ports.choose import for_threads
 from fencelock._transport.source import resolve
 from fencelock.cli import started
 from fencelock.cli.arguments import Arguments
@@ -46,7 +47,7 @@ class Session:
             label=None,
             server_timeout=options.PATIENCE,
         )
-        self.port = BlockingPort(
+        self.port = for_threads(
             resolve(args.url, asynchronous=False),
             home=home_prefix(args.prefix),
             patience=self._defaults.patience,
@@ -182,6 +183,11 @@ class Session:
 def embedded_chosen(args: Arguments) -> bool:
     """Tell whether no server is configured, so that the embedded one is meant."""
     return not (args.url or os.environ.get("FENCELOCK_URL"))
+
+
+def is_cluster(args: Arguments) -> bool:
+    """Tell whether the configured server is a Cluster."""
+    return "+cluster://" in (args.url or os.environ.get("FENCELOCK_URL") or "")
 
 
 def user() -> str:

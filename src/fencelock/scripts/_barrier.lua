@@ -37,7 +37,7 @@ end
 
 -- A dead process has no subscription left. A user who may not publish cannot tell.
 local function listens(channel)
-  local heard = redis.pcall('PUBLISH', channel, 'ping')
+  local heard = publish(channel, 'ping')
   return type(heard) == 'table' or heard > 0
 end
 

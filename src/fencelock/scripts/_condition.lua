@@ -25,7 +25,7 @@ local function after_the_last(key)
 end
 
 local function listens(channel)
-  local heard = redis.pcall('PUBLISH', channel, 'ping')
+  local heard = publish(channel, 'ping')
   return type(heard) == 'table' or heard > 0
 end
 

@@ -5,10 +5,12 @@
 local QUEUE_MS = 60000       -- prolonged by every arrival and every proof of life
 local PATIENCE_US = 7000000  -- three proofs of life that did not come: taken for dead
 
+-- include: _channel
+
 -- Fence, time and lease are texts. A dead process has no subscription left: then PUBLISH reaches nobody. A user who may not publish
 -- cannot tell, and takes the waiter for alive.
 local function told(channel, waiter, fence, now, lease_ms)
-  local heard = redis.pcall('PUBLISH', channel,
+  local heard = publish(channel,
     'granted ' .. waiter .. ' ' .. fence .. ' ' .. now .. ' ' .. lease_ms)
   return type(heard) == 'table' or heard > 0
 end

@@ -126,13 +126,14 @@ end
 
 -- A process that is gone has no subscription. A user who may not ask takes it for alive.
 local function listens(channel)
-  local heard = redis.pcall('PUBSUB', 'NUMSUB', channel)
+  local sharded = string.byte(channel, -1) == 33
+  local heard = redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
   return heard.err or heard[2] > 0
 end
 
 -- Has a waiter ask again, who decides what is to be decided then; false when it is gone.
 local function again(channel, waiter)
-  local heard = redis.pcall('PUBLISH', channel, 'again ' .. waiter)
+  local heard = publish(channel, 'again ' .. waiter)
   return type(heard) == 'table' or heard > 0
 end
 

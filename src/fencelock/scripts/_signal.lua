@@ -12,6 +12,8 @@
 -- Whoever waits does so for the end of the generation that it found; it is told once, by one message
 -- per channel, 'signal generation outcome key', and is on the list no more.
 
+-- include: _channel
+
 local WATCH_MS = 60000      -- prolonged by every look
 local FORGET_US = 60000000  -- who did not look for so long, and requests as old, are dropped
 local IDS_MAX = 10000
@@ -61,7 +63,7 @@ local function tell(outcome)
     local channel = string.match(member, '(%S+)$')
     if not told[channel] then
       told[channel] = true
-      redis.pcall('PUBLISH', channel, 'signal ' .. gen .. ' ' .. outcome .. ' ' .. KEYS[1])
+      publish(channel, 'signal ' .. gen .. ' ' .. outcome .. ' ' .. KEYS[1])
     end
   end
   call('DEL', KEYS[2])

@@ -3,11 +3,13 @@
 -- KEYS  watchers   (see election_watch.lua)
 -- Reply how many heard it
 
+-- include: _channel
+
 local heard = 0
 for _, watcher in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
   local waiter, channel = string.match(watcher, '^(%S+) (%S+)$')
   -- As a grant that is over at once: no fence, no time. Who waits looks then.
-  local count = redis.pcall('PUBLISH', channel, 'granted ' .. waiter .. ' 0 0 0')
+  local count = publish(channel, 'granted ' .. waiter .. ' 0 0 0')
   if type(count) == 'table' or count > 0 then
     heard = heard + 1
   else

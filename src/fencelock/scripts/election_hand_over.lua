@@ -19,7 +19,7 @@ end
 local now = tonumber(clock())
 
 local function hears(channel)
-  local heard = redis.pcall('PUBLISH', channel, 'here')
+  local heard = publish(channel, 'here')
   return type(heard) == 'table' or heard > 0
 end
 

@@ -34,6 +34,8 @@ _FREE: AbstractContextManager[Any] = nullcontext()
 class SimulatedPort:
     """Implements ``_core.port.Port`` for one simulated process."""
 
+    apart = None
+
     def __init__(self, world: World, client: Client, *, shared: bool, patience: float) -> None:
         self.world = world
         self.client = client
@@ -71,12 +73,22 @@ class SimulatedPort:
         """Send a request and wait for its reply, the end of its connection, or the instant."""
         return await self._ask(Request(script.name, tuple(keys), tuple(args)), until, waiter)
 
-    async def run(self, request: bytes, until: float, waiter: Waiter | None = None) -> Reply:
+    async def run(
+        self,
+        request: bytes,
+        key: bytes,  # noqa: ARG002 - one server has all keys
+        until: float,
+        waiter: Waiter | None = None,
+    ) -> Reply:
         """Send a packed script call; ends like ``call``."""
         return await self._ask(unpacked(request), until, waiter)
 
     async def command(
-        self, args: Sequence[bytes | int], until: float, waiter: Waiter | None = None
+        self,
+        args: Sequence[bytes | int],
+        key: bytes,  # noqa: ARG002 - as above
+        until: float,
+        waiter: Waiter | None = None,
     ) -> Reply:
         """Send a plain command; ends like ``call``."""
         name = args[0] if isinstance(args[0], bytes) else b""

@@ -1,0 +1,118 @@
+"""Leases and lines that lie in many slots, on several nodes: what differs from one server.
+
+Rules of this file:
+
+- A script touches one slot; all that goes to one node is written together and answered together.
+- Nodes are asked beside each other: a silent one holds up only what lies there.
+- A node that is still asked is not asked again: what is due there waits in the book, where its end
+  is told in time (I8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from fencelock._core.hold import Hold
+from fencelock._core.port import Apart, Port
+from fencelock._core.renew import (
+    CALL_SECONDS_MAX,
+    LEASES_PER_CALL,
+    apply_renewal,
+    failed,
+    put_back,
+    tell_refused,
+)
+from fencelock._core.renewal import question, refusals
+from fencelock._core.waiters import Due, Waiter, learn, proof
+from fencelock._core.want import PLAIN
+
+# When to look again at what is due at a node that is being asked.
+BUSY_SECONDS = 0.05
+
+
+def renew_apart(port: Port, apart: Apart, kinds: Sequence[list[Hold]]) -> None:
+    """Have leases renewed beside, each node by a flow of its own; returns at once."""
+    groups: dict[object, list[list[Hold]]] = {}
+    for batch in _batches(apart, kinds):
+        groups.setdefault(apart.place(batch[0].want.keys.lock), []).append(batch)
+    now = port.now()
+    for place, batches in groups.items():
+        if not apart.aside(place, partial(_renew, port, apart, batches)):
+            for hold in [hold for batch in batches for hold in batch]:
+                put_back(port, [hold], min(now + BUSY_SECONDS, hold.lease._deadline))
+
+
+def _batches(apart: Apart, kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
+    """Bring holds together that one script can renew: of one kind and one slot."""
+    for number, kind in enumerate(kinds):
+        slots: dict[int, list[Hold]] = {}
+        for hold in kind:
+            slots.setdefault(apart.slot(hold.want.keys.lock), []).append(hold)
+        size = 1 if number == PLAIN else LEASES_PER_CALL
+        for holds in slots.values():
+            for start in range(0, len(holds), size):
+                yield holds[start : start + size]
+
+
+async def _renew(port: Port, apart: Apart, batches: Sequence[Sequence[Hold]]) -> None:
+    """Renew what lies at one node; whatever happens, nobody is forgotten."""
+    every = [hold for batch in batches for hold in batch]
+    try:
+        live = [holds for batch in batches if (holds := [hold for hold in batch if hold.open])]
+        if live:
+            await _ask(port, apart, live)
+    except BaseException:
+        put_back(port, [hold for hold in every if hold in port.book.under_way], port.now())
+        raise
+    finally:
+        with port.mutex():
+            for hold in every:
+                if not hold.open:
+                    port.book.discard(hold)
+
+
+async def _ask(port: Port, apart: Apart, batches: Sequence[Sequence[Hold]]) -> None:
+    asked_at = port.now()
+    ttls = [[hold.next_ttl(asked_at) for hold in batch] for batch in batches]
+    ends = min(hold.lease._deadline for batch in batches for hold in batch)
+    shortest = min(min(each) for each in ttls)
+    until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
+    requests = [question(batch, each) for batch, each in zip(batches, ttls, strict=True)]
+    answers = await apart.fan(requests, until)
+    silent: list[Hold] = []
+    trouble: Exception | None = None
+    for batch, each, answer in zip(batches, ttls, answers, strict=True):
+        if isinstance(answer, Exception):
+            silent += batch
+            trouble = trouble or answer
+            continue
+        refused = refusals(batch, answer)
+        apply_renewal(port, batch, each, asked_at, refused)
+        if refused:
+            await tell_refused(port, {batch[at]: how for at, how in refused.items()}, until)
+    if trouble is not None:
+        await failed(port, silent, trouble)
+
+
+async def look_apart(port: Port, apart: Apart, until: float, waiter: Waiter) -> None:
+    """Look after this client's lines at the waiter's node, each slot by a script of its own.
+
+    Raises what went wrong with the waiter's own slot; other lines look later by themselves.
+    """
+    here, own = apart.place(waiter.key), apart.slot(waiter.key)
+    slots: dict[int, list[Due]] = {}
+    with port.mutex():
+        alive = waiter.want.form.alive
+        for due in port.lines.due(port.now(), alive, lambda key: apart.place(key) == here):
+            slots.setdefault(apart.slot(due[1][0].key), []).append(due)
+    if not slots:
+        return
+    asked_at = port.now()
+    requests = [proof(port, dues) for dues in slots.values()]
+    answers = await apart.fan(requests, until, waiter)
+    for (number, dues), answer in zip(slots.items(), answers, strict=True):
+        if not isinstance(answer, Exception):
+            learn(port, dues, answer, asked_at)
+        elif number == own:
+            raise answer

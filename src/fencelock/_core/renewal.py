@@ -1,0 +1,33 @@
+"""The request that renews leases of one kind, and what its answer says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fencelock._core.hold import Hold
+from fencelock._core.port import Reply
+from fencelock._core.want import LOCKS, SHARES, Request, milliseconds
+from fencelock.scripts import KEEP, RENEW, SHARES_RENEW
+
+
+def question(holds: Sequence[Hold], ttls: Sequence[float]) -> Request:
+    """Return the request that renews holds of one kind, each for its ttl."""
+    want = holds[0].want
+    if want.plain:
+        return KEEP, want.keys.plain, (want.holder, milliseconds(ttls[0]))
+    batch = want.form.batch
+    keys: list[bytes] = []
+    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3"]
+    texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
+    for hold, ttl in zip(holds, ttls, strict=True):
+        want = hold.want
+        keys += want.keys.renew if batch == LOCKS else want.keys.renew_owned
+        told += (want.holder, texts[ttl])
+    return SHARES_RENEW if batch == SHARES else RENEW, keys, told
+
+
+def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
+    """Return which holds are refused, by their index, and how."""
+    if holds[0].want.plain:
+        return {} if reply else {0: "taken"}
+    return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}

@@ -1,0 +1,202 @@
+"""The asyncio port's connections to a Cluster: one link for each node, and the map of the slots."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fencelock._core.keys import slot
+from fencelock._core.port import Broken
+from fencelock._ports.link import Link
+from fencelock._ports.pool import closed
+from fencelock._transport.cluster import (
+    MAP_SECONDS,
+    READ_MAP,
+    Clustered,
+    Node,
+    SlotMap,
+    unsuitable,
+)
+from fencelock._transport.mux import Mux
+from fencelock.clock import now
+from fencelock.errors import ServerDenied, ServerError, ServerUnreachable
+
+Pushed = Callable[["NodeLink", list[bytes]], None]
+Unplugged = Callable[["NodeLink"], None]
+
+
+class NodeLink(Link):
+    """A connection to one node, and the channels that are heard on it."""
+
+    def __init__(
+        self, links: ClusterLinks, node: Node, home: bytes, number: int, *, patience: float
+    ) -> None:
+        super().__init__(
+            links.cluster.at(node),
+            home,
+            lambda message: links.pushed(self, message),
+            lambda: self._gone(links),
+            patience=patience,
+        )
+        self.node = node
+        self.number = number  # tells this client's links apart
+        self.heard: set[bytes] = set()
+        self.proved_at = 0.0  # when the last request was sent that was answered at once
+
+    def _gone(self, links: ClusterLinks) -> None:
+        self.heard.clear()
+        links.slots.doubt(self.node)
+        links.unplugged(self)
+
+    async def connected(self, until: float) -> Mux:
+        """Return the sound connection; that nobody answers at a node that is known may pass."""
+        self._reached = self._reached or self.known
+        return await super().connected(until)
+
+    known = False
+
+    async def hear(self, channel: bytes, word: bytes, until: float) -> None:
+        """Listen to a channel; ends like ``Port.call``."""
+        if channel in self.heard:
+            return
+        mux = await self.connected(until)
+        await mux.subscribe(channel, until, word)
+        if mux is self.mux and mux.sound:
+            self.heard.add(channel)
+
+
+class ClusterLinks(Link):
+    """Links to all nodes, found by what is to be asked there."""
+
+    def __init__(
+        self,
+        cluster: Clustered,
+        home: bytes,
+        pushed: Pushed,
+        unplugged: Unplugged,
+        *,
+        patience: float,
+    ) -> None:
+        first = cluster.at(cluster.seeds[0])
+        super().__init__(first, home, lambda _: None, lambda: None, patience=patience)
+        self.cluster = cluster
+        self.pushed = pushed
+        self.unplugged = unplugged
+        self.slots = SlotMap(cluster.seeds)
+        self._links: dict[Node, NodeLink] = {}
+        self._reading: asyncio.Task[None] | None = None
+
+    # -- what AioPort asks of its link ----------------------------------------------------------
+
+    @property
+    def listening(self) -> bool:
+        """Tell whether the home channel is heard, at any node: revocations go to all."""
+        return any(link.listening for link in self._links.values())
+
+    @listening.setter
+    def listening(self, _: bool) -> None:
+        """Leave it to the links."""
+
+    async def listen(self, until: float) -> None:
+        """Hear the home channel at any master."""
+        await self._read_map(until)
+        trouble: Exception | None = None
+        for node in self.slots.masters:
+            try:
+                await self.at(node).listen(min(until, now() + MAP_SECONDS))
+            except (Broken, ServerError) as error:
+                trouble = error
+            else:
+                return
+        raise trouble or _nowhere()
+
+    async def close(self) -> None:
+        """Close all links for good."""
+        self.closed = True
+        if self._reading is not None and not self._reading.done():
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+        for link in list(self._links.values()):
+            await link.close()
+
+    # -- nodes ----------------------------------------------------------------------------------
+
+    def at(self, node: Node) -> NodeLink:
+        """Return the link to a node."""
+        link = self._links.get(node)
+        if link is None:
+            number = len(self._links)
+            link = NodeLink(self, node, self._home, number, patience=self._patience)
+            link.closed = self.closed
+            self._links[node] = link
+        link.known = self.slots.known
+        return link
+
+    def sure(self, key: bytes) -> NodeLink | None:
+        """Return the link to the node that a key is at, when that is known and connected."""
+        node = self.slots.sure(key)
+        link = None if node is None else self._links.get(node)
+        return link if link is not None and link.mux is not None and link.mux.sound else None
+
+    async def owner(self, key: bytes, until: float) -> NodeLink:
+        """Return the link to the node that a key is at; Broken when nobody can tell now."""
+        if self.closed:
+            raise closed()
+        if self.slots.doubtful:
+            await self._read_map(until)
+        node = self.slots.owner(slot(key))
+        if node is None:
+            self.slots.doubt(None)
+            raise Broken("no node of the Cluster serves this slot", sent=False)
+        return self.at(node)
+
+    async def _read_map(self, until: float) -> None:
+        """Read the map if it is in doubt, once for all who ask; in a task: callers come and go."""
+        if not self.slots.wants_reading():
+            return
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._ask_around(), name="fencelock-map")
+            self._reading.add_done_callback(_seen)
+        reading = self._reading
+        await asyncio.wait({reading}, timeout=max(0.0, until - now()))
+        if not reading.done():
+            raise Broken("the map of the Cluster was not read in time", sent=False)
+        if reading.cancelled():
+            raise closed()
+        reading.result()
+
+    async def _ask_around(self) -> None:
+        trouble: Exception | None = None
+        for node in list(self.slots.sources()):
+            try:
+                await self._ask(node, now() + MAP_SECONDS)
+            except ServerDenied:
+                raise  # it would be so everywhere, and asking on would lock the account
+            except (Broken, ServerError) as error:
+                trouble = error
+            else:
+                return
+        if not self.slots.known:
+            raise trouble or _nowhere()
+        self.slots.read_at = now()
+
+    async def _ask(self, node: Node, until: float) -> None:
+        if self.closed:
+            raise closed()
+        mux = await self.at(node).connected(until)
+        try:
+            self.slots.learn(await mux.command(READ_MAP, until), node)
+        except ServerUnreachable:
+            raise
+        except ServerError as error:
+            raise unsuitable(error) from error
+
+
+def _seen(reading: asyncio.Task[None]) -> None:
+    """Take the error that everybody stopped waiting for."""
+    if not reading.cancelled():
+        reading.exception()
+
+
+def _nowhere() -> Broken:
+    return Broken("no node of the Cluster is known", sent=False)

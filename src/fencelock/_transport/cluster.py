@@ -1,0 +1,234 @@
+"""A Cluster, without its connections: which node serves which slot, and what a redirect says.
+
+Rules of this file:
+
+- The map is a hint. What counts is a node's answer: MOVED corrects the map at once, and a node that
+  does not answer makes the whole map doubtful, as another may have taken its place.
+- Whoever asks for the map asks nodes that are not in doubt first.
+- Nothing here blocks; both faces read and change the map, each change is one assignment.
+"""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from fencelock._core.keys import hash_tag, slot
+from fencelock._core.port import Broken
+from fencelock._core.waiters import Waiter
+from fencelock._transport.source import Cloned, Direct
+from fencelock.clock import now
+from fencelock.errors import ServerError, ServerUnsuitable
+
+SLOTS: Final = 16384
+# The map is not read again before this long: many who find a node dead need it once.
+PAUSE_SECONDS: Final = 0.05
+# One node's time to tell the map, before another one is asked.
+MAP_SECONDS: Final = 0.5
+# One attempt's time for an answer. Then the map is read anew: the node may have been replaced.
+ANSWER_SECONDS: Final = 1.1  # above SLICE of direct.py, which then need not be armed
+# A node that answered so lately, and so fast, is still the master: no node timeout is shorter.
+SURE_SECONDS: Final = 1.0
+PROMPT_SECONDS: Final = 0.2
+# Redirects that one attempt follows: more come only while slots move to and fro.
+REDIRECTS_MAX: Final = 5
+
+READ_MAP: Final = (b"CLUSTER", b"SLOTS")
+# Channels that end like this are in the slot of their lock (sharded), or are heard at the node of
+# their lock only; see told() in _line.lua.
+SHARDED: Final = b"!"
+LOCAL: Final = b"+"
+
+
+class Node(NamedTuple):
+    """Where one node of a Cluster is."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Clustered(NamedTuple):
+    """A Cluster: some nodes to begin with, and how to connect to any of its nodes."""
+
+    seeds: tuple[Node, ...]
+    at: Callable[[Node], Direct | Cloned]
+    label: str
+
+
+class Redirect(NamedTuple):
+    """Where a node sends us; ``asking``: for this one request only (ASK)."""
+
+    node: Node
+    asking: bool
+
+
+class SlotMap:
+    """Who serves each slot, as far as we know."""
+
+    def __init__(self, seeds: Sequence[Node]) -> None:
+        self._seeds = tuple(seeds)
+        self._owners: list[Node | None] = [None] * SLOTS
+        self._doubted: dict[Node, None] = {}
+        self.masters: tuple[Node, ...] = ()
+        self._replicas: tuple[Node, ...] = ()
+        self.doubtful = True  # it must be read (again)
+        self.read_at = 0.0
+
+    @property
+    def known(self) -> bool:
+        """Tell whether it was ever read."""
+        return bool(self.masters)
+
+    def owner(self, number: int) -> Node | None:
+        """Return who serves a slot, as far as we know."""
+        return self._owners[number]
+
+    def sure(self, key: bytes) -> Node | None:
+        """Return who serves a key; None when that must be asked for."""
+        return None if self.doubtful else self._owners[slot(key)]
+
+    def disbelieves(
+        self, message: Sequence[bytes], waiter: Waiter, node: Node, proved_at: float
+    ) -> bool:
+        """Tell whether a pushed grant must be asked for: its node may have been replaced.
+
+        A master that was frozen goes on for a moment with what it was sent before, although another
+        has taken its place meanwhile. That takes the node timeout at least: who answered something
+        that was asked a moment ago (``proved_at``), and at once, was not replaced.
+        """
+        if not is_grant(message) or not waiter.doubts:
+            return False
+        if self.doubtful or self._owners[slot(waiter.key)] != node:
+            return True
+        if now() - proved_at > SURE_SECONDS:
+            self.doubt(node)  # others must say whether it still is: it would say yes
+            return True
+        return False
+
+    def wants_reading(self) -> bool:
+        """Tell whether it should be read now."""
+        return self.doubtful and now() - self.read_at > PAUSE_SECONDS
+
+    def doubt(self, node: Node | None) -> None:
+        """Note that a node did not answer."""
+        if node is not None:
+            self._doubted[node] = None
+        self.doubtful = True
+
+    def sources(self) -> Iterator[Node]:
+        """Return whom to ask for the map, in this order."""
+        everyone = dict.fromkeys((*self.masters, *self._replicas, *self._seeds))
+        doubted = [node for node in everyone if node in self._doubted]
+        yield from (node for node in everyone if node not in self._doubted)
+        yield from doubted
+
+    def learn(self, reply: Any, told_by: Node) -> None:
+        """Take an answer to CLUSTER SLOTS."""
+        owners: list[Node | None] = [None] * SLOTS
+        masters: dict[Node, None] = {}
+        replicas: dict[Node, None] = {}
+        for first, last, *nodes in reply:
+            found = [node for node in (_node(each, told_by) for each in nodes) if node]
+            if not found:
+                continue
+            owners[first : last + 1] = [found[0]] * (last + 1 - first)
+            masters[found[0]] = None
+            replicas |= dict.fromkeys(found[1:])
+        self._owners, self.read_at, self.doubtful = owners, now(), False
+        self._doubted = {}
+        self.masters = tuple(masters) or self.masters
+        self._replicas = tuple(replicas)
+
+    def firsts(self) -> list[int]:
+        """Return one slot of each master that has any."""
+        return [self._owners.index(node) for node in self.masters if node in self._owners]
+
+    def redirect(self, error: ServerError) -> Redirect | None:
+        """Return where an error reply sends us, and note what it says of the map.
+
+        Broken for that of a master which has become a replica: another has taken its place.
+        """
+        if error.code in {"CLUSTERDOWN", "READONLY"}:
+            self.doubtful = True
+        if error.code == "READONLY":
+            raise Broken(str(error), sent=False) from error
+        if error.code not in {"MOVED", "ASK"}:
+            return None
+        _, number, where = str(error.__cause__).split(" ")[:3]
+        host, _, port = where.rpartition(":")
+        node = Node(host.strip("[]") or self._host_of(int(number)), int(port))
+        if error.code == "MOVED":
+            self._owners[int(number)] = node
+            self.doubtful = True  # seldom one slot alone has moved
+        return Redirect(node, error.code == "ASK")
+
+    def _host_of(self, number: int) -> str:
+        """Return the host of who redirects without naming one: it is the same host."""
+        owner = self._owners[number]
+        return owner.host if owner else self._seeds[0].host
+
+
+def _node(told: Sequence[Any], told_by: Node) -> Node | None:
+    host = (told[0] or b"").decode()
+    return None if host == "?" else Node(host or told_by.host, int(told[1]))
+
+
+def is_grant(message: Sequence[bytes]) -> bool:
+    """Tell whether a push is a grant of a lock, for a waiter that it names."""
+    return message[0] == b"message" and message[2].startswith(b"granted ")
+
+
+def unsuitable(error: ServerError) -> ServerError:
+    """Return what a node's refusal to tell the map means."""
+    if "cluster support disabled" not in str(error).lower():
+        return error
+    return ServerUnsuitable(
+        "this server is no node of a Cluster: use redis:// instead of redis+cluster://"
+    )
+
+
+@lru_cache(maxsize=4096)
+def in_slot(base: bytes, number: int) -> bytes | None:
+    """Return a channel that begins with ``base`` and hashes to a slot; None where there is none.
+
+    There is none when ``base`` has a tag of its own, which decides.
+    """
+    own = hash_tag(base + b"{x}")
+    if own == b"x":
+        return b"%b{%b}%b" % (base, tag_in(number), SHARDED)
+    channel = base + SHARDED
+    return channel if slot(channel) == number else None
+
+
+def key_in(number: int) -> bytes:
+    """Return some key of a slot."""
+    return b"{%b}" % tag_in(number)
+
+
+def tag_in(number: int) -> bytes:
+    """Return four letters that hash to a slot.
+
+    A checksum of two halves is the first half's, carried on, xor the second's: so the second half
+    is looked up, and not searched for.
+    """
+    ends = _pairs()
+    for first in ends.values():
+        carried = crc_hqx(first + b"\0\0", 0)
+        for high in range(0, 1 << 16, SLOTS):
+            second = ends.get(carried ^ (number | high))
+            if second is not None:
+                return first + second
+    raise AssertionError  # there are a thousand
+
+
+@lru_cache(maxsize=1)
+def _pairs() -> dict[int, bytes]:
+    """Return all pairs of letters by their checksum."""
+    letters = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"
+    return {crc_hqx(pair, 0): pair for a in letters for b in letters if (pair := bytes((a, b)))}
