@@ -19,12 +19,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pairs = [(face, newest) for face in (FACES[:2] if slow else FACES)]
     if not getattr(metafunc.function, "needs_no_server", False):
         pairs += [(face, binary) for binary in others for face in FACES[:2]]
-        if not metafunc.definition.get_closest_marker("one_server"):
+        if not is_one_servers(metafunc):
             pairs += [(face, topology) for topology in TOPOLOGIES for face in FACES[:2]]
     marked = [
         pytest.param(*pair, marks=pytest.mark.slow if pair[0] == "uvloop" else ()) for pair in pairs
     ]
     metafunc.parametrize(("face", "binary"), marked, ids=str)
+
+
+def is_one_servers(metafunc: pytest.Metafunc) -> bool:
+    """Tell whether a test is about one server: it says so, or starts one for itself alone."""
+    says_so = metafunc.definition.get_closest_marker("one_server")
+    return says_so is not None or "alone" in metafunc.function.__code__.co_names
 
 
 @pytest.fixture

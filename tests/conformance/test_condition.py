@@ -74,6 +74,7 @@ async def test_notify_wakes_the_first_ones_in_order(world):
     assert log == [0, 1, 2, 3]
 
 
+@pytest.mark.one_server  # in a Cluster it costs more, see docs/how-to/use-a-cluster.md
 async def test_what_a_wait_costs(world):
     """One command to wait, one to notify; who is notified sends nothing for the lock."""
     client, other = world.client(), world.client().condition("a")

@@ -258,6 +258,7 @@ async def test_too_many_clients(world):
 # --- permissions ----------------------------------------------------------------------------------
 
 
+@pytest.mark.one_server
 async def test_no_password(world):
     """NOAUTH: denied, and told what to do."""
     server = world.server

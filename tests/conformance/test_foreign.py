@@ -6,6 +6,7 @@ import pytest
 import redis
 import redis.exceptions
 
+pytestmark = pytest.mark.one_server  # what others do to a key is the same on every node
 TTL_MS = 20_000
 
 

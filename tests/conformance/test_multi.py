@@ -10,6 +10,7 @@ from tests.conformance.world import cluster_node, needs_no_server
 NAMES = ["b", "a", "c"]
 
 
+@pytest.mark.one_server  # the names lie in several slots of a Cluster
 async def test_all_are_taken_by_one_command_and_given_back_by_one(world):
     client = world.client()
     async with client.lock("warm"):
@@ -56,6 +57,7 @@ async def test_the_lease_speaks_of_all_of_them(world):
     assert not await lock.owned()
 
 
+@pytest.mark.one_server  # as above
 async def test_a_plain_lock_excludes_and_is_excluded(world):
     client = world.client()
     multi = client.multi(NAMES)
@@ -237,6 +239,7 @@ async def test_it_is_shown_as_held(world):
         assert (info.held, info.holder.label) == (True, "trio")
 
 
+@pytest.mark.one_server  # elsewhere another lock may have been taken and given back before
 async def test_a_key_of_another_kind_changes_nothing(world):
     world.server.command("SADD", world.key("b"), "x")
     world.server.command("PEXPIRE", world.key("b"), 20_000)

@@ -38,6 +38,7 @@ async def test_a_held_lease_is_renewed_every_third_of_its_ttl(world, form):
     assert world.holder("a") is None
 
 
+@pytest.mark.one_server  # in a Cluster one for each slot; see tests/cluster
 async def test_one_command_and_one_thread_renew_them_all(world):
     """N1: leases of a client share their renewals, and whoever makes them."""
     client = world.client()

@@ -26,6 +26,7 @@ async def test_no_more_permits_than_the_limit(world):
     assert (await first.locked(), await first.available()) == (False, 2)
 
 
+@pytest.mark.one_server  # in a Cluster who does not listen in the slot yet tries first
 async def test_a_turn_costs_two_commands(world):
     """I5: to stand in line and to hand over, however many wait."""
     client = world.client()

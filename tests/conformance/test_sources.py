@@ -16,6 +16,8 @@ from tests.servers import Server
 from tests.tls import certificate
 
 # All that fencelock's scripts and connections use; nothing else is allowed in the ACL test.
+pytestmark = pytest.mark.one_server  # the ways to name one server; a Cluster's: tests/cluster
+
 COMMANDS = "hello auth select subscribe publish evalsha eval time "
 COMMANDS += "get set del exists pexpire pttl sadd srem scard smembers "
 COMMANDS += "zadd zrange zcard zrank zscore zpopmin zrem zremrangebyscore"
@@ -213,20 +215,15 @@ async def test_something_else_is_refused(world, source):
         (Client if world.blocking else AsyncClient)(source)
 
 
-@needs_no_server
 @pytest.mark.slow
-async def test_a_cluster_client_is_refused(world):
-    """A TypeError that says Cluster, before anything is sent."""
+async def test_a_cluster_client_is_a_source(world):
+    """Its nodes and settings are taken; the client itself is not used."""
     node = cluster_node(world.server.binary)
     node.command("CONFIG", "SET", "cluster-announce-ip", "127.0.0.1")
-    if world.blocking:
-        theirs = redis.RedisCluster(host="127.0.0.1", port=node.port)
-        make = Client
-    else:
-        theirs = redis.asyncio.RedisCluster(host="127.0.0.1", port=node.port)
-        make = AsyncClient
-    with pytest.raises(TypeError, match="Cluster"):
-        make(theirs)
+    library = redis if world.blocking else redis.asyncio
+    theirs = library.RedisCluster(host="127.0.0.1", port=node.port)
+    world.server = node
+    await whole_life(world, theirs)
     if world.blocking:
         theirs.close()
     else:

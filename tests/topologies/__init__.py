@@ -23,8 +23,14 @@ class Topology:
         return self.name
 
 
+def _cluster() -> Any:
+    from tests.topologies.cluster import started  # noqa: PLC0415 - only where it is run
+
+    return started()
+
+
 # Each is run with the newest server at hand, in threads and in asyncio.
-TOPOLOGIES: list[Topology] = []
+TOPOLOGIES: list[Topology] = [Topology("cluster", _cluster)]
 
 
 @functools.cache
