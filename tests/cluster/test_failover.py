@@ -1,0 +1,132 @@
+"""A master dies or freezes while a lock on it is held, waited for, renewed and released."""
+
+import pytest
+
+import fencelock
+from tests.cluster.turns import Turns
+from tests.faults.world import View, outcome, spawn, wait_until
+
+# A failover takes some 2 s here (node timeout 1 s); what waits for it has more.
+TTL, PATIENCE = 12.0, 12.0
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.parametrize("fault", ["kill", "pause"]),
+]
+
+
+def strike(cluster, view, fault):
+    """Kill or freeze the master of a lock, whose replica has it; return both."""
+    master = cluster.owner(view.keys.lock)
+    replica = cluster.replica_of(master)
+    master.command("WAIT", 1, 5000)  # it has all that was written so far
+    getattr(master, fault)()
+    return master, replica
+
+
+def test_holders_and_waiters_go_on(own, connect, name, fault):
+    """The lease stays, waiters are in line again at the new master, fences grow."""
+    view = View(own, name)
+    holder, *waiters = [
+        connect(own.url, server_timeout=PATIENCE).lock(name, ttl=TTL) for _ in range(3)
+    ]
+    assert holder.acquire()
+    jobs = []
+    for number, waiter in enumerate(waiters, 1):
+        jobs.append(spawn(waiter.acquire, timeout=40))
+        view.until_waiting(number)
+    master, replica = strike(own, view, fault)
+    holder.lease.renew()
+    assert replica.info("replication")["role"] == "master"
+    at_new = View(replica, name)
+    at_new.until_held_by(holder.lease)
+    at_new.until_waiting(2, 10)
+    if fault == "pause":
+        master.resume()
+        wait_until(lambda: master.info("replication")["role"] == "slave", 15, "demoted")
+    fence = holder.lease.fence
+    holder.release()
+    wait_until(lambda: any(job.done() for job in jobs), 15, "handed over")
+    order = sorted(range(2), key=lambda at: not jobs[at].done())
+    for at in order:
+        assert jobs[at].result(15)
+        assert waiters[at].lease.fence > fence
+        fence = waiters[at].lease.fence
+        waiters[at].release()
+    at_new.until_free()
+
+
+def test_a_release_that_meets_the_fault(own, connect, name, fault):
+    """It ends in time, with success or the truth; the lock becomes free at the new master."""
+    view = View(own, name)
+    lock = connect(own.url, server_timeout=1.0).lock(name, ttl=20)
+    assert lock.acquire()
+    master, replica = strike(own, view, fault)
+    result, took = outcome(lock.release)
+    assert took < 2.5
+    assert result is None or isinstance(
+        result, (fencelock.OutcomeUnknown, fencelock.ServerUnreachable)
+    )
+    wait_until(lambda: replica.info("replication")["role"] == "master", 10, "promoted")
+    View(replica, name).until_free(15)
+    if fault == "pause":
+        master.resume()
+
+
+def test_an_acquire_that_meets_the_fault(own, connect, name, fault):
+    """It goes on at the new master within its timeout."""
+    view = View(own, name)
+    lock = connect(own.url, server_timeout=PATIENCE).lock(name, ttl=20)
+    assert lock.acquire()
+    lock.release()
+    master, replica = strike(own, view, fault)
+    assert lock.acquire(timeout=20)
+    assert View(replica, name).holder() == lock.lease.holder
+    if fault == "pause":
+        master.resume()
+    lock.release()
+
+
+def test_no_two_hold_at_once(own, connect, name, fault):
+    """Turns of four clients through a failover, and back.
+
+    A master that wakes after another took its place still serves what it was sent in its last
+    moment: that one turn is too many, the fence tells, and its release says so.
+    """
+    view = View(own, name)
+    turns = Turns(own, name)
+    turns.begin([connect(own.url, server_timeout=PATIENCE) for _ in range(4)])
+    turns.until_more(50)
+    master = own.owner(view.keys.lock)
+    getattr(master, fault)()
+    turns.until_more(50, 40)
+    if fault == "pause":
+        master.resume()
+    else:
+        master.start()
+    wait_until(lambda: master.info("replication")["role"] == "slave", 15, "demoted")
+    turns.until_more(50, 40)
+    doubles = turns.end()
+    assert doubles <= (1 if fault == "pause" else 0)
+    lost = [error for error in turns.troubles if isinstance(error, fencelock.LeaseLost)]
+    assert turns.troubles == lost
+    assert len(lost) <= (2 if fault == "pause" else 0)
+
+
+def test_the_whole_cluster_is_down(own, connect, name, fault):
+    """Nobody answers: a try ends in time with the truth, never with "held"."""
+    lock = connect(own.url, server_timeout=1.0).lock(name, ttl=20)
+    assert lock.acquire()
+    lock.release()
+    for node in own.masters[:2]:
+        getattr(node, fault)()
+    for node in own.replicas:
+        node.kill()
+    wait_until(lambda: "state:fail" in own.masters[2].command("CLUSTER", "INFO"), 10, "down")
+    result, took = outcome(lock.acquire, timeout=0.5)
+    assert isinstance(result, fencelock.FencelockError)
+    assert not isinstance(result, fencelock.NotAcquired)
+    assert took < 0.5 + 0.1 + 0.25
+    if fault == "pause":
+        for node in own.masters[:2]:
+            node.resume()

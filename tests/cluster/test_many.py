@@ -1,0 +1,86 @@
+"""Very many leases over all slots: renewed by node, none lost, one silent node or not."""
+
+import pytest
+
+from fencelock._core.keys import LockKeys
+from fencelock.clock import now
+from tests.faults.world import PREFIX, Threads, wait_until
+
+TTL = 3.0
+LEASES = 1000
+
+
+def sent(cluster, before):
+    after = cluster.commandstats()
+    return sum(after.get(word, 0) - before.get(word, 0) for word in ("evalsha", "eval"))
+
+
+@pytest.mark.slow
+def test_a_thousand_leases_over_all_slots(shared, connect, face):
+    """N1: none is lost; a renewal of each costs a script of its slot, all of a node in one go."""
+    client = connect(shared.url)
+    locks = [client.lock(f"many {number}", ttl=TTL) for number in range(LEASES)]
+    assert all(lock.acquire() for lock in locks)
+    before, began = shared.commandstats(), now()
+    first = [lock.lease.deadline for lock in locks]
+    wait_until(
+        lambda: all(lock.lease.deadline > old for lock, old in zip(locks, first, strict=True)),
+        TTL * 2,
+        "all renewed",
+    )
+    assert not any(lock.lease.lost for lock in locks)
+    # Each is renewed every third of its ttl, some 10 % earlier, by a script of its own at most.
+    assert sent(shared, before) <= LEASES * (1 + (now() - began) / (TTL / 3 * 0.85))
+    if face is Threads:
+        with client.port.mutex():
+            assert client.port.book.holds + len(client.port.book.under_way) == LEASES
+    for lock in locks:
+        lock.release()
+
+
+@pytest.mark.slow
+def test_leases_of_one_slot_share_their_renewals(shared, connect):
+    client = connect(shared.url)
+    locks = [client.lock(f"{{one}} {number}", ttl=0.9) for number in range(100)]
+    assert all(lock.acquire() for lock in locks)
+    before, first = shared.commandstats(), [lock.lease.deadline for lock in locks]
+    wait_until(
+        lambda: all(lock.lease.deadline > old for lock, old in zip(locks, first, strict=True)),
+        TTL,
+        "all renewed",
+    )
+    assert sent(shared, before) <= 40
+    for lock in locks:
+        lock.release()
+
+
+@pytest.mark.slow
+def test_a_silent_node_holds_up_no_other(own, connect):
+    """Leases at the other nodes are renewed all the time, and none of them is lost."""
+    for node in own.nodes:
+        node.command("CONFIG", "SET", "cluster-node-timeout", 60_000)  # nobody takes its place
+        node.command("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    client = connect(own.url)
+    told = []
+    locks = {
+        name: client.lock(name, ttl=1.2, on_lost=told.append)
+        for name in (f"many {number}" for number in range(60))
+    }
+    assert all(lock.acquire() for lock in locks.values())
+    silent = own.masters[0]
+    there = {
+        name for name in locks if own.owner(LockKeys(PREFIX, name).lock, own.nodes[1]) is silent
+    }
+    silent.pause()
+    wait_until(lambda: len(told) == len(there), 5, "those of the silent node are told")
+    for _ in range(4):
+        first = {name: locks[name].lease.deadline for name in locks.keys() - there}
+        wait_until(
+            lambda first=first: all(
+                locks[name].lease.deadline > old for name, old in first.items()
+            ),
+            1.2,
+            "the others are renewed",
+        )
+    assert {lease.name for lease in told} == there
+    silent.resume()
