@@ -18,6 +18,8 @@ TTL_MAX: Final = 10 * 365 * 86400.0
 KEY_PREFIX: Final = "fencelock:"
 # How long a silent server is asked again before a call gives up: a restart takes less.
 PATIENCE: Final = 5.0
+# How long a silent node of a quorum may hold up the others, far below a ttl.
+NODE_TIMEOUT: Final = 0.05
 # A writer takes this many permits, which is all; no semaphore has more.
 PERMITS_MAX: Final = 1_000_000_000
 NAME_BYTES_MAX: Final = 1024

@@ -44,6 +44,10 @@ class Port(Protocol):
     book: RenewalBook  # which leases want attention when
     patience: float  # seconds without any answer before a call gives up
 
+    @property
+    def nodes(self) -> Sequence[Port]:
+        """Return the ports of a quorum's nodes, nearly always none; see fan.py."""
+
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
 

@@ -276,6 +276,11 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     """
     if ttl is None and hold.want.terms.fixed_end:
         return
+    if port.nodes:
+        from fencelock._core import quorum_keep  # noqa: PLC0415 - only where there is one
+
+        await quorum_keep.renew_now(port, hold, ttl)
+        return
     span = hold.next_ttl(port.now()) if ttl is None else ttl
     asked = Asked()
     asked_at = port.now()

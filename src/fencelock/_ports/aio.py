@@ -44,6 +44,8 @@ _NO_LOCK: AbstractContextManager[Any] = nullcontext()
 class AioPort:
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
 
+    nodes: Sequence[AioPort] = ()  # of a quorum only
+
     def __init__(self, source: Source, *, home: str, patience: float) -> None:
         self.source = source
         self.patience = patience
@@ -201,10 +203,13 @@ class AioPort:
         # The task takes out what is due before it waits; others may be due before it ends.
         self.loop.call_soon(lambda: self._set_timer(self.book.next_at()))
 
+    async def _tend(self) -> None:
+        await attend(self)
+
     async def _attend(self) -> None:
         began = now()
         try:
-            await attend(self)
+            await self._tend()
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.close()  # the next try shall not wait on a connection that went silent
         finally:

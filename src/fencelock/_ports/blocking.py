@@ -70,6 +70,8 @@ def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
 class BlockingPort:
     """Implements ``_core.port.Port`` for threads."""
 
+    nodes: Sequence[BlockingPort] = ()  # of a quorum only
+
     def __init__(self, source: Source, *, home: str, patience: float) -> None:
         self.source = source
         self.patience = patience

@@ -7,10 +7,8 @@ from datetime import datetime
 from typing import Self
 
 from fencelock import options
-from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
-from fencelock._ports.blocking import BlockingPort
-from fencelock._transport.source import resolve
+from fencelock._ports.choose import port_for
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.blocking.make_duties import MakesDuties
@@ -28,6 +26,10 @@ class Client(MakesShares, MakesSignals, MakesDuties):
     redis-py or valkey-py client, or None: then ``FENCELOCK_URL``, and without it an embedded
     server that all processes of this user on this machine share. Private connections are opened
     with the source's settings, the first one when the first lock is asked for.
+
+    A list of three or more sources is a quorum of independent servers: a lock is held while a
+    majority of them grants it. ``node_timeout`` is how long one that is silent may hold up the
+    others, 50 ms.
 
     ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
     lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
@@ -50,15 +52,18 @@ class Client(MakesShares, MakesSignals, MakesDuties):
         ttl: Seconds = options.TTL,
         label: str | None = None,
         server_timeout: Seconds = options.PATIENCE,
+        node_timeout: Seconds = options.NODE_TIMEOUT,
     ) -> None:
         self._defaults = defaults(
             key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
         )
-        self._port = BlockingPort(
-            resolve(source, asynchronous=False),
-            home=home_prefix(key_prefix),
+        self._port = port_for(
+            source,
+            prefix=self._defaults.key_prefix,
             patience=self._defaults.patience,
+            node_timeout=options.positive("node_timeout", node_timeout),
         )
+        self._defaults = self._defaults._replace(quorum=bool(self._port.nodes))
         self._within = set()  # calls of decorated functions that are under way
         self._sides = Sides()
 

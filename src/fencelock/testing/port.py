@@ -34,6 +34,8 @@ _FREE: AbstractContextManager[Any] = nullcontext()
 class SimulatedPort:
     """Implements ``_core.port.Port`` for one simulated process."""
 
+    nodes: Sequence[SimulatedPort] = ()  # of a quorum only
+
     def __init__(self, world: World, client: Client, *, shared: bool, patience: float) -> None:
         self.world = world
         self.client = client
