@@ -27,6 +27,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("face", "binary"), marked, ids=str)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out of the quorum what it does not support: whole tests, or some of their params."""
+    left_out = [item for item in items if _on_quorum(item) and item.get_closest_marker("no_quorum")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _on_quorum(item: pytest.Item) -> bool:
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    binary = params.get("binary")
+    return isinstance(binary, Topology) and binary.quorum
+
+
 @pytest.fixture
 def world(face: str, binary: ServerBinary | Topology) -> World:
     """Lend the test a face, the shared server of a kind, and a key prefix of its own."""

@@ -258,6 +258,7 @@ async def test_too_many_clients(world):
 # --- permissions ----------------------------------------------------------------------------------
 
 
+@pytest.mark.no_quorum  # each node has its cause in QuorumNotReached
 async def test_no_password(world):
     """NOAUTH: denied, and told what to do."""
     server = world.server
@@ -445,6 +446,7 @@ async def test_something_else_at_the_key(world, what):
         await client.lock("a").locked()
 
 
+@pytest.mark.no_quorum  # it has no plain form
 async def test_something_else_at_the_key_of_the_plain_form(world):
     """SET NX alone cannot tell a list from a lock: when time is up, the error must."""
     world.server.command("LPUSH", world.key("a"), "x")

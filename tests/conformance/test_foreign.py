@@ -6,6 +6,8 @@ import pytest
 import redis
 import redis.exceptions
 
+pytestmark = pytest.mark.no_quorum  # other programs lock one server
+
 TTL_MS = 20_000
 
 

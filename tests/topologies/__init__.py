@@ -18,6 +18,7 @@ class Topology:
 
     name: str
     start: Callable[[], Any]
+    quorum: bool = False  # independent servers: the tests marked no_quorum are not for it
 
     def __str__(self) -> str:
         return self.name
@@ -31,3 +32,8 @@ TOPOLOGIES: list[Topology] = []
 def shared(topology: Topology) -> Any:
     """Return the running servers of a kind, which most tests share."""
     return topology.start()
+
+
+from tests.topologies.quorum import QUORUM  # noqa: E402 - it needs Topology
+
+TOPOLOGIES.append(QUORUM)

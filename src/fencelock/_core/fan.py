@@ -50,6 +50,12 @@ class Ask(Waiter):
         return self.error is not None or self.answered_at > 0
 
     @property
+    def cut_off(self) -> bool:
+        """Tell whether the connection was lost, not the time: another may do."""
+        error = self.error
+        return isinstance(error, Broken) and error.sent and error.trail is None
+
+    @property
     def silent(self) -> bool:
         """Tell whether the request may have run, and no answer came."""
         return self.began and self.answered_at == 0 and not isinstance(self.error, FencelockError)
@@ -98,7 +104,13 @@ async def fan(
         granted = sum(ask.error is None and good(ask) for ask in ended)
         return granted >= needed or granted + len(asks) - len(ended) < needed
 
-    await port.fan(asks, min(last, now + port.node_timeout), last, decided)
+    until = min(last, now + port.node_timeout)
+    await port.fan(asks, until, last, decided)
+    broken = [ask for ask in asks if ask.cut_off]
+    if broken and port.now() < until:
+        for ask in broken:
+            ask.error = None
+        await port.fan(broken, until, last, decided)
     for ask in asks:
         if isinstance(ask.error, (Broken, ServerUnreachable)):
             port.ill[ask.node] = port.now() + ILL_SECONDS
@@ -140,3 +152,26 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
     causes = {port.labels[node]: told(error) for node, error in sorted(failures.items())}
     words = "; ".join(f"{label}: {error}" for label, error in causes.items())
     return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
+
+
+async def settle(port: QuorumPort, asks: Sequence[Ask]) -> None:
+    """Have requests carried out, in the background where a node does not answer soon."""
+    if not asks:
+        return
+    try:
+        await fan(port, asks, lambda _: True, len(asks), port.now() + port.node_timeout)
+    except BaseException:
+        for ask in asks:
+            port.nodes[ask.node].post(*ask.request, ask.trail or ask.seat)
+        raise
+    else:
+        post_unanswered(port, asks)
+    finally:
+        put_back(port, asks)
+
+
+def post_unanswered(port: QuorumPort, asks: Sequence[Ask]) -> None:
+    """Repeat in the background what got no answer."""
+    for ask in asks:
+        if ask.error is not None and isinstance(ask.error, (Broken, ServerUnreachable)):
+            port.nodes[ask.node].post(*ask.request, ask.trail or ask.seat)

@@ -14,19 +14,22 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import cast
 
 from fencelock._core.acquire import attempt, begin, queue
 from fencelock._core.ask import answer_by
-from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back, undo
+from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back, settle, undo
 from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.meet import meet
-from fencelock._core.port import Broken, Port
+from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold, make_hold
+from fencelock._core.race import Race, restarted
 from fencelock._core.release import retire
 from fencelock._core.timing import retry_delay, validity
-from fencelock._core.votes import ILL_SECONDS, order, proved_until
-from fencelock._core.want import Form, Request, Want, too_late
+from fencelock._core.votes import ILL_SECONDS, proved_until
+from fencelock._core.waiters import EXPIRY_SLACK
+from fencelock._core.want import Request, Want, too_late
 from fencelock.errors import (
     FencelockError,
     OutcomeUnknown,
@@ -36,65 +39,8 @@ from fencelock.errors import (
 )
 from fencelock.scripts import RAISE
 
-
-class Race:
-    """One acquisition: its request for each node, and what stood against it in the last round."""
-
-    def __init__(self, port: QuorumPort, want: Want) -> None:
-        self.port = port
-        self.want = want
-        self.wants = [want.on(form) for form in node_forms(port, want.form)]
-        self.order = order(want.keys.lock, port.labels)
-        self.rounds = 0
-        self.stand_at: int | None = None  # where a majority's holder is waited for
-        self.failures: dict[int, Exception] = {}
-        self.refused: list[int] = []
-
-    def begin_round(self) -> None:
-        """Forget what stood against the last one."""
-        self.rounds += 1
-        self.failures, self.refused = {}, []
-
-    def candidates(self) -> list[int]:
-        """Return the nodes to ask, in order; those that failed a moment ago come last."""
-        port, now = self.port, self.port.now()
-        found: list[int] = []
-        with port.mutex():
-            for node in self.order:
-                if port.roster.votes(node, now) or not port.roster.reached(node):
-                    found.append(node)
-                else:
-                    self.failures[node] = restarted(port, node, now)
-        found.sort(key=lambda node: (self.ill(node, now), node != self.stand_at))
-        return found
-
-    def ill(self, node: int, now: float) -> bool:
-        """Tell whether a node failed a moment ago."""
-        return self.port.ill.get(node, 0.0) > now
-
-    def prevented(self, granted: int) -> bool:
-        """Tell whether errors, not other holders, stood between us and a majority."""
-        if not self.failures:
-            return False
-        open_to_us = len(self.port.nodes) - len(self.refused)
-        return granted < self.port.needed <= open_to_us
-
-
-def node_forms(port: QuorumPort, form: Form) -> Sequence[Form]:
-    """Return a handle's requests for each node, made once."""
-    made: Sequence[Form] | None = getattr(form, "nodes", None)
-    if made is None:
-        terms = form.terms._replace(on_lost=None)
-        made = form.nodes = tuple(form.on(node.home, terms) for node in port.nodes)
-    return made
-
-
-def restarted(port: QuorumPort, node: int, now: float) -> ServerUnreachable:
-    """Return the error for a node that may have forgotten a lease."""
-    left = max(0.0, port.roster.votes_from(node) - now)
-    return ServerUnreachable(
-        f"it was restarted, and does not vote for another {left:.1f} s", code="RESTARTED"
-    )
+# Where leases end within this time, who has the first node waits for them.
+STAY_SECONDS = 0.1
 
 
 async def acquire(
@@ -172,6 +118,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
             asks += more
             await fan(port, more, _granted, port.needed - len(grants), latest)
             _count(race, more, grants)
+            asks += await _stay(race, more, grants, latest)
         fence = max(each.fence for each in grants.values())
         if _voting(race, grants) and await _written(race, grants, fence):
             if proved_until([each.deadline for each in grants.values()], port.needed) <= port.now():
@@ -199,6 +146,37 @@ def _groups(race: Race, first: int) -> list[list[int]]:
     others = [node for node in race.candidates() if node != first]
     well = [node for node in others if not race.ill(node, now)]
     return [well, [node for node in others if race.ill(node, now)]]
+
+
+async def _stay(
+    race: Race, asks: Sequence[Ask], grants: dict[int, Grant], latest: float
+) -> list[Ask]:
+    """Ask once more where a lease ends in a moment: leases of one lock end one after the other.
+
+    Whoever stood first in line would else go back, and come in another order.
+    """
+    port, lacking = race.port, race.port.needed - len(grants)
+    held = [ask for ask in asks if ask.error is None and not _granted(ask)]
+    ends = sorted((_left(ask), ask.node) for ask in held)[: max(0, lacking)]
+    if not ends or len(ends) < lacking or ends[-1][0] > STAY_SECONDS:
+        return []
+    await port.sleep(port.now() + ends[-1][0])
+    again = [Ask(ask.node, ask.want, ask.request) for ask in held]
+    race.refused = [node for node in race.refused if node not in {ask.node for ask in again}]
+    try:
+        await fan(port, again, _granted, lacking, max(latest, port.now() + port.node_timeout))
+    except BaseException:
+        undo(port, again, all_of_them=True)
+        put_back(port, again)
+        raise
+    _count(race, again, grants)
+    return again
+
+
+def _left(ask: Ask) -> float:
+    """Return how long the lease lasts that stood against us, in seconds."""
+    left_ms = ask.reply[0] if len(ask.reply) == 1 else ask.reply[1]
+    return left_ms / 1000 + EXPIRY_SLACK if left_ms >= 0 else inf
 
 
 def _granted(ask: Ask) -> bool:
@@ -277,26 +255,3 @@ async def _give_back(race: Race, first: int, asks: Sequence[Ask]) -> None:
     want = race.wants[first]
     await settle(race.port, others)
     await settle(race.port, [Ask(first, want, want.abandon(b""))])
-
-
-async def settle(port: QuorumPort, asks: Sequence[Ask]) -> None:
-    """Have requests carried out, in the background where a node does not answer soon."""
-    if not asks:
-        return
-    try:
-        await fan(port, asks, lambda _: True, len(asks), port.now() + port.node_timeout)
-    except BaseException:
-        for ask in asks:
-            port.nodes[ask.node].post(*ask.request, ask.trail or ask.seat)
-        raise
-    else:
-        post_unanswered(port, asks)
-    finally:
-        put_back(port, asks)
-
-
-def post_unanswered(port: QuorumPort, asks: Sequence[Ask]) -> None:
-    """Repeat in the background what got no answer."""
-    for ask in asks:
-        if ask.error is not None and isinstance(ask.error, (Broken, ServerUnreachable)):
-            port.nodes[ask.node].post(*ask.request, ask.trail or ask.seat)

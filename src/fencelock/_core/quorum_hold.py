@@ -35,6 +35,11 @@ class NodeLease(BaseLease):
     _until: float
 
     @property
+    def counts(self) -> bool:
+        """Tell whether its deadline still says something: not when it was refused before."""
+        return self._loss is None or self._loss[1] >= self._until
+
+    @property
     def _deadline(self) -> float:
         return self._until
 
@@ -47,7 +52,7 @@ class NodeLease(BaseLease):
     def _lose(self, reason: str, since: float, detail: str = "") -> bool:
         first = super()._lose(reason, since, detail)
         if first and self.whole is not None:
-            self.whole.part_lost(reason, detail)
+            self.whole.part_lost(reason, since, detail)
         return first
 
 
@@ -68,7 +73,7 @@ class _Majority:
         ends = [
             part.lease._deadline
             for part in self._parts
-            if part is not None and part.lease._loss is None
+            if part is not None and cast("NodeLease", part.lease).counts
         ]
         return proved_until(ends, self._needed)
 
@@ -151,7 +156,7 @@ class QuorumHold(Hold):
             self.final()
             lease._lose(lease._end, lease._deadline)
 
-    def part_lost(self, reason: str, detail: str) -> None:
+    def part_lost(self, reason: str, since: float, detail: str) -> None:
         """Reconsider: tell the loss of the majority at once, or have the part healed."""
         port = self.port
         if not self.open or self.told:
@@ -164,7 +169,8 @@ class QuorumHold(Hold):
         for part in self.parts:  # an operator's word says more than its consequences
             if part is not None and part.lease._loss and part.lease._loss[0] == "revoked":
                 reason, detail = "revoked", part.lease._loss[2]
-        lose(port, self, reason, now, detail)
+        end = self.lease._deadline
+        lose(port, self, reason, since if end == -inf else end, detail)
 
 
 class PartTaker(Taker):

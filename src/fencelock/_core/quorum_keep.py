@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from fencelock._core.acquire import begin
-from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back, undo
+from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, post_unanswered, put_back, undo
 from fencelock._core.hold import Grant, Hold
 from fencelock._core.meet import remind
 from fencelock._core.port import Port
-from fencelock._core.quorum import node_forms, post_unanswered
 from fencelock._core.quorum_hold import PARTS, QuorumHold
+from fencelock._core.race import node_forms
 from fencelock._core.release import request, retire, settled
 from fencelock._core.renew import _apply, lose
 from fencelock._core.timing import validity
@@ -154,7 +154,8 @@ async def _release(port: QuorumPort, hold: QuorumHold) -> None:
 
 
 def _given_back(ask: Ask) -> bool:
-    return bool(ask.reply == 1)
+    """Tell whether a release ran: "not the holder" means so, when it had to be repeated (I4)."""
+    return bool(ask.reply == 1) or (ask.answered_at > 0 and ask.sent)
 
 
 def _judge(port: QuorumPort, hold: QuorumHold, asks: Sequence[Ask]) -> None:

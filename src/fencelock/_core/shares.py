@@ -190,6 +190,11 @@ async def release_permits(port: Port, take: Callable[[], list[tuple[Hold, int]]]
 
 async def state(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> tuple[State, int]:
     """Return the state of a name, and how many of these holder ids hold."""
+    if port.nodes:
+        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+
+        taken, limit, waiting, mine = await quorum_look.state(port, keys, holders)
+        return State(taken, limit, waiting), mine
     until = port.now() + port.patience
     reply = await ask(port, SHARES_SHOW, keys.grant, (0, *holders), until)
     _, record, taken, _, _, waiting, _, *held = reply

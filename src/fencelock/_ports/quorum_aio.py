@@ -109,7 +109,7 @@ class AioQuorum(AioPort):
                 await asyncio.wait(tasks)
         for ask in asks:
             if not ask.ended:
-                ask.fail(Broken("no answer in time", sent=ask.began))
+                ask.fail(Broken("no answer in time", sent=ask.began, trail=ask.node))
 
     async def _ask(self, ask: Ask, latest: float) -> None:
         node = self.nodes[ask.node]
