@@ -15,6 +15,7 @@ class Quorum:
 
     def __init__(self, nodes: int = NODES) -> None:
         self.nodes = [Server() for _ in range(nodes)]
+        self.dead: set[int] = set()
 
     @property
     def url(self) -> str:
@@ -39,9 +40,32 @@ class Quorum:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    # what tests do to some of them
+
+    def kill(self, *numbers: int) -> None:
+        """Kill nodes."""
+        for number in numbers:
+            self.nodes[number].kill()
+            self.dead.add(number)
+
+    def pause(self, *numbers: int) -> None:
+        """Freeze nodes."""
+        for number in numbers:
+            self.nodes[number].pause()
+
+    def resume(self, *numbers: int) -> None:
+        """Let frozen nodes run on."""
+        for number in numbers:
+            self.nodes[number].resume()
+
+    @property
+    def up(self) -> list[Server]:
+        """The nodes that were not killed."""
+        return [node for number, node in enumerate(self.nodes) if number not in self.dead]
+
     def command(self, *words: object) -> Any:
         """Run a command on all nodes and return what most of them say, lists joined for CLIENT."""
-        replies = [node.command(*words) for node in self.nodes]
+        replies = [node.command(*words) for node in self.up]
         if all(isinstance(reply, str) for reply in replies) and words[0] == "CLIENT":
             return "".join(replies)
         if words[0] == "KEYS":

@@ -31,6 +31,7 @@ Parts = list[Hold | None]
 class NodeLease(BaseLease):
     """The lease of one node. It tells the whole when it is lost, and before it is prolonged."""
 
+    _partial = True
     whole: QuorumHold | None = None
     _until: float
 

@@ -263,7 +263,8 @@ def lose(
     lease = hold.lease
     lease._lose(reason, since, detail)
     if logged:
-        log.warning("lost lease of %r, fence %d: %s %s", lease.name, lease.fence, reason, detail)
+        tell = log.info if lease._partial else log.warning
+        tell("lost lease of %r, fence %d: %s %s", lease.name, lease.fence, reason, detail)
     port.tell(hold)
     return True
 
