@@ -45,6 +45,7 @@ class AioPort:
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
 
     nodes: Sequence[AioPort] = ()  # of a quorum only
+    flow = staticmethod(attend)
 
     def __init__(self, source: Source, *, home: str, patience: float) -> None:
         self.source = source
@@ -160,8 +161,7 @@ class AioPort:
         """Wait for news, or until the instant."""
         if waiter.news:
             return
-        bell = self.loop.create_future()
-        waiter.seat = bell
+        bell = waiter.seat = self.loop.create_future()
         timer = self.loop.call_later(max(0.0, until - now()), _ring, bell)
         try:
             await bell
@@ -170,7 +170,7 @@ class AioPort:
             waiter.seat = None
 
     def wake(self, waiter: Waiter) -> None:
-        """Ring the waiter's bell."""
+        """Ring its bell."""
         if isinstance(waiter.seat, asyncio.Future):
             _ring(waiter.seat)
 
@@ -203,13 +203,10 @@ class AioPort:
         # The task takes out what is due before it waits; others may be due before it ends.
         self.loop.call_soon(lambda: self._set_timer(self.book.next_at()))
 
-    async def _tend(self) -> None:
-        await attend(self)
-
     async def _attend(self) -> None:
         began = now()
         try:
-            await self._tend()
+            await self.flow(self)
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.close()  # the next try shall not wait on a connection that went silent
         finally:

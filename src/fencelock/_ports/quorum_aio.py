@@ -62,6 +62,8 @@ class _NodePort(AioPort):
 class AioQuorum(AioPort):
     """Implements ``_core.fan.QuorumPort`` for the tasks of one event loop."""
 
+    flow = staticmethod(attend)
+
     def __init__(
         self, several: Several, *, prefix: str, home: str, patience: float, node_timeout: float
     ) -> None:
@@ -96,12 +98,12 @@ class AioQuorum(AioPort):
         tasks = {self.loop.create_task(self._ask(ask, latest)) for ask in asks}
         try:
             while tasks:
-                left = (until if decided() else latest) - now()
-                if left <= 0:
-                    break
-                _, tasks = await asyncio.wait(
+                left = max(0.0, (until if decided() else latest) - now())
+                done, tasks = await asyncio.wait(
                     tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED
                 )
+                if not done and left == 0:
+                    break
         finally:
             for task in tasks:
                 task.cancel()
@@ -137,9 +139,6 @@ class AioQuorum(AioPort):
 
     def _listen_soon(self) -> None:
         """Leave it to the nodes' ports to hear of revocations."""
-
-    async def _tend(self) -> None:
-        await attend(self)
 
     def move(self, hold: Hold, when: float) -> None:
         """Have a hold get attention at another instant."""

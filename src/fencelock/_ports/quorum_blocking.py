@@ -39,6 +39,9 @@ from fencelock.clock import now
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
 
+# The least that an answer gets once the last request was sent.
+ANSWER_SECONDS = 0.01
+
 Saw = Callable[[bytes, float, float], None]
 
 
@@ -138,12 +141,15 @@ class BlockingQuorum(BlockingPort):
         poll = select.poll()
         for number in waiting:
             poll.register(number, select.POLLIN)
+        # To dial a silent node may have used the time up: the others could not answer meanwhile.
+        until = max(until, now() + ANSWER_SECONDS)
         while waiting:
             limit = until if decided() else latest
-            left = limit - now()
-            if left <= 0:
+            left = max(0.0, limit - now())
+            ready = poll.poll(left * 1000)
+            if not ready and left == 0:
                 break
-            for number, _ in poll.poll(left * 1000):
+            for number, _ in ready:
                 ask = waiting[number]
                 self._read(ask, limit)
                 if ask.ended:
