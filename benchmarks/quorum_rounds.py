@@ -19,8 +19,8 @@ from tests.topologies.quorum import Quorum
 
 CONTENDERS = (1, 2, 5, 20)
 SECONDS = 2.0
-NODES: dict[str, Callable[[Quorum], None]] = {
-    "all well": lambda servers: None,
+NODES: dict[str, Callable[[Quorum], object]] = {
+    "all well": Quorum.commandstats,
     "one frozen": lambda servers: servers.pause(2),
     "one dead": lambda servers: servers.kill(2),
 }
@@ -63,7 +63,7 @@ def contend(servers: Quorum, number: int, seconds: float) -> list[float]:
     return sorted(waits)
 
 
-def scripts(servers: Quorum, frozen: bool) -> int:
+def scripts(servers: Quorum, *, frozen: bool) -> int:
     """Return how many scripts the nodes ran that answer; their mean stands for the others."""
     nodes = [node for node in servers.up if not (frozen and node is servers.nodes[2])]
     counts = [sum(node.commandstats().get(name, 0) for name in SCRIPTS) for node in nodes]
@@ -81,9 +81,9 @@ def main() -> None:
             with Quorum() as servers:
                 contend(servers, 1, 0.1)
                 bring_about(servers)
-                before, rounds.number = scripts(servers, state == "one frozen"), 0
+                before, rounds.number = scripts(servers, frozen=state == "one frozen"), 0
                 waits = contend(servers, number, seconds)
-                ran = scripts(servers, state == "one frozen") - before
+                ran = scripts(servers, frozen=state == "one frozen") - before
                 servers.resume(*([2] if state == "one frozen" else []))
             each = len(waits)
             print(

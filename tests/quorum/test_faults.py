@@ -1,10 +1,11 @@
 """Nodes that die, freeze or forget: the lock goes on with a majority, and says so without one."""
 
+import contextlib
 import time
 
 import pytest
 
-from fencelock import AcquireTimeout, LeaseLost, QuorumNotReached
+from fencelock import LeaseLost, QuorumNotReached
 
 pytestmark = [pytest.mark.quorum, pytest.mark.slow]
 
@@ -45,7 +46,7 @@ async def test_all_lost_at_once(world):
     world.server.kill(0, 1, 2, 3, 4)
     await world.until(lambda: told, "it is told")
     assert lease.lost
-    assert time.monotonic() and lease.deadline <= end + 0.8
+    assert lease.deadline <= end + 0.8
     with pytest.raises(LeaseLost, match="expired"):
         await lock.release()
     with pytest.raises(QuorumNotReached) as refused:
@@ -81,8 +82,12 @@ async def test_frozen_nodes_cost_a_bounded_time(world, frozen):
     world.server.pause(*frozen)
     try:
         spans = []
+
+        async def renew() -> None:
+            await lock.lease.renew()
+
         for _ in range(5):
-            for step in (lock.acquire, lambda: lock.lease.renew(), lock.release):
+            for step in (lock.acquire, renew, lock.release):
                 began = time.monotonic()
                 await step()
                 spans.append(time.monotonic() - began)
@@ -105,9 +110,8 @@ async def test_a_frozen_majority_ends_the_lease_and_the_wait(world):
     world.server.pause(0, 1, 2)
     try:
         began = time.monotonic()
-        with pytest.raises((QuorumNotReached, AcquireTimeout)):
-            if await waiter.acquire(timeout=0.3) is False:
-                raise AcquireTimeout("")
+        with contextlib.suppress(QuorumNotReached):
+            assert await waiter.acquire(timeout=0.3) is False
         assert time.monotonic() - began < BOUND
         await world.until(lambda: told, "the holder is told")
     finally:
@@ -124,9 +128,12 @@ async def test_a_node_that_lost_its_lease_gets_it_back(world):
     async with client.lock("a", ttl=0.6) as lease:
         world.server.nodes[2].command("DEL", world.key("a"))
         await world.until(lambda: holders(world)[2] == lease.holder, "healed")
+        known = lease.deadline + 0.3
+        await world.until(lambda: lease.deadline > known, "and the holder knows it")
         for number in (0, 1):
             world.server.nodes[number].command("SET", world.key("a"), "somebody", "PX", 60000)
-        await world.until(lambda: lease.deadline, "the majority holds")
+        later = lease.deadline + 0.3
+        await world.until(lambda: lease.deadline > later, "renewed by the three that are left")
         lease.check()
 
 

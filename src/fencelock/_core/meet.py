@@ -25,9 +25,9 @@ async def meet(port: QuorumPort, want: Want, latest: float) -> None:
     with port.mutex():
         if not port.roster.stale(ttl, now):
             return
-        met = port.roster.met
-    if not met:
-        await _ask(port, want, ttl, (), latest)
+        asks_all = not port.roster.met or port.roster.unsure(now)
+    if asks_all:
+        await _ask(port, want, ttl, (), latest, avoid=False)
         with port.mutex():
             port.roster.judge()
     with port.mutex():
@@ -39,13 +39,19 @@ async def meet(port: QuorumPort, want: Want, latest: float) -> None:
 
 
 async def _ask(
-    port: QuorumPort, want: Want, ttl: float, voters: Collection[bytes], latest: float
+    port: QuorumPort,
+    want: Want,
+    ttl: float,
+    voters: Collection[bytes],
+    latest: float,
+    *,
+    avoid: bool = True,
 ) -> None:
     args: Args = (milliseconds(KEPT_SECONDS), milliseconds(ttl), *voters)
     request: Request = (ROSTER, (port.roster_key,), args)
     now = port.now()
     nodes = [node for node in range(len(port.nodes)) if port.ill.get(node, 0.0) <= now]
-    if len(nodes) < port.needed:
+    if len(nodes) < port.needed or not avoid:
         nodes = list(range(len(port.nodes)))
     asks = [Ask(node, want, request) for node in nodes]
     try:

@@ -49,9 +49,9 @@ async def acquire(
     """Take a lock on a majority; None when others hold it, QuorumNotReached when errors did it."""
     many = cast("QuorumPort", port)
     race = Race(many, want)
-    await meet(many, want, answer_by(many, many.now(), give_up_at))
     failing_since: float | None = None
     while True:
+        await meet(many, want, answer_by(many, many.now(), give_up_at))
         race.begin_round()
         hold = await _round(race, give_up_at, taker, unit, at_once=at_once)
         if hold is not None:
@@ -70,7 +70,8 @@ async def acquire(
 
 
 def _failed(race: Race) -> FencelockError:
-    return not_reached(race.port, f"{race.want.keys.name!r} was not granted", race.failures)
+    causes = race.before | race.failures  # time may have ended the last round after one node
+    return not_reached(race.port, f"{race.want.keys.name!r} was not granted", causes)
 
 
 async def _round(
@@ -82,16 +83,17 @@ async def _round(
         if len(race.failures) > len(port.nodes) - port.needed:
             return None
         if race.failures and port.now() >= give_up_at and not at_once:
-            # Too few failed to stand between us and a majority: time did.
-            race.refused = [each for each in race.order if each not in race.failures]
+            if race.stood:  # others held it when the nodes failed: time stood against us
+                race.refused = [each for each in race.order if each not in race.failures]
             return None
-        flow = attempt if once else queue
+        flow, began = attempt if once else queue, port.now()
         try:
             grant = await flow(port.nodes[node], race.wants[node], give_up_at)
         except (ServerError, OutcomeUnknown) as error:
             if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
                 raise  # what a name holds is the same everywhere
             race.failures[node] = error
+            race.stood = race.stood or port.now() > began + 2 * port.nodes[node].patience
             if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
                 port.ill[node] = port.now() + ILL_SECONDS
             continue
@@ -198,7 +200,7 @@ def _voting(race: Race, grants: dict[int, Grant]) -> bool:
     """Count out who was restarted meanwhile; tell whether a majority is left."""
     port, now = race.port, race.port.now()
     with port.mutex():
-        gone = [node for node in grants if not port.roster.votes(node, now)]
+        gone = [node for node in grants if not port.roster.votes(node)]
     for node in gone:
         race.failures[node] = restarted(port, node, now)
     if len(grants) - len(gone) < port.needed:

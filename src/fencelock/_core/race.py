@@ -19,13 +19,16 @@ class Race:
         self.wants = [want.on(form) for form in node_forms(port, want.form)]
         self.order = order(want.keys.lock, port.labels)
         self.rounds = 0
+        self.stood = False  # a node let us stand in line before it failed
         self.stand_at: int | None = None  # where a majority's holder is waited for
         self.failures: dict[int, Exception] = {}
+        self.before: dict[int, Exception] = {}  # of the last round that had any
         self.refused: list[int] = []
 
     def begin_round(self) -> None:
         """Forget what stood against the last one."""
         self.rounds += 1
+        self.before = self.failures or self.before
         self.failures, self.refused = {}, []
 
     def candidates(self) -> list[int]:
@@ -34,7 +37,7 @@ class Race:
         found: list[int] = []
         with port.mutex():
             for node in self.order:
-                if port.roster.votes(node, now) or not port.roster.reached(node):
+                if port.roster.votes(node) or not port.roster.reached(node):
                     found.append(node)
                 else:
                     self.failures[node] = restarted(port, node, now)

@@ -225,7 +225,7 @@ async def _refused(port: Port, refused: Mapping[Hold, str], until: float) -> Non
 async def _failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Try again soon, and at each lease's end at the latest."""
     passing = isinstance(error, Broken) or getattr(error, "code", "") in PASSING
-    tell = log.info if passing else log.warning
+    tell = log.info if passing or holds[0].lease._partial else log.warning
     tell(
         "renewal of %d lease(s) failed, trying again while they last: %s",
         len(holds),

@@ -6,14 +6,16 @@ Rules of this file:
   use has passed since its start: then no lease is left that it could have forgotten.
 - It is told by its run id, which is new after a restart, while its uptime is short. Each node keeps
   the run ids of all that vote (``roster.lua``), for clients that never met it before.
-- Where nobody ever knew anybody, all are new, and vote at once. That takes an answer of them all:
-  who did not answer might have known.
+- Where nobody ever knew anybody, all are new, and vote at once. That takes the answers of so many
+  other nodes that one of them would have been told: a roster is written to a majority.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
+
+from fencelock._core.votes import majority
 
 # A roster is kept for so long after it was last written, and written this often while in use.
 KEPT_SECONDS = 86400.0
@@ -35,12 +37,23 @@ class Seen:
 class Roster:
     """What a client knows of its nodes. Call everything under the port's mutex."""
 
-    __slots__ = ("_known", "_seen", "heard", "longest", "met", "nodes", "written", "written_at")
+    __slots__ = (
+        "_known",
+        "_seen",
+        "_told",
+        "heard",
+        "longest",
+        "met",
+        "nodes",
+        "written",
+        "written_at",
+    )
 
     def __init__(self, nodes: int) -> None:
         self.nodes = nodes
         self._seen: dict[int, Seen] = {}
-        self._known: set[bytes] = set()  # run ids that voted at some time
+        self._told: set[bytes] = set()  # run ids that voted at some time, as the nodes say
+        self._known: set[bytes] = set()  # those, and those that we let vote
         self.heard: set[int] = set()  # nodes whose roster we read
         self.longest = 0.0  # the longest ttl in use, in seconds
         self.met = False
@@ -50,6 +63,8 @@ class Roster:
     def saw(self, node: int, run_id: bytes, uptime: float, now: float) -> None:
         """Note what a node says of itself."""
         seen = self._seen.get(node)
+        if seen is not None and seen.run_id != run_id:
+            self._told.add(seen.run_id)
         if seen is None or seen.run_id != run_id:
             self._seen[node] = Seen(run_id, now - uptime)
 
@@ -57,16 +72,20 @@ class Roster:
         """Note what a node remembers."""
         self.heard.add(node)
         self.longest = max(self.longest, longest)
-        self._known.update(run_ids)
+        self._told.update(run_ids)
+        self._known |= self._told
 
     def judge(self) -> None:
-        """Let all nodes vote that are new together; call when the rosters were read once."""
-        if not self.met and not self._known and len(self.heard) == len(self._seen) == self.nodes:
-            self._known.update(seen.run_id for seen in self._seen.values())
+        """Let all nodes vote that are new together; call when rosters were read."""
         self.met = True
+        if self._told - {seen.run_id for seen in self._seen.values()}:
+            return  # somebody voted who is not there: whoever is new may be that one
+        enough = self.nodes - majority(self.nodes) + 1
+        new = [node for node in self._seen if len(self.heard - {node}) >= enough]
+        self._known.update(self._seen[node].run_id for node in new)
 
     def votes_from(self, node: int) -> float:
-        """Return the instant from which a node votes: long ago for most."""
+        """Return the instant from which a node may vote: long ago for most."""
         seen = self._seen.get(node)
         if seen is None:
             return inf  # never reached
@@ -74,8 +93,8 @@ class Roster:
             return -inf
         return seen.started_at + self.longest + UPTIME_SLACK
 
-    def votes(self, node: int, now: float) -> bool:
-        """Tell whether a node votes; one that has waited long enough is known from here on."""
+    def eligible(self, node: int, now: float) -> bool:
+        """Tell whether a node may vote; one that has waited long enough is known from here on."""
         seen = self._seen.get(node)
         if seen is None:
             return False
@@ -86,19 +105,30 @@ class Roster:
         self._known.add(seen.run_id)
         return True
 
+    def votes(self, node: int) -> bool:
+        """Tell whether a node's vote counts: a majority of the nodes was told that it votes."""
+        seen = self._seen.get(node)
+        return seen is not None and seen.run_id in self.written
+
     def reached(self, node: int) -> bool:
         """Tell whether a node ever said who it is."""
         return node in self._seen
 
     def voters(self, now: float) -> frozenset[bytes]:
-        """Return the run ids of the nodes that vote now."""
-        return frozenset(seen.run_id for node, seen in self._seen.items() if self.votes(node, now))
+        """Return the run ids of the nodes that may vote now."""
+        nodes = self._seen.items()
+        return frozenset(seen.run_id for node, seen in nodes if self.eligible(node, now))
+
+    def unsure(self, now: float) -> bool:
+        """Tell whether nodes wait for their vote that might have it, were all others heard."""
+        waiting = not all(self.eligible(node, now) for node in self._seen)
+        return waiting and len(self.heard) < self.nodes
 
     def stale(self, ttl: float, now: float) -> bool:
         """Tell whether the rosters lack something that the next client must know."""
         if not self.met or ttl > self.longest or now - self.written_at > REWRITE_SECONDS:
             return True
-        return len(self.written) < len(self._seen) and self.voters(now) != self.written
+        return self.unsure(now) or not self.voters(now) <= self.written
 
 
 def parse_info(text: bytes) -> tuple[bytes, float]:

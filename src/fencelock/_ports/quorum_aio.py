@@ -23,6 +23,9 @@ from fencelock.clock import now
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
 
+# After such a silence a connection is given up; a busy loop is silent, too.
+STALL_SECONDS = 1.0
+
 Saw = Callable[[bytes, float, float], None]
 
 
@@ -32,6 +35,7 @@ class _NodeLink(Link):
     saw: Saw
 
     async def _dial(self) -> Mux:
+        self._reached = False  # who refuses connections is not asked again: there are others
         mux = await super()._dial()
         try:
             asked_at = now()
@@ -54,7 +58,7 @@ class _NodePort(AioPort):
         source = several.sources[number]
         super().__init__(source, home=home, patience=patience)
         self.link = link = _NodeLink(
-            source, self.home, self._pushed, self._unplugged, patience=patience
+            source, self.home, self._pushed, self._unplugged, patience=STALL_SECONDS
         )
         link.saw = saw
 

@@ -52,6 +52,10 @@ class _NodePool(Pool):
 
     saw: Saw
 
+    def _dial(self, until: float) -> Connection:
+        self._reached = False  # who refuses connections is not asked again: there are others
+        return super()._dial(until)
+
     def _connect(self, until: float) -> Connection:
         connection = super()._connect(until)
         try:
