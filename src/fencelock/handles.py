@@ -99,9 +99,8 @@ def settings(
     if not isinstance(wait, (Queue, Poll)):
         raise TypeError(f"wait must be Queue() or Poll(...), not {wait!r}")
     plain = isinstance(wait, Poll)
-    if given.quorum:
-        refuse(plain, "Poll")
-        refuse(owner is not None, "owner")
+    refuse(given.quorum and plain, "Poll")
+    refuse(given.quorum and owner is not None, "owner")
     terms = Terms(
         ttl=span,
         renew=bool(renew) and instant is None,
