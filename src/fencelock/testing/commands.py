@@ -9,7 +9,7 @@ from bisect import insort
 from collections.abc import Callable
 from typing import Any, Final
 
-from fencelock.testing.hashes import Hash, hdel, hget, hlen, hset
+from fencelock.testing.hashes import Hash, hdel, hget, hgetall, hlen, hset
 from fencelock.testing.keyspace import NEVER, CommandError, Keyspace, Status
 
 OK: Final = Status(b"OK")
@@ -280,6 +280,7 @@ TABLE: dict[bytes, tuple[Command, int, int]] = {
     b"HSET": (hset, 3, MANY),
     b"HGET": (hget, 2, 2),
     b"HDEL": (hdel, 2, MANY),
+    b"HGETALL": (hgetall, 1, 1),
     b"HLEN": (hlen, 1, 1),
     b"ZADD": (_zadd, 3, MANY),
     b"ZREM": (_zrem, 2, MANY),
