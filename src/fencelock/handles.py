@@ -27,6 +27,7 @@ from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.lease import BaseLease
 from fencelock.options import Poll, Queue, Seconds, Wait
+from fencelock.quorums import refuse
 
 TOLD_BYTES_MAX = 64  # of each thing that `show` prints
 SPACE = 0x20  # it and all below would end a field of a record
@@ -40,6 +41,7 @@ class Defaults(NamedTuple):
     ttl: float
     label: str | None
     patience: float
+    quorum: bool = False
 
 
 def defaults(
@@ -97,6 +99,8 @@ def settings(
     if not isinstance(wait, (Queue, Poll)):
         raise TypeError(f"wait must be Queue() or Poll(...), not {wait!r}")
     plain = isinstance(wait, Poll)
+    refuse(given.quorum and plain, "Poll")
+    refuse(given.quorum and owner is not None, "owner")
     terms = Terms(
         ttl=span,
         renew=bool(renew) and instant is None,

@@ -27,6 +27,8 @@ class BaseLease:
     has none. ``ttl`` is the length asked for, in seconds.
     """
 
+    _partial = False  # it is that of one node of a quorum, whose loss is no news
+
     __slots__ = (
         "__weakref__",
         "_clock",

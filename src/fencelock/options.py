@@ -21,6 +21,8 @@ PATIENCE: Final = 5.0
 # A replica nearby acknowledges within milliseconds; this outlasts a pause of its disk or a fork,
 # and a lease of 30 s can spare it.
 REPLICAS_TIMEOUT: Final = 1.0
+# How long a silent node of a quorum may hold up the others, far below a ttl.
+NODE_TIMEOUT: Final = 0.05
 # A writer takes this many permits, which is all; no semaphore has more.
 PERMITS_MAX: Final = 1_000_000_000
 NAME_BYTES_MAX: Final = 1024

@@ -38,6 +38,20 @@ def is_one_servers(metafunc: pytest.Metafunc) -> bool:
     return says_so is not None or "alone" in metafunc.function.__code__.co_names
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out of the quorum what it does not support: whole tests, or some of their params."""
+    left_out = [item for item in items if _on_quorum(item) and item.get_closest_marker("no_quorum")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+def _on_quorum(item: pytest.Item) -> bool:
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    binary = params.get("binary")
+    return isinstance(binary, Topology) and binary.quorum
+
+
 @pytest.fixture
 def world(face: str, binary: ServerBinary | Topology) -> World:
     """Lend the test a face, the shared server of a kind, and a key prefix of its own."""

@@ -10,6 +10,8 @@ from fencelock import BarrierBroken, ServerUnsuitable
 from fencelock._core.keys import SignalKeys
 from tests.conformance.world import needs_no_server
 
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+
 PARTY = """
 import sys, fencelock
 url, prefix = sys.argv[1:]

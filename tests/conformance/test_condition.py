@@ -6,6 +6,8 @@ from fencelock import LeaseLost, NotHeld, OutcomeUnknown, Poll, ServerError
 from fencelock._core.keys import ConditionKeys
 from tests.conformance.world import needs_no_server
 
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+
 WAITER = """
 import sys, fencelock
 url, prefix = sys.argv[1:]

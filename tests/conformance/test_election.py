@@ -10,6 +10,8 @@ from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUns
 from fencelock._core.keys import ELECTION_KINDS, derived
 from tests.conformance.world import needs_no_server
 
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+
 
 async def elected(world, name="e", candidate="ann", **options):
     """Return a leader."""

@@ -463,6 +463,7 @@ async def test_something_else_at_the_key(world, what):
         await client.lock("a").locked()
 
 
+@pytest.mark.no_quorum  # it has no plain form
 async def test_something_else_at_the_key_of_the_plain_form(world):
     """SET NX alone cannot tell a list from a lock: when time is up, the error must."""
     world.server.command("LPUSH", world.key("a"), "x")

@@ -8,6 +8,7 @@ import pytest
 from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, Poll
 
 
+@pytest.mark.no_quorum  # it asks five servers
 async def test_the_lock_and_its_expiry_come_in_one_command(world):
     """X1: one command brings the key with its ttl; there is no instant without an expiry."""
     client = world.client()
@@ -47,7 +48,9 @@ async def test_holder_ids_are_unique_and_cannot_be_guessed(world):
     assert len({holder[:4] for holder in seen}) > 30  # nothing counted or constant in front
 
 
-@pytest.mark.parametrize("wait", [None, Poll()], ids=["queue", "poll"])
+@pytest.mark.parametrize(
+    "wait", [None, pytest.param(Poll(), marks=pytest.mark.no_quorum)], ids=["queue", "poll"]
+)
 async def test_only_the_holder_id_releases(world, wait):
     """X2: a release compares on the server; it tells that it did not hold, and removes nothing."""
     lock = world.client().lock("a", **({"wait": wait} if wait else {}))
@@ -87,6 +90,7 @@ async def test_try_once_says_yes_or_no(world):
     await two.release()
 
 
+@pytest.mark.no_quorum  # it has no plain form
 async def test_poll_tries_as_often_as_told(world):
     """X4: an interval and a number of tries; then no, and NotAcquired for a ``with``."""
     client = world.client()
@@ -104,6 +108,7 @@ async def test_poll_tries_as_often_as_told(world):
         assert sent["set"] == 1
 
 
+@pytest.mark.no_quorum  # it has no plain form
 async def test_poll_gets_the_lock_once_it_is_free(world):
     """X4: polling without a bound ends with the lock; it excludes those in line and they it."""
     client = world.client()

@@ -16,6 +16,7 @@ def growing(fences: list[int]) -> bool:
     return all(one < two for one, two in pairwise(fences))
 
 
+@pytest.mark.no_quorum  # explicit owners are one server's
 async def test_every_grant_has_a_greater_fence(world):
     """I3: from grant to grant, over handles, clients, and ways of being granted."""
     one, two = world.client(), world.client()
@@ -90,6 +91,7 @@ async def test_fences_grow_when_the_clock_was_set_back(world):
     assert fences == [ahead, ahead + 1, ahead + 2]
 
 
+@pytest.mark.no_quorum  # explicit owners are one server's
 async def test_reentry_keeps_the_fence(world):
     """I3: one tenure, one fence; also when the lock was taken by an owner id."""
     for lock in (world.client().rlock("a"), world.client().rlock("a", owner="o")):

@@ -45,6 +45,7 @@ async def test_first_come_first_served(world):
     assert world.holder("a") is None
 
 
+@pytest.mark.no_quorum  # it asks five servers
 async def test_a_turn_costs_two_commands(world):
     """W1, I5: nobody polls; to stand in line and to hand over, however many wait."""
     clients = [world.client(), world.client()]
@@ -60,6 +61,7 @@ async def test_a_turn_costs_two_commands(world):
     assert sent.scripts <= 21 + 4, sent.counts
 
 
+@pytest.mark.no_quorum  # a release hands over on one node, then the others are asked
 async def test_a_release_names_the_next_holder(world):
     """W1: the lock passes over in the release itself; nobody can come between."""
     client, waiter = world.client(), world.client().lock("a")
@@ -103,6 +105,7 @@ async def test_one_that_tries_once_does_not_jump_the_line(world):
         await holder.release()
 
 
+@pytest.mark.no_quorum  # a release hands over on one node, then the others are asked
 async def test_a_waiter_whose_process_died_is_skipped(world):
     """I7: the release itself goes past the dead, to the next who lives."""
     holder, following = world.client().lock("a"), world.client().lock("a")

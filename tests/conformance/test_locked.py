@@ -48,7 +48,11 @@ async def test_calls_of_one_name_take_turns_and_others_do_not(world):
     assert order == [("a", 1), ("b", 1), ("a", 2)]
 
 
-@pytest.mark.parametrize("wait", [None, Poll(interval=0.02)], ids=["queue", "poll"])
+@pytest.mark.parametrize(
+    "wait",
+    [None, pytest.param(Poll(interval=0.02), marks=pytest.mark.no_quorum)],
+    ids=["queue", "poll"],
+)
 async def test_a_busy_lock_skips_raises_or_times_out(world, wait):
     client = world.client()
     options = {"wait": wait} if wait else {}

@@ -7,6 +7,8 @@ import pytest
 from fencelock import AcquireTimeout, LeaseLost, NotHeld, ServerUnsuitable
 from tests.conformance.world import cluster_node, needs_no_server
 
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+
 NAMES = ["b", "a", "c"]
 
 

@@ -64,6 +64,7 @@ async def whole_life(world: World, name: str) -> None:
     assert world.holder(name) is None
 
 
+@pytest.mark.no_quorum  # explicit owners are one server's
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
 async def test_any_name_works(world, name):
     """Braces, blanks, newlines, whatever: a name is 1 to 1,024 bytes."""
@@ -151,6 +152,7 @@ async def test_other_options_that_cannot_be_are_refused(world):
     assert sent.counts == {}
 
 
+@pytest.mark.no_quorum  # explicit owners are one server's
 async def test_no_key_ever_lacks_an_expiry(world):
     """X1, I10: seen all the time while everything that fencelock does goes on."""
     clients = [world.client(), world.client()]

@@ -15,6 +15,8 @@ from fencelock import (
 from fencelock._core.keys import ONCE_KINDS, derived
 from fencelock.outcome import RESULT_BYTES_MAX
 
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+
 HOUR = 3600
 
 

@@ -113,6 +113,7 @@ async def test_one_handle_serves_many(world):
     assert fences == sorted(set(fences))
 
 
+@pytest.mark.no_quorum  # explicit owners are one server's
 async def test_an_owner_id_owns_across_handles(world):
     """R1, R4: with an owner id all its handles own together; the count is on the server."""
     client, away = world.client(), world.client()
@@ -136,6 +137,7 @@ async def test_an_owner_id_owns_across_handles(world):
     assert await stranger.release() == 0
 
 
+@pytest.mark.no_quorum  # explicit owners are one server's
 async def test_an_owner_id_travels_between_processes(world):
     """R1, R3: another process enters, is counted, and can leave for all."""
     lock = world.client().rlock("a", owner="é {x} 1")
@@ -149,6 +151,7 @@ async def test_an_owner_id_travels_between_processes(world):
     assert world.holder("a") is None
 
 
+@pytest.mark.no_quorum  # explicit owners are one server's
 async def test_reentry_of_an_owner_renews(world):
     """R2: every entry is a full lease."""
     client = world.client()
@@ -163,6 +166,7 @@ async def test_reentry_of_an_owner_renews(world):
     assert [await two.release(), await one.release()] == [1, 0]
 
 
+@pytest.mark.no_quorum  # explicit owners are one server's
 @pytest.mark.slow
 async def test_an_owner_that_waits_gets_in_when_its_own_handle_does(world):
     """R1: an entry that waits in line is not kept out by its own owner."""
@@ -180,6 +184,7 @@ async def test_an_owner_that_waits_gets_in_when_its_own_handle_does(world):
     assert world.holder("a") is None
 
 
+@pytest.mark.no_quorum  # explicit owners are one server's
 async def test_what_an_expired_owner_left_does_not_count(world):
     """R3: a new tenure begins with a count of one."""
     client = world.client()

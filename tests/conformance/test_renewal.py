@@ -7,7 +7,7 @@ import pytest
 from fencelock import LeaseLost, NotHeld, Poll
 from fencelock.clock import now
 
-WAITS = [{}, {"wait": Poll()}]
+WAITS = [{}, pytest.param({"wait": Poll()}, marks=pytest.mark.no_quorum)]
 BOTH_FORMS = pytest.mark.parametrize("form", WAITS, ids=["queue", "poll"])
 
 HOLDER = """
@@ -27,6 +27,7 @@ async def renewed(world, lease) -> float:
     return lease.deadline - before
 
 
+@pytest.mark.no_quorum  # its deadline moves with each node; see tests/quorum
 @BOTH_FORMS
 async def test_a_held_lease_is_renewed_every_third_of_its_ttl(world, form):
     """N1: well before the end, again and again; the server's copy moves along."""
@@ -112,6 +113,7 @@ async def test_renewal_dies_with_the_process(world):
         pass
 
 
+@pytest.mark.no_quorum  # its deadline moves with each node; see tests/quorum
 @pytest.mark.parametrize("limit", [{"max_renewals": 2}, {"max_hold": 0.3}, {"max_renewals": 0}])
 async def test_a_limit_ends_a_hold(world, limit):
     """N3: after so many renewals, or so long, the lease ends, whatever its holder does."""
@@ -154,6 +156,7 @@ async def test_a_fixed_lease_is_never_renewed(world, form):
     await world.until(lambda: world.holder("a") is None)
 
 
+@pytest.mark.no_quorum  # each node's port has its own book
 async def test_the_defaults_are_thirty_seconds_renewed_after_ten(world):
     """N5: no ttl given is 30 s, looked after every 10 s; the client's default is an option."""
     client = world.client()

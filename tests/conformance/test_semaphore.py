@@ -6,6 +6,8 @@ import fencelock
 from fencelock import AcquireTimeout, LeaseLost, NotHeld, OverReleased, ServerUnsuitable
 from tests.conformance.world import needs_no_server
 
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+
 
 async def test_no_more_permits_than_the_limit(world):
     """I1: the third of two waits until one came back."""

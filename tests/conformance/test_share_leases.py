@@ -5,7 +5,8 @@ import pytest
 from fencelock import LeaseLost
 from fencelock.scripts import SHARES_BREAK
 
-KINDS = pytest.mark.parametrize("kind", ["semaphore", "read", "write"])
+KINDS_HELD = [pytest.param("semaphore", marks=pytest.mark.no_quorum), "read", "write"]
+KINDS = pytest.mark.parametrize("kind", KINDS_HELD)
 
 
 def made(client, kind, *, ttl=1.0, **options):

@@ -8,6 +8,8 @@ from fencelock import OutcomeUnknown, ServerError, ServerUnsuitable
 from fencelock._core.keys import SignalKeys
 from tests.conformance.world import needs_no_server
 
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+
 WAITER = """
 import sys, fencelock
 url, prefix = sys.argv[1:]

@@ -15,6 +15,8 @@ from tests.conformance.world import World, cluster_node, needs_no_server
 from tests.servers import Server
 from tests.tls import Front, certificate
 
+pytestmark = pytest.mark.no_quorum  # sources of one server
+
 # All that fencelock's scripts and connections use; nothing else is allowed in the ACL test.
 pytestmark = pytest.mark.one_server  # the ways to name one server; a Cluster's: tests/cluster
 
@@ -222,7 +224,7 @@ async def test_a_client_of_the_wrong_colour_is_refused(world, library):
 
 
 @needs_no_server
-@pytest.mark.parametrize("source", [7, b"redis://localhost", object(), ["redis://localhost"]])
+@pytest.mark.parametrize("source", [7, b"redis://localhost", object(), {"redis://localhost"}])
 async def test_something_else_is_refused(world, source):
     """A TypeError that lists what can be given."""
     with pytest.raises(TypeError, match="source must be"):

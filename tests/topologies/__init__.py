@@ -22,6 +22,7 @@ class Topology:
     name: str
     start: Callable[[], Any]
     objects: frozenset[str] = frozenset()
+    quorum: bool = False  # independent servers: the tests marked no_quorum are not for it
 
     def has(self, module: str) -> bool:
         """Tell whether the tests of a module run here."""
@@ -49,6 +50,12 @@ def _acknowledged() -> Any:
     return Acknowledged()
 
 
+def _quorum() -> Any:
+    from tests.topologies.quorum import QUORUM  # noqa: PLC0415 - as the others
+
+    return QUORUM.start()
+
+
 # What is held, and so acknowledged; nothing else differs from the one server.
 HELD = frozenset(
     {
@@ -61,6 +68,7 @@ TOPOLOGIES: list[Topology] = [
     Topology("sentinel", _sentinel),
     Topology("cluster", _cluster),
     Topology("acknowledged", _acknowledged, HELD),
+    Topology("quorum", _quorum, quorum=True),
 ]
 
 

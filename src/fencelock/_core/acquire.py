@@ -225,6 +225,10 @@ async def acquire(
     at_once = patience is not None and patience <= 0
     give_up_at = FOR_EVER if patience is None or patience < 0 else port.now() + patience
     try:
+        if port.nodes:
+            from fencelock._core import quorum  # noqa: PLC0415 - only where there is one
+
+            return await quorum.acquire(port, want, give_up_at, taker, unit, at_once=at_once)
         if want.terms.plain:
             grant = await poll(port, want, give_up_at, tries=1 if at_once else None)
         elif at_once or want.once:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, validity
@@ -39,6 +40,8 @@ class Taker:
 
 class Hold:
     """A granted acquisition and its lease."""
+
+    parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
 
     __slots__ = (
         "body",

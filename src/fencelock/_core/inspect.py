@@ -71,6 +71,10 @@ def home_prefix(key_prefix: str) -> str:
 
 async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
     """Return who holds the lock now, or None."""
+    if port.nodes:
+        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+
+        return await quorum_look.holder_of(port, keys)
     holder: bytes | None = await command(port, (b"GET", keys.lock), keys.lock)
     return holder
 
@@ -82,17 +86,25 @@ async def held_ids(port: Port, keys: LockKeys) -> list[bytes]:
 
 async def show(port: Port, keys: LockKeys, waiters: int = WAITERS_SHOWN) -> LockInfo:
     """Return what the server knows of one lock."""
+    if port.nodes:
+        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+
+        return await quorum_look.show(port, keys, waiters)
     until = port.now() + port.patience
     reply = await ask(port, SHOW, keys.show, (waiters,), until)
-    if reply[1] == b"zset" or (reply[1] == b"none" and _is_shares(reply[4])):
+    if reply[1] == b"zset" or (reply[1] == b"none" and is_shares(reply[4])):
         shares = await ask(port, SHARES_SHOW, keys.grant, (waiters,), until)
-        if _is_shares(shares[1]):
+        if is_shares(shares[1]):
             return describe_shares(keys.name, shares)
     return describe(keys.name, reply)
 
 
 async def names(port: Port, prefix: str, pattern: str = "*") -> list[str]:
     """Return the names of the locks that were held lately or are waited for, sorted."""
+    if port.nodes:
+        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+
+        return await quorum_look.all_names(port, prefix, pattern)
     found: set[str] = set()
     for key in await scan(port, prefix):
         lock = lock_key(key, prefix.encode())
@@ -124,6 +136,10 @@ async def revoke(
     A semaphore or reader/writer lock is taken from all its holders; with ``only``, a host and a
     process id, from those of that process. Returns what was known of who lost it, or None.
     """
+    if port.nodes:
+        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+
+        return await quorum_look.revoke_all(port, keys, reason, only)
     before = await show(port, keys, WAITERS_SHOWN if only is None else HOLDERS_SOUGHT)
     until = port.now() + port.patience
     args = (reason.encode(), REVOKED_MS)
@@ -180,7 +196,8 @@ def describe(name: str, reply: Reply) -> LockInfo:
     )
 
 
-def _is_shares(record: bytes) -> bool:
+def is_shares(record: bytes) -> bool:
+    """Tell whether a record is that of a semaphore or reader/writer lock."""
     return record.partition(b" ")[2].startswith(b"=")
 
 

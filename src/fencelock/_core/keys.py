@@ -21,6 +21,7 @@ CONDITION_KINDS: Final = ("condition", "notified")
 ONCE_KINDS: Final = ("once",)
 ELECTION_KINDS: Final = ("watchers",)
 ACKNOWLEDGED_KINDS: Final = ("acknowledged",)
+QUORUM_KINDS: Final = ("quorum",)
 
 # One ending per way to derive, so that no two locks can derive the same key.
 WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS)
@@ -31,7 +32,7 @@ RESERVED: Final = tuple(
     for end in ("", "=", "#")
     for kind in (
         *(*KINDS, *SIGNAL_KINDS, *CONDITION_KINDS, *ONCE_KINDS, *ELECTION_KINDS),
-        *ACKNOWLEDGED_KINDS,
+        *(*ACKNOWLEDGED_KINDS, *QUORUM_KINDS),
     )
 )
 _SLOTS: Final = 16384
@@ -146,3 +147,8 @@ def lock_key(record: bytes, prefix: bytes) -> bytes | None:
         lock = record[: record.rfind(b"{")]
     ours = len(lock) > len(prefix) and lock.startswith(prefix)
     return lock if ours and derived(prefix, lock)[0] == record else None
+
+
+def roster_key(prefix: str) -> bytes:
+    """Return the key under which the nodes of a quorum remember one another."""
+    return f"{prefix}~quorum".encode()

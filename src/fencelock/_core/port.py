@@ -70,6 +70,10 @@ class Port(Protocol):
     def apart(self) -> Apart | None:
         """Return what is different where keys lie on several servers; None on one server."""
 
+    @property
+    def nodes(self) -> Sequence[Port]:
+        """Return the ports of a quorum's nodes, nearly always none; see fan.py."""
+
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
 

@@ -36,6 +36,10 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
     ServerUnreachable when no answer came: then, as after a cancellation, it is repeated in the
     background, and the lease ends by itself at the latest.
     """
+    if port.nodes:
+        from fencelock._core import quorum_keep  # noqa: PLC0415 - only where there is one
+
+        return await quorum_keep.take_and_release(port, take)
     hold: Hold | None = None
     asked = Asked()
     try:
@@ -62,6 +66,9 @@ def retire(port: Port, hold: Hold) -> None:
         hold.open = False
         tended.book.discard(hold)
     lease._bind(None, None)
+    for part in hold.parts:
+        if part is not None:
+            retire(port, part)
 
 
 async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:

@@ -220,7 +220,7 @@ async def tell_refused(port: Port, refused: Mapping[Hold, str], until: float) ->
 async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Try again soon, and at each lease's end at the latest."""
     passing = isinstance(error, Broken) or getattr(error, "code", "") in PASSING
-    tell = log.info if passing else log.warning
+    tell = log.info if passing or holds[0].lease._partial else log.warning
     tell(
         "renewal of %d lease(s) failed, trying again while they last: %s",
         len(holds),
@@ -260,7 +260,8 @@ def lose(
     lease = hold.lease
     lease._lose(reason, since, detail)
     if logged:
-        log.warning("lost lease of %r, fence %d: %s %s", lease.name, lease.fence, reason, detail)
+        tell = log.info if lease._partial else log.warning
+        tell("lost lease of %r, fence %d: %s %s", lease.name, lease.fence, reason, detail)
     port.tell(hold)
     return True
 
@@ -272,6 +273,11 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     NotAcknowledged: then the lease stays what it was.
     """
     if ttl is None and hold.want.terms.fixed_end:
+        return
+    if port.nodes:
+        from fencelock._core import quorum_keep  # noqa: PLC0415 - only where there is one
+
+        await quorum_keep.renew_now(port, hold, ttl)
         return
     span = hold.next_ttl(port.now()) if ttl is None else ttl
     asked = Asked()

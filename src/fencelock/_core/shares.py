@@ -70,6 +70,18 @@ class ShareForm(Form):
         self._free = head(SHARES_RELEASE, keys.all, 3)
         self._freed = bulk(home) + bulk(b"0")
 
+    def on(self, home: bytes, terms: Terms) -> ShareForm:
+        """Return the same for one node of a quorum."""
+        return ShareForm(
+            keys=self.keys,
+            terms=terms,
+            home=home,
+            ttl=self.ttl,
+            kind=self.kind,
+            limit=self.limit,
+            permits=self.permits,
+        )
+
     def ask_beside(self, holder: bytes, channel: bytes, info: bytes, beside: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua``."""
         args = (holder, channel, self.words + info, self.kind, b"%d" % self.limit, beside)
@@ -95,6 +107,16 @@ class ShareWant(Want):
     def acquire(self, channel: bytes) -> bytes:
         """Return a packed call of ``shares_acquire.lua``; the channel is empty for a try."""
         return self.form.ask_beside(self.holder, channel, self.info, self.beside)
+
+    def on(self, form: Form) -> ShareWant:
+        """Return the same request for one node of a quorum."""
+        return ShareWant(cast("ShareForm", form), self.waiter, self.info, self.beside)
+
+    def vote(self, fence: int) -> Request:
+        """Return the request for a further node of a quorum; its fence is not below this one."""
+        form = self.form
+        args = (self.holder, b"", form.words + self.info, form.kind, form.limit, self.beside)
+        return SHARES_ACQUIRE, self.keys.grant, (*args, b"%d" % fence)
 
     def abandon(self, channel: bytes) -> Request:
         """Return the request that undoes an acquire with this channel."""
@@ -168,6 +190,11 @@ async def release_permits(port: Port, take: Callable[[], list[tuple[Hold, int]]]
 
 async def state(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> tuple[State, int]:
     """Return the state of a name, and how many of these holder ids hold."""
+    if port.nodes:
+        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+
+        taken, limit, waiting, mine = await quorum_look.state(port, keys, holders)
+        return State(taken, limit, waiting), mine
     until = port.now() + port.patience
     reply = await ask(port, SHARES_SHOW, keys.grant, (0, *holders), until)
     _, record, taken, _, _, waiting, _, *held = reply

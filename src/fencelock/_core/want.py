@@ -6,13 +6,14 @@ sixteen arguments anew costs more than all else that a client does for an uncont
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Args, Keys
 from fencelock._core.timing import CLAIM_SECONDS
 from fencelock.errors import ServerUnreachable
-from fencelock.scripts import ABANDON, ACQUIRE, ALIVE, GIVE_BACK, RELEASE, Script, bulk, head
+from fencelock.scripts import ABANDON, ACQUIRE, ALIVE, GIVE_BACK, RELEASE, VOTE, Script, bulk, head
 
 # A record outlives its lease by this much; as in _fence.lua.
 RECORD_MS = 600_000
@@ -52,6 +53,7 @@ class Form:
     """
 
     alive = ALIVE
+    nodes: Sequence[Form]
 
     __slots__ = (
         "_ask",
@@ -61,6 +63,7 @@ class Form:
         "batch",
         "home",
         "keys",
+        "nodes",
         "owned",
         "terms",
         "ttl",
@@ -87,6 +90,10 @@ class Form:
     def _claim(self) -> float:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
         return min(self.ttl, CLAIM_SECONDS) if self.terms.renew else self.ttl
+
+    def on(self, home: bytes, terms: Terms) -> Form:
+        """Return the same for one node of a quorum; ``nodes`` is where a quorum keeps them."""
+        return Form(keys=self.keys, terms=terms, home=home, ttl=self.ttl, owned=self.owned)
 
     def acquire(self, holder: bytes, channel: bytes, info: bytes) -> bytes:
         """Return a call of ``acquire.lua``, all but an explicit owner's last argument."""
@@ -138,6 +145,15 @@ class Want:
         """Return a packed call of ``acquire.lua``; the channel is empty for a try."""
         packed = self.form.acquire(self.holder, channel, self.info)
         return packed + bulk(self.waiter) if self.owned else packed
+
+    def on(self, form: Form) -> Want:
+        """Return the same request for one node of a quorum."""
+        return Want(form, self.waiter, self.info)
+
+    def vote(self, fence: int) -> Request:
+        """Return the request for a further node of a quorum; its fence is not below this one."""
+        terms = self.form.words + self.info
+        return VOTE, self.keys.grant, (self.holder, milliseconds(self.ttl), terms, b"%d" % fence)
 
     def entry(self, channel: bytes) -> bytes:
         """Return the waiter entry as ``acquire.lua`` writes it."""

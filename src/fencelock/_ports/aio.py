@@ -48,7 +48,9 @@ class AioPort:
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
 
     apart: Apart | None = None
+    nodes: Sequence[AioPort] = ()  # of a quorum only
     replicas: Replicas | None = None  # see acknowledging.py
+    flow = staticmethod(attend)
 
     def __init__(self, source: Source | Clustered, *, home: str, patience: float) -> None:
         self.source: Any = source
@@ -170,8 +172,7 @@ class AioPort:
         """Wait for news, or until the instant."""
         if waiter.news:
             return
-        bell = self.loop.create_future()
-        waiter.seat = bell
+        bell = waiter.seat = self.loop.create_future()
         timer = self.loop.call_later(max(0.0, until - now()), _ring, bell)
         try:
             await bell
@@ -180,7 +181,7 @@ class AioPort:
             waiter.seat = None
 
     def wake(self, waiter: Waiter) -> None:
-        """Ring the waiter's bell."""
+        """Ring its bell."""
         if isinstance(waiter.seat, asyncio.Future):
             _ring(waiter.seat)
 
@@ -216,7 +217,7 @@ class AioPort:
     async def _attend(self) -> None:
         began = now()
         try:
-            await attend(self)
+            await self.flow(self)
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.close()  # the next try shall not wait on a connection that went silent
         finally:

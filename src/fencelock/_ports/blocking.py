@@ -74,6 +74,7 @@ class BlockingPort:
     """Implements ``_core.port.Port`` for threads."""
 
     apart: Apart | None = None
+    nodes: Sequence[BlockingPort] = ()  # of a quorum only
     replicas: Replicas | None = None  # see acknowledging.py
 
     def __init__(self, source: Source | Clustered, *, home: str, patience: float) -> None:

@@ -1,28 +1,46 @@
-"""Which port a source needs. Only that one is loaded: a command of the shell needs no asyncio."""
+"""Which port a client's source needs: that of one server, of a Cluster, or of a quorum.
+
+Only that one is loaded: a command of the shell needs no asyncio.
+"""
 # ruff: noqa: PLC0415 - as said above
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fencelock._core.inspect import home_prefix
+from fencelock._transport.source import resolve
+
 if TYPE_CHECKING:
-    from fencelock._ports.aio import AioPort
     from fencelock._ports.blocking import BlockingPort
+    from fencelock._transport.quorum import Several
     from fencelock.options import Acknowledgement
 
 
-def for_threads(
-    source: Any, *, home: str, patience: float, replicas: Acknowledgement | None = None
+def port_for(
+    source: object,
+    *,
+    prefix: str,
+    patience: float,
+    node_timeout: float,
+    replicas: Acknowledgement | None = None,
 ) -> BlockingPort:
-    """Return a new port for threads, one that replicas acknowledge to where that is asked for."""
-    if is_cluster(source):
+    """Return the port for threads; TypeError or ValueError says what is wrong with a source."""
+    found = chosen(source, replicas, asynchronous=False)
+    home = home_prefix(prefix)
+    if is_quorum(found):
+        from fencelock._ports.quorum_blocking import BlockingQuorum
+
+        return BlockingQuorum(
+            found, prefix=prefix, home=home, patience=patience, node_timeout=node_timeout
+        )
+    if is_cluster(found):
         from fencelock._ports.cluster import ClusterPort
 
-        check_replicas(source, replicas)
-        return ClusterPort(source, home=home, patience=patience)
+        return ClusterPort(found, home=home, patience=patience)
     from fencelock._ports.blocking import BlockingPort
 
-    port = BlockingPort(source, home=home, patience=patience)
+    port = BlockingPort(found, home=home, patience=patience)
     if replicas is not None:
         from fencelock._ports.acknowledging import SeatReplicas
 
@@ -30,29 +48,31 @@ def for_threads(
     return port
 
 
-def for_tasks(
-    source: Any, *, home: str, patience: float, replicas: Acknowledgement | None = None
-) -> AioPort:
-    """Return a new port for the tasks of the running loop; ``replicas`` as for threads."""
-    if is_cluster(source):
-        from fencelock._ports.cluster_aio import ClusterAioPort
-
-        return ClusterAioPort(source, home=home, patience=patience)
-    if replicas is not None:
-        from fencelock._ports.acknowledging_aio import AcknowledgedPort
-
-        return AcknowledgedPort(source, home=home, patience=patience, replicas=replicas)
-    from fencelock._ports.aio import AioPort
-
-    return AioPort(source, home=home, patience=patience)
-
-
-def is_cluster(source: Any) -> bool:
-    """Tell whether a source is a Cluster."""
-    return hasattr(source, "seeds")
-
-
-def check_replicas(source: Any, replicas: Acknowledgement | None) -> None:
-    """Raise ValueError where acknowledgements cannot be asked for."""
-    if replicas is not None and is_cluster(source):
+def chosen(source: object, replicas: Acknowledgement | None, *, asynchronous: bool) -> Any:
+    """Return where a source leads; ValueError where replicas cannot be asked there."""
+    found: Any = _quorum(source, asynchronous=asynchronous)
+    if found is None:
+        found = resolve(source, asynchronous=asynchronous)
+    if replicas is not None and is_cluster(found):
         raise ValueError("replicas must be None for a Cluster: it has a master for each slot")
+    if replicas is not None and is_quorum(found):
+        raise ValueError("replicas must be None for a quorum: its servers have none")
+    return found
+
+
+def _quorum(source: object, *, asynchronous: bool) -> Several | None:
+    if not isinstance(source, (list, tuple, str)) and source is not None:
+        return None
+    from fencelock._transport.quorum import several
+
+    return several(source, asynchronous=asynchronous)
+
+
+def is_cluster(found: Any) -> bool:
+    """Tell whether a source is a Cluster."""
+    return hasattr(found, "seeds")
+
+
+def is_quorum(found: Any) -> bool:
+    """Tell whether a source is a quorum of servers."""
+    return hasattr(found, "sources")

@@ -193,6 +193,10 @@ class Connection:
             raise
         self.channel = channel
 
+    def fileno(self) -> int:
+        """Return the socket's file descriptor, to wait for several."""
+        return self._sock.fileno()
+
     def interrupt(self) -> None:
         """Make the thread that reads find the connection closed; may be called by any thread."""
         with contextlib.suppress(OSError):

@@ -195,7 +195,5 @@ class Mux(asyncio.BufferedProtocol):
             self.close()
             return
         pending = [until for slot, until, _ in self._slots if not slot.done()]
-        if pending:
-            self._watch_until(min(pending))
-        elif self._slots:
-            self._watch_until(self._slots[0][2] + self._stall + 0.01)
+        if self._slots:  # a clean-up waits long, but not on a connection that went silent
+            self._watch_until(min([*pending, self._slots[0][2] + self._stall + 0.01]))

@@ -8,11 +8,9 @@ from datetime import datetime
 from typing import Any, Literal, Self
 
 from fencelock import options
-from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
 from fencelock._ports.aio import AioPort
-from fencelock._ports.choose import check_replicas, for_tasks
-from fencelock._transport.source import resolve
+from fencelock._ports.choose_aio import port_maker
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.make_duties import MakesDuties
@@ -35,6 +33,10 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
     ``redis+sentinel://s1,s2:26379,s3/service/0``, or such a client of Sentinels, is the master
     that they name. After a failover the new one is found, an answer of the old one does not
     count, and calls ask again until their time is up: ``server_timeout`` should outlast it.
+
+    A list of three or more sources is a quorum of independent servers: a lock is held while a
+    majority of them grants it. ``node_timeout`` is how long one that is silent may hold up the
+    others, 50 ms.
 
     ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
     lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
@@ -63,13 +65,19 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
         server_timeout: Seconds = options.PATIENCE,
         replicas: int | None = None,
         replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
+        node_timeout: Seconds = options.NODE_TIMEOUT,
     ) -> None:
         self._defaults = defaults(
             key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
         )
-        self._source = resolve(source, asynchronous=True)
-        self._replicas = options.acknowledgement(replicas, replicas_timeout)
-        check_replicas(self._source, self._replicas)
+        self._source = port_maker(
+            source,
+            prefix=self._defaults.key_prefix,
+            patience=self._defaults.patience,
+            node_timeout=options.positive("node_timeout", node_timeout),
+            replicas=options.acknowledgement(replicas, replicas_timeout),
+        )
+        self._defaults = self._defaults._replace(quorum=self._source.quorum)
         self._ports: dict[int, AioPort] = {}
         self._within = set()  # calls of decorated functions that are under way
         self._sides = Sides()
@@ -167,12 +175,7 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties):
             self._ports = {
                 key: each for key, each in self._ports.items() if not each.loop.is_closed()
             }
-            port = self._ports[id(loop)] = for_tasks(
-                self._source,
-                home=home_prefix(self._defaults.key_prefix),
-                patience=self._defaults.patience,
-                replicas=self._replicas,
-            )
+            port = self._ports[id(loop)] = self._source.make()
         return port
 
     async def aclose(self) -> None:

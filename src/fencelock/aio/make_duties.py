@@ -17,6 +17,7 @@ from fencelock.decorated import HANDLES_KEPT, decorated_settings, once_settings,
 from fencelock.errors import NotAcquired
 from fencelock.handles import Defaults, settings
 from fencelock.options import Queue, Seconds, Wait
+from fencelock.quorums import refuse
 
 if TYPE_CHECKING:
     from fencelock.aio.election import AsyncElection
@@ -150,6 +151,7 @@ class MakesDuties:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "once")
         from fencelock.aio.once import AsyncOnce  # noqa: PLC0415 - it needs templates, as above
 
         chosen, terms = once_settings(
@@ -191,6 +193,7 @@ class MakesDuties:
         Raises:
             TypeError, ValueError: names or an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "multi")
         from fencelock.aio.multi import AsyncMultiLock  # noqa: PLC0415 - few programs use it
         from fencelock.multihandle import lock_keys  # noqa: PLC0415 - likewise
 
@@ -231,6 +234,7 @@ class MakesDuties:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "election")
         from fencelock._core.election import ElectionKeys  # noqa: PLC0415 - few programs use it
         from fencelock.aio.election import AsyncElection  # noqa: PLC0415 - likewise
         from fencelock.candidacy import candidate_name, on_elected_of  # noqa: PLC0415 - likewise

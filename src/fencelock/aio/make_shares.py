@@ -16,6 +16,7 @@ from fencelock.aio.semaphore import AsyncBoundedSemaphore, AsyncSemaphore
 from fencelock.handles import Defaults, settings
 from fencelock.options import Queue, Seconds
 from fencelock.permits import checked_limit
+from fencelock.quorums import refuse
 from fencelock.sides import Side, Sides
 
 
@@ -50,6 +51,7 @@ class MakesShares:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "semaphore")
         chosen = settings(
             self._defaults,
             ttl=ttl,
@@ -85,6 +87,7 @@ class MakesShares:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "semaphore")
         chosen = settings(
             self._defaults,
             ttl=ttl,

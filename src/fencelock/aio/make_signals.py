@@ -16,6 +16,7 @@ from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.signals import AsyncEvent, AsyncLatch
 from fencelock.handles import Defaults
 from fencelock.options import Seconds
+from fencelock.quorums import refuse
 
 
 class MakesSignals:
@@ -32,6 +33,7 @@ class MakesSignals:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "event")
         kept = options.idle_ttl(idle_ttl)
         return AsyncEvent(self._port, Gate(self._signal_keys(name), b"event", kept))
 
@@ -44,6 +46,7 @@ class MakesSignals:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "latch")
         whole = options.count("count", count)
         kept = options.idle_ttl(idle_ttl)
         return AsyncLatch(self._port, Gate(self._signal_keys(name), b"latch", kept, whole))
@@ -67,6 +70,7 @@ class MakesSignals:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "barrier")
         count = options.count("parties", parties)
         if action is not None and not callable(action):
             raise TypeError(f"action must be a callable or None, not {action!r}")
@@ -85,6 +89,7 @@ class MakesSignals:
             TypeError, ValueError: an option that cannot work, such as a lock with ``Poll`` or with
                 an ``owner``; nothing was sent.
         """
+        refuse(self._defaults.quorum, "condition")
         made = self.lock(lock) if isinstance(lock, str) else lock
         if not isinstance(made, (AsyncLock, AsyncRLock)):
             raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")

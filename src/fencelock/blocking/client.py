@@ -7,10 +7,8 @@ from datetime import datetime
 from typing import Self
 
 from fencelock import options
-from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
-from fencelock._ports.choose import for_threads
-from fencelock._transport.source import resolve
+from fencelock._ports.choose import port_for
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.blocking.make_duties import MakesDuties
@@ -33,6 +31,10 @@ class Client(MakesShares, MakesSignals, MakesDuties):
     ``redis+sentinel://s1,s2:26379,s3/service/0``, or such a client of Sentinels, is the master
     that they name. After a failover the new one is found, an answer of the old one does not
     count, and calls ask again until their time is up: ``server_timeout`` should outlast it.
+
+    A list of three or more sources is a quorum of independent servers: a lock is held while a
+    majority of them grants it. ``node_timeout`` is how long one that is silent may hold up the
+    others, 50 ms.
 
     ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
     lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
@@ -60,16 +62,19 @@ class Client(MakesShares, MakesSignals, MakesDuties):
         server_timeout: Seconds = options.PATIENCE,
         replicas: int | None = None,
         replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
+        node_timeout: Seconds = options.NODE_TIMEOUT,
     ) -> None:
         self._defaults = defaults(
             key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
         )
-        self._port = for_threads(
-            resolve(source, asynchronous=False),
-            home=home_prefix(key_prefix),
+        self._port = port_for(
+            source,
+            prefix=self._defaults.key_prefix,
             patience=self._defaults.patience,
+            node_timeout=options.positive("node_timeout", node_timeout),
             replicas=options.acknowledgement(replicas, replicas_timeout),
         )
+        self._defaults = self._defaults._replace(quorum=bool(self._port.nodes))
         self._within = set()  # calls of decorated functions that are under way
         self._sides = Sides()
 

@@ -15,6 +15,7 @@ from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
 from fencelock.handles import Defaults, settings
 from fencelock.options import Queue, Seconds
 from fencelock.permits import checked_limit
+from fencelock.quorums import refuse
 from fencelock.sides import Side, Sides
 
 
@@ -47,6 +48,7 @@ class MakesShares:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "semaphore")
         chosen = settings(
             self._defaults,
             ttl=ttl,
@@ -82,6 +84,7 @@ class MakesShares:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "semaphore")
         chosen = settings(
             self._defaults,
             ttl=ttl,

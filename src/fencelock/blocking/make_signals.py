@@ -16,6 +16,7 @@ from fencelock.blocking.lock import Lock, RLock
 from fencelock.blocking.signals import Event, Latch
 from fencelock.handles import Defaults
 from fencelock.options import Seconds
+from fencelock.quorums import refuse
 
 
 class MakesSignals:
@@ -33,6 +34,7 @@ class MakesSignals:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "event")
         kept = options.idle_ttl(idle_ttl)
         return Event(self._port, Gate(self._signal_keys(name), b"event", kept))
 
@@ -45,6 +47,7 @@ class MakesSignals:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "latch")
         whole = options.count("count", count)
         kept = options.idle_ttl(idle_ttl)
         return Latch(self._port, Gate(self._signal_keys(name), b"latch", kept, whole))
@@ -68,6 +71,7 @@ class MakesSignals:
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        refuse(self._defaults.quorum, "barrier")
         count = options.count("parties", parties)
         if action is not None and not callable(action):
             raise TypeError(f"action must be a callable or None, not {action!r}")
@@ -86,6 +90,7 @@ class MakesSignals:
             TypeError, ValueError: an option that cannot work, such as a lock with ``Poll`` or with
                 an ``owner``; nothing was sent.
         """
+        refuse(self._defaults.quorum, "condition")
         made = self.rlock(lock) if isinstance(lock, str) else lock
         if not isinstance(made, (Lock, RLock)):
             raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from fencelock import handles, options
 from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold, Taker
-from fencelock._core.inspect import home_prefix
 from fencelock._core.keys import LockKeys
 from fencelock._core.want import Want
 from fencelock._ports.blocking import run_blocking
-from fencelock._ports.choose import for_threads
-from fencelock._transport.source import resolve
+from fencelock._ports.choose import port_for
 from fencelock.cli import started
 from fencelock.cli.arguments import Arguments
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
 from fencelock.log import log
 from fencelock.options import Queue
+from fencelock.quorums import refuse
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -49,12 +48,14 @@ class Session:
         )
         # Only commands that hold while another command runs have the option.
         wanted = getattr(args, "replicas", None)
-        self.port = for_threads(
-            resolve(args.url, asynchronous=False),
-            home=home_prefix(args.prefix),
+        self.port = port_for(
+            args.url,
+            prefix=args.prefix,
             patience=self._defaults.patience,
+            node_timeout=options.NODE_TIMEOUT,
             replicas=wanted and options.acknowledgement(wanted, args.replicas_timeout),
         )
+        self._defaults = self._defaults._replace(quorum=bool(self.port.nodes))
         _hear_the_library(verbose=args.verbose)
         started()
 
@@ -113,6 +114,7 @@ class Session:
         """
         keys = self.keys(name)
         if slots is not None:
+            refuse(self._defaults.quorum, "semaphore")
             from fencelock.permits import Permits
 
             permits = Permits(keys, chosen, BaseLease, slots, bounded=True)

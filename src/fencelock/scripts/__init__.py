@@ -97,9 +97,11 @@ MULTI_RELEASE = Script("multi_release")
 MULTI_TAKE = Script("multi_take")
 ONCE_FINISH = Script("once_finish")
 ONCE_START = Script("once_start")
+RAISE = Script("raise")
 RELEASE = Script("release")
 RENEW = Script("renew")
 REVOKED = Script("revoked")
+ROSTER = Script("roster")
 SHARES_ABANDON = Script("shares_abandon")
 SHARES_ACQUIRE = Script("shares_acquire")
 SHARES_ALIVE = Script("shares_alive")
@@ -110,6 +112,7 @@ SHARES_RENEW = Script("shares_renew")
 SHARES_SHOW = Script("shares_show")
 SHOW = Script("show")
 SIGNAL_SHOW = Script("signal_show")
+VOTE = Script("vote")
 
 LOCKS = (ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW)
 SHARES = (
@@ -121,4 +124,8 @@ SIGNALS = (
     *(CONDITION_LEAVE, CONDITION_LOOK, CONDITION_NOTIFY, CONDITION_WAIT),
 )
 ELECTIONS = (ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH)
-ALL = LOCKS + SHARES + SIGNALS + ELECTIONS + (MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_START)
+QUORUMS = (RAISE, ROSTER, VOTE)
+ALL = (
+    *(LOCKS + SHARES + SIGNALS + ELECTIONS + QUORUMS),
+    *(MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_START),
+)

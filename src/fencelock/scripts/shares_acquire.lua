@@ -5,6 +5,7 @@
 --       4 kind   5 the limit that the caller names
 --       6 a holder id of the same thread or task, or '': while that one holds, this one is granted at
 --         once beside it (a writer that takes the read side, a reader that enters by another handle)
+--       7 on a further node of a quorum: the least fence, that of the first node
 -- Reply fence                                    granted
 --       {now us, pttl ms, position, 0}           not now; position 0 is the head, -1 is not in line
 --       error OTHERLIMIT                         it is in use with another limit
@@ -19,6 +20,7 @@ ttl, permits = tonumber(ttl), tonumber(permits)
 
 local s, refused = open(1, kind, declared)
 if not s then return refused end
+s.floor = ARGV[7]
 local kept = not s.idle and call('ZSCORE', KEYS[1], holder)
 
 if not kept and declared ~= s.declared and declared ~= s.limit then

@@ -9,7 +9,7 @@ from bisect import insort
 from collections.abc import Callable
 from typing import Any
 
-from fencelock.testing.hashes import hdel, hget, hlen, hset
+from fencelock.testing.hashes import hdel, hget, hgetall, hlen, hset
 from fencelock.testing.keyspace import CommandError, Keyspace
 from fencelock.testing.strings import MANY, STRINGS, SYNTAX, integer
 
@@ -167,6 +167,7 @@ TABLE: dict[bytes, tuple[Command, int, int]] = {
     b"HSET": (hset, 3, MANY),
     b"HGET": (hget, 2, 2),
     b"HDEL": (hdel, 2, MANY),
+    b"HGETALL": (hgetall, 1, 1),
     b"HLEN": (hlen, 1, 1),
     b"ZADD": (_zadd, 3, MANY),
     b"ZREM": (_zrem, 2, MANY),

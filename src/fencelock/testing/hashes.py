@@ -50,3 +50,8 @@ def hdel(space: Keyspace, key: bytes, *fields: bytes) -> Any:
 def hlen(space: Keyspace, key: bytes) -> Any:
     """Return how many fields there are."""
     return len(space.value(key, Hash) or ())
+
+
+def hgetall(space: Keyspace, key: bytes) -> Any:
+    """Return all fields, each before its value."""
+    return [word for pair in (space.value(key, Hash) or {}).items() for word in pair]

@@ -35,6 +35,7 @@ class SimulatedPort:
     """Implements ``_core.port.Port`` for one simulated process."""
 
     apart = None
+    nodes: Sequence[SimulatedPort] = ()  # of a quorum only
 
     def __init__(
         self,

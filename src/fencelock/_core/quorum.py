@@ -1,0 +1,259 @@
+"""Take a lock on a majority of independent servers.
+
+Rules of this file:
+
+- All take the lock on its first node, in the ordinary way and in its line, before they ask the
+  others: so contenders meet in one line, nobody polls, and votes are split only while clients
+  disagree about which node comes first.
+- Validity counts per node, from before its request was sent; the lease is what a majority proves.
+- A grant is reported once a majority has recorded its fence (I3).
+- No majority: what was granted anywhere is given back, the first node last, so that whoever is next
+  in its line finds the others free. Silent nodes are undone in the background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import cast
+
+from fencelock._core.acquire import attempt, begin, queue
+from fencelock._core.ask import answer_by
+from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back, settle, undo
+from fencelock._core.hold import Grant, Hold, Taker
+from fencelock._core.meet import meet
+from fencelock._core.port import Port
+from fencelock._core.quorum_hold import PARTS, QuorumHold, make_hold
+from fencelock._core.race import Race, restarted
+from fencelock._core.release import retire
+from fencelock._core.timing import retry_delay, validity
+from fencelock._core.votes import ILL_SECONDS, proved_until
+from fencelock._core.waiters import EXPIRY_SLACK
+from fencelock._core.want import Request, Want, too_late
+from fencelock.errors import (
+    FencelockError,
+    OutcomeUnknown,
+    ServerError,
+    ServerUnreachable,
+    ServerUnsuitable,
+)
+from fencelock.scripts import RAISE
+
+# Where leases end within this time, who has the first node waits for them.
+STAY_SECONDS = 0.1
+
+
+async def acquire(
+    port: Port, want: Want, give_up_at: float, taker: Taker, unit: object, *, at_once: bool
+) -> Hold | None:
+    """Take a lock on a majority; None when others hold it, QuorumNotReached when errors did it."""
+    many = cast("QuorumPort", port)
+    race = Race(many, want)
+    failing_since: float | None = None
+    while True:
+        await meet(many, want, answer_by(many, many.now(), give_up_at))
+        race.begin_round()
+        hold = await _round(race, give_up_at, taker, unit, at_once=at_once)
+        if hold is not None:
+            return hold
+        now = many.now()
+        failing = race.prevented(0)
+        failing_since = (failing_since or now) if failing else None
+        if failing_since is not None and now >= min(give_up_at, failing_since + many.patience):
+            raise _failed(race)
+        if at_once or now >= give_up_at:
+            if failing:
+                raise _failed(race)
+            return None
+        pause = retry_delay(race.rounds, many.jitter())
+        await many.sleep(min(give_up_at, now + pause))
+
+
+def _failed(race: Race) -> FencelockError:
+    causes = race.before | race.failures  # time may have ended the last round after one node
+    return not_reached(race.port, f"{race.want.keys.name!r} was not granted", causes)
+
+
+async def _round(
+    race: Race, give_up_at: float, taker: Taker, unit: object, *, at_once: bool
+) -> Hold | None:
+    """Take the lock on its first node that is well, in line where we wait; then ask the others."""
+    port, once = race.port, at_once or race.want.once
+    for node in race.candidates():
+        if len(race.failures) > len(port.nodes) - port.needed:
+            return None
+        if race.failures and port.now() >= give_up_at and not at_once:
+            if race.stood:  # others held it when the nodes failed: time stood against us
+                race.refused = [each for each in race.order if each not in race.failures]
+            return None
+        flow, began = attempt if once else queue, port.now()
+        try:
+            grant = await flow(port.nodes[node], race.wants[node], give_up_at)
+        except (ServerError, OutcomeUnknown) as error:
+            if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
+                raise  # what a name holds is the same everywhere
+            race.failures[node] = error
+            race.stood = race.stood or port.now() > began + 2 * port.nodes[node].patience
+            if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
+                port.ill[node] = port.now() + ILL_SECONDS
+            continue
+        if grant is None:
+            race.refused = list(range(len(port.nodes)))
+            return None
+        return await _ask_others(race, node, grant, give_up_at, taker, unit)
+    return None
+
+
+async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
+    race: Race, first: int, grant: Grant, give_up_at: float, taker: Taker, unit: object
+) -> Hold | None:
+    port, grants = race.port, {first: grant}
+    asks: list[Ask] = []
+    latest = answer_by(port, port.now(), give_up_at)
+    try:
+        for group in _groups(race, first):
+            if len(grants) >= port.needed:
+                break
+            more = [
+                Ask(node, race.wants[node], race.wants[node].vote(grant.fence)) for node in group
+            ]
+            asks += more
+            await fan(port, more, _granted, port.needed - len(grants), latest)
+            _count(race, more, grants)
+            asks += await _stay(race, more, grants, latest)
+        fence = max(each.fence for each in grants.values())
+        if _voting(race, grants) and await _written(race, grants, fence):
+            if proved_until([each.deadline for each in grants.values()], port.needed) <= port.now():
+                raise too_late(race.want)
+            hold = _begin(race, grants, fence, taker, unit, first=first)
+            undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)
+            return hold
+        undo(port, asks)
+        put_back(port, asks)
+        await _give_back(race, first, [ask for ask in asks if ask.error is None and _granted(ask)])
+        race.stand_at = race.refused[0] if len(race.refused) >= port.needed else None
+    except BaseException:
+        undo(port, asks, all_of_them=True)
+        port.nodes[first].post(*race.wants[first].abandon(b""))
+        raise
+    else:
+        return None
+    finally:
+        put_back(port, asks)
+
+
+def _groups(race: Race, first: int) -> list[list[int]]:
+    """Return the other nodes that are well, and those that are asked only when votes lack."""
+    now = race.port.now()
+    others = [node for node in race.candidates() if node != first]
+    well = [node for node in others if not race.ill(node, now)]
+    return [well, [node for node in others if race.ill(node, now)]]
+
+
+async def _stay(
+    race: Race, asks: Sequence[Ask], grants: dict[int, Grant], latest: float
+) -> list[Ask]:
+    """Ask once more where a lease ends in a moment: leases of one lock end one after the other.
+
+    Whoever stood first in line would else go back, and come in another order.
+    """
+    port, lacking = race.port, race.port.needed - len(grants)
+    held = [ask for ask in asks if ask.error is None and not _granted(ask)]
+    ends = sorted((_left(ask), ask.node) for ask in held)[: max(0, lacking)]
+    if not ends or len(ends) < lacking or ends[-1][0] > STAY_SECONDS:
+        return []
+    await port.sleep(port.now() + ends[-1][0])
+    again = [Ask(ask.node, ask.want, ask.request) for ask in held]
+    race.refused = [node for node in race.refused if node not in {ask.node for ask in again}]
+    try:
+        await fan(port, again, _granted, lacking, max(latest, port.now() + port.node_timeout))
+    except BaseException:
+        undo(port, again, all_of_them=True)
+        put_back(port, again)
+        raise
+    _count(race, again, grants)
+    return again
+
+
+def _left(ask: Ask) -> float:
+    """Return how long the lease lasts that stood against us, in seconds."""
+    left_ms = ask.reply[0] if len(ask.reply) == 1 else ask.reply[1]
+    return left_ms / 1000 + EXPIRY_SLACK if left_ms >= 0 else inf
+
+
+def _granted(ask: Ask) -> bool:
+    return isinstance(ask.reply, bytes)
+
+
+def _count(race: Race, asks: Sequence[Ask], grants: dict[int, Grant]) -> None:
+    for ask in asks:
+        if ask.error is not None:
+            race.failures[ask.node] = ask.error
+        elif _granted(ask):
+            ttl = race.want.ttl
+            grants[ask.node] = Grant(int(ask.reply), ask.asked_at + validity(ttl), ttl)
+        else:
+            race.refused.append(ask.node)
+
+
+def _voting(race: Race, grants: dict[int, Grant]) -> bool:
+    """Count out who was restarted meanwhile; tell whether a majority is left."""
+    port, now = race.port, race.port.now()
+    with port.mutex():
+        gone = [node for node in grants if not port.roster.votes(node)]
+    for node in gone:
+        race.failures[node] = restarted(port, node, now)
+    if len(grants) - len(gone) < port.needed:
+        return False
+    for node in gone:
+        del grants[node]
+        port.nodes[node].post(*race.wants[node].abandon(b""))
+    return True
+
+
+async def _written(race: Race, grants: dict[int, Grant], fence: int) -> bool:
+    """Have a majority record the fence; True at once when it has."""
+    port = race.port
+    low = [node for node, grant in grants.items() if grant.fence < fence]
+    lacking = port.needed - (len(grants) - len(low))
+    if lacking <= 0:
+        return True
+    args = (race.want.holder, b"%d" % fence)
+    request: Request = (RAISE, race.want.keys.grant, args)
+    asks = [Ask(node, race.wants[node], request) for node in low]
+    try:
+        good = await fan(port, asks, lambda ask: ask.reply == 1, lacking)
+    finally:
+        put_back(port, asks)
+    race.failures.update({ask.node: ask.error for ask in asks if ask.error is not None})
+    return len(good) >= lacking
+
+
+def _begin(
+    race: Race, grants: dict[int, Grant], fence: int, taker: Taker, unit: object, *, first: int
+) -> QuorumHold:
+    """Make each node's grant an ordinary hold of that node, and all of them the taker's hold."""
+    port = race.port
+    hold = make_hold(port, race.want, fence, taker, unit, first=first)
+    try:
+        for node, grant in grants.items():
+            own = grant._replace(fence=fence)
+            part = begin(port.nodes[node], race.wants[node], own, PARTS, None)
+            with port.mutex():
+                hold.join(node, part)
+        taker.add(hold)
+        hold.plan_healing(port.now())
+        port.keep(hold, hold.next_attention())
+    except BaseException:
+        taker.remove(hold)
+        retire(port, hold)
+        raise
+    return hold
+
+
+async def _give_back(race: Race, first: int, asks: Sequence[Ask]) -> None:
+    """Give back what was granted in vain: the first node last, as who is next there asks us."""
+    others = [Ask(ask.node, ask.want, ask.want.abandon(b"")) for ask in asks]
+    want = race.wants[first]
+    await settle(race.port, others)
+    await settle(race.port, [Ask(first, want, want.abandon(b""))])

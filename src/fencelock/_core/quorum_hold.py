@@ -1,0 +1,215 @@
+"""A lease of a quorum: many leases of single nodes, proved as long as a majority of them is.
+
+Rules of this file:
+
+- Each part is an ordinary lease of its node, renewed and ended by that node's port.
+- The lease is proved until the k-th largest deadline of its parts; a part that was lost is gone.
+- A lease that once could not be proved stays lost, whatever is renewed later (I8).
+- When the lease is lost, so are the parts that are left: nobody renews what has no majority (I11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any, cast
+
+from fencelock._core.hold import Hold, Taker
+from fencelock._core.release import request, retire
+from fencelock._core.renew import lose
+from fencelock._core.timing import renewal_delay
+from fencelock._core.votes import proved_until
+from fencelock._core.want import Want
+from fencelock.lease import BaseLease, Clock
+
+if TYPE_CHECKING:
+    from fencelock._core.fan import QuorumPort
+
+Parts = list[Hold | None]
+
+
+class NodeLease(BaseLease):
+    """The lease of one node. It tells the whole when it is lost, and before it is prolonged."""
+
+    _partial = True
+    whole: QuorumHold | None = None
+    _until: float
+
+    @property
+    def counts(self) -> bool:
+        """Tell whether its deadline still says something: not when it was refused before."""
+        return self._loss is None or self._loss[1] >= self._until
+
+    @property
+    def _deadline(self) -> float:
+        return self._until
+
+    @_deadline.setter
+    def _deadline(self, instant: float) -> None:
+        if self.whole is not None:
+            self.whole.check_gap(self._clock())
+        self._until = instant
+
+    def _lose(self, reason: str, since: float, detail: str = "") -> bool:
+        first = super()._lose(reason, since, detail)
+        if first and self.whole is not None:
+            self.whole.part_lost(reason, since, detail)
+        return first
+
+
+class _Majority:
+    """What makes a face's lease one of a quorum: its deadline is that of a majority of parts."""
+
+    __slots__ = ()
+
+    _parts: Parts
+    _needed: int
+    _loss: Any
+
+    @property
+    def _deadline(self) -> float:
+        if self._loss is not None:
+            since: float = self._loss[1]
+            return since
+        ends = [
+            part.lease._deadline
+            for part in self._parts
+            if part is not None and cast("NodeLease", part.lease).counts
+        ]
+        return proved_until(ends, self._needed)
+
+    @_deadline.setter
+    def _deadline(self, instant: float) -> None:
+        """Leave it to the parts."""
+
+
+_made: dict[str, type[Any]] = {}
+
+
+def majority_of(lease_type: type[BaseLease]) -> type[Any]:
+    """Return the face's type of lease with a majority's deadline."""
+    name = f"{lease_type.__module__}.{lease_type.__qualname__}"
+    if name not in _made:
+        members = {"__slots__": ("_needed", "_parts"), "__module__": lease_type.__module__}
+        _made[name] = type(lease_type.__name__, (_Majority, lease_type), members)
+    return _made[name]
+
+
+class QuorumHold(Hold):
+    """A granted acquisition of a quorum. ``first`` is the node in whose line its caller stood."""
+
+    __slots__ = ("first", "heal_at", "parts", "port")
+
+    def __init__(
+        self, port: QuorumPort, want: Want, lease: BaseLease, unit: object, *, first: int
+    ) -> None:
+        super().__init__(want, lease, port.now(), unit)
+        self.port = port
+        self.first = first
+        self.parts: Parts = [None] * len(port.nodes)
+        self.heal_at = inf
+
+    def renewable(self, now: float) -> bool:  # noqa: ARG002 - as Hold
+        """Leave renewal to the parts."""
+        return False
+
+    def final(self) -> None:
+        """Say why the lease will have ended, where that is known."""
+        ends = [part.lease._end for part in self.parts if part is not None]
+        if ends.count("max_hold") >= self.port.needed:
+            self.lease._end = "max_hold"
+
+    def join(self, node: int, part: Hold) -> bool:
+        """Take a node's lease in; False when it is too late for that. Under the port's mutex."""
+        if not self.open or self.told or self.lease._loss is not None:
+            return False
+        part.granted_at = self.granted_at
+        lease = cast("NodeLease", part.lease)
+        self.parts[node] = part
+        lease.whole = self
+        return True
+
+    def missing(self) -> list[int]:
+        """Return the nodes that have no lease of this hold."""
+        return [
+            node
+            for node, part in enumerate(self.parts)
+            if part is None or part.lease._loss is not None
+        ]
+
+    def plan_healing(self, now: float) -> None:
+        """Set when the nodes without a lease are asked again: at the rhythm of renewal.
+
+        Only where a renewal may prolong the lease: else it would grow by being healed.
+        """
+        terms = self.want.terms
+        heals = terms.renew and terms.max_renewals is None and self.missing()
+        self.heal_at = now + renewal_delay(terms.ttl, self.port.jitter()) if heals else inf
+
+    def next_attention(self) -> float:
+        """Return when this hold wants attention: at its deadline, or to be healed."""
+        return min(self.lease._deadline, self.heal_at)
+
+    def check_gap(self, now: float) -> None:
+        """Lose a lease whose majority was not proved for a moment, before it is prolonged."""
+        lease = self.lease
+        if lease._loss is None and now >= lease._deadline:
+            self.final()
+            lease._lose(lease._end, lease._deadline)
+
+    def part_lost(self, reason: str, since: float, detail: str) -> None:
+        """Reconsider: tell the loss of the majority at once, or have the part healed."""
+        port = self.port
+        if not self.open or self.told:
+            return
+        now = port.now()
+        if self.lease._loss is None and now < self.lease._deadline:
+            self.plan_healing(now)
+            port.move(self, self.next_attention())
+            return
+        for part in self.parts:  # an operator's word says more than its consequences
+            if part is not None and part.lease._loss and part.lease._loss[0] == "revoked":
+                reason, detail = "revoked", part.lease._loss[2]
+        end = self.lease._deadline
+        lose(port, self, reason, since if end == -inf else end, detail)
+
+
+class PartTaker(Taker):
+    """Takes the lease of one node."""
+
+    def __init__(self) -> None:
+        super().__init__(NodeLease)
+
+
+PARTS = PartTaker()
+
+
+def make_hold(
+    port: QuorumPort, want: Want, fence: int, taker: Taker, unit: object, *, first: int
+) -> QuorumHold:
+    """Return a hold without parts, and its lease."""
+    clock: Clock = port.now
+    lease = majority_of(taker.lease_type)(want.keys.name, fence, want.holder, want.ttl, -inf, clock)
+    hold = QuorumHold(port, want, lease, unit, first=first)
+    lease._parts, lease._needed = hold.parts, port.needed
+    lease._bind(port, hold)
+    return hold
+
+
+def drop_parts(port: QuorumPort, hold: Hold) -> None:
+    """End the parts of a hold that was lost or given up, in the background."""
+    with port.mutex():
+        parts = [(node, part) for node, part in enumerate(hold.parts) if part is not None]
+    for node, part in parts:
+        if part.open:
+            retire(port.nodes[node], part)
+            if not part.lease._forked():
+                port.nodes[node].post(*request(part.want, part.lease.fence))
+
+
+def let_go(holds: Sequence[Hold]) -> None:
+    """Let parts end without a word to the whole, which is told by itself."""
+    for hold in holds:
+        for part in hold.parts:
+            if part is not None:
+                cast("NodeLease", part.lease).whole = None

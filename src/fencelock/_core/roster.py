@@ -1,0 +1,137 @@
+"""Which nodes of a quorum may vote. Pure: ``now`` comes in as an argument.
+
+Rules of this file:
+
+- A node that was restarted may have forgotten a lease. It does not vote until the longest ttl in
+  use has passed since its start: then no lease is left that it could have forgotten.
+- It is told by its run id, which is new after a restart, while its uptime is short. Each node keeps
+  the run ids of all that vote (``roster.lua``), for clients that never met it before.
+- Where nobody ever knew anybody, all are new, and vote at once. That takes the answers of so many
+  other nodes that one of them would have been told: a roster is written to a majority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from fencelock._core.votes import majority
+
+# A roster is kept for so long after it was last written, and written this often while in use.
+KEPT_SECONDS = 86400.0
+REWRITE_SECONDS = 3600.0
+# ``uptime_in_seconds`` is a whole number.
+UPTIME_SLACK = 1.0
+
+
+class Seen:
+    """What one node said of itself when we last connected."""
+
+    __slots__ = ("run_id", "started_at")
+
+    def __init__(self, run_id: bytes, started_at: float) -> None:
+        self.run_id = run_id
+        self.started_at = started_at
+
+
+class Roster:
+    """What a client knows of its nodes. Call everything under the port's mutex."""
+
+    __slots__ = (
+        "_known",
+        "_seen",
+        "_told",
+        "heard",
+        "longest",
+        "met",
+        "nodes",
+        "written",
+        "written_at",
+    )
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes = nodes
+        self._seen: dict[int, Seen] = {}
+        self._told: set[bytes] = set()  # run ids that voted at some time, as the nodes say
+        self._known: set[bytes] = set()  # those, and those that we let vote
+        self.heard: set[int] = set()  # nodes whose roster we read
+        self.longest = 0.0  # the longest ttl in use, in seconds
+        self.met = False
+        self.written: frozenset[bytes] = frozenset()
+        self.written_at = -inf
+
+    def saw(self, node: int, run_id: bytes, uptime: float, now: float) -> None:
+        """Note what a node says of itself."""
+        seen = self._seen.get(node)
+        if seen is not None and seen.run_id != run_id:
+            self._told.add(seen.run_id)
+        if seen is None or seen.run_id != run_id:
+            self._seen[node] = Seen(run_id, now - uptime)
+
+    def read(self, node: int, longest: float, run_ids: Iterable[bytes]) -> None:
+        """Note what a node remembers."""
+        self.heard.add(node)
+        self.longest = max(self.longest, longest)
+        self._told.update(run_ids)
+        self._known |= self._told
+
+    def judge(self) -> None:
+        """Let all nodes vote that are new together; call when rosters were read."""
+        self.met = True
+        if self._told - {seen.run_id for seen in self._seen.values()}:
+            return  # somebody voted who is not there: whoever is new may be that one
+        enough = self.nodes - majority(self.nodes) + 1
+        new = [node for node in self._seen if len(self.heard - {node}) >= enough]
+        self._known.update(self._seen[node].run_id for node in new)
+
+    def votes_from(self, node: int) -> float:
+        """Return the instant from which a node may vote: long ago for most."""
+        seen = self._seen.get(node)
+        if seen is None:
+            return inf  # never reached
+        if seen.run_id in self._known:
+            return -inf
+        return seen.started_at + self.longest + UPTIME_SLACK
+
+    def eligible(self, node: int, now: float) -> bool:
+        """Tell whether a node may vote; one that has waited long enough is known from here on."""
+        seen = self._seen.get(node)
+        if seen is None:
+            return False
+        if seen.run_id in self._known:
+            return True
+        if not self.met or now < seen.started_at + self.longest + UPTIME_SLACK:
+            return False
+        self._known.add(seen.run_id)
+        return True
+
+    def votes(self, node: int) -> bool:
+        """Tell whether a node's vote counts: a majority of the nodes was told that it votes."""
+        seen = self._seen.get(node)
+        return seen is not None and seen.run_id in self.written
+
+    def reached(self, node: int) -> bool:
+        """Tell whether a node ever said who it is."""
+        return node in self._seen
+
+    def voters(self, now: float) -> frozenset[bytes]:
+        """Return the run ids of the nodes that may vote now."""
+        nodes = self._seen.items()
+        return frozenset(seen.run_id for node, seen in nodes if self.eligible(node, now))
+
+    def unsure(self, now: float) -> bool:
+        """Tell whether nodes wait for their vote that might have it, were all others heard."""
+        waiting = not all(self.eligible(node, now) for node in self._seen)
+        return waiting and len(self.heard) < self.nodes
+
+    def stale(self, ttl: float, now: float) -> bool:
+        """Tell whether the rosters lack something that the next client must know."""
+        if not self.met or ttl > self.longest or now - self.written_at > REWRITE_SECONDS:
+            return True
+        return self.unsure(now) or not self.voters(now) <= self.written
+
+
+def parse_info(text: bytes) -> tuple[bytes, float]:
+    """Return the run id and the uptime in seconds from the answer to ``INFO server``."""
+    lines = dict(line.partition(b":")[::2] for line in text.splitlines())
+    return lines.get(b"run_id", b""), float(lines.get(b"uptime_in_seconds", b"0"))

@@ -1,0 +1,22 @@
+"""What a quorum of independent servers cannot do, and why: refused before anything is sent."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# N servers with `limit` permits each have N * limit votes: enough for more than `limit` majorities.
+WHY: Final = {
+    "semaphore": "with 5 servers and a limit of 3, five holders could have three votes each",
+    "Poll": "the plain form has no line and no fence, which a quorum needs",
+    "owner": "the count of an explicit owner's holds lives on one server",
+}
+OTHERWISE: Final = "its state lives on one server, and a majority cannot agree on it by votes"
+
+
+def refuse(quorum: object, what: str) -> None:
+    """Raise ValueError for what a quorum cannot do, when there is a quorum."""
+    if quorum:
+        raise ValueError(
+            f"{what} does not work over a quorum: {WHY.get(what, OTHERWISE)};"
+            " lock, rlock without owner, rwlock and locked do"
+        )

@@ -1,0 +1,151 @@
+"""How a quorum counts, and who may vote after a restart: decided without a server or a clock."""
+
+from itertools import permutations
+from math import inf
+
+import pytest
+
+from fencelock import AsyncClient, Client
+from fencelock._core.roster import Roster, parse_info
+from fencelock._core.votes import decided, majority, order, proved_until
+
+URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
+TTL = 30.0
+
+
+@pytest.mark.parametrize("nodes", range(3, 10))
+def test_two_majorities_have_a_node_in_common(nodes):
+    """And one fewer would not."""
+    assert 2 * majority(nodes) > nodes
+    assert 2 * (majority(nodes) - 1) <= nodes
+
+
+def test_everybody_asks_in_the_same_order():
+    """However the lists are ordered; and not the same node first for every lock."""
+    firsts = set()
+    for key in (b"lock %d" % number for number in range(50)):
+        orders = {
+            tuple(labels[number] for number in order(key, labels)) for labels in permutations(URLS)
+        }
+        assert len(orders) == 1
+        firsts.add(orders.pop()[0])
+    assert firsts == set(URLS)
+
+
+def test_the_lease_is_what_a_majority_proves():
+    assert proved_until([5.0, 1.0, 9.0, 3.0, 7.0], 3) == 5.0
+    assert proved_until([5.0, 9.0], 3) == -inf
+    assert decided(3, 2, 3)
+    assert decided(1, 1, 3)
+    assert not decided(2, 1, 3)
+
+
+def met(nodes, *, uptime=10.0, heard=None, rosters=()):
+    """Return the roster of a client that met its nodes, at 100 s on its clock."""
+    roster = Roster(nodes)
+    for number in range(nodes):
+        roster.saw(number, b"run %d" % number, uptime, 100.0)
+    for number in range(nodes) if heard is None else heard:
+        roster.read(number, TTL, rosters)
+    roster.longest = max(roster.longest, TTL)
+    roster.judge()
+    return roster
+
+
+def may(roster, now=100.0):
+    return [node for node in range(roster.nodes) if roster.eligible(node, now)]
+
+
+def test_new_nodes_vote_at_once_when_so_many_were_heard_that_one_would_know():
+    """A roster is on three of five: who heard three others heard one that has it."""
+    assert may(met(5)) == [0, 1, 2, 3, 4]
+    assert may(met(5, heard=[0, 1, 2, 3])) == [0, 1, 2, 3, 4]
+    assert may(met(5, heard=[0, 1, 2])) == [3, 4], "three others of these two were heard"
+    assert may(met(3, heard=[0, 1])) == [2]
+
+
+def test_who_is_not_remembered_waits_for_the_longest_ttl_since_its_start():
+    old = {b"run 0", b"run 1", b"run before"}
+    roster = met(3, rosters=old)
+    assert may(roster) == [0, 1]
+    assert may(roster, 90 + TTL) == [0, 1]
+    assert may(roster, 90 + TTL + 1.1) == [0, 1, 2]
+
+
+def test_a_restart_that_we_see_ourselves():
+    roster = met(3)
+    roster.saw(1, b"another run", 0.0, 200.0)
+    roster.judge()
+    assert may(roster, 200.0) == [0, 2]
+    assert may(roster, 200.0 + TTL) == [0, 2]
+    assert may(roster, 201.1 + TTL) == [0, 1, 2]
+
+
+def test_a_vote_counts_when_a_majority_was_told():
+    roster = met(3)
+    assert not roster.votes(0)
+    assert roster.stale(TTL, 100.0)
+    roster.written, roster.written_at = roster.voters(100.0), 100.0
+    assert all(roster.votes(node) for node in range(3))
+    assert not roster.stale(TTL, 101.0)
+    assert roster.stale(TTL + 1, 101.0), "a longer lease must be known"
+    assert roster.stale(TTL, 100.0 + 3601), "and now and then they are reminded"
+
+
+def test_what_a_node_says_of_itself():
+    text = b"# Server\r\nredis_version:7\r\nrun_id:abc\r\nuptime_in_seconds:12\r\n"
+    assert parse_info(text) == (b"abc", 12.0)
+    assert parse_info(b"txt:" + text) == (b"abc", 12.0)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    "source", [URLS, tuple(URLS), ",".join(URLS), " ".join(URLS), ", ".join(URLS)], ids=str
+)
+def test_several_sources_are_a_quorum(make, source):
+    assert "quorum of redis://a:1/0, redis://b:1/0, redis://c:1/0" in repr(make(source))
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+def test_the_environment_may_name_a_quorum(make, monkeypatch):
+    monkeypatch.setenv("FENCELOCK_URL", " ".join(URLS))
+    assert "quorum" in repr(make())
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    ("source", "error", "says"),
+    [
+        (URLS[:1], ValueError, "at least 3"),
+        (URLS[:2], ValueError, "at least 3"),
+        ([*URLS, URLS[0]], ValueError, "different servers"),
+        ([*URLS, None], TypeError, "None"),
+        ([*URLS, 7], TypeError, "source must be"),
+        ([*URLS, "nonsense"], ValueError, "must look like"),
+    ],
+    ids=str,
+)
+def test_what_is_no_quorum(make, source, error, says):
+    with pytest.raises(error, match=says):
+        make(source)
+
+
+@pytest.mark.parametrize("make", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: client.semaphore("a", 2),
+        lambda client: client.bounded_semaphore("a", 2),
+        lambda client: client.event("a"),
+        lambda client: client.latch("a", 2),
+        lambda client: client.barrier("a", 2),
+        lambda client: client.condition("a"),
+        lambda client: client.once("a", within=60),
+        lambda client: client.multi(["a", "b"]),
+        lambda client: client.election("a"),
+        lambda client: client.rlock("a", owner="me"),
+    ],
+)
+def test_what_a_quorum_cannot_do_is_refused_at_once(make, ask):
+    with pytest.raises(ValueError, match="does not work over a quorum"):
+        ask(make(URLS))

@@ -1,0 +1,187 @@
+"""Nodes that die, freeze or forget: the lock goes on with a majority, and says so without one."""
+
+import contextlib
+import time
+
+import pytest
+
+from fencelock import LeaseLost, QuorumNotReached
+
+pytestmark = [pytest.mark.quorum, pytest.mark.slow]
+
+# As in _core/votes.py: what silent nodes may cost, and a busy machine beside it.
+BOUND = 1.5
+
+
+def holders(world, name="a") -> list:
+    """Return who holds on each node that answers."""
+    return [node.command("GET", world.key(name)) for node in world.server.up]
+
+
+async def test_a_dead_minority_is_not_missed(world):
+    """Q4: acquired, renewed beyond its ttl, and released, with two of five killed meanwhile."""
+    client = world.client()
+    lock = client.lock("a", ttl=0.6)
+    async with lock as lease:
+        world.server.kill(1, 3)
+        end = lease.deadline + 0.5
+        await world.until(lambda: lease.deadline > end, "renewed by the majority")
+        assert await client.lock("a").locked() is True
+        assert await world.client().lock("a").acquire(blocking=False) is False
+    assert holders(world) == [None] * 3
+    for _ in range(3):
+        began = time.monotonic()
+        async with lock as again:
+            assert again.fence > lease.fence
+            lease = again
+        assert time.monotonic() - began < BOUND
+
+
+async def test_all_lost_at_once(world):
+    """I8: the holder is told at its deadline; who asks is told what became of each node."""
+    told = []
+    lock = world.client().lock("a", ttl=0.8, on_lost=told.append)
+    await lock.acquire()
+    lease, end = lock.lease, lock.lease.deadline
+    world.server.kill(0, 1, 2, 3, 4)
+    await world.until(lambda: told, "it is told")
+    assert lease.lost
+    assert lease.deadline <= end + 0.8
+    with pytest.raises(LeaseLost, match="expired"):
+        await lock.release()
+    with pytest.raises(QuorumNotReached) as refused:
+        await lock.acquire(timeout=0.3)
+    assert len(refused.value.causes) >= 3
+    assert all(isinstance(cause, Exception) for cause in refused.value.causes.values())
+
+
+async def test_a_lost_majority_is_one_error_per_node(world):
+    """Q4, I12: a try says which nodes failed, and does not say that others hold the lock."""
+    lock = world.client().lock("a")
+    async with lock:
+        pass
+    world.server.kill(0, 2, 4)
+    with pytest.raises(QuorumNotReached) as refused:
+        await lock.acquire(blocking=False)
+    dead = {world.server.nodes[number].url for number in (0, 2, 4)}
+    assert set(refused.value.causes) <= dead | {"never"}
+    assert len(refused.value.causes) == 3
+    began = time.monotonic()
+    with pytest.raises(QuorumNotReached):
+        await lock.acquire(timeout=0.4)
+    assert time.monotonic() - began < BOUND
+    assert holders(world) == [None, None]
+
+
+@pytest.mark.parametrize("frozen", [(0,), (1, 4)], ids=["one", "two"])
+async def test_frozen_nodes_cost_a_bounded_time(world, frozen):
+    """Q4: acquire, renew and release, each; and only now and then."""
+    lock = world.client().lock("a", ttl=2)
+    async with lock:
+        pass
+    world.server.pause(*frozen)
+    try:
+        spans = []
+
+        async def renew() -> None:
+            await lock.lease.renew()
+
+        for _ in range(5):
+            for step in (lock.acquire, renew, lock.release):
+                began = time.monotonic()
+                await step()
+                spans.append(time.monotonic() - began)
+        assert max(spans) < BOUND
+        assert sorted(spans)[len(spans) // 2] < 0.1, "they are asked again and again"
+        async with lock as lease:
+            end = lease.deadline + 1
+            await world.until(lambda: lease.deadline > end, "renewed by the others")
+    finally:
+        world.server.resume(*frozen)
+    await world.until(lambda: holders(world) == [None] * 5, "what they ran late was undone")
+
+
+async def test_a_frozen_majority_ends_the_lease_and_the_wait(world):
+    """I8, I13: nobody believes in a lease that no majority can prove."""
+    told = []
+    holder, waiter = world.client().lock("a", ttl=1, on_lost=told.append), world.client().lock("a")
+    await holder.acquire()
+    assert await waiter.acquire(blocking=False) is False
+    world.server.pause(0, 1, 2)
+    try:
+        began = time.monotonic()
+        with contextlib.suppress(QuorumNotReached):
+            assert await waiter.acquire(timeout=0.3) is False
+        assert time.monotonic() - began < BOUND
+        await world.until(lambda: told, "the holder is told")
+    finally:
+        world.server.resume(0, 1, 2)
+    with pytest.raises(LeaseLost):
+        await holder.release()
+    assert await waiter.acquire(timeout=8) is True
+    await waiter.release()
+
+
+async def test_a_node_that_lost_its_lease_gets_it_back(world):
+    """A lease heals while its majority holds; then another minority may go."""
+    client = world.client()
+    async with client.lock("a", ttl=0.6) as lease:
+        world.server.nodes[2].command("DEL", world.key("a"))
+        await world.until(lambda: holders(world)[2] == lease.holder, "healed")
+        known = lease.deadline + 0.3
+        await world.until(lambda: lease.deadline > known, "and the holder knows it")
+        for number in (0, 1):
+            world.server.nodes[number].command("SET", world.key("a"), "somebody", "PX", 60000)
+        later = lease.deadline + 0.3
+        await world.until(lambda: lease.deadline > later, "renewed by the three that are left")
+        lease.check()
+
+
+async def test_a_majority_that_forgot_is_told(world):
+    """I8: at the next renewal, long before the ttl is over."""
+    told = []
+    lock = world.client().lock("a", ttl=3, on_lost=told.append)
+    await lock.acquire()
+    lease = lock.lease
+    for number in (0, 1, 2):
+        world.server.nodes[number].command("SET", world.key("a"), "somebody", "PX", 5000)
+    await world.until(lambda: told, "told at a renewal", 2.5)
+    with pytest.raises(LeaseLost, match="taken"):
+        lease.check()
+    await world.until(
+        lambda: lease.holder not in holders(world), "what was left of it was given back"
+    )
+
+
+async def test_max_hold_ends_the_lease_of_all_nodes(world):
+    """N3: and the holder is told why, once."""
+    told = []
+    lock = world.client().lock("a", ttl=0.3, max_hold=0.7, on_lost=told.append)
+    await lock.acquire()
+    await world.until(lambda: told, "it is told")
+    with pytest.raises(LeaseLost, match="max_hold"):
+        await lock.release()
+    await world.until(lambda: holders(world) == [None] * 5, "it ended everywhere")
+    assert len(told) == 1
+
+
+HOLDER = """
+import sys, fencelock
+client = fencelock.Client(sys.argv[1], key_prefix=sys.argv[2])
+client.lock("a", ttl=1.5).acquire()
+print("holds", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_a_killed_holder_is_waited_for(world):
+    """I6: its leases end one after the other, and the first in line gets it."""
+    waiter = world.client().lock("a")
+    with world.process(HOLDER) as process:
+        assert process.stdout.readline() == b"holds\n"
+        job = world.start(waiter.acquire(timeout=7))
+        await world.in_line("a", 1)
+        process.kill()
+    assert await job.result() is True
+    await waiter.release()
+    assert holders(world) == [None] * 5
