@@ -87,6 +87,7 @@ class Node:
     """One client's port to one server."""
 
     nodes = ()
+    apart = replicas = None
     patience = 0.0  # a request that got no answer is not repeated: the next node is asked
 
     def __init__(self, client: Client, number: int) -> None:
@@ -101,8 +102,8 @@ class Node:
         del until, waiter
         return await self.client.world.request(self, script.name, tuple(keys), tuple(args))
 
-    async def run(self, request, until, waiter=None) -> Any:
-        del until, waiter
+    async def run(self, request, key, until, waiter=None) -> Any:
+        del key, until, waiter
         asked = unpacked(request)
         return await self.client.world.request(self, asked.name, asked.keys, asked.args)
 
