@@ -1,8 +1,14 @@
 """An answer that comes late does not make a lease longer: it counts from the question (I2)."""
 
+import contextlib
+import socket
+
 import pytest
 
 from fencelock import ServerUnreachable
+from fencelock._core.port import Broken
+from fencelock._transport.direct import Connection
+from fencelock._transport.wire import pack
 from fencelock.clock import now
 from tests.faults.world import outcome, spawn, wait_until
 
@@ -83,3 +89,16 @@ def test_a_grant_that_arrives_when_it_is_over(client, proxy, view):
     assert isinstance(result, ServerUnreachable)
     proxy.forget()
     view.until_free()
+
+
+def test_who_was_frozen_finds_the_answer_that_came_meanwhile():
+    """The time is up when it goes on, and yet the answer is there: it is read, not called lost."""
+    ours, theirs = socket.socketpair()
+    connection = Connection(ours, lambda *_: None)
+    with theirs, contextlib.closing(connection):
+        connection.send(pack((b"PING",)))
+        theirs.sendall(b"+PONG\r\n")
+        assert connection.answer(now() - 1) == b"PONG"
+        connection.send(pack((b"PING",)))
+        with pytest.raises(Broken):
+            connection.answer(now() - 1)

@@ -21,13 +21,11 @@ from tests.servers import Refused, Server, ServerBinary
 
 SERVICE = "locks"
 READY_SECONDS = 20.0
-DOWN_AFTER_MS = 600
-# How quick everything is; a cut is noticed by the same setting.
-_SETTINGS = {
-    "down-after-milliseconds": DOWN_AFTER_MS,
-    "failover-timeout": 3000,
-    "parallel-syncs": 2,
-}
+# After how much silence a server is called down: soon where a test makes it so, late where none
+# does: a busy machine is silent, too.
+QUICK_MS = 1000
+CALM_MS = 10_000
+_SETTINGS = {"failover-timeout": 3000, "parallel-syncs": 2}
 _REPLICATION = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"]
 # What Sentinels and replicas send all the time. Of PUBLISH, which locks send, too, a test asks
 # nothing but in scripts.
@@ -82,7 +80,7 @@ class SentinelTopology:
         sentinels: int = 3,
         args: tuple[str, ...] = (),
         through: Callable[[Server], int] | None = None,
-        sentinel_config: str = "",
+        down_after_ms: int = QUICK_MS,
     ) -> None:
         """Prepare; ``through`` gives the port by which all reach the first master."""
         options = [*_REPLICATION, *args]
@@ -90,9 +88,8 @@ class SentinelTopology:
         self.binary = self.servers[0].binary
         self.sentinels: list[SentinelServer] = []
         self._through = through
-        self._config = sentinel_config
+        self._settings = {"down-after-milliseconds": down_after_ms, **_SETTINGS}
         self._number = sentinels
-        self._auth = ""
 
     # addresses
 
@@ -135,10 +132,10 @@ class SentinelTopology:
             each.command("REPLICAOF", "127.0.0.1", port)
         self._until(lambda: all(_follows(each) for each in others), "replicas follow")
         config = f"sentinel monitor {SERVICE} 127.0.0.1 {port} {self._number // 2 + 1}\n"
-        for name, value in _SETTINGS.items():
+        for name, value in self._settings.items():
             config += f"sentinel {name} {SERVICE} {value}\n"
         for _ in range(self._number):
-            self.sentinels.append(SentinelServer(self.binary, config=config + self._config))
+            self.sentinels.append(SentinelServer(self.binary, config=config))
         for one in self.sentinels:
             one.knows(self.sentinels, others)
             one.start()
@@ -232,8 +229,8 @@ def _follows(server: Server) -> bool:
 
 
 def started(binary: ServerBinary | None = None, **options: Any) -> SentinelTopology:
-    """Start servers that nobody else uses."""
-    servers = SentinelTopology(binary, **options)
+    """Start servers for tests that take no master away."""
+    servers = SentinelTopology(binary, down_after_ms=CALM_MS, **options)
     try:
         return servers.start()
     except BaseException:

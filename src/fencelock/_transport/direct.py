@@ -225,15 +225,25 @@ class Connection:
                 return message
             left = until - now()
             if left <= 0:
-                if broken:
-                    raise Broken("no answer in time", sent=True, trail=self)
-                return INCOMPLETE
+                return self._overdue(broken=broken)
             data = self._receive(min(left, SLICE))
             if data == b"":
                 self._fail()
                 raise Broken("the server closed the connection", sent=True)
             if data is not None:
                 self._reader.feed(data)
+
+    def _overdue(self, *, broken: bool) -> Any:
+        """Return what came all the same: a process that was frozen finds its answer there."""
+        data = self._receive(SETTLE_SECONDS)
+        if data:
+            self._reader.feed(data)
+            message = self._reader.gets()
+            if message is not INCOMPLETE:
+                return message
+        if broken:
+            raise Broken("no answer in time", sent=True, trail=self)
+        return INCOMPLETE
 
     def _receive(self, seconds: float) -> bytes | None:
         """Return what came, b"" at the end, None when nothing came in time."""
