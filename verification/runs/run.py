@@ -170,6 +170,7 @@ class Run:
             "unexpected": history.unexpected,
             "exit statuses": self.statuses,
             "longest gap": round(verdict.longest_gap[0], 2),
+            "longest gap by object": {on: round(gap, 2) for on, gap in verdict.gaps.items()},
             "struck in that gap": self._struck_in(*verdict.longest_gap),
             "results": dict(sorted((k, n) for k, n in history.counts.items() if ":" in k)),
             "errors told": dict(sorted(history.errors.items())),

@@ -37,6 +37,7 @@ class Verdict:
         self.grants = self.accepted = self.stale_refused = 0
         self.calls = self.refusals = self.too_hard = 0
         self.longest_gap = (0.0, 0.0)  # its length, and when it ended
+        self.gaps = dict.fromkeys(LIMITS, 0.0)  # object → the longest time in which nobody got it
 
     def chapter(
         self, history: History, begun: float, ended: float, doubts: Sequence[Span] = ()
@@ -48,6 +49,8 @@ class Verdict:
             self.overlaps += checker.overlaps(tenures, limit)
             back = checker.fences_that_went_back(tenures, limit, exclusive=self.covered)
             self.fences_back += back
+            gap, _ = checker.longest_gap([one.start for one in tenures], begun, ended)
+            self.gaps[on] = max(self.gaps[on], gap)
             self._linearize(on, limit, of(history.ops.values(), on), history, doubts)
         self.stale_accepted += checker.stale_accepted(history.writes)
         self.refused_though_proved += checker.refused_though_proved(history.writes)
