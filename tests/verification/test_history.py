@@ -112,6 +112,13 @@ def test_a_refusal_counts_where_nobody_can_have_waited():
     assert book.calls() == ["acquire", "release"]
 
 
+def test_a_refusal_does_not_count_while_a_late_request_may_hold():
+    book = Book()
+    book.end(book.begin("try", 30), 31, "refused")
+    assert book.calls(doubts=[(20, 29), (32, 40)]) == ["refused"]
+    assert book.calls(doubts=[(20, 30.5)]) == []
+
+
 def test_a_refusal_near_a_call_of_a_killed_process_does_not_count():
     book = Book()
     book.begin("try", 25)

@@ -6,9 +6,13 @@ import random
 import threading
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
+from fencelock.clock import now
 from tests.faults.proxy import Proxy
 from verification.runs.fault import Fault
+
+Span = tuple[float, float]
 
 REQUESTS = (
     "acquire",
@@ -28,25 +32,53 @@ DROPS, DELAYS = ("drop_request", "drop_reply"), ("delay_request", "delay_reply",
 AFTER = ("close", "rst", "silence", "blackhole")
 
 
-def faults(proxy: Proxy, dice: random.Random) -> Iterator[Fault]:
-    """Yield what the network can do."""
-    yield Fault("drop", partial(_lose, proxy, dice, DROPS), often=3)
-    yield Fault("delay", partial(_lose, proxy, dice, DELAYS), often=4)
-    yield Fault("one-way cut", partial(_cut, proxy, dice, one_way=True))
-    yield Fault("cut", partial(_cut, proxy, dice, one_way=False))
+# So long after a late request ran what it was granted may last: its ttl, and a clock set back.
+GHOST_SECONDS = 4.0
 
 
-def _lose(proxy: Proxy, dice: random.Random, actions: tuple[str, ...]) -> None:
-    names = REQUESTS if actions is DROPS else DELAYED
-    name, action, then = dice.choice(names), dice.choice(actions), dice.choice(AFTER)
-    if name == "granted":  # a push: there is no request
-        action = "drop_push" if action in DROPS else "delay_reply"
-    proxy.on(name, action, then=then, nth=dice.randrange(1, 4), seconds=dice.random() * 0.9)
+class _Stamped(threading.Event):
+    """Knows when it was set."""
+
+    at = 0.0
+
+    def set(self) -> None:
+        self.at = now()
+        super().set()
 
 
-def _cut(proxy: Proxy, dice: random.Random, *, one_way: bool) -> None:
-    """Hold what is sent; late requests arrive when the network is whole again."""
-    requests = dice.random() < 0.5
-    proxy.cut(requests=requests or not one_way, answers=not requests or not one_way)
-    threading.Event().wait(dice.choice((0.02, 0.2, 0.6)))
-    proxy.heal()
+class Network:
+    """What the proxy does at the run's wish, and when requests may have arrived late by it."""
+
+    def __init__(self, proxy: Proxy, dice: random.Random) -> None:
+        self._proxy, self._dice = proxy, dice
+        self._late: list[Any] = []
+        self._pause = threading.Event()
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield what the network can do."""
+        yield Fault("drop", partial(self._lose, DROPS, REQUESTS), often=3)
+        yield Fault("delay", partial(self._lose, DELAYS, DELAYED), often=4)
+        yield Fault("one-way cut", partial(self._cut, one_way=True))
+        yield Fault("cut", partial(self._cut, one_way=False))
+
+    def doubts(self) -> list[Span]:
+        """Return when a request may have run again that its client had got an answer to."""
+        hits = [fault for fault in self._late if fault.hit.is_set()]
+        return [(one.hit.at, one.hit.at + one.seconds + GHOST_SECONDS) for one in hits]
+
+    def _lose(self, actions: tuple[str, ...], names: tuple[str, ...]) -> None:
+        dice = self._dice
+        name, action, then = dice.choice(names), dice.choice(actions), dice.choice(AFTER)
+        if name == "granted":  # a push: there is no request
+            action = "drop_push" if action in DROPS else "delay_reply"
+        how = {"then": then, "nth": dice.randrange(1, 4), "seconds": dice.random() * 0.9}
+        fault = self._proxy.on(name, action, hit=_Stamped(), **how)
+        if action in {"late_request", "delay_request"}:
+            self._late.append(fault)
+
+    def _cut(self, *, one_way: bool) -> None:
+        """Hold what is sent; late requests arrive when the network is whole again."""
+        requests = self._dice.random() < 0.5
+        self._proxy.cut(requests=requests or not one_way, answers=not requests or not one_way)
+        self._pause.wait(self._dice.choice((0.02, 0.2, 0.6)))
+        self._proxy.heal()

@@ -16,9 +16,12 @@ from tests.servers import Server, ServerBinary
 from verification.runs import checker
 from verification.runs.crew import Crew
 from verification.runs.fault import Fault
+from verification.runs.network import GHOST_SECONDS, Span
 from verification.runs.servers import SERVERS
 from verification.runs.verdict import Verdict
 
+# A client gives a connection up after a second without an answer; stalls may add up to that.
+STALL_SECONDS = 0.3
 BETWEEN_SECONDS = 0.3  # the mean from one fault to the next
 
 
@@ -116,8 +119,15 @@ class Run:
 
     def _check(self) -> None:
         self.orphans += self.servers.orphans()
-        self.verdict.chapter(self.crew.collect(), self._begun, self._ended)
+        history = self.crew.collect()
+        self.verdict.chapter(history, self._begun, self._ended, self._doubts())
         self._begun = self._ended  # what follows is the end, not a time without grants
+
+    def _doubts(self) -> list[Span]:
+        """Return when a request may have run that its client had given up and asked again."""
+        long = [(began, end) for _, began, end in self.trace if end - began > STALL_SECONDS]
+        stalls = [(began, end + GHOST_SECONDS) for began, end in long]
+        return [*self.servers.doubts(), *stalls]
 
     def _choose(self) -> tuple[list[Fault], dict[str, str]]:
         """Return the faults of this run: those asked for, or all that the guarantees cover."""
@@ -160,6 +170,7 @@ class Run:
             "unexpected": history.unexpected,
             "exit statuses": self.statuses,
             "longest gap": round(verdict.longest_gap[0], 2),
+            "longest gap by object": {on: round(gap, 2) for on, gap in verdict.gaps.items()},
             "struck in that gap": self._struck_in(*verdict.longest_gap),
             "results": dict(sorted((k, n) for k, n in history.counts.items() if ":" in k)),
             "errors told": dict(sorted(history.errors.items())),

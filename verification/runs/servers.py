@@ -19,8 +19,9 @@ from typing import Any, Self
 from tests.faults.proxy import Proxy
 from tests.faults.world import ShareView, View
 from tests.servers import Refused, Server, ServerBinary
-from verification.runs import network, shims
+from verification.runs import shims
 from verification.runs.fault import Fault
+from verification.runs.network import Network, Span
 from verification.runs.objects import LIMITS, SHARES
 
 # After the clients ended a lease may last for its ttl, and for a clock that was set back.
@@ -60,6 +61,7 @@ class OneServer:
             )
             self.server = stack.enter_context(server)
             self.proxy = stack.enter_context(Proxy(self.server))
+            self.network = Network(self.proxy, self._dice)
             self._ends = stack.pop_all()
         return self
 
@@ -80,7 +82,7 @@ class OneServer:
 
     def faults(self) -> Iterator[Fault]:
         """Yield what can befall it; what is never wanted together is chosen by the run."""
-        yield from network.faults(self.proxy, self._dice)
+        yield from self.network.faults()
         yield Fault("kill links", self.kill_links)
         yield Fault("script flush", partial(self._say, "SCRIPT", "FLUSH"))
         yield Fault("freeze server", self.freeze)
@@ -149,6 +151,10 @@ class OneServer:
             self.server.command(*words)
 
     # afterwards
+
+    def doubts(self) -> list[Span]:
+        """Return when a request may have run again that its client had got an answer to."""
+        return self.network.doubts()
 
     def calm(self) -> None:
         """End what lasts."""

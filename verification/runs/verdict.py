@@ -8,12 +8,13 @@ part: it could only explain why somebody else was refused, so refusals near one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from verification.runs import checker, wgl
 from verification.runs.history import PENDING, History, Op, of
 from verification.runs.models import Leases
+from verification.runs.network import Span
 from verification.runs.objects import LIMITS
 
 # So long after a call ended without a certain answer its request, or its undo, may still arrive.
@@ -36,8 +37,11 @@ class Verdict:
         self.grants = self.accepted = self.stale_refused = 0
         self.calls = self.refusals = self.too_hard = 0
         self.longest_gap = (0.0, 0.0)  # its length, and when it ended
+        self.gaps = dict.fromkeys(LIMITS, 0.0)  # object → the longest time in which nobody got it
 
-    def chapter(self, history: History, begun: float, ended: float) -> None:
+    def chapter(
+        self, history: History, begun: float, ended: float, doubts: Sequence[Span] = ()
+    ) -> None:
         """Check what happened between two instants, and have the history forget it."""
         self.grants += len(history.grants)
         for on, limit in LIMITS.items():
@@ -45,7 +49,9 @@ class Verdict:
             self.overlaps += checker.overlaps(tenures, limit)
             back = checker.fences_that_went_back(tenures, limit, exclusive=self.covered)
             self.fences_back += back
-            self._linearize(on, limit, of(history.ops.values(), on), history)
+            gap, _ = checker.longest_gap([one.start for one in tenures], begun, ended)
+            self.gaps[on] = max(self.gaps[on], gap)
+            self._linearize(on, limit, of(history.ops.values(), on), history, doubts)
         self.stale_accepted += checker.stale_accepted(history.writes)
         self.refused_though_proved += checker.refused_though_proved(history.writes)
         self.accepted += sum(one.accepted for one in history.writes)
@@ -55,8 +61,10 @@ class Verdict:
         history.forget(ended)
         self.accepted -= sum(one.accepted for one in history.writes)  # the next chapter counts them
 
-    def _linearize(self, on: str, limit: int, ops: list[Op], history: History) -> None:
-        calls = list(as_calls(ops, history, line=limit > 1))
+    def _linearize(
+        self, on: str, limit: int, ops: list[Op], history: History, doubts: Sequence[Span]
+    ) -> None:
+        calls = list(as_calls(ops, history, doubts, line=limit > 1))
         try:
             wrong = wgl.first_impossible(calls, Leases(limit, fenced=True))
         except wgl.TooHard:
@@ -68,15 +76,20 @@ class Verdict:
             self.impossible.append((on, wrong))
 
 
-def as_calls(ops: list[Op], history: History, *, line: bool = False) -> Iterator[wgl.Call]:
+def as_calls(
+    ops: list[Op], history: History, doubts: Sequence[Span] = (), *, line: bool = False
+) -> Iterator[wgl.Call]:
     """Yield what is certain of the operations on one object.
 
     A lease ends by its release or, at any time after its deadline, by itself. Who is refused met a
     holder, or somebody in line before: so refusals count where nobody waited meanwhile; with
-    ``line``, where a waiter for more than is free holds up all behind it, they do not count.
+    ``line``, where a waiter for more than is free holds up all behind it, they do not count. Nor do
+    they where there are ``doubts``: a request that its client had given up and asked again may run
+    late, when the lease was released already, and holds until its ttl.
     """
     granted = {op.number: op for op in ops if op.result == "granted"}
-    lines = [_in_line(op) for op in ops if op.do == "acquire" or op.result == "unknown"]
+    lines = [*doubts]
+    lines += [_in_line(op) for op in ops if op.do == "acquire" or op.result == "unknown"]
     released = {op.lease for op in ops if op.do == "release" and op.result == "ok"}
     for op in ops:
         match op.do, op.result:
