@@ -89,15 +89,18 @@ async def fan(
     good: Callable[[Ask], bool],
     needed: int,
     latest: float | None = None,
+    *,
+    patient: bool = False,
 ) -> list[Ask]:
     """Ask all at once and return those with a good answer, of which ``needed`` decide.
 
-    Nobody waits beyond ``latest``. Whoever calls this puts the asks back when it has undone them.
+    Nobody waits beyond ``latest``; ``patient``: till then if need be, as nothing is held meanwhile.
+    Whoever calls this puts the asks back when it has undone them.
     """
     now = port.now()
     last = now + port.node_timeout * UNDECIDED_FACTOR
     if latest is not None:
-        last = min(last, latest)
+        last = latest if patient else min(last, latest)
 
     def decided() -> bool:
         ended = [ask for ask in asks if ask.ended]

@@ -55,7 +55,7 @@ async def _ask(
         nodes = list(range(len(port.nodes)))
     asks = [Ask(node, want, request) for node in nodes]
     try:
-        good = await fan(port, asks, lambda _: True, port.needed, latest)
+        good = await fan(port, asks, lambda _: True, port.needed, latest, patient=True)
     finally:
         put_back(port, asks)
     with port.mutex():

@@ -33,6 +33,7 @@ from fencelock._core.want import Request, Want, too_late
 from fencelock.errors import (
     FencelockError,
     OutcomeUnknown,
+    QuorumNotReached,
     ServerError,
     ServerUnreachable,
     ServerUnsuitable,
@@ -51,7 +52,16 @@ async def acquire(
     race = Race(many, want)
     failing_since: float | None = None
     while True:
-        await meet(many, want, answer_by(many, many.now(), give_up_at))
+        try:
+            await meet(many, want, answer_by(many, many.now(), give_up_at))
+        except QuorumNotReached:
+            now = many.now()
+            failing_since = failing_since or now
+            if at_once or now >= min(give_up_at, failing_since + many.patience):
+                raise
+            race.begin_round()
+            await _pause(race, give_up_at)
+            continue
         race.begin_round()
         hold = await _round(race, give_up_at, taker, unit, at_once=at_once)
         if hold is not None:
@@ -65,8 +75,14 @@ async def acquire(
             if failing:
                 raise _failed(race)
             return None
-        pause = retry_delay(race.rounds, many.jitter())
-        await many.sleep(min(give_up_at, now + pause))
+        await _pause(race, give_up_at)
+
+
+async def _pause(race: Race, give_up_at: float) -> None:
+    """Let others go first for a moment, which varies: who split the votes once may do it again."""
+    port = race.port
+    pause = retry_delay(race.rounds, port.jitter())
+    await port.sleep(min(give_up_at, port.now() + pause))
 
 
 def _failed(race: Race) -> FencelockError:
