@@ -149,7 +149,8 @@ frozen, whether it does anything before that call is a race, played here as it c
 
 Documented use, the library's defaults, and the ttl and timeout that the row names; else 60 s.
 *Renewal on*: the library renews by itself, or the program calls its extension every third of the
-ttl. It is on wherever the row does not say otherwise.
+ttl; an extension that fails in any way counts as telling. It is on wherever the row does not say
+otherwise.
 
 {notes}
 
