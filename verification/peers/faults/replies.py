@@ -61,10 +61,11 @@ def acquire_reply_late(stage: Stage) -> Seen:
     held = stage.proxy.on(stage.column.acquire, "delay_reply")
     asked = late.ask("acquire")
     held.wait()
-    rival.must_acquire()
+    granted = rival.must_acquire()
     held.release()
     told = answer(asked) or {}
-    if told.get("result"):
+    # Who did not wait for the reply, asked again, and was granted first had an ordinary lease.
+    if told.get("result") and told["at"] > granted["at"]:
         judge_holder(stage, late, seen)
     seen.learns = ""
     seen.remark = seen.remark or told.get("error", "")
