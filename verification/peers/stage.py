@@ -123,10 +123,11 @@ class User:
     def tell(self, do: str, **options: Any) -> dict[str, Any]:
         return self.ask(do, **options).result(ANSWER_SECONDS)
 
-    def must_acquire(self) -> None:
+    def must_acquire(self) -> dict[str, Any]:
         answer = self.tell("acquire")
         if not answer.get("result"):
             raise RuntimeError(f"a free lock was not acquired: {answer}")
+        return answer
 
     def believes(self) -> bool:
         """Tell whether by its library's own word, without asking the server, it may still hold."""
