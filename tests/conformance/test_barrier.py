@@ -83,6 +83,7 @@ async def test_a_party_costs_one_command(world):
     assert sent.scripts == 1
 
 
+@pytest.mark.one_server  # counts commands: in a Cluster who waited long asks again
 async def test_parties_that_come_at_once_cost_one_command_each(world):
     client = world.client()
     assert await client.barrier("b{1}", 1).wait() == 0  # the server has the script from here on

@@ -111,6 +111,7 @@ async def test_with_campaigns_and_resigns(world):
 # --- handing over ---------------------------------------------------------------------------------
 
 
+@pytest.mark.one_server  # counts commands: in a Cluster who waited long asks again
 async def test_a_leader_hands_over_to_whom_it_names(world):
     ann = await elected(world)
     (bob, bobs), (eve, eves), (kim, kims) = await in_line(world, "bob", "eve", "kim")

@@ -69,6 +69,7 @@ async def test_who_comes_during_the_run_returns_at_once(world):
     assert len(runs) == 1
 
 
+@pytest.mark.one_server  # counts commands: in a Cluster who waited long asks again
 async def test_who_waits_reads_the_result_and_all_are_told_at_once(world):
     runs = []
     draw, let_go = gated(world, runs)

@@ -84,6 +84,7 @@ async def test_a_writer_gets_in_when_the_readers_leases_ended(world):
 
 
 @pytest.mark.no_quorum  # it asks five; readers' fences have no order
+@pytest.mark.one_server  # counts commands: in a Cluster who waited long asks again
 async def test_a_writers_release_grants_all_readers_at_the_head(world):
     """S6, I5: together and at once, up to the next writer; fences in the order of the line."""
     holder = world.client().rwlock("a")

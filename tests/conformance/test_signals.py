@@ -45,6 +45,7 @@ async def test_an_event_is_clear_until_it_is_set(world):
     assert await one.wait(timeout=-1) is False
 
 
+@pytest.mark.one_server  # counts commands: in a Cluster who waited long asks again
 async def test_setting_tells_all_who_wait_in_one_command(world):
     clients = [world.client() for _ in range(3)]
     jobs = [world.start(client.event("a").wait()) for client in clients for _ in range(3)]
