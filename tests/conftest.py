@@ -16,7 +16,7 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "run what runs on every kind of server on the first N kinds only (all)"
+    text = "run what runs on every kind of server on the first N kinds only, no topology (all)"
     parser.addoption("--kinds", type=int, metavar="N", help=text)
 
 
@@ -25,13 +25,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if kinds is None:
         return
     from tests.servers import ServerBinary, binaries  # noqa: PLC0415  # only that option needs it
+    from tests.topologies import TOPOLOGIES, Topology  # noqa: PLC0415  # as above
 
-    spared = set(binaries()[kinds:])
-    left_out = [item for item in items if spared.intersection(kinds_of(item, ServerBinary))]
+    spared = {*binaries()[kinds:], *TOPOLOGIES}
+    left_out = [
+        item for item in items if spared.intersection(kinds_of(item, ServerBinary, Topology))
+    ]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
 
 
-def kinds_of(item: pytest.Item, kind: type) -> list:
+def kinds_of(item: pytest.Item, *kinds: type) -> list:
     call = getattr(item, "callspec", None)
-    return [one for one in call.params.values() if isinstance(one, kind)] if call else []
+    return [one for one in call.params.values() if isinstance(one, kinds)] if call else []
