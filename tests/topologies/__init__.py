@@ -56,6 +56,12 @@ def _quorum() -> Any:
     return QUORUM.start()
 
 
+def _counted() -> Any:
+    from tests.topologies.cluster import Counted  # noqa: PLC0415 - as the others
+
+    return Counted()
+
+
 # What is held, and so acknowledged; nothing else differs from the one server.
 HELD = frozenset(
     {
@@ -68,6 +74,7 @@ TOPOLOGIES: list[Topology] = [
     Topology("sentinel", _sentinel),
     Topology("cluster", _cluster),
     Topology("acknowledged", _acknowledged, HELD),
+    Topology("counted", _counted, HELD),
     Topology("quorum", _quorum, quorum=True),
 ]
 

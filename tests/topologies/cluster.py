@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from fencelock._core.keys import slot
 from tests.servers import Refused, Server, ServerBinary, binaries
@@ -257,3 +257,13 @@ def _reserved(port: int) -> socket.socket:
 def started() -> Cluster:
     """Return a running Cluster of the newest server at hand."""
     return Cluster().start()
+
+
+class Counted(Cluster):
+    """A running Cluster whose replicas must acknowledge what clients are granted."""
+
+    client_options: ClassVar = {"replicas": 1}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start()

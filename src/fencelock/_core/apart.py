@@ -21,6 +21,7 @@ from fencelock._core.renew import (
     apply_renewal,
     failed,
     put_back,
+    renew_batches,
     tell_refused,
 )
 from fencelock._core.renewal import question, refusals
@@ -60,7 +61,9 @@ async def _renew(port: Port, apart: Apart, batches: Sequence[Sequence[Hold]]) ->
     every = [hold for batch in batches for hold in batch]
     try:
         live = [holds for batch in batches if (holds := [hold for hold in batch if hold.open])]
-        if live:
+        if live and port.replicas is not None:  # who counts replicas asks slot by slot
+            await renew_batches(port, live)
+        elif live:
             await _ask(port, apart, live)
     except BaseException:
         put_back(port, [hold for hold in every if hold in port.book.under_way], port.now())

@@ -63,7 +63,7 @@ async def attend(port: Port) -> None:
     try:
         kinds = await _sorted(port, due, now)
         if port.apart is None:
-            await _renew_all(port, kinds)
+            await renew_batches(port, list(_batches(kinds)))
         else:
             from fencelock._core import apart  # noqa: PLC0415 - only for a Cluster
 
@@ -93,8 +93,9 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
     return kinds
 
 
-async def _renew_all(port: Port, kinds: Sequence[list[Hold]]) -> None:
-    batches, ends = list(_batches(kinds)), [inf]
+async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
+    """Renew one batch after the other, until one gets no answer."""
+    ends = [inf]
     for batch in reversed(batches):  # the earliest deadline of this batch and all behind it
         ends.append(min(ends[-1], *[hold.lease._deadline for hold in batch]))
     for number, batch in enumerate(batches):

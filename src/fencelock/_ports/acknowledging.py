@@ -42,6 +42,14 @@ def wait(wanted: int, until: float) -> bytes:
     return pack((b"WAIT", wanted, max(1, int((until - now()) * PART * 1000))))
 
 
+def refused(error: ReplyError) -> Exception:
+    """Return what a refusal means: a slot that has moved is not counted where it was."""
+    trouble = server_error(error)
+    if trouble.code in {"MOVED", "ASK"}:
+        return Broken(f"the slot has moved: {error}", sent=True)
+    return trouble
+
+
 class SeatReplicas:
     """Implements ``_core.port.Replicas`` for threads: each waiter has a connection of its own."""
 
@@ -65,7 +73,7 @@ def _counted(seat: Connection, packed: bytes, until: float) -> int:
         seat.answer(until + ANSWER_SECONDS)
         return int(seat.answer(until + ANSWER_SECONDS))
     except ReplyError as error:
-        raise server_error(error) from error  # what is still owed ends the connection
+        raise refused(error) from error  # what is still owed ends the connection
     except Broken as broken:
         seat.sound = False
         if broken.trail is None:

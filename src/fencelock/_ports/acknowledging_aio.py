@@ -17,13 +17,13 @@ from weakref import WeakKeyDictionary
 from fencelock._core.port import Broken
 from fencelock._core.waiters import Waiter
 from fencelock._core.want import Want
-from fencelock._ports.acknowledging import ANSWER_SECONDS, LATE_SECONDS, mark, wait
+from fencelock._ports.acknowledging import ANSWER_SECONDS, LATE_SECONDS, mark, refused, wait
 from fencelock._ports.aio import AioPort
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
 from fencelock._transport.mux import Mux
 from fencelock._transport.source import Source
-from fencelock._transport.wire import ReplyError, server_error
+from fencelock._transport.wire import ReplyError
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.options import Acknowledgement
@@ -41,26 +41,26 @@ class Place(NamedTuple):
 class Rounds:
     """Implements ``_core.port.Replicas``: one WAIT for all who came before it, then the next."""
 
-    def __init__(
-        self, source: Source, asked: Acknowledgement, home: bytes, patience: float
-    ) -> None:
+    def __init__(self, link: Link, asked: Acknowledgement) -> None:
         self.wanted, self.timeout = asked
         self._loop = asyncio.get_running_loop()
-        # A WAIT is silent for as long as it was told to: that is no dead connection.
-        stall = patience + self.timeout
-        self.link = Link(source, home, _unheard, _unplugged, patience=stall)
+        self.link = link
         self._places: list[Place] = []  # who share the next round
         self._task: asyncio.Task[None] | None = None
         self._run_ids: WeakKeyDictionary[Mux, bytes] = WeakKeyDictionary()
 
     async def acknowledge(self, waiter: Waiter, until: float) -> int:
-        """Share the next round; see ``Replicas``."""
-        origin, loop = waiter.origin, self._loop
+        """Count for a waiter; see ``Replicas``."""
+        return await self.count(waiter.want, waiter.origin, until)
+
+    async def count(self, want: Want, origin: Mux | None, until: float) -> int:
+        """Share the next round for what came on the connection ``origin``."""
+        loop = self._loop
         if not isinstance(origin, Mux):
             raise Broken("the connection that was asked on is gone", sent=False)
         if until <= now():
             return 0
-        place = Place(waiter.want, origin, until, loop.create_future())
+        place = Place(want, origin, until, loop.create_future())
         self._places.append(place)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run(), name="fencelock-acknowledge")
@@ -97,7 +97,7 @@ class Rounds:
         replies = await asyncio.gather(*slots)
         for reply in replies:
             if type(reply) is ReplyError:
-                raise server_error(reply)
+                raise refused(reply)
         return int(replies[1])
 
     def _judge(self, places: list[Place], count: int) -> None:
@@ -134,6 +134,12 @@ class Rounds:
         await self.link.close()
 
 
+def link_apart(source: Source, asked: Acknowledgement, home: bytes, patience: float) -> Link:
+    """Return a connection for rounds only."""
+    # A WAIT is silent for as long as it was told to: that is no dead connection.
+    return Link(source, home, _unheard, _unplugged, patience=patience + asked[1])
+
+
 def _tell(place: Place, count: int) -> None:
     if not place.told.done():
         place.told.set_result(count)
@@ -162,7 +168,7 @@ class AcknowledgedPort(AioPort):
         self, source: Source, *, home: str, patience: float, replicas: Acknowledgement
     ) -> None:
         super().__init__(source, home=home, patience=patience)
-        self.replicas = Rounds(source, replicas, self.home, patience)
+        self.replicas = Rounds(link_apart(source, replicas, self.home, patience), replicas)
 
     def seat(self, waiter: Waiter, *, listen: bool) -> bool:
         """Note on which connection the waiter is about to ask."""

@@ -37,10 +37,11 @@ def port_for(
     if is_cluster(found):
         from fencelock._ports.cluster import ClusterPort
 
-        return ClusterPort(found, home=home, patience=patience)
-    from fencelock._ports.blocking import BlockingPort
+        port: BlockingPort = ClusterPort(found, home=home, patience=patience)
+    else:
+        from fencelock._ports.blocking import BlockingPort
 
-    port = BlockingPort(found, home=home, patience=patience)
+        port = BlockingPort(found, home=home, patience=patience)
     if replicas is not None:
         from fencelock._ports.acknowledging import SeatReplicas
 
@@ -53,8 +54,6 @@ def chosen(source: object, replicas: Acknowledgement | None, *, asynchronous: bo
     found: Any = _quorum(source, asynchronous=asynchronous)
     if found is None:
         found = resolve(source, asynchronous=asynchronous)
-    if replicas is not None and is_cluster(found):
-        raise ValueError("replicas must be None for a Cluster: it has a master for each slot")
     if replicas is not None and is_quorum(found):
         raise ValueError("replicas must be None for a quorum: its servers have none")
     return found

@@ -38,6 +38,12 @@ def port_maker(
             return AioQuorum(
                 found, prefix=prefix, home=home, patience=patience, node_timeout=node_timeout
             )
+        if is_cluster(found) and replicas is not None:
+            from fencelock._ports.acknowledging_cluster import (  # noqa: PLC0415 - as above
+                AcknowledgedClusterPort,
+            )
+
+            return AcknowledgedClusterPort(found, home=home, patience=patience, replicas=replicas)
         if is_cluster(found):
             from fencelock._ports.cluster_aio import ClusterAioPort  # noqa: PLC0415 - as above
 
