@@ -17,7 +17,11 @@ def elsewhere(cluster, key):
 
 
 def test_while_a_lock_is_held_and_waited_for(each_kind, connect, name):
-    """Holders renew at the new owner; waiters keep their turn there."""
+    """Holders renew at the new owner; waiters are in line again there.
+
+    They keep their order where the server says that a slot has gone; Redis 6.2 does not, so who has
+    not found out by itself yet is passed over and comes again.
+    """
     view = View(each_kind, name)
     holder, *waiters = [connect(each_kind.url).lock(name, ttl=TTL) for _ in range(3)]
     assert holder.acquire()
@@ -30,11 +34,14 @@ def test_while_a_lock_is_held_and_waited_for(each_kind, connect, name):
     view.until_waiting(2)
     fence = holder.lease.fence
     holder.release()
-    for job, waiter in zip(jobs, waiters, strict=True):
-        assert job.result(10)
-        assert waiter.lease.fence > fence
-        fence = waiter.lease.fence
-        waiter.release()
+    wait_until(lambda: any(job.done() for job in jobs), 10, "handed over")
+    order = sorted(range(2), key=lambda at: not jobs[at].done())
+    assert order == [0, 1] or not each_kind.binary.is_valkey
+    for at in order:
+        assert jobs[at].result(10)
+        assert waiters[at].lease.fence > fence
+        fence = waiters[at].lease.fence
+        waiters[at].release()
     view.until_free()
 
 
