@@ -244,6 +244,8 @@ def free_port(kept: list[socket.socket]) -> int:
 
 
 def _reserved(port: int) -> socket.socket:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", port))  # not where another one has only reserved it, too
     line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
