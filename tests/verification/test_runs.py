@@ -11,6 +11,12 @@ from verification.soak import LASTING, Soak, told
 
 SEED = 1
 ENOUGH_SECONDS = 40
+# Nodes that come back, and slots that move to and fro, while their locks are in use.
+ON_SEVERAL = {
+    "quorum": ["freeze minority", "restart minority", "kill client", "freeze client", "drop 0"],
+    "cluster": ["move slot", "kill client", "freeze client", "kill links", "freeze node"],
+}
+TURNS = 2
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 clock = pytest.mark.skipif(bool(shims.why_not()), reason=shims.why_not())
@@ -49,6 +55,20 @@ def test_what_the_guarantees_exclude_is_seen_and_the_fence_makes_it_harmless(ser
     assert report["not linearizable"] != []
     assert report["stale writes refused"] > 0
     assert report["stale writes accepted"] == 0
+
+
+@pytest.mark.parametrize("servers", ON_SEVERAL)
+def test_nothing_is_violated_on_several_servers(servers):
+    with Run(servers, seed=SEED, faults=ON_SEVERAL[servers]) as run:
+        for _ in range(TURNS):
+            run.each()
+        run.finish()
+        report = run.report()
+        assert run.violations() == [], report
+    assert report["covered"]
+    assert set(run.struck) == set(ON_SEVERAL[servers])
+    assert report["grants"] > 15, report
+    assert report["calls checked"] > 30, report
 
 
 def test_a_short_soak_violates_nothing_and_leaves_nothing_behind():

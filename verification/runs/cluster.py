@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 from tests.faults.world import PREFIX
 from tests.servers import Server, ServerBinary
@@ -46,7 +46,7 @@ class Shards(Nodes):
         return self.servers.url
 
     def victims(self) -> list[Server]:
-        return self._masters()
+        return self.servers.masters
 
     def faults(self) -> Iterator[Fault]:
         """Yield what can befall the nodes."""
@@ -64,7 +64,7 @@ class Shards(Nodes):
         """Move the slot of an object in use; scripts are refused half-way, and asked again."""
         key = self._key()
         owner = self.servers.owner(key)
-        others = [each for each in self._masters() if each is not owner]
+        others = [each for each in self.servers.masters if each is not owner]
         with self.servers.migrating(key, self._dice.choice(others)) as move:
             self._wait(0.0, 0.02, 0.2)
             move()
@@ -77,6 +77,7 @@ class Shards(Nodes):
         replica = self.servers.replica_of(master)
         replica.command("CLUSTER", "FAILOVER")
         self._until_replaced(key, master, replica)
+        self._until_whole()
 
     def kill_master(self) -> None:
         """Kill a master; it comes back empty, as a replica."""
@@ -121,6 +122,7 @@ class Shards(Nodes):
 
     def _until_whole(self) -> None:
         until(self._whole, WHOLE_SECONDS, "the Cluster is whole again")
+        self.servers.masters = self._masters()
 
     def _whole(self) -> bool:
         """Tell whether all see all slots served, and every master has a replica that follows."""
@@ -144,21 +146,7 @@ class Shards(Nodes):
         self._until_whole()
 
     def orphans(self) -> list[str]:
-        return left_on(_Whole(self.servers, self._masters()), PLAYS[self.play])
+        return left_on(self.servers, PLAYS[self.play])
 
     def sample(self) -> dict[str, int]:
         return sum_of(self.servers.nodes)
-
-
-class _Whole:
-    """The Cluster as one server, whoever its masters are now."""
-
-    def __init__(self, servers: Cluster, masters: list[Server]) -> None:
-        self._servers, self._masters = servers, masters
-
-    def command(self, *words: Any) -> Any:
-        if words[0] == "KEYS":
-            return [key for node in self._masters for key in node.command(*words)]
-        if words[0] == "TIME":
-            return self._masters[0].command(*words)
-        return self._servers.command(*words)

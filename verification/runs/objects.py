@@ -85,10 +85,11 @@ class Play:
         return {kind.on: kind.limit for kind in self.kinds}
 
 
+# Some leases must outlast a failover, of two to three seconds, or none could be had twice.
 # By the name that a client process is told.
 PLAYS = {
     "usual": Play(),
     "quorum": Play(QUORUM_KINDS, one_place=False),
-    "failover": Play(scale=5.0),
-    "acknowledged": Play(scale=5.0, options=(("replicas", 1),)),
+    "failover": Play(scale=8.0),
+    "acknowledged": Play(scale=8.0, options=(("replicas", 1),)),
 }

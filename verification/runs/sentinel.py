@@ -19,6 +19,7 @@ from verification.runs.network import Span
 from verification.runs.objects import PLAYS
 from verification.runs.several import Nodes, left_on, sum_of
 
+DOWN_MS = 700
 FOLLOW_SECONDS = 60.0  # a Sentinel looks at a server that came back every ten
 
 
@@ -31,7 +32,7 @@ class Sentinels(Nodes):
         super().__init__(random.Random(seed))
         self._acknowledged = acknowledged
         self.play = "acknowledged" if acknowledged else "failover"
-        self.servers = SentinelTopology(binary)
+        self.servers = SentinelTopology(binary, down_after_ms=DOWN_MS)
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -81,7 +82,8 @@ class Sentinels(Nodes):
         for each in replicas:
             each.resume()
         self._replaced(master)
-        master.start()
+        master.start()  # by an operator's hand it follows at once
+        master.command("REPLICAOF", "127.0.0.1", self.servers.master.port)
         self._until_all_follow()
 
     def replace_frozen(self) -> None:
