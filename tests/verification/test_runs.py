@@ -13,7 +13,13 @@ SEED = 1
 ENOUGH_SECONDS = 40
 # Nodes that come back, and slots that move to and fro, while their locks are in use.
 ON_SEVERAL = {
-    "quorum": ["freeze minority", "restart minority", "kill client", "freeze client", "drop 0"],
+    "quorum": [
+        "freeze minority",
+        "freeze and restart others",
+        "kill client",
+        "freeze client",
+        "drop 0",
+    ],
     "cluster": ["move slot", "kill client", "freeze client", "kill links", "freeze node"],
 }
 TURNS = 2

@@ -89,7 +89,7 @@ class Play:
 # By the name that a client process is told.
 PLAYS = {
     "usual": Play(),
-    "quorum": Play(QUORUM_KINDS, one_place=False),
+    "quorum": Play(QUORUM_KINDS, scale=3.0, one_place=False),
     "failover": Play(scale=8.0),
     "acknowledged": Play(scale=8.0, options=(("replicas", 1),)),
 }

@@ -31,7 +31,7 @@ from verification.runs.several import Nodes, left_on, sum_of
 
 ROSTER = f"{PREFIX}~quorum"
 MINORITY = (NODES - 1) // 2
-QUARANTINE_SECONDS = max(TTLS) + 0.5
+QUARANTINE_SECONDS = max(TTLS) * PLAYS["quorum"].scale + 0.5
 
 
 class _Clocked(Quorum):
@@ -92,7 +92,8 @@ class FiveServers(Nodes):
                 yield Fault(f"{fault.name} {number}", fault.strike)
         yield from self.small_faults()
         yield Fault("freeze minority", self.freeze_minority, often=3)
-        yield Fault("restart minority", self.restart_minority, often=3)
+        yield Fault("restart minority", self.restart_minority, often=2)
+        yield Fault("freeze and restart others", self.restart_others, often=3)
         yield Fault("node's clock rate", self.change_rate, why_not=self.without)
         yield Fault("node's clock back", partial(self._jump, -0.05, -0.5), why_not=self.without)
         ahead = partial(self._jump, 2.0, 60.0)
@@ -108,9 +109,20 @@ class FiveServers(Nodes):
 
     def restart_minority(self) -> None:
         """Kill nodes that then know nothing any more, of leases and of who votes."""
-        numbers = self._forgetful() or self._minority()
+        self._restart(self._forgetful() or self._minority(), 0.0, 0.2, 1.0)
+
+    def restart_others(self) -> None:
+        """Freeze some, so that leases are had without them; then have others forget these."""
+        others = self._forgetful() or self._minority()
+        frozen = self._dice.sample([n for n in range(NODES) if n not in others], MINORITY)
+        self.servers.pause(*frozen)
+        self._wait(0.3, 0.6)
+        self.servers.resume(*frozen)
+        self._restart(others, 0.0)
+
+    def _restart(self, numbers: list[int], *seconds: float) -> None:
         self.servers.kill(*numbers)
-        self._wait(0.0, 0.2, 1.0)
+        self._wait(*seconds)
         for number in numbers:
             self.servers.nodes[number].start()
             self.servers.dead.discard(number)
