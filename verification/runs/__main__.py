@@ -29,9 +29,13 @@ EXCLUDED = {
     "everysec": ["power loss"],
     "quorum": ["node's clock forward"],
     "sentinel": ["kill cut off master", "kill master", "freeze master for long", "failover"],
+    "sentinel acknowledged": ["failover"],
     "cluster failover": ["kill cut off master", "kill master", "freeze master for long"],
 }
-COVERED = ("one", "persistent", "quorum", "sentinel acknowledged", "cluster", "cluster failover")
+COVERED = (
+    *("one", "persistent", "quorum", "sentinel acknowledged", "sentinel acknowledged by all"),
+    *("cluster", "cluster failover"),
+)
 
 
 def main() -> None:

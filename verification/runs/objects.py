@@ -92,4 +92,5 @@ PLAYS = {
     "quorum": Play(QUORUM_KINDS, scale=3.0, one_place=False),
     "failover": Play(scale=8.0),
     "acknowledged": Play(scale=8.0, options=(("replicas", 1),)),
+    "acknowledged by all": Play(scale=8.0, options=(("replicas", 2),)),
 }

@@ -19,7 +19,8 @@ SERVERS: dict[str, Callable[[ServerBinary | None, int], Any]] = {
     "everysec": partial(OneServer, durability="everysec"),
     "quorum": FiveServers,
     "sentinel": Sentinels,
-    "sentinel acknowledged": partial(Sentinels, acknowledged=True),
+    "sentinel acknowledged": partial(Sentinels, acknowledged_by=1),
+    "sentinel acknowledged by all": partial(Sentinels, acknowledged_by=2),
     "cluster": Shards,
     "cluster failover": partial(Shards, failover=True),
 }
