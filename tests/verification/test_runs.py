@@ -77,6 +77,19 @@ def test_nothing_is_violated_on_several_servers(servers):
     assert report["calls checked"] > 30, report
 
 
+def test_no_renewed_lease_is_lost_while_slots_move_and_masters_hand_over():
+    """The leases are long: what loses one is the move, not a busy machine."""
+    with Run("cluster failover", seed=SEED, faults=["move slot", "failover by order"]) as run:
+        for _ in range(TURNS):
+            run.each()
+        run.finish()
+        report = run.report()
+        assert run.violations() == [], report
+    assert report["covered"]
+    assert report["grants"] > 15, report
+    assert report["lost though renewed"] == 0, report
+
+
 def test_a_short_soak_violates_nothing_and_leaves_nothing_behind():
     with Run("persistent", seed=SEED, lasting=LASTING) as run:
         soak = Soak(run)

@@ -1,6 +1,6 @@
 """Whether the runs see what they are there for: defects sown into fencelock, one at a time.
 
-python -m verification.runs.defects [--seconds N] [--seed N] [--write] [NAME ...]
+python -m verification.runs.defects [--seconds N] [--seed N] [--jobs N] [--write] [NAME ...]
 
 The defects are those that the simulator's tests sow (tests/flows/seeded.py, seeded_shares.py): each
 changes one place of a shipping script or flow, in the client processes of one run. Prints a table
@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha1
 from pathlib import Path
 from typing import Any
@@ -72,10 +74,10 @@ def main() -> None:
     chosen = _arguments()
     rows = []
     print(HEAD)
-    for name in chosen.names or SEEDS:
-        found = next(filter(None, (_found(name, chosen, focus) for focus in FOCI)), "nothing")
-        rows.append(f"| {name} | {', '.join(sorted(SEEDS[name].breaks))} | {found} |")
-        print(rows[-1], flush=True)
+    with ThreadPoolExecutor(chosen.jobs) as pool:
+        for row in pool.map(partial(_row, chosen), chosen.names or SEEDS):
+            rows.append(row)
+            print(row, flush=True)
     if chosen.write:
         _write(rows, chosen)
 
@@ -84,6 +86,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="so many runs at once (1)")
     parser.add_argument("--write", action="store_true", help="the table in README.md")
     parser.add_argument("names", nargs="*", help="only these")
     chosen = parser.parse_args()
@@ -102,6 +105,11 @@ def _write(rows: list[str], chosen: argparse.Namespace) -> None:
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     table = "\n".join([HEAD, *rows])
     PAGE.write_text(f"{before}{BEGIN}\n\n{told}\n\n{table}\n\n{END}{after}")
+
+
+def _row(chosen: argparse.Namespace, name: str) -> str:
+    found = next(filter(None, (_found(name, chosen, focus) for focus in FOCI)), "nothing")
+    return f"| {name} | {', '.join(sorted(SEEDS[name].breaks))} | {found} |"
 
 
 def _found(name: str, chosen: argparse.Namespace, faults: list[str] | None) -> str:

@@ -172,6 +172,7 @@ class Run:
             "stale writes refused": verdict.stale_refused,
             "stale writes accepted": len(verdict.stale_accepted),
             "refused though proved": len(verdict.refused_though_proved),
+            "lost though renewed": history.counts["lost though renewed"],
             "orphans": self.orphans,
             "unexpected": history.unexpected,
             "exit statuses": self.statuses,

@@ -92,7 +92,7 @@ class Worker:
         once = kind.tries or dice.random() < 0.15
         timeout = None if once else dice.choice((0.05, 1.0, 5.0))
         cancel_after = dice.random() * 0.3 if timeout and dice.random() < 0.2 else None
-        asking = Asking(dice.choice(kind.weights), timeout, cancel_after)
+        asking = Asking(dice.choice(kind.weights), timeout, cancel_after, renew)
         take(self.journal, kind, handle, asking, self._hold)
         if once:
             self._pause.wait(dice.random() * 0.02)
@@ -135,12 +135,14 @@ class Asking:
     weight: int = 1
     timeout: float | None = None
     cancel_after: float | None = None
+    renewed: bool = False
 
 
 def take(journal: Journal, kind: Kind, handle: Any, asking: Asking, hold: Holding) -> bool:
     """Acquire, hold and release; tell whether it was granted."""
     weight, timeout = asking.weight, asking.timeout
-    number = journal.begin("try" if timeout is None else "acquire", kind.on, weight=weight)
+    do = "try" if timeout is None else "acquire"
+    number = journal.begin(do, kind.on, weight=weight, renewed=asking.renewed)
     try:
         granted = acquire(handle, asking.cancel_after, **kind.how(weight, timeout))
     except FencelockError as error:
