@@ -11,6 +11,19 @@ from verification.soak import LASTING, Soak, told
 
 SEED = 1
 ENOUGH_SECONDS = 40
+# Nodes that come back, and slots that move to and fro, while their locks are in use.
+ON_SEVERAL = {
+    "quorum": [
+        "freeze minority",
+        "freeze and restart others",
+        "kill client",
+        "freeze client",
+        "drop 0",
+    ],
+    "cluster": ["move slot", "kill client", "freeze client", "kill links", "freeze node"],
+}
+TURNS = {"quorum": 2, "cluster": 1}
+MOVING_SECONDS = 2
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 clock = pytest.mark.skipif(bool(shims.why_not()), reason=shims.why_not())
@@ -49,6 +62,33 @@ def test_what_the_guarantees_exclude_is_seen_and_the_fence_makes_it_harmless(ser
     assert report["not linearizable"] != []
     assert report["stale writes refused"] > 0
     assert report["stale writes accepted"] == 0
+
+
+@pytest.mark.parametrize("servers", ON_SEVERAL)
+def test_nothing_is_violated_on_several_servers(servers):
+    with Run(servers, seed=SEED, faults=ON_SEVERAL[servers]) as run:
+        for _ in range(TURNS[servers]):
+            run.each()
+        run.finish()
+        report = run.report()
+        assert run.violations() == [], report
+    assert report["covered"]
+    assert set(run.struck) == set(ON_SEVERAL[servers])
+    assert report["grants"] > 15, report
+    assert report["calls checked"] > 30, report
+
+
+def test_no_renewed_lease_is_lost_while_slots_move_and_masters_hand_over():
+    """The leases are long: what loses one is the move, not a busy machine."""
+    with Run("cluster failover", seed=SEED, faults=["move slot", "failover by order"]) as run:
+        run.rage(MOVING_SECONDS)
+        run.finish()
+        report = run.report()
+        assert run.violations() == [], report
+    assert report["covered"]
+    assert report["grants"] > 15, report
+    assert report["lost though renewed"] == 0, report
+    assert run.struck["move slot"] > 1, report
 
 
 def test_a_short_soak_violates_nothing_and_leaves_nothing_behind():

@@ -1,6 +1,6 @@
 """One client process: some workers, and what befalls them that only the process itself can do.
 
-python -m verification.runs.client FACE URL REGISTER_URL LOG SEED
+python -m verification.runs.client FACE URLS REGISTER_URL LOG SEED PLAY
 
 Runs until its input ends. Each line of the input names a method of ``Program`` and its arguments.
 """
@@ -23,7 +23,7 @@ from redis import Redis
 from tests.faults.world import spawn
 from verification.runs.faces import FACES
 from verification.runs.leaks import sample, threads
-from verification.runs.objects import KINDS
+from verification.runs.objects import PLAYS
 from verification.runs.worker import Asking, Journal, Worker, take
 
 WORKERS = 3
@@ -35,15 +35,22 @@ PARK_SECONDS = 20.0
 class Program:
     """The workers of one client, and what happens to it."""
 
-    def __init__(self, face: str, url: str, register: str, log: str, seed: str) -> None:
+    def __init__(  # noqa: PLR0917 - the words of a command line
+        self, face: str, urls: str, register: str, log: str, seed: str, play: str
+    ) -> None:
         self.journal = Journal(log)
         self.journal.say("began")
         self._sample("begin")
         self.register = Redis.from_url(register)
-        self.face = FACES[face](url, server_timeout=SERVER_SECONDS)
+        self.play = PLAYS[play]
+        options = dict(self.play.options)
+        one, *more = urls.split(" ")
+        self.face = FACES[face](
+            [one, *more] if more else one, server_timeout=SERVER_SECONDS, **options
+        )
         self._own_threads = threads()
         self.workers = [
-            Worker(self.face, self.register, self.journal, int(seed) * WORKERS + number)
+            Worker(self.face, self.register, self.journal, self.play, int(seed) * WORKERS + number)
             for number in range(WORKERS)
         ]
         self._children: list[Future[None]] = []
@@ -105,7 +112,7 @@ class Program:
             if not all(lease.lost for lease in kept):
                 self.journal.say("unexpected", text="a child has a lease of its parent")
             self.face.revive()
-            kind = KINDS[0]
+            kind = self.play.kinds[0]
             handle = kind.handle(self.face, 1.0, renew=True)
             take(self.journal, kind, handle, Asking(timeout=2.0), lambda *_: None)
             status = 0

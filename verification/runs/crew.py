@@ -59,7 +59,9 @@ class Crew:
         *,
         environment: Mapping[str, str],
         lasting: int,
+        play: str = "usual",
     ) -> None:
+        self._play = play
         self.history = History()
         self._addresses = addresses
         self._environment = {**os.environ, **environment}
@@ -156,7 +158,7 @@ class Crew:
         path = self._folder / f"{next(self._numbers)}"
         command = [sys.executable, "-m", "verification.runs.client", face, *self._addresses]
         process = subprocess.Popen(
-            [*command, str(path), str(self._dice.randrange(10**6))],
+            [*command, str(path), str(self._dice.randrange(10**6)), self._play],
             cwd=ROOT,
             env=self._environment,
             stdin=subprocess.PIPE,

@@ -30,6 +30,7 @@ class Op:
     do: str  # acquire, try, renew, release
     on: str
     begun: float
+    renewed: bool = False  # by the library, for as long as it is held
     weight: int = 1  # of the object's limit: 1 for a lock, all for a writer
     lease: str = ""  # the number of the acquire that a renew or a release is about
     ended: float = PENDING
@@ -118,6 +119,8 @@ class History:
         op.ended, op.result, op.fence = ended, result, more.get("fence", 0)
         if more.get("error"):
             self.errors[more["error"]] += 1
+        if result == "lost" and op.lease in self.ops and self.ops[op.lease].renewed:
+            self.counts["lost though renewed"] += 1
         if result == "granted":
             self.grants.append(ended)
             end = max(ended, more["deadline"])

@@ -26,6 +26,7 @@ REQUESTS = (
     "subscribe",
     "granted",
 )
+ON_A_NODE = (*REQUESTS, "vote", "raise", "roster")  # of a quorum
 # What a lease begins with is delayed most: its deadline must not count from the answer (I2).
 DELAYED = ("acquire", "acquire", "shares_acquire", "shares_acquire", "granted", *REQUESTS)
 DROPS, DELAYS = ("drop_request", "drop_reply"), ("delay_request", "delay_reply", "late_request")
@@ -49,14 +50,16 @@ class _Stamped(threading.Event):
 class Network:
     """What the proxy does at the run's wish, and when requests may have arrived late by it."""
 
-    def __init__(self, proxy: Proxy, dice: random.Random) -> None:
-        self._proxy, self._dice = proxy, dice
+    def __init__(
+        self, proxy: Proxy, dice: random.Random, names: tuple[str, ...] = REQUESTS
+    ) -> None:
+        self._proxy, self._dice, self._names = proxy, dice, names
         self._late: list[Any] = []
         self._pause = threading.Event()
 
     def faults(self) -> Iterator[Fault]:
         """Yield what the network can do."""
-        yield Fault("drop", partial(self._lose, DROPS, REQUESTS), often=3)
+        yield Fault("drop", partial(self._lose, DROPS, self._names), often=3)
         yield Fault("delay", partial(self._lose, DELAYS, DELAYED), often=4)
         yield Fault("one-way cut", partial(self._cut, one_way=True))
         yield Fault("cut", partial(self._cut, one_way=False))

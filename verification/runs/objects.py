@@ -26,6 +26,8 @@ class Kind:
     def handle(self, face: Any, ttl: float, *, renew: bool) -> Any:
         """Return a handle of it."""
         match self.make:
+            case "rlock":
+                return face.rlock(self.on, ttl=ttl, renew=renew)
             case "semaphore":
                 return face.semaphore(self.on, limit=self.limit, ttl=ttl, renew=renew)
             case "read":
@@ -57,5 +59,38 @@ KINDS = (
     Kind("book", "read", limit=WRITER, often=3),
     Kind("book", "write", limit=WRITER, often=2, writes=True, weights=(WRITER,)),
 )
-LIMITS = {kind.on: kind.limit for kind in KINDS}
+# A semaphore cannot be had on a quorum; a reentrant lock goes another way there than a lock.
+QUORUM_KINDS = (
+    *(kind for kind in KINDS if kind.make != "semaphore"),
+    Kind("again", "rlock", limit=1, often=3, writes=True),
+)
 SHARES = {"shared", "book"}  # their state on the server is that of shares
+
+
+@dataclass(frozen=True)
+class Play:
+    """What the clients of some servers do, and what the checks may ask of these servers."""
+
+    kinds: tuple[Kind, ...] = KINDS
+    # Leases are so many times as long, where a fault takes so many times as long.
+    scale: float = 1.0
+    # One place decides: who is refused met a holder, and fences of readers have an order, too.
+    one_place: bool = True
+    # What clients are made with, beside the address.
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Return the limit of each object."""
+        return {kind.on: kind.limit for kind in self.kinds}
+
+
+# Some leases must outlast a failover, of two to three seconds, or none could be had twice.
+# By the name that a client process is told.
+PLAYS = {
+    "usual": Play(),
+    "quorum": Play(QUORUM_KINDS, scale=3.0, one_place=False),
+    "failover": Play(scale=8.0),
+    "acknowledged": Play(scale=8.0, options=(("replicas", 1),)),
+    "acknowledged by all": Play(scale=8.0, options=(("replicas", 2),)),
+}

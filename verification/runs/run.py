@@ -17,7 +17,8 @@ from verification.runs import checker
 from verification.runs.crew import Crew
 from verification.runs.fault import Fault
 from verification.runs.network import GHOST_SECONDS, Span
-from verification.runs.servers import SERVERS
+from verification.runs.objects import PLAYS
+from verification.runs.topologies import SERVERS
 from verification.runs.verdict import Verdict
 
 # A client gives a connection up after a second without an answer; stalls may add up to that.
@@ -62,10 +63,11 @@ class Run:
                 self.seed,
                 environment=self._environment,
                 lasting=self._lasting,
+                play=self.servers.play,
             )
             stack.callback(self.crew.kill_all)
             self.faults, self.not_run = self._choose()
-            self.verdict = Verdict(covered=all(fault.covered for fault in self.faults))
+            self.verdict = self._verdict()
             self.crew.ready()
             self._ends = stack.pop_all()
         return self
@@ -129,6 +131,10 @@ class Run:
         stalls = [(began, end + GHOST_SECONDS) for began, end in long]
         return [*self.servers.doubts(), *stalls]
 
+    def _verdict(self) -> Verdict:
+        covered = all(fault.covered for fault in self.faults)
+        return Verdict(covered=covered, play=PLAYS[self.servers.play])
+
     def _choose(self) -> tuple[list[Fault], dict[str, str]]:
         """Return the faults of this run: those asked for, or all that the guarantees cover."""
         every = [*self.crew.faults(), *self.servers.faults()]
@@ -166,6 +172,7 @@ class Run:
             "stale writes refused": verdict.stale_refused,
             "stale writes accepted": len(verdict.stale_accepted),
             "refused though proved": len(verdict.refused_though_proved),
+            "lost though renewed": history.counts["lost though renewed"],
             "orphans": self.orphans,
             "unexpected": history.unexpected,
             "exit statuses": self.statuses,
@@ -193,7 +200,8 @@ class Run:
             never += ["overlaps of proved leases", "not linearizable", "refused though proved"]
             never += ["orphans"]
         found = [f"{name}: {report[name]}" for name in never if report[name]]
-        if not verdict.covered and not verdict.overlaps:
+        shows = any(fault.shows and not fault.covered for fault in self.faults)
+        if shows and not verdict.overlaps:
             found.append("no overlap, in a run that must show some: the detector is broken")
         if any(self.statuses):
             found.append(f"exit statuses: {self.statuses}")

@@ -1,8 +1,8 @@
 """The servers of a run, and what can befall them.
 
-A kind of servers has a ``url`` for clients, ``faults()`` of its own, ``orphans()`` after all
-clients ended, and is a context manager. More of them (Sentinel, Cluster, a quorum) stand in
-``SERVERS`` beside the single ones, and bring faults of their own.
+A kind of servers has a ``url`` for clients (or several, with spaces between), the name of the
+``play`` that clients play there (see objects.py), ``faults()`` of its own, ``orphans()`` after all
+clients ended, and is a context manager. All kinds stand in topologies.py.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ import contextlib
 import random
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from tests.faults.proxy import Proxy
-from tests.faults.world import ShareView, View
 from tests.servers import Refused, Server, ServerBinary
 from verification.runs import shims
 from verification.runs.fault import Fault
 from verification.runs.network import Network, Span
-from verification.runs.objects import LIMITS, SHARES
+from verification.runs.objects import PLAYS
+from verification.runs.several import left_on
 
-# After the clients ended a lease may last for its ttl, and for a clock that was set back.
-FREE_SECONDS = 4.0
 # Clock rates that the drift allowance of 1 % covers, and one that it does not.
 RATES, WRONG_RATE = (0.995, 1.0, 1.005), 10.0
 BUSY = "local s = os.clock() while os.clock() - s < tonumber(ARGV[1]) do end"
@@ -33,6 +31,8 @@ BUSY = "local s = os.clock() while os.clock() - s < tonumber(ARGV[1]) do end"
 
 class OneServer:
     """A single server behind a proxy; ``durability`` is "none", "everysec" or "always"."""
+
+    play = "usual"
 
     def __init__(self, binary: ServerBinary | None, seed: int, *, durability: str = "none") -> None:
         self._binary = binary
@@ -165,15 +165,7 @@ class OneServer:
 
     def orphans(self) -> list[str]:
         """Return what is held or waited for by nobody, and keys that would stay for ever."""
-        left = []
-        for name in LIMITS:
-            view = (ShareView if name in SHARES else View)(self.server, name)
-            try:
-                view.until_free(FREE_SECONDS)
-            except AssertionError as error:
-                left.append(str(error))
-        keys = self.server.command("KEYS", "*")
-        return left + [key for key in keys if self.server.command("TTL", key) == -1]
+        return left_on(self.server, PLAYS[self.play])
 
     def sample(self) -> dict[str, Any]:
         """Return how many clients it has but us, and what memory it takes."""
@@ -184,11 +176,3 @@ class OneServer:
             "memory_kb": int(memory["used_memory"]) // 1024,
             "keys": self.server.command("DBSIZE"),
         }
-
-
-SERVERS: dict[str, Callable[[ServerBinary | None, int], OneServer]] = {
-    "one": OneServer,
-    "persistent": partial(OneServer, durability="always"),
-    "forgetful": OneServer,
-    "everysec": partial(OneServer, durability="everysec"),
-}

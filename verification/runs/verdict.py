@@ -15,7 +15,7 @@ from verification.runs import checker, wgl
 from verification.runs.history import PENDING, History, Op, of
 from verification.runs.models import Leases
 from verification.runs.network import Span
-from verification.runs.objects import LIMITS
+from verification.runs.objects import Play
 
 # So long after a call ended without a certain answer its request, or its undo, may still arrive.
 LATE_SECONDS = 8.0
@@ -27,8 +27,9 @@ UNDO_SECONDS = 2.0
 class Verdict:
     """The findings so far. ``covered``: the guarantees hold, so that nothing may be found."""
 
-    def __init__(self, *, covered: bool) -> None:
+    def __init__(self, *, covered: bool, play: Play | None = None) -> None:
         self.covered = covered
+        self.play = play or Play()
         self.overlaps: list[checker.Pair] = []
         self.fences_back: list[checker.Pair] = []
         self.stale_accepted: list[Any] = []
@@ -37,17 +38,19 @@ class Verdict:
         self.grants = self.accepted = self.stale_refused = 0
         self.calls = self.refusals = self.too_hard = 0
         self.longest_gap = (0.0, 0.0)  # its length, and when it ended
-        self.gaps = dict.fromkeys(LIMITS, 0.0)  # object → the longest time in which nobody got it
+        self.gaps = dict.fromkeys(self.play.limits, 0.0)  # object → its longest
 
     def chapter(
         self, history: History, begun: float, ended: float, doubts: Sequence[Span] = ()
     ) -> None:
         """Check what happened between two instants, and have the history forget it."""
         self.grants += len(history.grants)
-        for on, limit in LIMITS.items():
+        for on, limit in self.play.limits.items():
             tenures = of(history.tenures.values(), on)
             self.overlaps += checker.overlaps(tenures, limit)
-            back = checker.fences_that_went_back(tenures, limit, exclusive=self.covered)
+            back = checker.fences_that_went_back(
+                tenures, limit, exclusive=self.covered, beside=self.play.one_place
+            )
             self.fences_back += back
             gap, _ = checker.longest_gap([one.start for one in tenures], begun, ended)
             self.gaps[on] = max(self.gaps[on], gap)
@@ -64,9 +67,11 @@ class Verdict:
     def _linearize(
         self, on: str, limit: int, ops: list[Op], history: History, doubts: Sequence[Span]
     ) -> None:
-        calls = list(as_calls(ops, history, doubts, line=limit > 1))
+        one_place = self.play.one_place
+        calls = list(as_calls(ops, history, doubts, line=limit > 1 or not one_place))
         try:
-            wrong = wgl.first_impossible(calls, Leases(limit, fenced=True))
+            fenced = limit == 1 or one_place
+            wrong = wgl.first_impossible(calls, Leases(limit, fenced=fenced))
         except wgl.TooHard:
             self.too_hard += 1
             return

@@ -20,7 +20,7 @@ from redis import Redis
 from fencelock import FencelockError, LeaseLost
 from fencelock.clock import now
 from verification.runs.faces import acquire
-from verification.runs.objects import KINDS, SHORT, TTLS, Kind
+from verification.runs.objects import SHORT, TTLS, Kind, Play
 
 # A resource that keeps the highest fence and refuses older ones. It answers with the number of the
 # accepted write, or with 0.
@@ -60,8 +60,9 @@ class Journal:
 class Worker:
     """Goes on until ``stop`` is set; stands aside, holding nothing, while ``go`` is not."""
 
-    def __init__(self, face: Any, register: Redis, journal: Journal, seed: int) -> None:
+    def __init__(self, face: Any, register: Redis, journal: Journal, play: Play, seed: int) -> None:
         self.face = face
+        self.play = play
         self.journal = journal
         self.dice = random.Random(seed)
         self.stop, self.go, self.parked = threading.Event(), threading.Event(), threading.Event()
@@ -85,22 +86,23 @@ class Worker:
 
     def _turn(self) -> None:
         dice = self.dice
-        kind = dice.choices(KINDS, [each.often for each in KINDS])[0]
+        kind = dice.choices(self.play.kinds, [each.often for each in self.play.kinds])[0]
         self._writes, ttl, renew = self._manner()
         handle = kind.handle(self.face, ttl, renew=renew)
         once = kind.tries or dice.random() < 0.15
         timeout = None if once else dice.choice((0.05, 1.0, 5.0))
         cancel_after = dice.random() * 0.3 if timeout and dice.random() < 0.2 else None
-        asking = Asking(dice.choice(kind.weights), timeout, cancel_after)
+        asking = Asking(dice.choice(kind.weights), timeout, cancel_after, renew)
         take(self.journal, kind, handle, asking, self._hold)
         if once:
             self._pause.wait(dice.random() * 0.02)
 
     def _manner(self) -> tuple[int, float, bool]:
         """Return how many writes are to be made in what lease: a few, many, or until it ends."""
-        if self.dice.random() < 0.25:
-            return UNTIL_IT_ENDS, SHORT, False
-        return self.dice.choice(FEW_OR_MANY), self.dice.choice(TTLS), self.dice.random() < 0.8
+        dice, scale = self.dice, self.play.scale
+        if dice.random() < 0.25:
+            return UNTIL_IT_ENDS, SHORT * scale, False
+        return dice.choice(FEW_OR_MANY), dice.choice(TTLS) * scale, dice.random() < 0.8
 
     def _hold(self, kind: Kind, number: str, lease: Any) -> None:
         """Write, unless it is lost, and renew by hand perhaps."""
@@ -133,12 +135,14 @@ class Asking:
     weight: int = 1
     timeout: float | None = None
     cancel_after: float | None = None
+    renewed: bool = False
 
 
 def take(journal: Journal, kind: Kind, handle: Any, asking: Asking, hold: Holding) -> bool:
     """Acquire, hold and release; tell whether it was granted."""
     weight, timeout = asking.weight, asking.timeout
-    number = journal.begin("try" if timeout is None else "acquire", kind.on, weight=weight)
+    do = "try" if timeout is None else "acquire"
+    number = journal.begin(do, kind.on, weight=weight, renewed=asking.renewed)
     try:
         granted = acquire(handle, asking.cancel_after, **kind.how(weight, timeout))
     except FencelockError as error:
@@ -154,10 +158,24 @@ def take(journal: Journal, kind: Kind, handle: Any, asking: Asking, hold: Holdin
     lease = handle.lease
     journal.end(number, "granted", ended=ended, fence=lease.fence, deadline=lease.deadline)
     try:
+        if kind.make == "rlock":
+            enter_again(journal, handle, lease)
         hold(kind, number, lease)
     finally:
         give_back(journal, kind, handle, weight, number)
     return True
+
+
+def enter_again(journal: Journal, handle: Any, lease: Any) -> None:
+    """Acquire what is held: it is the same lease, and stays when the inner hold ends."""
+    try:
+        granted = handle.acquire(blocking=False)
+        if not granted or handle.lease.fence != lease.fence:
+            journal.say("unexpected", text=f"entered again: {granted}, {handle.lease}")
+        handle.release()
+    except FencelockError:
+        if not lease.lost:  # it cannot be asked of a server, so no server can refuse it
+            raise
 
 
 def renew(journal: Journal, kind: Kind, lease_number: str, lease: Any) -> None:
