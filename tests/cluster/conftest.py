@@ -42,4 +42,8 @@ def view(shared, name):  # noqa: F811 - the fixture
 @pytest.fixture(autouse=True)
 def _quiet():
     """Expected warnings are not for the screen."""
-    logging.getLogger("fencelock").setLevel(logging.ERROR)
+    logger = logging.getLogger("fencelock")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(before)
