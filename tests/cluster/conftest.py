@@ -1,10 +1,8 @@
 """A Cluster for most tests, one of its own for those that break nodes; clients of both faces."""
 
-import logging
-
 import pytest
 
-from tests.faults.conftest import connect, face, load, name  # noqa: F401 - fixtures
+from tests.faults.conftest import _quiet, connect, face, load, name  # noqa: F401 - fixtures
 from tests.faults.world import View
 from tests.servers import binaries
 from tests.topologies.cluster import Cluster
@@ -37,13 +35,3 @@ def own():
 @pytest.fixture
 def view(shared, name):  # noqa: F811 - the fixture
     return View(shared, name)
-
-
-@pytest.fixture(autouse=True)
-def _quiet():
-    """Expected warnings are not for the screen."""
-    logger = logging.getLogger("fencelock")
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    yield
-    logger.setLevel(before)

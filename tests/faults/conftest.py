@@ -101,4 +101,8 @@ def own_view(own_server, name):
 @pytest.fixture(autouse=True)
 def _quiet():
     """Expected warnings are not for the screen."""
-    logging.getLogger("fencelock").setLevel(logging.ERROR)
+    logger = logging.getLogger("fencelock")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    yield
+    logger.setLevel(before)

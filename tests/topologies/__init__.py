@@ -51,9 +51,9 @@ def _acknowledged() -> Any:
 
 
 def _quorum() -> Any:
-    from tests.topologies.quorum import QUORUM  # noqa: PLC0415 - as the others
+    from tests.topologies.quorum import Quorum  # noqa: PLC0415 - as the others
 
-    return QUORUM.start()
+    return Quorum().start()
 
 
 def _counted() -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 from tests.servers import Server, ServerBinary
-from tests.topologies import Topology
 
 NODES = 5
 
@@ -89,6 +88,3 @@ class Quorum:
             for name, number in node.commandstats().items():
                 total[name] = total.get(name, 0) + number
         return total
-
-
-QUORUM = Topology("quorum", lambda: Quorum().start(), quorum=True)

@@ -17,16 +17,14 @@ from fencelock._core.hold import Hold
 from fencelock._core.port import Apart, Port
 from fencelock._core.renew import (
     CALL_SECONDS_MAX,
-    LEASES_PER_CALL,
     apply_renewal,
     failed,
     put_back,
     renew_batches,
     tell_refused,
 )
-from fencelock._core.renewal import question, refusals
+from fencelock._core.renewal import cut, question, refusals
 from fencelock._core.waiters import Due, Waiter, learn, proof
-from fencelock._core.want import PLAIN
 
 # When to look again at what is due at a node that is being asked.
 BUSY_SECONDS = 0.05
@@ -50,10 +48,8 @@ def _batches(apart: Apart, kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
         slots: dict[int, list[Hold]] = {}
         for hold in kind:
             slots.setdefault(apart.slot(hold.want.keys.lock), []).append(hold)
-        size = 1 if number == PLAIN else LEASES_PER_CALL
         for holds in slots.values():
-            for start in range(0, len(holds), size):
-                yield holds[start : start + size]
+            yield from cut(number, holds)
 
 
 async def _renew(port: Port, apart: Apart, batches: Sequence[Sequence[Hold]]) -> None:
@@ -70,9 +66,7 @@ async def _renew(port: Port, apart: Apart, batches: Sequence[Sequence[Hold]]) ->
         raise
     finally:
         with port.mutex():
-            for hold in every:
-                if not hold.open:
-                    port.book.discard(hold)
+            port.book.discard_closed(every)
 
 
 async def _ask(port: Port, apart: Apart, batches: Sequence[Sequence[Hold]]) -> None:

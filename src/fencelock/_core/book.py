@@ -102,6 +102,12 @@ class RenewalBook:
                     self._order = list(self._buckets)
                     heapify(self._order)
 
+    def discard_closed(self, holds: Iterable[Hold]) -> None:
+        """Forget those whose handle was dropped: they end by their ttl."""
+        for hold in holds:
+            if not hold.open:
+                self.discard(hold)
+
     def move(self, holds: Iterable[Hold], when: float) -> None:
         """Have those that still wait for attention get it at ``when``."""
         waiting = [hold for hold in holds if hold in self._buckets.get(hold.bucket, ())]

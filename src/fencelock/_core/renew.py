@@ -19,15 +19,13 @@ from fencelock._core.hold import Hold, first_attention
 from fencelock._core.port import Broken, Port
 from fencelock._core.prolong import Answer, prolong
 from fencelock._core.release import request
+from fencelock._core.renewal import cut
 from fencelock._core.timing import retry_delay, validity
-from fencelock._core.want import PLAIN, SHARES
+from fencelock._core.want import SHARES
 from fencelock.errors import ServerError
 from fencelock.log import log
 from fencelock.scripts import REVOKED
 
-# Leases per command. Half a millisecond of the server, in which it serves nobody else; from 100 on
-# the command's own cost is gone, and 500 at once take no less time each (tests/scale/measure.py).
-LEASES_PER_CALL = 200
 # Leases looked at in one go: the other tasks of a loop wait meanwhile.
 LEASES_PER_PAUSE = 1000
 # One silent call may not hold up the others longer than this, nor longer than a third of a lease.
@@ -72,9 +70,7 @@ async def attend(port: Port) -> None:
         put_back(port, [hold for hold in due if hold in port.book.under_way], now)
         raise
     with port.mutex():
-        for hold in due:
-            if not hold.open:  # its handle was dropped meanwhile: it ends by its ttl
-                port.book.discard(hold)
+        port.book.discard_closed(due)
 
 
 async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
@@ -117,9 +113,7 @@ def _ended(port: Port, hold: Hold) -> None:
 def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
     """Bring holds together that one command can renew; the plain form takes one each."""
     for number, kind in enumerate(kinds):
-        size = 1 if number == PLAIN else LEASES_PER_CALL
-        for start in range(0, len(kind), size):
-            yield kind[start : start + size]
+        yield from cut(number, kind)
 
 
 def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
