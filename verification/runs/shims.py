@@ -6,6 +6,7 @@ the server's wall clock; its timers, and all of ours, are monotonic.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import mmap
 import os
@@ -30,8 +31,9 @@ def why_not() -> str:
 
 @functools.cache
 def library(name: str) -> Path:
-    """Build one of the libraries, once, and return where it is."""
+    """Build one of the libraries, once, and return where it is until this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="fencelock-shim-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     built = folder / f"{name}.so"
     compile_it = ["cc", "-shared", "-fPIC", "-O1", "-Wall", "-o", built, HERE / f"{name}.c"]
     subprocess.run(compile_it, check=True)
