@@ -4,7 +4,7 @@ import pytest
 
 import fencelock
 from tests.cluster.turns import Turns
-from tests.faults.world import View, outcome, spawn, wait_until
+from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
 
 # A failover takes some 2 s here (node timeout 1 s); what waits for it has more.
 TTL, PATIENCE = 12.0, 12.0
@@ -128,7 +128,7 @@ def test_the_whole_cluster_is_down(own, connect, name, fault):
     result, took = outcome(lock.acquire, timeout=0.5)
     assert isinstance(result, fencelock.FencelockError)
     assert not isinstance(result, fencelock.NotAcquired)
-    assert took < 0.5 + 0.1 + 0.25
+    assert took < 0.5 + 0.1 + MACHINE_SECONDS
     if fault == "pause":
         for node in own.masters[:2]:
             node.resume()

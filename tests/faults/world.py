@@ -12,7 +12,7 @@ from fencelock.clock import now
 
 PREFIX = "fencelock:"
 # Beyond the 100 ms of I13: what a loaded machine with few cores adds to a thread's wake-up.
-MACHINE_SECONDS = 0.25
+MACHINE_SECONDS = 0.5
 
 
 def wait_until(true, seconds=5.0, what="the state"):
