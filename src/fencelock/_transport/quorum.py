@@ -33,7 +33,7 @@ def several(source: object, *, asynchronous: bool) -> Several | None:
     """
     source = source or os.environ.get("FENCELOCK_URL") or None
     if isinstance(source, str):
-        urls = _BETWEEN.split(source.strip())
+        urls = split(source)
         if len(urls) == 1:
             return None
         source = urls
@@ -55,6 +55,11 @@ def several(source: object, *, asynchronous: bool) -> Several | None:
         label if "://" in label else f"{label} {number}" for number, label in enumerate(labels, 1)
     ]
     return Several(sources, labels)
+
+
+def split(urls: str) -> list[str]:
+    """Return the URLs that stand one after the other."""
+    return _BETWEEN.split(urls.strip())
 
 
 def _single(found: object) -> One:

@@ -21,8 +21,11 @@ from fencelock.errors import FencelockError
 _LOOKS: Final = 5
 
 
-def server(session: Session) -> Iterator[Finding]:
-    """Check the server; raises what a lock would raise when it cannot be reached."""
+def server(session: Session, *, one_of_many: bool = False) -> Iterator[Finding]:
+    """Check the server, or a node of a quorum.
+
+    Raises what a lock would raise when it cannot be reached.
+    """
     ask = Questions(session)
     info = ask.info()
     yield version(info)
@@ -34,7 +37,7 @@ def server(session: Session) -> Iterator[Finding]:
     yield clocks.reach()
     yield from rights(ask, session)
     yield from following(ask, info, session.url())
-    yield from keeping(ask, info)
+    yield from keeping(ask, info, one_of_many=one_of_many)
     yield from answering(ask, info)
     clocks.look(_LOOKS)
     yield from clocks.findings()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
+import contextlib
+from collections.abc import Iterator, Sequence
+from functools import partial
 
+from fencelock._transport.quorum import several, split
 from fencelock._transport.sentinel import Watched
 from fencelock.cli import arguments, diagnosis
 from fencelock.cli.answering import TROUBLE
@@ -11,8 +15,8 @@ from fencelock.cli.arguments import Arguments
 from fencelock.cli.exits import hint_for
 from fencelock.cli.finding import FAIL, Finding
 from fencelock.cli.output import json_line, visible
-from fencelock.cli.rights import MORE, acl_rule
-from fencelock.cli.session import Session, embedded_chosen, is_cluster
+from fencelock.cli.rights import CLUSTER_COMMANDS, MORE, QUORUM_COMMANDS, acl_rule
+from fencelock.cli.session import Session, configured, embedded_chosen
 from fencelock.errors import FencelockError
 
 
@@ -27,7 +31,7 @@ def main(argv: list[str]) -> int:
     arguments.add_server(made)
     args = made.parse_args(argv)
     findings = list(_findings(args))
-    rule = acl_rule(args.prefix, cluster=is_cluster(args))
+    rule = acl_rule(args.prefix, _more(args))
     if args.json:
         checks = [each._asdict() for each in findings]
         json_line({"checks": checks, "acl": rule, "acl_more": MORE})
@@ -41,12 +45,38 @@ def _findings(args: Arguments) -> Iterator[Finding]:
         yield from diagnosis.embedded()
         if not diagnosis.embedded_answers():
             return
-    with Session(args) as session:
-        try:
-            yield from _watched(session)
-            yield from diagnosis.server(session)
-        except FencelockError as error:
-            yield Finding(FAIL, "server", str(error), _advice(error))
+    together = several(args.url, asynchronous=False)
+    if together is None:
+        with Session(args) as session:
+            yield from _server(session)
+    else:
+        yield from _quorum(args, together.labels)
+
+
+def _server(session: Session, *, one_of_many: bool = False) -> Iterator[Finding]:
+    try:
+        yield from _watched(session)
+        yield from diagnosis.server(session, one_of_many=one_of_many)
+    except FencelockError as error:
+        yield Finding(FAIL, "server", str(error), _advice(error))
+
+
+def _quorum(args: Arguments, labels: Sequence[str]) -> Iterator[Finding]:
+    from fencelock.cli.diagnosis_quorum import quorum
+
+    with contextlib.ExitStack() as stack:
+        each = [argparse.Namespace(**{**vars(args), "url": url}) for url in split(configured(args))]
+        sessions = [stack.enter_context(Session(one)) for one in each]
+        yield from quorum(
+            list(zip(labels, sessions, strict=True)), partial(_server, one_of_many=True)
+        )
+
+
+def _more(args: Arguments) -> Sequence[str]:
+    """Return the commands that what is configured needs beside those for one server."""
+    if several(args.url, asynchronous=False):
+        return QUORUM_COMMANDS
+    return CLUSTER_COMMANDS if "+cluster://" in configured(args) else ()
 
 
 def _advice(error: FencelockError) -> str:
@@ -65,7 +95,11 @@ def _watched(session: Session) -> Iterator[Finding]:
 
 
 def _print(findings: list[Finding], rule: str) -> None:
+    node = ""
     for each in findings:
+        if each.node != node:
+            node = each.node
+            print(f"\n{visible(node) or 'all together'}")
         first, *more = each.found.splitlines()
         print(f"{each.level:5} {each.what:12} {visible(first)}")
         for line in more:

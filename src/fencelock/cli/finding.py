@@ -10,12 +10,13 @@ FAIL: Final = "FAIL"
 
 
 class Finding(NamedTuple):
-    """How something is, and what to change."""
+    """How something is, and what to change; of a node of a quorum, at which."""
 
     level: str
     what: str
     found: str
     change: str = ""
+    node: str = ""
 
 
 def unknown(what: str, right: str) -> Finding:

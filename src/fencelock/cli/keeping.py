@@ -11,18 +11,20 @@ from fencelock.cli.output import human
 from fencelock.cli.questions import Facts, Questions, number
 
 _NEARLY: Final = 0.8
+_TWO: Final = ", and holders may then be two"
 _FENCE: Final = "or have resources check the fencing token: it grows all the same"
 
 
-def keeping(ask: Questions, info: Facts) -> Iterator[Finding]:
-    """Check what can make the server forget a lock."""
+def keeping(ask: Questions, info: Facts, *, one_of_many: bool = False) -> Iterator[Finding]:
+    """Check what can make the server forget a lock; a node of a quorum may forget."""
     if not info:
         for what in ("eviction", "memory", "persistence"):
             yield unknown(what, "+info")
         return
     yield _eviction(ask, info)
     yield _memory(info)
-    yield _persistence(ask, info)
+    found = _persistence(ask, info)
+    yield _forgiven(found) if one_of_many and found.level == WARN else found
 
 
 def _eviction(ask: Questions, info: Facts) -> Finding:
@@ -94,10 +96,15 @@ def _persistence(ask: Questions, info: Facts) -> Finding:
         found = f"snapshots only, the last {ago} ago: a crash forgets all grants since"
     else:
         found = "none: a restart forgets who holds what"
-    found += ", and holders may then be two"
+    found += _TWO
     if number(info, "connected_slaves"):
         found += "; restarted by itself before a failover, it empties its replicas"
     return Finding(WARN, "persistence", found, f"CONFIG SET appendonly yes, {_FENCE}")
+
+
+def _forgiven(found: Finding) -> Finding:
+    what = found.found.removesuffix(_TWO)
+    return Finding(OK, found.what, f"{what}; then it has no vote until the longest ttl has passed")
 
 
 def _append_only(ask: Questions, info: Facts) -> Finding:

@@ -9,7 +9,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fencelock._core.inspect import home_prefix, show
@@ -60,13 +60,15 @@ COMMANDS: Final = (*_PLAIN, *_ON_CHANNELS, *_ON_KEYS)
 CLUSTER_COMMANDS: Final = (
     *("cluster|slots", "asking", "ssubscribe", "spublish", "pubsub|shardnumsub"),
 )
+# What the nodes of a quorum are asked beside.
+QUORUM_COMMANDS: Final = ("info", "hgetall")
 # What else may be wanted, and its right.
 MORE: Final = {
     "ls, election.candidates()": "+scan",
     "a database other than 0": "+select",
     "clients with replicas": "+wait +info",
     "a Cluster": " ".join(f"+{name}" for name in CLUSTER_COMMANDS),
-    "a quorum": "+info +hgetall",
+    "a quorum": " ".join(f"+{name}" for name in QUORUM_COMMANDS),
     "all that doctor looks at": "+info +config|get +acl|whoami +cluster|info +cluster|nodes",
 }
 
@@ -88,10 +90,9 @@ return refused
 _USELESS: Final = "locks are scripts: as it is, this server cannot serve them"
 
 
-def acl_rule(prefix: str, *, cluster: bool = False) -> str:
+def acl_rule(prefix: str, more: Sequence[str] = ()) -> str:
     """Return the rule that gives a user what locks with this prefix need, and no more."""
-    needed = COMMANDS + CLUSTER_COMMANDS if cluster else COMMANDS
-    commands = " ".join(f"+{name}" for name in needed)
+    commands = " ".join(f"+{name}" for name in (*COMMANDS, *more))
     places = f"{key_pattern(prefix)} resetchannels {channel_pattern(prefix)}"
     return f"ACL SETUSER locker reset on >PASSWORD {places} {commands}"
 

@@ -188,12 +188,12 @@ class Session:
 
 def embedded_chosen(args: Arguments) -> bool:
     """Tell whether no server is configured, so that the embedded one is meant."""
-    return not (args.url or os.environ.get("FENCELOCK_URL"))
+    return not configured(args)
 
 
-def is_cluster(args: Arguments) -> bool:
-    """Tell whether the configured server is a Cluster."""
-    return "+cluster://" in (args.url or os.environ.get("FENCELOCK_URL") or "")
+def configured(args: Arguments) -> str:
+    """Return what the configured server is named by; empty when none is configured."""
+    return args.url or os.environ.get("FENCELOCK_URL") or ""
 
 
 def user() -> str:

@@ -1,0 +1,121 @@
+"""What ``fencelock doctor`` looks at in a quorum: each node, and whether they are one together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from fencelock._core.keys import roster_key
+from fencelock._core.roster import Roster
+from fencelock._core.votes import majority
+from fencelock.cli.finding import FAIL, OK, WARN, Finding
+from fencelock.cli.output import human
+from fencelock.cli.questions import Facts, Questions, number
+from fencelock.cli.session import Session
+from fencelock.clock import now
+from fencelock.errors import FencelockError
+
+_TTL: Final = b"ttl"
+
+Look = Callable[[Session], Iterator[Finding]]
+
+
+class Node(NamedTuple):
+    """What one node says of itself, and whom it remembers."""
+
+    label: str
+    info: Facts
+    roster: dict[bytes, bytes]
+    asked_at: float
+    lacks: Sequence[str]
+
+    @property
+    def run_id(self) -> bytes:
+        """Return what tells it from all others, and from itself before a restart."""
+        return self.info.get("run_id", "").encode()
+
+
+def quorum(sessions: Sequence[tuple[str, Session]], look: Look) -> Iterator[Finding]:
+    """Check every node as a server of its own, then what they are together."""
+    nodes = []
+    for label, session in sessions:
+        yield from (each._replace(node=label) for each in look(session))
+        try:
+            node = _node(label, session)
+        except FencelockError:
+            continue  # the check of the server told
+        nodes.append(node)
+        yield from _rights(node)
+    yield _majority(len(nodes), len(sessions))
+    yield from _apart(nodes, [label for label, _ in sessions])
+    if not any(node.lacks for node in nodes):
+        yield from _votes(nodes, len(sessions))
+
+
+def _node(label: str, session: Session) -> Node:
+    ask = Questions(session)
+    asked_at, info = ask.now(), ask.info()
+    found = ask.may(b"HGETALL", roster_key(session.prefix))
+    lacks = [
+        right for right, answer in (("+info", info or None), ("+hgetall", found)) if answer is None
+    ]
+    if isinstance(found, list):  # RESP2
+        found = dict(zip(found[::2], found[1::2], strict=True))
+    return Node(label, info, found or {}, asked_at, lacks)
+
+
+def _rights(node: Node) -> Iterator[Finding]:
+    """Check what a node's connections need beside."""
+    if node.lacks:
+        found = f"this user lacks {' '.join(node.lacks)}, which tell who was restarted"
+        yield Finding(FAIL, "voting", found, "grant the rule below", node.label)
+
+
+def _majority(answering: int, nodes: int) -> Finding:
+    needed = majority(nodes)
+    found = f"{answering} of {nodes} nodes answer; {needed} must"
+    if answering < needed:
+        return Finding(FAIL, "majority", found, "mend the others: no lock is granted until then")
+    if answering < nodes:
+        change = f"mend the others: {answering - needed} more may fail before locks stop"
+        return Finding(WARN, "majority", found, change)
+    return Finding(OK, "majority", found)
+
+
+def _apart(nodes: Sequence[Node], labels: Sequence[str]) -> Iterator[Finding]:
+    """Check that no two votes are one."""
+    for place, node in enumerate(nodes):
+        for other in nodes[:place]:
+            if node.run_id and node.run_id == other.run_id:
+                found = f"{other.label} and {node.label} are one server, which votes twice"
+                yield Finding(FAIL, "independence", found, "name different servers")
+                return
+    hosts = [urlsplit(label).hostname for label in labels]
+    most = max(hosts, key=hosts.count)
+    together = hosts.count(most)
+    if together > len(labels) - majority(len(labels)):
+        found = f"{together} of {len(labels)} nodes are on {most or 'this machine'}"
+        change = "spread them: when that machine fails, no majority is left"
+        yield Finding(WARN, "independence", found, change)
+    else:
+        yield Finding(OK, "independence", "the nodes are different servers")
+
+
+def _votes(nodes: Sequence[Node], total: int) -> Iterator[Finding]:
+    """Tell which nodes were restarted and wait for their vote."""
+    roster = Roster(total)
+    for number_, node in enumerate(nodes):
+        roster.saw(number_, node.run_id, number(node.info, "uptime_in_seconds"), node.asked_at)
+        longest = int(node.roster.get(_TTL, 0)) / 1000
+        roster.read(number_, longest, (each for each in node.roster if each != _TTL))
+    roster.judge()
+    instant = now()
+    for number_, node in enumerate(nodes):
+        if not roster.eligible(number_, instant):
+            left = human(max(0.0, roster.votes_from(number_) - instant))
+            found = f"{node.label} was restarted a moment ago: no vote for another {left}"
+            change = "wait: by then no lease is left that it may have forgotten"
+            yield Finding(WARN, "votes", found, change)
+    if nodes and all(roster.eligible(each, instant) for each in range(len(nodes))):
+        yield Finding(OK, "votes", f"{len(nodes)} of {total} nodes may vote")

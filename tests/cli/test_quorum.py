@@ -1,0 +1,102 @@
+"""The commands over a quorum of three servers, and what ``doctor`` says of one."""
+
+import os
+
+import pytest
+
+from tests.cli.shell import FENCELOCK, Shell
+from tests.topologies.quorum import Quorum
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def nodes():
+    with Quorum(3) as running:
+        yield running
+
+
+@pytest.fixture
+def shell(nodes, tmp_path):
+    """Lend a shell whose server is the quorum."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith("FENCELOCK_")}
+    lent = Shell(tmp_path, env | {"FENCELOCK_URL": tcp(nodes), "FENCELOCK_EMBEDDED": "0"})
+    yield lent
+    lent.close()
+
+
+def tcp(nodes, user=""):
+    return " ".join(node.tcp_url.replace("://", f"://{user}") for node in nodes.nodes)
+
+
+def examined(shell, *words):
+    """Return the exit status and how each check of the whole ended, by what it is about."""
+    result = shell("doctor", "--json", *words)
+    told = result.json["checks"]
+    return result.status, {each["what"]: each for each in told if not each["node"]}, told
+
+
+def test_a_lock_is_held_shown_and_given_back(shell, nodes):
+    told = shell("run", "a", "--", *FENCELOCK, "show", "a")
+    assert told.status == 0, told.err
+    assert "held" in told.out
+    assert [node.command("GET", "fencelock:a") for node in nodes.nodes] == [None] * 3
+
+
+def test_doctor_looks_at_every_node_and_at_the_whole(shell, nodes):
+    status, whole, told = examined(shell)
+    assert status == 0, told
+    assert whole["majority"]["found"] == "3 of 3 nodes answer; 2 must"
+    assert whole["votes"]["found"] == "3 of 3 nodes may vote"
+    assert whole["independence"]["found"] == "3 of 3 nodes are on 127.0.0.1"
+    versions = [each["node"] for each in told if each["what"] == "server"]
+    assert versions == [f"redis://127.0.0.1:{node.port}/0" for node in nodes.nodes]
+    kept = next(each for each in told if each["what"] == "persistence")
+    assert kept["level"] == "OK"
+    assert "no vote until" in kept["found"]
+    headings = [
+        line for line in shell("doctor").out.splitlines() if line in {*versions, "all together"}
+    ]
+    assert headings == [*versions, "all together"]
+
+
+def test_doctor_tells_how_many_nodes_answer(shell, nodes):
+    nodes.kill(0)
+    status, whole, told = examined(shell)
+    assert (status, whole["majority"]["level"]) == (1, "WARN")
+    assert [
+        each["level"] for each in told if each["node"].endswith(f":{nodes.nodes[0].port}/0")
+    ] == ["FAIL"]
+    nodes.kill(1)
+    assert examined(shell)[1]["majority"]["level"] == "FAIL"
+
+
+def test_doctor_tells_who_waits_for_its_vote(shell, nodes):
+    assert shell("run", "a", "--ttl", "1h", "--", "true").status == 0
+    nodes.nodes[1].kill()
+    nodes.nodes[1].start()
+    one = examined(shell)[1]["votes"]
+    assert one["level"] == "WARN"
+    assert one["found"].startswith(f"redis://127.0.0.1:{nodes.nodes[1].port}/0 was restarted")
+
+
+def test_doctor_tells_when_two_nodes_are_one_server(shell, nodes):
+    first, second = nodes.nodes[0], nodes.nodes[1]
+    urls = f"{first.tcp_url} redis://localhost:{first.port}/0 {second.tcp_url}"
+    status, whole, _ = examined(shell, "--url", urls)
+    assert (status, whole["independence"]["level"]) == (1, "FAIL")
+    assert "one server" in whole["independence"]["found"]
+
+
+def test_the_rule_that_doctor_prints_for_a_quorum_is_enough(shell, nodes):
+    rule = shell("doctor", "--json").json["acl"].replace(">PASSWORD", ">pw").split()
+    for node in nodes.nodes:
+        node.command(*rule)
+    where = ("--url", tcp(nodes, "locker:pw@"))
+    assert shell("run", "a", *where, "--", "true").status == 0
+    assert examined(shell, *where)[0] == 0
+    nodes.nodes[2].command("ACL", "SETUSER", "locker", "-hgetall", "-info")
+    status, _, told = examined(shell, *where)
+    voting = [each["found"] for each in told if each["what"] == "voting"]
+    assert status == 1
+    assert voting == ["this user lacks +info +hgetall, which tell who was restarted"]
