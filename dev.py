@@ -53,9 +53,13 @@ FAST = (
     "tests/test_tidy.py",
 )
 
-# What mostly waits runs in several processes, each with servers of its own, a file in one of them.
-WAITING = ("tests/conformance",)
-SPREAD = ("--numprocesses=3", "--dist=loadfile")
+# Most tests wait for something. So they run in several processes, each with servers of its own, a
+# file in one of them; files that take long come first, so that no process ends up alone with one.
+SPREAD = ("--numprocesses=5", "--dist=loadfile", "--no-loadscope-reorder")
+LONGEST_FIRST = (
+    *("tests/scale", "tests/conformance", "tests/cluster", "tests/verification"),
+    *("tests/faults", "tests/cli"),
+)
 
 FAST_KINDS = 1  # of all kinds of servers on this machine, on so many
 STOP = "from fencelock import embedded; embedded.stop()"
@@ -88,12 +92,7 @@ def demo(*args: str) -> int:
 
 def test(*args: str) -> int:
     """Run everything, whatever fails; pytest comes last, so that its summary is the last line."""
-    if args:
-        return first_failure((lint(), run("-m", "pytest", *args)))
-    others = [f"--ignore={folder}" for folder in WAITING]
-    return first_failure(
-        (lint(), run("-m", "pytest", *SPREAD, *WAITING), run("-m", "pytest", *others))
-    )
+    return first_failure((lint(), run("-m", "pytest", *(args or (*SPREAD, *all_tests())))))
 
 
 def fast(*args: str) -> int:
@@ -113,6 +112,12 @@ def lint() -> int:
 
 
 COMMANDS = {command.__name__: command for command in (demo, test, fast, explore, lint)}
+
+
+def all_tests() -> list[str]:
+    """Name everything with tests, what takes longest first."""
+    known = {"/".join(path.relative_to(ROOT).parts[:2]) for path in ROOT.glob("tests/**/test_*.py")}
+    return [*LONGEST_FIRST, *sorted(known.difference(LONGEST_FIRST))]
 
 
 # --- set-up ---------------------------------------------------------------------------------------
