@@ -203,7 +203,7 @@ def test_term_comes_before_kill_and_kill_before_the_deadline(ttl, grace):
     term_at, kill_at = Schedule(grace, gentle=True).instants(100 + ttl, 100.0)
     assert 100 + ttl / 2 < term_at <= 100 + ttl
     assert 100 + ttl / 2 < kill_at < 100 + ttl
-    assert kill_at <= 100 + ttl - min(0.05, ttl / 6)
+    assert kill_at <= 100 + ttl - min(0.1, ttl / 6)
     assert Schedule(grace, gentle=False).instants(100 + ttl, 100.0) == (NEVER, kill_at)
 
 

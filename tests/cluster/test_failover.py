@@ -91,8 +91,8 @@ def test_an_acquire_that_meets_the_fault(own, connect, name, fault):
 def test_no_two_hold_at_once(own, connect, name, fault):
     """Turns of four clients through a failover, and back.
 
-    A master that wakes after another took its place still serves what it was sent in its last
-    moment, one request of each client at most: such a turn is too many, and its release says so.
+    The last grant before the fault may have reached its client and not the replica: then it is
+    lost, and its release says so. The next one comes seconds later.
     """
     view = View(own, name)
     turns = Turns(own, name)
@@ -107,12 +107,9 @@ def test_no_two_hold_at_once(own, connect, name, fault):
         master.start()
     wait_until(lambda: master.info("replication")["role"] == "slave", 15, "demoted")
     turns.until_more(50, 40)
-    doubles = turns.end()
-    most = CLIENTS if fault == "pause" else 0
-    assert doubles <= most
-    lost = [error for error in turns.troubles if isinstance(error, fencelock.LeaseLost)]
-    assert turns.troubles == lost
-    assert len(lost) <= most
+    assert turns.end() == 0
+    assert len(turns.troubles) <= 1
+    assert all(isinstance(error, fencelock.LeaseLost) for error in turns.troubles)
 
 
 def test_the_whole_cluster_is_down(own, connect, name, fault):

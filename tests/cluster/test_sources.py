@@ -11,7 +11,8 @@ import valkey.asyncio
 
 import fencelock
 from fencelock._core.keys import slot
-from fencelock._transport.cluster import Node, SlotMap, in_slot, key_in, tag_in
+from fencelock._transport.cluster import SlotMap, in_slot, key_in, tag_in
+from fencelock._transport.cluster_proof import Node
 from fencelock._transport.source import resolve
 from tests.faults.world import Threads, View, spawn, wait_until
 from tests.servers import Server, binaries

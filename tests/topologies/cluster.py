@@ -238,8 +238,10 @@ def free_port(kept: list[socket.socket]) -> int:
     """
     while True:
         port = random.randrange(11_000, 22_000)
-        with contextlib.suppress(OSError):
-            kept += [_reserved(port), _reserved(port + BUS)]
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            pair = [stack.enter_context(_reserved(each)) for each in (port, port + BUS)]
+            stack.pop_all()
+            kept += pair
             return port
 
 

@@ -13,7 +13,7 @@ HOURS = "0.5"
 
 def run(*words: str) -> tuple[int, dict]:
     command = [sys.executable, "-m", "verification.virtual", "--hours", HOURS, *words]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=55)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, timeout=80)
     assert not ended.stderr, ended.stderr.decode()
     return ended.returncode, json.loads(ended.stdout)
 

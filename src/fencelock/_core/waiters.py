@@ -54,7 +54,6 @@ class Waiter(Asked):
     answered_us = 0  # the server's time in that answer
     trip = 0.0  # how long that answer took
     stood = False  # it was in line
-    proved_at = 0.0  # when it last asked what was answered at once, where that counts
     doubts = True  # a pushed grant that may be out of date is asked for, where that can be
     news = False  # something below was set since the last wait
     grant: Grant | None = None

@@ -13,7 +13,8 @@ from fencelock._core.waiters import Waiter
 from fencelock._ports.acknowledging_aio import Rounds, link_apart
 from fencelock._ports.cluster_aio import ClusterAioPort
 from fencelock._ports.cluster_links import NodeLink
-from fencelock._transport.cluster import Clustered, Node, Redirect
+from fencelock._transport.cluster import Clustered, Redirect
+from fencelock._transport.cluster_proof import Node
 from fencelock.options import Acknowledgement
 
 

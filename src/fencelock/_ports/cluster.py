@@ -26,14 +26,13 @@ from fencelock._ports.pool import closed
 from fencelock._transport.cluster import (
     ANSWER_SECONDS,
     LOCAL,
-    PROMPT_SECONDS,
     REDIRECTS_MAX,
     Clustered,
-    Node,
     Redirect,
     in_slot,
     key_in,
 )
+from fencelock._transport.cluster_proof import Node
 from fencelock._transport.direct import Connection
 from fencelock._transport.wire import ReplyError, pack_call
 from fencelock.clock import now
@@ -89,12 +88,9 @@ class ClusterPort(BlockingPort):
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
             connection = self._connection(key, step, until, waiter)
-            asked_at = now()
+            asking, asked_at = step is not None and step.asking, now()
             try:
-                reply = ask(connection, until, asking=step is not None and step.asking)
-                if waiter is not None and now() - asked_at < PROMPT_SECONDS:
-                    waiter.proved_at = asked_at
-                return reply
+                reply = ask(connection, until, asking=asking)
             except Broken:
                 self.pool.slots.doubt(connection.node)
                 raise
@@ -102,6 +98,10 @@ class ClusterPort(BlockingPort):
                 step = self.pool.slots.redirect(error)
                 if step is None:
                     raise
+            else:
+                if not asking:  # the others name the slot's old node until it has moved
+                    self.pool.confirm(key, connection.node, asked_at, until)
+                return reply
             finally:
                 if waiter is None:
                     self.pool.give(connection)
@@ -230,7 +230,7 @@ class ClusterPort(BlockingPort):
                 waiter.lose_place()
             return
         slots, node = self.pool.slots, connection.node
-        if waiter is not None and slots.disbelieves(message, waiter, node, waiter.proved_at):
+        if waiter is not None and slots.disbelieves(message, waiter, node):
             waiter.lose_place()  # the flow asks, at the right node
             return
         super().pushed(connection, message)
@@ -267,7 +267,11 @@ class ClusterPort(BlockingPort):
         except (Broken, ServerError) as error:
             return [error for _ in requests]
         try:
+            asked_at = now()
             answers = together(seat, requests, until)
+            self.pool.confirm(first, seat.node, asked_at, until)
+        except Broken as broken:
+            return [broken for _ in requests]
         finally:
             if waiter is None:
                 self.pool.give(seat)

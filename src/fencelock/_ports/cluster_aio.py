@@ -23,7 +23,6 @@ from fencelock._ports.pool import closed
 from fencelock._transport.cluster import (
     ANSWER_SECONDS,
     LOCAL,
-    PROMPT_SECONDS,
     REDIRECTS_MAX,
     Redirect,
     in_slot,
@@ -86,12 +85,9 @@ class ClusterAioPort(AioPort):
             mux = await self._connected(link, until)
             if waiter is not None:
                 waiter.trail = mux
-            asked_at = now()
+            asking, asked_at = step is not None and step.asking, now()
             try:
-                reply = await ask(mux, until, asking=step is not None and step.asking)
-                if now() - asked_at < PROMPT_SECONDS:
-                    link.proved_at = asked_at
-                return reply
+                reply = await ask(mux, until, asking=asking)
             except Broken:
                 self.link.slots.doubt(link.node)
                 raise
@@ -99,6 +95,10 @@ class ClusterAioPort(AioPort):
                 step = self.link.slots.redirect(error)
                 if step is None:
                     raise
+            else:
+                if not asking:  # the others name the slot's old node until it has moved
+                    await self.link.confirm(key, link.node, asked_at, until)
+                return reply
         raise Broken("the slots of the Cluster move faster than we can follow", sent=False)
 
     async def _link_for(
@@ -201,7 +201,7 @@ class ClusterAioPort(AioPort):
             return
         waiter = self._waiters.get(message[2].split(b" ", 2)[1]) if is_grant(message) else None
         slots = self.link.slots
-        if waiter is not None and slots.disbelieves(message, waiter, link.node, link.proved_at):
+        if waiter is not None and slots.disbelieves(message, waiter, link.node):
             waiter.lose_place()  # the flow asks, at the right node
             self.wake(waiter)
             return

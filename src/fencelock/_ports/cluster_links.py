@@ -13,10 +13,11 @@ from fencelock._transport.cluster import (
     MAP_SECONDS,
     READ_MAP,
     Clustered,
-    Node,
     SlotMap,
+    replaced,
     unsuitable,
 )
+from fencelock._transport.cluster_proof import Node
 from fencelock._transport.mux import Mux
 from fencelock.clock import now
 from fencelock.errors import ServerDenied, ServerError, ServerUnreachable
@@ -41,7 +42,6 @@ class NodeLink(Link):
         self.node = node
         self.number = number  # tells this client's links apart
         self.heard: set[bytes] = set()
-        self.proved_at = 0.0  # when the last request was sent that was answered at once
 
     def _gone(self, links: ClusterLinks) -> None:
         self.heard.clear()
@@ -85,6 +85,7 @@ class ClusterLinks(Link):
         self.slots = SlotMap(cluster.seeds)
         self._links: dict[Node, NodeLink] = {}
         self._reading: asyncio.Task[None] | None = None
+        self._inquiries: dict[Node, asyncio.Task[bool]] = {}
 
     # -- what AioPort asks of its link ----------------------------------------------------------
 
@@ -113,9 +114,12 @@ class ClusterLinks(Link):
     async def close(self) -> None:
         """Close all links for good."""
         self.closed = True
-        if self._reading is not None and not self._reading.done():
-            self._reading.cancel()
-            await asyncio.wait({self._reading})
+        reading = [] if self._reading is None else [self._reading]
+        under_way = [task for task in (*reading, *self._inquiries.values()) if not task.done()]
+        for task in under_way:
+            task.cancel()
+        if under_way:
+            await asyncio.wait(under_way)
         for link in list(self._links.values()):
             await link.close()
 
@@ -191,8 +195,67 @@ class ClusterLinks(Link):
         except ServerError as error:
             raise unsuitable(error) from error
 
+    # -- who is the master ----------------------------------------------------------------------
 
-def _seen(reading: asyncio.Task[None]) -> None:
+    async def confirm(self, key: bytes, node: Node, asked_at: float, until: float) -> None:
+        """See that the answer that came just now is a master's; Broken when others say it is none.
+
+        See cluster_proof.py. All who want to know it of one node at once ask once.
+        """
+        if not key or self.slots.proofs.counts(node, asked_at):
+            return
+        answered_at = now()
+        proved = True
+        while proved and not self.slots.proofs.covers(node, answered_at):
+            inquiry = self._inquiries.get(node) or self._new_inquiry(key, node)
+            await asyncio.wait({inquiry}, timeout=max(0.0, until - now()))
+            if not inquiry.done():
+                raise Broken(f"nobody told in time whether {node} still is a master", sent=True)
+            if inquiry.cancelled():
+                raise closed()
+            proved = inquiry.result()
+
+    def _new_inquiry(self, key: bytes, node: Node) -> asyncio.Task[bool]:
+        inquiry = asyncio.create_task(self._inquire(key, node), name="fencelock-inquiry")
+        inquiry.add_done_callback(_seen)
+        inquiry.add_done_callback(lambda _: self._inquiries.pop(node, None))
+        self._inquiries[node] = inquiry
+        return inquiry
+
+    async def _inquire(self, key: bytes, node: Node) -> bool:
+        """Tell whether it was proved, or just nobody else told; Broken when others say no."""
+        inquiry = self.slots.inquire(node)
+        try:
+            asked = next(inquiry)
+            while True:
+                asked = inquiry.send(await self._named(asked, key))
+        except StopIteration as end:
+            if end.value is False:
+                await self._see_replaced(key, node)
+            return bool(end.value)
+
+    async def _see_replaced(self, key: bytes, node: Node) -> None:
+        """Read the map, from another node if there is one; Broken unless that names this node."""
+        self.slots.doubt(node)
+        await self._ask_around()
+        if self.slots.owner(slot(key)) != node:
+            raise replaced(node)
+
+    async def _named(self, node: Node, key: bytes) -> Node | None:
+        """Return whom a node takes for the master of a key; None when it does not tell."""
+        until = now() + MAP_SECONDS
+        try:
+            mux = await self.at(node).connected(until)
+            await mux.command((b"EXISTS", key), until)
+        except Broken:
+            self.slots.doubt(node)
+            return None
+        except ServerError as error:
+            return self.slots.named(error, node)
+        return node
+
+
+def _seen(reading: asyncio.Task[None] | asyncio.Task[bool]) -> None:
     """Take the error that everybody stopped waiting for."""
     if not reading.cancelled():
         reading.exception()

@@ -18,10 +18,11 @@ from fencelock._transport.cluster import (
     MAP_SECONDS,
     READ_MAP,
     Clustered,
-    Node,
     SlotMap,
+    replaced,
     unsuitable,
 )
+from fencelock._transport.cluster_proof import Node
 from fencelock._transport.direct import Connection
 from fencelock.clock import now
 from fencelock.errors import ServerDenied, ServerError
@@ -164,6 +165,49 @@ class ClusterPool(Pool):
         finally:
             self.give(connection)
         self.slots.learn(reply, node)
+
+    # -- who is the master ----------------------------------------------------------------------
+
+    def confirm(self, key: bytes, node: Node, asked_at: float, until: float) -> None:
+        """See that the answer that came just now is a master's; Broken when others say it is none.
+
+        See cluster_proof.py.
+        """
+        if not key or self.slots.proofs.counts(node, asked_at):
+            return
+        inquiry = self.slots.inquire(node)
+        try:
+            asked = next(inquiry)
+            while True:
+                asked = inquiry.send(self._named(asked, key, until))
+        except StopIteration as end:
+            if end.value is False:
+                self._see_replaced(key, node, until)
+
+    def _see_replaced(self, key: bytes, node: Node, until: float) -> None:
+        """Read the map, from another node if there is one; Broken unless that names this node."""
+        self.slots.doubt(node)
+        self._ask_around(until)
+        if self.slots.owner(slot(key)) != node:
+            raise replaced(node)
+
+    def _named(self, node: Node, key: bytes, until: float) -> Node | None:
+        """Return whom a node takes for the master of a key; None when it does not tell."""
+        until = min(until, now() + MAP_SECONDS)
+        try:
+            connection = self.take_at(node, until)
+        except (Broken, ServerError):
+            return None
+        try:
+            connection.command((b"EXISTS", key), until)
+        except Broken:
+            self.slots.doubt(node)
+            return None
+        except ServerError as error:
+            return self.slots.named(error, node)
+        finally:
+            self.give(connection)
+        return node
 
 
 def _nowhere() -> Broken:

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from fencelock._core.keys import hash_tag, slot
 from fencelock._core.port import Broken
 from fencelock._core.waiters import Waiter
+from fencelock._transport.cluster_proof import Inquiry, Node, Proofs
 from fencelock._transport.source import Cloned, Direct
 from fencelock.clock import now
 from fencelock.errors import ServerError, ServerUnsuitable
@@ -29,9 +30,6 @@ PAUSE_SECONDS: Final = 0.05
 MAP_SECONDS: Final = 0.5
 # One attempt's time for an answer. Then the map is read anew: the node may have been replaced.
 ANSWER_SECONDS: Final = 1.1  # above SLICE of direct.py, which then need not be armed
-# A node that answered so lately, and so fast, is still the master: no node timeout is shorter.
-SURE_SECONDS: Final = 1.0
-PROMPT_SECONDS: Final = 0.2
 # Redirects that one attempt follows: more come only while slots move to and fro.
 REDIRECTS_MAX: Final = 5
 
@@ -40,17 +38,6 @@ READ_MAP: Final = (b"CLUSTER", b"SLOTS")
 # their lock only; see told() in _line.lua.
 SHARDED: Final = b"!"
 LOCAL: Final = b"+"
-
-
-class Node(NamedTuple):
-    """Where one node of a Cluster is."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        """Return it as in a URL."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Clustered(NamedTuple):
@@ -79,6 +66,7 @@ class SlotMap:
         self._replicas: tuple[Node, ...] = ()
         self.doubtful = True  # it must be read (again)
         self.read_at = 0.0
+        self.proofs = Proofs()
 
     @property
     def known(self) -> bool:
@@ -93,23 +81,17 @@ class SlotMap:
         """Return who serves a key; None when that must be asked for."""
         return None if self.doubtful else self._owners[slot(key)]
 
-    def disbelieves(
-        self, message: Sequence[bytes], waiter: Waiter, node: Node, proved_at: float
-    ) -> bool:
-        """Tell whether a pushed grant must be asked for: its node may have been replaced.
-
-        A master that was frozen goes on for a moment with what it was sent before, although another
-        has taken its place meanwhile. That takes the node timeout at least: who answered something
-        that was asked a moment ago (``proved_at``), and at once, was not replaced.
-        """
+    def disbelieves(self, message: Sequence[bytes], waiter: Waiter, node: Node) -> bool:
+        """Tell whether a pushed grant must be asked for: its node may have been replaced."""
         if not is_grant(message) or not waiter.doubts:
             return False
-        if self.doubtful or self._owners[slot(waiter.key)] != node:
-            return True
-        if now() - proved_at > SURE_SECONDS:
-            self.doubt(node)  # others must say whether it still is: it would say yes
-            return True
-        return False
+        misplaced = self.doubtful or self._owners[slot(waiter.key)] != node
+        return misplaced or not self.proofs.covers(node, now())
+
+    def inquire(self, node: Node) -> Inquiry:
+        """Find out from others whether a node that has just answered is the master of a slot."""
+        everyone = (*self.masters, *self._replicas)  # by the names that they use for one another
+        return self.proofs.inquire(node, [each for each in everyone if each != node])
 
     def wants_reading(self) -> bool:
         """Tell whether it should be read now."""
@@ -160,23 +142,37 @@ class SlotMap:
             raise Broken(str(error), sent=False) from error
         if error.code not in {"MOVED", "ASK"}:
             return None
-        _, number, where = str(error.__cause__).split(" ")[:3]
-        host, _, port = where.rpartition(":")
-        node = Node(host.strip("[]") or self._host_of(int(number)), int(port))
+        number, node = self._target(error)
         if error.code == "MOVED":
-            self._owners[int(number)] = node
+            self._owners[number] = node
             self.doubtful = True  # seldom one slot alone has moved
         return Redirect(node, error.code == "ASK")
 
-    def _host_of(self, number: int) -> str:
-        """Return the host of who redirects without naming one: it is the same host."""
-        owner = self._owners[number]
-        return owner.host if owner else self._seeds[0].host
+    def named(self, error: ServerError, told_by: Node) -> Node | None:
+        """Return whom a node takes for the master of the slot it was asked about, by its refusal.
+
+        A master names another one with ASK while the slot is under way; it is its own until then.
+        """
+        if error.code == "MOVED":
+            return self._target(error)[1]
+        return told_by if error.code == "ASK" else None
+
+    def _target(self, error: ServerError) -> tuple[int, Node]:
+        """Return slot and node of a redirect; who names no host means the same host."""
+        _, number, where = str(error.__cause__).split(" ")[:3]
+        host, _, port = where.rpartition(":")
+        owner = self._owners[int(number)] or self._seeds[0]
+        return int(number), Node(host.strip("[]") or owner.host, int(port))
 
 
 def _node(told: Sequence[Any], told_by: Node) -> Node | None:
     host = (told[0] or b"").decode()
     return None if host == "?" else Node(host or told_by.host, int(told[1]))
+
+
+def replaced(node: Node) -> Broken:
+    """Return the error for the answer of a node that is no master any more."""
+    return Broken(f"another node has taken the place of {node}", sent=True)
 
 
 def is_grant(message: Sequence[bytes]) -> bool:

@@ -16,8 +16,9 @@ from typing import Final, NamedTuple
 from fencelock.cli import watch
 from fencelock.clock import now
 
-# The command gets KILL this long before the deadline at least, so that it is gone by then.
-_MARGIN_SECONDS: Final = 0.05
+# The command gets KILL this long before the deadline at least, so that it is gone by then: on a
+# machine whose cores are all taken, a process waits some 70 ms for its turn.
+_MARGIN_SECONDS: Final = 0.1
 _MARGIN_OF_GRACE: Final = 0.05
 # Of a short lease only parts can be given away: the rest is for renewing it.
 _GRACE_OF_LEASE: Final = 3

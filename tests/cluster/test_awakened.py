@@ -1,0 +1,57 @@
+"""A master that was frozen and replaced wakes up, serves what it was sent, and is not believed."""
+
+from pathlib import Path
+
+import pytest
+
+from fencelock._transport.cluster_proof import Proofs
+from tests.faults.world import View, spawn, wait_until
+
+CLIENTS = 6
+TABLE = Path("/proc/net/tcp")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not TABLE.exists(), reason="needs Linux's table of connections"),
+]
+
+
+def unread(port):
+    """Return how many connections to a port have something that its server has not read."""
+    found = 0
+    for line in TABLE.read_text().splitlines()[1:]:
+        _, here, _, _, queues, *_ = line.split()
+        found += int(here.rpartition(":")[2], 16) == port and int(queues.partition(":")[2], 16) > 0
+    return found
+
+
+def awakened(cluster, connect, name):
+    """Ask a master for a lock that its successor granted; return what that and who asks say."""
+    view = View(cluster, name)
+    late = [connect(cluster.url).lock(name, ttl=60) for _ in range(CLIENTS)]
+    for lock in late:
+        lock.acquire()
+        lock.release()
+    master = cluster.owner(view.keys.lock)
+    replica = cluster.replica_of(master)
+    master.pause()
+    wait_until(lambda: replica.info("replication")["role"] == "master", 15, "promoted")
+    held = connect(cluster.url).lock(name, ttl=60)
+    assert held.acquire(timeout=15)
+    before = unread(master.port)
+    jobs = [spawn(lock.acquire, timeout=3) for lock in late]
+    wait_until(lambda: unread(master.port) >= before + len(late), 0.9, "all have asked")
+    master.resume()
+    granted = sum(job.result(20) is True for job in jobs)
+    assert View(replica, name).holder() == held.lease.holder
+    return granted
+
+
+def test_it_grants_nothing(own, connect, name):
+    assert awakened(own, connect, name) == 0
+
+
+def test_without_the_check_it_grants(own, connect, name, monkeypatch):
+    """The test before this one would see it."""
+    monkeypatch.setattr(Proofs, "counts", lambda *_: True)
+    assert awakened(own, connect, name) > 0

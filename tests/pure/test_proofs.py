@@ -1,0 +1,80 @@
+"""Whether a node of a Cluster that answered is its slot's master: what others say decides."""
+
+import pytest
+
+from fencelock._transport import cluster_proof
+from fencelock._transport.cluster_proof import PROMPT_SECONDS, SURE_SECONDS, Node, Proofs
+
+ONE, NEW, OTHER, THIRD = (Node("10.0.0.1", port) for port in range(7000, 7004))
+
+
+class Clock:
+    def __init__(self, monkeypatch):
+        self.at = 100.0
+        monkeypatch.setattr(cluster_proof, "now", lambda: self.at)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+def found(proofs, words, others=(OTHER, THIRD)):
+    """Inquire about ONE, with these words of others; return the result and who was asked."""
+    inquiry, asked = proofs.inquire(ONE, others), []
+    try:
+        node = next(inquiry)
+        while True:
+            asked.append(node)
+            node = inquiry.send(words.get(node))
+    except StopIteration as end:
+        return end.value, asked
+
+
+@pytest.mark.parametrize(
+    ("words", "result", "asked"),
+    [
+        ({OTHER: ONE}, True, [OTHER]),
+        ({OTHER: OTHER}, False, [OTHER]),  # it took its place
+        ({OTHER: NEW, NEW: NEW}, False, [OTHER, NEW]),
+        ({OTHER: NEW, NEW: ONE}, True, [OTHER, NEW]),  # the slot moved, and OTHER has not heard
+        ({OTHER: NEW}, False, [OTHER, NEW]),  # whom it names is silent
+        ({THIRD: ONE}, True, [OTHER, THIRD]),
+        ({}, None, [OTHER, THIRD]),
+    ],
+)
+def test_what_others_say(words, result, asked):
+    proofs = Proofs()
+    assert found(proofs, words) == (result, asked)
+    assert proofs.covers(ONE, cluster_proof.now()) is (result is True)
+
+
+def test_who_told_last_is_asked_first():
+    proofs = Proofs()
+    found(proofs, {THIRD: ONE})
+    assert found(proofs, {THIRD: ONE}) == (True, [THIRD])
+
+
+def test_nobody_else_is_there():
+    assert found(Proofs(), {}, others=()) == (None, [])
+
+
+def test_prompt_answers_prove_it_for_another_second(clock):
+    proofs = Proofs()
+    assert not proofs.counts(ONE, clock.at)
+    found(proofs, {OTHER: ONE})
+    for _ in range(3):
+        clock.at += SURE_SECONDS
+        assert proofs.counts(ONE, clock.at)
+    assert not proofs.counts(NEW, clock.at)
+
+
+def test_a_second_without_an_answer_or_a_late_one_proves_nothing(clock):
+    proofs = Proofs()
+    found(proofs, {OTHER: ONE})
+    asked_at = clock.at
+    clock.at += PROMPT_SECONDS * 1.1
+    assert not proofs.counts(ONE, asked_at)
+    clock.at = asked_at + SURE_SECONDS * 1.1
+    assert not proofs.counts(ONE, clock.at)
+    assert not proofs.covers(ONE, clock.at)
