@@ -3,7 +3,13 @@
 import pytest
 
 from fencelock._transport import cluster_proof
-from fencelock._transport.cluster_proof import PROMPT_SECONDS, SURE_SECONDS, Node, Proofs
+from fencelock._transport.cluster_proof import (
+    PROMPT_SECONDS,
+    SILENT_SECONDS,
+    SURE_SECONDS,
+    Node,
+    Proofs,
+)
 
 ONE, NEW, OTHER, THIRD = (Node("10.0.0.1", port) for port in range(7000, 7004))
 
@@ -19,9 +25,9 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
-def found(proofs, words, others=(OTHER, THIRD)):
+def found(proofs, words, others=(OTHER, THIRD), replicas=()):
     """Inquire about ONE, with these words of others; return the result and who was asked."""
-    inquiry, asked = proofs.inquire(ONE, others), []
+    inquiry, asked = proofs.inquire(ONE, replicas, others), []
     try:
         node = next(inquiry)
         while True:
@@ -49,10 +55,27 @@ def test_what_others_say(words, result, asked):
     assert proofs.covers(ONE, cluster_proof.now()) is (result is True)
 
 
-def test_who_told_last_is_asked_first():
+@pytest.mark.parametrize(
+    ("words", "result", "asked"),
+    [
+        ({OTHER: ONE, THIRD: ONE}, True, [OTHER, THIRD]),
+        ({OTHER: ONE, THIRD: THIRD}, False, [OTHER, THIRD]),  # one that knows is enough
+        ({OTHER: OTHER, THIRD: ONE}, False, [OTHER]),
+        ({OTHER: ONE}, True, [OTHER, THIRD]),
+        ({NEW: ONE}, True, [OTHER, THIRD, NEW]),  # replicas are silent
+        ({}, None, [OTHER, THIRD, NEW]),
+    ],
+)
+def test_replicas_know_first_and_all_are_asked(words, result, asked):
+    assert found(Proofs(), words, [NEW], [OTHER, THIRD]) == (result, asked)
+
+
+def test_who_was_silent_is_not_asked_again_for_a_while(clock):
     proofs = Proofs()
-    found(proofs, {THIRD: ONE})
+    assert found(proofs, {THIRD: ONE}) == (True, [OTHER, THIRD])
     assert found(proofs, {THIRD: ONE}) == (True, [THIRD])
+    clock.at += SILENT_SECONDS
+    assert found(proofs, {OTHER: ONE}) == (True, [OTHER])
 
 
 def test_nobody_else_is_there():

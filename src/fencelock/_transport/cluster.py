@@ -64,6 +64,7 @@ class SlotMap:
         self._doubted: dict[Node, None] = {}
         self.masters: tuple[Node, ...] = ()
         self._replicas: tuple[Node, ...] = ()
+        self._followers: dict[Node, tuple[Node, ...]] = {}
         self.doubtful = True  # it must be read (again)
         self.read_at = 0.0
         self.proofs = Proofs()
@@ -90,8 +91,10 @@ class SlotMap:
 
     def inquire(self, node: Node) -> Inquiry:
         """Find out from others whether a node that has just answered is the master of a slot."""
-        everyone = (*self.masters, *self._replicas)  # by the names that they use for one another
-        return self.proofs.inquire(node, [each for each in everyone if each != node])
+        replicas = self._followers.get(node, ())
+        known = {node, *replicas}
+        others = [each for each in (*self.masters, *self._replicas) if each not in known]
+        return self.proofs.inquire(node, replicas, others)
 
     def wants_reading(self) -> bool:
         """Tell whether it should be read now."""
@@ -114,18 +117,19 @@ class SlotMap:
         """Take an answer to CLUSTER SLOTS."""
         owners: list[Node | None] = [None] * SLOTS
         masters: dict[Node, None] = {}
-        replicas: dict[Node, None] = {}
+        followers: dict[Node, tuple[Node, ...]] = {}
         for first, last, *nodes in reply:
             found = [node for node in (_node(each, told_by) for each in nodes) if node]
             if not found:
                 continue
             owners[first : last + 1] = [found[0]] * (last + 1 - first)
             masters[found[0]] = None
-            replicas |= dict.fromkeys(found[1:])
+            followers[found[0]] = tuple(found[1:])
         self._owners, self.read_at, self.doubtful = owners, now(), False
         self._doubted = {}
         self.masters = tuple(masters) or self.masters
-        self._replicas = tuple(replicas)
+        self._followers = followers
+        self._replicas = tuple(dict.fromkeys(each for some in followers.values() for each in some))
 
     def firsts(self) -> list[int]:
         """Return one slot of each master that has any."""

@@ -7,15 +7,17 @@ Rules of this file:
 - To replace a master takes a node timeout without a sign of life, a second at least. So who was
   alive and the master a second ago, and answers at once, is it still; each such answer proves it
   for another second.
-- Where that was not proved, another node is asked, after the answer, whom it takes for the master.
-  It says so by a redirect, which costs it nothing. Who is named instead is asked as well: a slot
-  may just have moved, and its old master knows best.
+- Where that was not proved, others are asked, after the answer, whom they take for the master. They
+  say so by a redirect, which costs them nothing.
+- Its replicas are asked first, all of them: one of them took its place, and knows before others do.
+  If none answers, any other node does.
+- Who is named instead is asked as well: a slot may just have moved, and its old master knows best.
 - Where nobody else answers, the node is believed: whoever took its place would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from math import inf
 from typing import Final, NamedTuple
 
@@ -25,6 +27,8 @@ from fencelock.clock import now
 SURE_SECONDS: Final = 1.0
 # What takes longer may have waited in a frozen master.
 PROMPT_SECONDS: Final = 0.2
+# Who did not tell is not asked again for a while: each time might cost its timeout.
+SILENT_SECONDS: Final = 5.0
 
 
 class Node(NamedTuple):
@@ -48,7 +52,7 @@ class Proofs:
 
     def __init__(self) -> None:
         self._at: dict[Node, float] = {}
-        self._teller: Node | None = None  # who was last asked and answered
+        self._silent: dict[Node, float] = {}  # when they did not tell
 
     def covers(self, node: Node, said_at: float) -> bool:
         """Tell whether what a node said at this instant counts."""
@@ -61,17 +65,31 @@ class Proofs:
         self._at[node] = asked_at
         return True
 
-    def inquire(self, node: Node, others: Iterable[Node]) -> Inquiry:
+    def inquire(self, node: Node, replicas: Sequence[Node], others: Iterable[Node]) -> Inquiry:
         """Find out from others whether a node that has just answered is the master of a slot."""
         answered_at = now()
-        for other in sorted(others, key=lambda each: each != self._teller):
+        agreed = yield from self._asked(node, replicas, enough=len(replicas))
+        if agreed is None:
+            agreed = yield from self._asked(node, others, enough=1)
+        if agreed:
+            self._at[node] = answered_at
+        return agreed
+
+    def _asked(self, node: Node, others: Iterable[Node], *, enough: int) -> Inquiry:
+        """Ask so many others; False when one names another than this node, None for silence."""
+        agreed = 0
+        for other in others:
+            if agreed == enough:
+                break
+            if now() - self._silent.get(other, -inf) < SILENT_SECONDS:
+                continue
             named = yield other
             if named is None:
+                self._silent[other] = now()
                 continue
-            self._teller = other
             if named not in {node, other}:
-                named = yield named
-            if named == node:
-                self._at[node] = answered_at
-            return named == node
-        return None
+                named = (yield named) or named
+            if named != node:
+                return False
+            agreed += 1
+        return True if agreed else None
