@@ -81,9 +81,11 @@ class ClusterPort(BlockingPort):
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
     ) -> Reply:
         """Run a plain command at the node of this key."""
-        return self._routed(key, plain(args), until, waiter)
+        return self._routed(key, plain(args), until, waiter, proves=False)
 
-    def _routed(self, key: bytes, ask: Ask, until: float, waiter: Waiter | None) -> Reply:
+    def _routed(
+        self, key: bytes, ask: Ask, until: float, waiter: Waiter | None, *, proves: bool = True
+    ) -> Reply:
         until = min(until, now() + ANSWER_SECONDS)
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
@@ -99,7 +101,7 @@ class ClusterPort(BlockingPort):
                 if step is None:
                     raise
             else:
-                if not asking:  # the others name the slot's old node until it has moved
+                if proves and not asking:  # the others name a slot's old node until it has moved
                     self.pool.confirm(key, connection.node, asked_at, until)
                 return reply
             finally:
@@ -261,19 +263,16 @@ class ClusterPort(BlockingPort):
     async def _fan(
         self, requests: Sequence[Request], until: float, waiter: Waiter | None
     ) -> list[Reply | Exception]:
+        first, seat = requests[0][1][0], None
         try:
-            first = requests[0][1][0]
             seat = self.pool.take_for(first, until) if waiter is None else self._seat(waiter)
-        except (Broken, ServerError) as error:
-            return [error for _ in requests]
-        try:
             asked_at = now()
             answers = together(seat, requests, until)
             self.pool.confirm(first, seat.node, asked_at, until)
-        except Broken as broken:
-            return [broken for _ in requests]
+        except (Broken, ServerError) as error:
+            return [error for _ in requests]
         finally:
-            if waiter is None:
+            if waiter is None and seat is not None:
                 self.pool.give(seat)
         for number, answer in enumerate(answers):
             if isinstance(answer, ReplyError):  # unknown script, or elsewhere

@@ -75,9 +75,11 @@ class ClusterAioPort(AioPort):
         self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
     ) -> Reply:
         """Run a plain command at the node of this key."""
-        return await self._routed(key, plain(args), until, waiter)
+        return await self._routed(key, plain(args), until, waiter, proves=False)
 
-    async def _routed(self, key: bytes, ask: Ask, until: float, waiter: Waiter | None) -> Reply:
+    async def _routed(
+        self, key: bytes, ask: Ask, until: float, waiter: Waiter | None, *, proves: bool = True
+    ) -> Reply:
         until = min(until, now() + ANSWER_SECONDS)
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
@@ -96,7 +98,7 @@ class ClusterAioPort(AioPort):
                 if step is None:
                     raise
             else:
-                if not asking:  # the others name the slot's old node until it has moved
+                if proves and not asking:  # the others name a slot's old node until it has moved
                     await self.link.confirm(key, link.node, asked_at, until)
                 return reply
         raise Broken("the slots of the Cluster move faster than we can follow", sent=False)

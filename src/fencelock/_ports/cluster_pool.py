@@ -199,7 +199,7 @@ class ClusterPool(Pool):
         except (Broken, ServerError):
             return None
         try:
-            connection.command((b"EXISTS", key), until)
+            connection.command((b"GET", key), until)  # whoever has locks may
         except Broken:
             self.slots.doubt(node)
             return None

@@ -155,11 +155,11 @@ class SlotMap:
     def named(self, error: ServerError, told_by: Node) -> Node | None:
         """Return whom a node takes for the master of the slot it was asked about, by its refusal.
 
-        A master names another one with ASK while the slot is under way; it is its own until then.
+        Only a master says WRONGTYPE, and ASK: a slot that is under way is its own until it is done.
         """
         if error.code == "MOVED":
             return self._target(error)[1]
-        return told_by if error.code == "ASK" else None
+        return told_by if error.code in {"ASK", "WRONGTYPE"} else None
 
     def _target(self, error: ServerError) -> tuple[int, Node]:
         """Return slot and node of a redirect; who names no host means the same host."""
