@@ -15,10 +15,11 @@ from fencelock.blocking.lock import Lock
 from fencelock.decorated import OnceTerms, within_itself
 from fencelock.handles import Settings
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
+from fencelock.process import Rooted
 from fencelock.templates import Plan, refuse_coroutine
 
 
-class Once:
+class Once(Rooted):
     """Run a function once a period, in one of many processes; ``Client.once`` makes it.
 
     ``run`` calls a function. As a decorator it runs the function that it decorates, and its name
