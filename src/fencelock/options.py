@@ -96,7 +96,7 @@ def acknowledgement(replicas: Any, timeout: Any) -> Acknowledgement | None:
     seconds = positive("replicas_timeout", timeout)
     if replicas is None or (replicas == 0 and type(replicas) is int):
         return None
-    return Acknowledgement(count("replicas", replicas), seconds)
+    return Acknowledgement(count("replicas", replicas, least=0), seconds)
 
 
 def span(what: str, value: Any) -> float:
@@ -160,12 +160,12 @@ def key_prefix(value: Any) -> str:
     return value
 
 
-def count(what: str, value: Any) -> int:
-    """Return a whole number of at least 1."""
+def count(what: str, value: Any, *, least: int = 1) -> int:
+    """Return a whole number of at least 1, or another bound."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {value!r}")
-    if value < 1:
-        raise ValueError(f"{what} must be at least 1, not {value}")
+    if value < least:
+        raise ValueError(f"{what} must be at least {least}, not {value}")
     return value
 
 

@@ -8,6 +8,7 @@ import pytest
 import fencelock
 from fencelock.lease import BaseLease
 from fencelock.multilease import BaseMultiLease
+from tests.pure.made import made_by
 
 WAYS = {
     "copy": copy.copy,
@@ -50,16 +51,6 @@ def test_no_kind_of_error_is_left_out():
     kinds = {getattr(fencelock, name) for name in fencelock.__all__}
     kinds = {each for each in kinds if isinstance(each, type) and issubclass(each, Exception)}
     assert {type(error) for error in ERRORS} == kinds
-
-
-def made_by(client):
-    """Return one of everything that a client makes, and the client."""
-    lock, both = client.lock("a"), client.rwlock("rw")
-    yield from (client, lock, client.rlock("r"), both, both.read, both.write)
-    yield from (client.semaphore("s", 2), client.bounded_semaphore("b", 2))
-    yield from (client.event("e"), client.latch("l", 2), client.barrier("n", 2))
-    yield from (client.condition(lock), client.multi(["x", "y"]), client.election("leader"))
-    yield client.once("o", within=60)
 
 
 LEASE = BaseLease("a", 7, b"holder", 30.0, 0.0, lambda: 1.0)

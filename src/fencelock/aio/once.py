@@ -119,6 +119,10 @@ class AsyncOnce(Rooted):
         finally:
             self._terms.under_way.discard(me)
 
+    def __repr__(self) -> str:
+        """Show the name, or the template of it."""
+        return f"<fencelock.AsyncOnce {self.name!r}>"
+
 
 class _Run(AsyncLock):
     """One call's request for the lock, and its run."""

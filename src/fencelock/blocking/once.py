@@ -114,6 +114,10 @@ class Once(Rooted):
         finally:
             self._terms.under_way.discard(me)
 
+    def __repr__(self) -> str:
+        """Show the name, or the template of it."""
+        return f"<fencelock.Once {self.name!r}>"
+
 
 class _Run(Lock):
     """One call's request for the lock, and its run."""
