@@ -21,10 +21,22 @@ Bad arguments are ``TypeError`` and ``ValueError``, raised before anything is se
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 
 class FencelockError(Exception):
-    """Base of every error that fencelock raises by itself."""
+    """Base of every error that fencelock raises by itself. It may be copied and pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Say how to make the same error again: not by calling its type, which asks for more."""
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[FencelockError], args: tuple[Any, ...]) -> FencelockError:
+    """Return an error with these words; what it carries is put in afterwards."""
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class NotAcquired(FencelockError):

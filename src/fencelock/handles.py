@@ -106,7 +106,9 @@ def settings(
         renew=bool(renew) and instant is None,
         fixed_end=instant is not None,
         max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
-        max_renewals=None if max_renewals is None else _renewals(max_renewals),
+        max_renewals=(
+            None if max_renewals is None else options.count("max_renewals", max_renewals, least=0)
+        ),
         on_lost=_on_lost(on_lost, cancels=cancels),
         plain=plain,
         interval=wait.interval if isinstance(wait, Poll) else 0.0,
@@ -120,12 +122,6 @@ def settings(
         instant=instant,
         owner=None if owner is None else _owner(owner, plain=plain),
     )
-
-
-def _renewals(value: int) -> int:
-    if value == 0 and not isinstance(value, bool):
-        return 0
-    return options.count("max_renewals", value)
 
 
 def _owner(value: str, *, plain: bool) -> bytes:
@@ -270,7 +266,8 @@ class Holds(Taker):
     def not_held(self) -> NotHeld:
         """Return the error for a release by who does not hold."""
         name = self.keys.name
-        return NotHeld(f"not locked: {name!r} is not held here", name=name)
+        whose = " by this thread or task: another one owns it" if self._now() else ""
+        return NotHeld(f"not locked: {name!r} is not held here{whose}", name=name)
 
     def lease_for(self, unit: object) -> BaseLease | None:
         """Return the lease of the unit's own hold, else of the newest."""

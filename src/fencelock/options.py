@@ -160,12 +160,12 @@ def key_prefix(value: Any) -> str:
     return value
 
 
-def count(what: str, value: Any) -> int:
-    """Return a whole number of at least 1."""
+def count(what: str, value: Any, *, least: int = 1) -> int:
+    """Return a whole number of at least 1, or another bound."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{what} must be an int, not {value!r}")
-    if value < 1:
-        raise ValueError(f"{what} must be at least 1, not {value}")
+    if value < least:
+        raise ValueError(f"{what} must be at least {least}, not {value}")
     return value
 
 
@@ -178,13 +178,24 @@ def text(what: str, value: Any) -> str:
     return value
 
 
+def _refuse_seconds(blocking: Any) -> None:
+    """Raise where ``blocking`` is no yes or no: ``acquire(5)`` would wait for ever."""
+    if blocking not in (True, False):
+        raise TypeError(
+            f"blocking must be True or False, not {blocking!r}; how long to wait is timeout="
+        )
+
+
 def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:
     """Return how long acquire may wait: None for ever, ``NO_WAIT`` for one try.
 
     ``threading.Lock``'s rules: -1 waits for ever, any other negative number is a mistake, and so
     is a timeout without blocking.
     """
-    if blocking and (timeout is None or timeout == -1):
+    if blocking is True and (timeout is None or timeout == -1):
+        return None
+    _refuse_seconds(blocking)
+    if blocking and timeout is None:
         return None
     seconds = span("timeout", timeout)
     if not blocking:
@@ -206,6 +217,7 @@ def patience_of_semaphore(timeout: Any, *, blocking: bool) -> float | None:
     ``threading.Semaphore``'s rules: no timeout waits for ever, one of 0 or less tries once, and a
     timeout without blocking is a mistake.
     """
+    _refuse_seconds(blocking)
     if not blocking:
         if timeout is not None:
             raise ValueError("can't specify timeout for non-blocking acquire")

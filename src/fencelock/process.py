@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Never, SupportsIndex
 
 # How often this process line has forked; a lease of another generation is the parent's.
 generation = 0
@@ -15,3 +16,19 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
+
+
+class Rooted:
+    """What a client made, and what it holds: of this process, and there is one of it.
+
+    A copy would share the holds, and stop their renewal when it is dropped.
+    """
+
+    __slots__ = ()
+
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> Never:
+        """Refuse to be copied or pickled, as the locks of ``threading`` do."""
+        raise TypeError(
+            f"cannot copy or pickle {type(self).__name__!r} objects: what they hold is held here."
+            " Elsewhere, make a client and ask it for the same name; of a lease, pass the fence on"
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import fakeredis
 import pytest
 import redis
 import redis.asyncio
@@ -107,7 +108,7 @@ async def test_the_environment_names_a_source(world, monkeypatch):
 
 
 @pytest.mark.one_server
-@pytest.mark.parametrize("form", ["url", "client"])
+@pytest.mark.parametrize("form", ["url", "client", "bytes"])
 async def test_a_password_and_a_minimal_acl_are_enough(world, form):
     """A user who may touch one prefix, its channels, and the commands that are needed."""
     server = world.server
@@ -121,7 +122,8 @@ async def test_a_password_and_a_minimal_acl_are_enough(world, form):
             assert "s3cr" not in repr(world.client(url))
         else:
             make = CLIENTS["redis"][0 if world.blocking else 1]
-            await whole_life(world, make(port=server.port, username="app", password="s3cr:t/é"))
+            password = "s3cr:t/é" if form == "client" else "s3cr:t/é".encode()
+            await whole_life(world, make(port=server.port, username="app", password=password))
     finally:
         server.command("ACL", "DELUSER", "app")
 
@@ -229,6 +231,14 @@ async def test_something_else_is_refused(world, source):
     """A TypeError that lists what can be given."""
     with pytest.raises(TypeError, match="source must be"):
         (Client if world.blocking else AsyncClient)(source)
+
+
+@needs_no_server
+async def test_a_client_without_a_server_is_refused(world):
+    """Fakeredis has no socket to take over: a TypeError that tells what tests use instead."""
+    theirs = (fakeredis.FakeRedis if world.blocking else fakeredis.FakeAsyncRedis)()
+    with pytest.raises(TypeError, match="leave the source out"):
+        (Client if world.blocking else AsyncClient)(theirs)
 
 
 @pytest.mark.slow

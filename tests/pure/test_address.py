@@ -1,6 +1,7 @@
 """_transport/address.py: URLs and settings become one address; its password stays inside."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +110,11 @@ def test_a_greeting_authenticates_and_selects(address, commands):
         ({}, Address()),
         ({"host": "h", "port": "7", "db": "2"}, Address("h", 7, db=2)),
         ({"path": "/s", "password": "p"}, Address(path="/s", password="p")),
+        ({"path": b"/s"}, Address(path="/s")),
+        ({"path": Path("/s")}, Address(path="/s")),
+        ({"password": b"p"}, None),  # the client knows how it sends what is no text
+        ({"password": 1234}, None),
+        ({"username": b"u", "password": "p"}, None),
         ({"credential_provider": object()}, None),
         ({"redis_connect_func": print}, None),
         ({"host": None, "username": None, "db": None}, Address()),

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import fencelock
+from tests.pure.made import made_by
 
 FACES = {"fencelock.aio", "fencelock.blocking", "asyncio", "threading", "redis", "hiredis"}
 LOADED = """
@@ -57,3 +58,14 @@ def test_an_option_is_a_value():
     for change in (lambda: setattr(poll, "interval", 1), lambda: delattr(poll, "interval")):
         with pytest.raises(AttributeError, match="interval"):
             change()
+
+
+@pytest.mark.parametrize("face", [fencelock.Client, fencelock.AsyncClient])
+def test_everything_tells_what_it_is_and_its_name(face):
+    client, *handles = made_by(face("redis://localhost:1"))
+    assert repr(client) == f"<fencelock.{face.__name__} of redis://localhost:1/0>"
+    for handle in handles:
+        assert f"fencelock.{type(handle).__name__} " in repr(handle)
+        named = getattr(handle, "lock", handle)  # a condition's name is its lock's
+        names = named.names if hasattr(named, "names") else [named.name]
+        assert all(repr(name) in repr(handle) for name in names)

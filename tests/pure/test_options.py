@@ -138,3 +138,13 @@ def test_ways_to_wait_are_values():
     assert Poll(interval=timedelta(seconds=2)) == Poll(interval=2)
     assert hash(Queue()) == hash(Queue())
     assert Poll().interval == 0.1
+
+
+@pytest.mark.parametrize("patience", [options.patience_of_acquire, options.patience_of_semaphore])
+def test_blocking_is_yes_or_no(patience):
+    """``acquire(5)`` waits five seconds in other libraries, and would wait for ever here."""
+    for value in (5, 0.5, -1, None, "no", []):
+        with pytest.raises(TypeError, match="timeout="):
+            patience(None, blocking=value)
+    assert patience(None, blocking=1) is None
+    assert patience(None if "sem" in patience.__name__ else -1, blocking=0) == options.NO_WAIT

@@ -211,7 +211,7 @@ async def test_an_rlock_belongs_to_its_task(world):
     lock = world.client().rlock("a")
     async with lock, lock:
         assert await asyncio.create_task(lock.acquire(timeout=0.02)) is False
-        with pytest.raises(NotHeld):
+        with pytest.raises(NotHeld, match="another one owns it"):
             await asyncio.create_task(lock.release())
     await world.nothing_left()
 

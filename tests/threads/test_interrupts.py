@@ -23,6 +23,27 @@ except KeyboardInterrupt:
     client.close()
 """
 
+# A profiler's timer, or children that end: signals that are taken note of, and nothing else.
+OFTEN = """
+taken = 0
+
+def take(*_):
+    global taken
+    taken += 1
+    if taken > 200:  # four seconds
+        os._exit(3)
+
+signal.signal(signal.SIGALRM, take)
+client.lock("b").locked()  # connects
+{first}
+signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+try:
+    print({call}, flush=True)
+except fencelock.FencelockError as error:
+    print(type(error).__name__, flush=True)
+os._exit(0)
+"""
+
 BODY = """
 try:
     with lock:
@@ -109,6 +130,28 @@ def test_ctrl_c_ends_a_wait_and_leaves_nothing(client, server, prefix, call):
             out, err = running.communicate(timeout=SOON)
         assert (running.returncode, out) == (0, "interrupted\n"), err
         until(lambda: waiting(server, prefix) == 0)
+
+
+FREEZE = "os.kill(int(sys.argv[3]), signal.SIGSTOP)"
+PUT_OFF = {
+    "in line": ("", "lock.acquire(timeout=0.5)", "False"),
+    "event": ("", "client.event('e').wait(0.5)", "False"),
+    "frozen server": (FREEZE, "client.lock('b').acquire(timeout=0.5)", "OutcomeUnknown"),
+}
+
+
+@pytest.mark.parametrize("case", PUT_OFF)
+def test_signals_that_come_often_put_off_no_timeout(client, server, prefix, case):
+    """I13: Python begins a receive anew after each signal, with the whole of its time."""
+    first, call, outcome = PUT_OFF[case]
+    text = HEAD + OFTEN.format(call=call, first=first)
+    with client.lock("a"):
+        with program(text, server.url, prefix, str(server.pid)) as running:
+            try:
+                out, err = running.communicate(timeout=SOON)
+            finally:
+                server.resume()
+        assert (running.returncode, out) == (0, f"{outcome}\n"), err
 
 
 def test_ctrl_c_in_a_body_releases(server, prefix):

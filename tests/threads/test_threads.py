@@ -80,7 +80,7 @@ def test_another_thread_may_not_release_an_rlock(client):
     lock.acquire()
 
     def steal():
-        with pytest.raises(RuntimeError) as error:
+        with pytest.raises(RuntimeError, match="another one owns it") as error:
             lock.release()
         raised.append(error.value)
 

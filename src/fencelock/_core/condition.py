@@ -24,7 +24,7 @@ from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.keys import ConditionKeys
 from fencelock._core.port import Port, Reply
 from fencelock._core.question import Question
-from fencelock._core.release import request, retire
+from fencelock._core.release import lost_as, request, retire
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.waiters import Waiter
 from fencelock._core.want import Want
@@ -224,9 +224,7 @@ def _lost(port: Port, stay: Stay, parked: Parked) -> bool:
     lease = stay.hold.lease
     if parked.sent and port.now() < lease.deadline:
         return True
-    detail = parked.place.decode()
-    lease._lose("revoked" if detail else "taken", lease.deadline, detail)
-    raise lease._lost_error()
+    raise lost_as(lease, parked.place)
 
 
 async def _stand(port: Port, parked: Parked, *, placed: bool) -> Grant:
@@ -280,6 +278,5 @@ async def notify(port: Port, place: Place, hold: Hold, n: int) -> int:
     until = port.now() + port.patience
     moved: int = await ask(port, CONDITION_NOTIFY, place.keys.all, args, until)
     if moved < 0:
-        hold.lease._lose("taken", hold.lease.deadline)
-        raise hold.lease._lost_error()
+        raise lost_as(hold.lease, b"" if moved == -1 else None)
     return moved

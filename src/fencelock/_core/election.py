@@ -19,7 +19,7 @@ from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import WAITERS_SHOWN
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
 from fencelock._core.port import Broken, Port, Reply
-from fencelock._core.release import request, retire, settled
+from fencelock._core.release import lost_as, request, retire, settled
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.waiters import EXPIRY_SLACK, Waiter
 from fencelock._core.want import Want
@@ -119,9 +119,7 @@ def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> None:
     if reply[0] == 1 or repeated:
         hold.lease._released = True
         return
-    detail = reply[1].decode()
-    hold.lease._lose("revoked" if detail else "taken", hold.lease.deadline, detail)
-    raise hold.lease._lost_error()
+    raise lost_as(hold.lease, reply[1])
 
 
 async def leader(port: Port, keys: ElectionKeys) -> Leader | None:

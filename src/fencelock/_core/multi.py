@@ -21,7 +21,7 @@ from fencelock._core.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin
 from fencelock._core.ask import Asked, answer_by, ask, persist
 from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.port import Args, Keys, Port, Reply
-from fencelock._core.release import request, retire, settled
+from fencelock._core.release import lost_as, request, retire, settled
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Waiter
 from fencelock._core.want import Want, milliseconds, too_late
@@ -242,8 +242,7 @@ def _judge(holds: Sequence[Hold], reply: Sequence[Reply], *, repeated: bool) -> 
         if told == 1 or repeated or lease in lost:
             lease._released = True
             continue
-        detail = told.decode()
-        lease._lose("revoked" if detail else "taken", lease.deadline, detail)
+        lost_as(lease, told)
         lost.append(lease)
     if lost:
         raise lost[0]._lost_error()

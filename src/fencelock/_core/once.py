@@ -22,7 +22,7 @@ from fencelock._core.ask import Asked, answer_by, command, persist
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.port import Port, Reply
-from fencelock._core.release import request, retire, settled
+from fencelock._core.release import lost_as, request, retire, settled
 from fencelock._core.want import Form, Terms, Want, milliseconds
 from fencelock.errors import FencelockError
 from fencelock.log import log
@@ -137,13 +137,9 @@ async def finish(
 
 
 def _judge(hold: Hold, reply: Reply) -> None:
-    lease = hold.lease
-    if reply == 1:
-        lease._released = True
-        return
-    detail = reply[1].decode()
-    lease._lose("revoked" if detail else "taken", lease.deadline, detail)
-    raise lease._lost_error()
+    if reply != 1:
+        raise lost_as(hold.lease, reply[1])
+    hold.lease._released = True
 
 
 async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> Done | None:

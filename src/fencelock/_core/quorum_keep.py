@@ -20,7 +20,7 @@ from fencelock._core.meet import remind
 from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold
 from fencelock._core.race import node_forms
-from fencelock._core.release import request, retire, settled
+from fencelock._core.release import lost_as, request, retire, settled
 from fencelock._core.renew import apply_renewal, lose
 from fencelock._core.timing import validity
 from fencelock._core.want import SHARES, Request, milliseconds
@@ -170,9 +170,8 @@ def _judge(port: QuorumPort, hold: QuorumHold, asks: Sequence[Ask]) -> None:
         lease._released = True
         raise not_reached(port, f"release of {lease.name!r} was not confirmed", dict(failed))
     words = [ask.reply[1] for ask in asks if ask.error is None and not _given_back(ask)]
-    detail = next((word.decode() for word in words if word), "")
-    lease._lose("revoked" if detail else "taken", lease.deadline, detail)
-    raise lease._lost_error()
+    # An operator's reason before somebody else's holding, and that before nobody's.
+    raise lost_as(lease, max((word for word in words if word is not None), key=len, default=None))
 
 
 async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:

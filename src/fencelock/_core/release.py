@@ -19,6 +19,7 @@ from fencelock._core.inspect import held_ids
 from fencelock._core.port import Port, Reply
 from fencelock._core.want import Request, Want
 from fencelock.errors import LeaseLost, ServerError, ServerUnreachable
+from fencelock.lease import BaseLease
 
 # Of release.lua: the owner holds, but this acquisition of it was released already.
 ELSEWHERE = -2
@@ -119,9 +120,20 @@ def request(want: Want, fence: int = 0) -> Request:
 def _told(reply: Reply) -> tuple[int, Any]:
     """Return the verdict of ``release.lua`` or ``give_back.lua``, and what goes with it."""
     if isinstance(reply, int):
-        return reply or -1, 0
+        return (reply, 0) if reply else (-1, b"")
     verdict, extra = reply
     return verdict, extra
+
+
+def lost_as(lease: BaseLease, word: bytes | None) -> LeaseLost:
+    """Return the error for a lease that the server refused to give back, and mark its loss.
+
+    ``word`` is what a script says of it: an operator's reason, nothing where somebody else holds,
+    None where nobody does.
+    """
+    reason = "expired" if word is None else "revoked" if word else "taken"
+    lease._lose(reason, lease.deadline, (word or b"").decode())
+    return lease._lost_error()
 
 
 def judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:
@@ -131,9 +143,6 @@ def judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:
     """
     verdict, extra = _told(reply)
     if verdict < 0 and not repeated:
-        revoked = verdict == -1 and bool(extra)
-        detail = extra.decode() if revoked else ""
-        hold.lease._lose("revoked" if revoked else "taken", hold.lease.deadline, detail)
-        raise hold.lease._lost_error()
+        raise lost_as(hold.lease, extra if verdict == -1 else b"")
     hold.lease._released = True
     return extra if isinstance(extra, int) else 0

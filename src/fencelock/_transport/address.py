@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -113,11 +114,14 @@ def from_settings(settings: Mapping[str, Any]) -> Address | None:
     more = ("credential_provider", "redis_connect_func", "valkey_connect_func")
     if any(settings.get(each) for each in more):
         return None
+    username, password = settings.get("username"), settings.get("password")
+    if not all(each is None or isinstance(each, str) for each in (username, password)):
+        return None  # bytes or a number: the client knows how it sends them
     return Address(
         host=settings.get("host") or "localhost",
         port=int(settings.get("port") or 6379),
-        path=settings.get("path") or "",
-        username=settings.get("username"),
-        password=settings.get("password"),
+        path=os.fsdecode(settings.get("path") or ""),
+        username=username,
+        password=password,
         db=int(settings.get("db") or 0),
     )

@@ -29,7 +29,7 @@ PAUSE_SECONDS: Final = 0.05
 # One node's time to tell the map, before another one is asked.
 MAP_SECONDS: Final = 0.5
 # One attempt's time for an answer. Then the map is read anew: the node may have been replaced.
-ANSWER_SECONDS: Final = 1.1  # above SLICE of direct.py, which then need not be armed
+ANSWER_SECONDS: Final = 1.1
 # Redirects that one attempt follows: more come only while slots move to and fro.
 REDIRECTS_MAX: Final = 5
 

@@ -1,8 +1,11 @@
 """One blocking connection, read by the thread that waits on it.
 
 A thread that waits for its turn reads its own socket: the kernel wakes exactly that thread, and no
-other thread has to pass the message on. Timeouts are the kernel's (SO_RCVTIMEO), set again only
-when they change, so that the usual call costs one send and one receive.
+other thread has to pass the message on. A receive ends by the kernel's timeout (SO_RCVTIMEO) after
+a moment in which the usual answer has come, so that the usual call costs one send and one receive.
+Python begins it anew after every signal whose handler returns, and so it must be short: signals
+that come often would put off its end for ever. What comes later is waited for by ``poll``, which
+goes on with the time that is left.
 """
 
 from __future__ import annotations
@@ -30,10 +33,11 @@ from fencelock._transport.wire import (
 from fencelock.clock import now
 from fencelock.scripts import Script
 
-# A receive is never longer than this, so that a far deadline needs no new socket option.
+# No wait is longer than this without a look at our clock, which goes on while the machine sleeps.
 SLICE = 1.0
 RECV_BYTES = 65536
-# What the kernel has is there at once; this is only more than nothing.
+# What the kernel has is there at once; this is only more than nothing. A kernel makes up to 8 ms of
+# it.
 SETTLE_SECONDS = 0.001
 
 
@@ -108,10 +112,10 @@ class Connection:
         Whatever else ends it, a signal's exception too, leaves the connection unsound.
         """
         try:
-            self.asked_at = asked_at = now()
+            self.asked_at = now()
             self.send(packed)
-            if until - asked_at >= SLICE == self._slice:  # nearly always: nothing to arm
-                data = self._receive(SLICE)
+            if self._slice == SETTLE_SECONDS:  # nearly always: the answer comes in this moment
+                data = self._take()
                 if data:
                     self._reader.feed(data)
             return self.answer(until)
@@ -163,12 +167,8 @@ class Connection:
 
     def settle(self) -> bool:
         """Take what came while the connection was idle; False when it was closed meanwhile."""
-        poll = self._poll
-        if poll is None:
-            poll = self._poll = select.poll()
-            poll.register(self._sock, select.POLLIN)
         try:
-            while self.sound and poll.poll(0):
+            while self.sound and self._comes(0):
                 self.listen(now() + SETTLE_SECONDS)
         except Broken:
             return False
@@ -245,10 +245,32 @@ class Connection:
             raise Broken("no answer in time", sent=True, trail=self)
         return INCOMPLETE
 
+    def _comes(self, seconds: float) -> bool:
+        """Tell whether something came; wait for it, in spite of signals, for so long."""
+        poll = self._poll
+        if poll is None:
+            poll = self._poll = select.poll()
+            poll.register(self._sock, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
     def _receive(self, seconds: float) -> bytes | None:
         """Return what came, b"" at the end, None when nothing came in time."""
-        if seconds != self._slice:
-            self._arm(seconds)
+        if type(self._sock).__module__ != "socket":  # TLS, gevent: they have timeouts of their own
+            if seconds != self._slice:
+                self._slice = seconds
+                self._sock.settimeout(seconds)
+            return self._take()
+        if self._slice != SETTLE_SECONDS:
+            self._slice = SETTLE_SECONDS
+            moment = struct.pack("ll", 0, int(SETTLE_SECONDS * 1e6))
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, moment)
+        data = self._take()
+        if data is None and seconds > SETTLE_SECONDS and self._comes(seconds):
+            data = self._take()
+        return data
+
+    def _take(self) -> bytes | None:
+        """Receive once; see ``_receive``."""
         try:
             return self._sock.recv(RECV_BYTES)
         except (BlockingIOError, TimeoutError):
@@ -256,19 +278,6 @@ class Connection:
         except OSError as error:
             self._fail()
             raise Broken(f"connection lost: {error}", sent=True) from error
-
-    def _arm(self, seconds: float) -> None:
-        self._slice = seconds
-        if type(self._sock) is not socket.socket:  # TLS has timeouts of its own
-            self._sock.settimeout(seconds)
-            return
-        whole = int(seconds)
-        micros = (
-            max(1000, int((seconds - whole) * 1e6)) if whole == 0 else int((seconds - whole) * 1e6)
-        )
-        self._sock.setsockopt(
-            socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", whole, micros)
-        )
 
     def _fail(self) -> None:
         self.close()

@@ -129,10 +129,15 @@ def one_server(client: object, *, asynchronous: bool) -> One:
     pool = getattr(client, "connection_pool", None)
     connection_class = getattr(pool, "connection_class", None)
     settings = getattr(pool, "connection_kwargs", None)
-    if connection_class is None or settings is None:
+    if not isinstance(connection_class, type) or settings is None:
         raise TypeError(
             "source must be None, a URL, or a redis-py or valkey-py client with a connection pool,"
             f" not {type(client).__name__}"
+        )
+    if connection_class.__module__.partition(".")[0] == "fakeredis":
+        raise TypeError(
+            f"source must have a server behind it, and {type(client).__name__} has none:"
+            " in tests, leave the source out, and a real one starts by itself"
         )
     check_colour(client, connection_class, asynchronous=asynchronous)
     return settled(connection_class, settings, f"{type(client).__name__} client")

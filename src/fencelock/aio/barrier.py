@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable
 from fencelock import errors, options
 from fencelock._core.barrier import Crossing, change, cross
 from fencelock._ports.aio import AioPort
+from fencelock.process import Rooted
 
 
 class BarrierBroken(errors.BarrierBroken, asyncio.BrokenBarrierError):
     """As ``fencelock.BarrierBroken``, and as ``asyncio``'s."""
 
 
-class AsyncBarrier:
+class AsyncBarrier(Rooted):
     """A barrier, as ``asyncio.Barrier`` but for all processes of all hosts.
 
     Made by ``AsyncClient.barrier``. When as many wait as there are parties, all go on, and the

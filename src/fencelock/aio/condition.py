@@ -11,11 +11,12 @@ from fencelock._core import condition as core
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock, _task
 from fencelock.clock import now
+from fencelock.process import Rooted
 
 T = TypeVar("T")
 
 
-class AsyncCondition:
+class AsyncCondition(Rooted):
     """A condition variable, as ``asyncio.Condition`` but for all processes of all hosts.
 
     Made by ``AsyncClient.condition`` over a lock. Its methods want the lock to be held through that

@@ -27,6 +27,7 @@ from fencelock.candidacy import CandidateHolds
 from fencelock.errors import FencelockError
 from fencelock.handles import Settings
 from fencelock.options import Seconds
+from fencelock.process import Rooted
 
 
 class _Candidacy(AsyncLock):
@@ -43,7 +44,7 @@ class _Candidacy(AsyncLock):
         self._holds = CandidateHolds(keys, settings, AsyncLease, candidate)
 
 
-class AsyncElection:
+class AsyncElection(Rooted):
     """One candidate of an election; ``AsyncClient.election`` makes it. One leads at a time.
 
     Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here

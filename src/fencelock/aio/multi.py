@@ -20,6 +20,7 @@ from fencelock.handles import Settings
 from fencelock.multihandle import Group, MultiHolds
 from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
+from fencelock.process import Rooted
 
 
 class AsyncMultiLease(BaseMultiLease):
@@ -46,7 +47,7 @@ class AsyncMultiLease(BaseMultiLease):
             await renew_now(lease._port, lease._hold, span)
 
 
-class AsyncMultiLock:
+class AsyncMultiLock(Rooted):
     """Several locks that are taken and given back together; ``AsyncClient.multi`` makes it.
 
     Acquiring again in the task that holds them waits. Many tasks may use one handle. Any

@@ -14,10 +14,11 @@ from fencelock.aio.lock import AsyncLock, _task
 from fencelock.decorated import OnceTerms, within_itself
 from fencelock.handles import Settings
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
+from fencelock.process import Rooted
 from fencelock.templates import Plan
 
 
-class AsyncOnce:
+class AsyncOnce(Rooted):
     """Run a function once a period, in one of many processes; ``AsyncClient.once`` makes it.
 
     ``run`` calls a function. As a decorator it runs the function that it decorates, and its name
@@ -117,6 +118,10 @@ class AsyncOnce:
             raise
         finally:
             self._terms.under_way.discard(me)
+
+    def __repr__(self) -> str:
+        """Show the name, or the template of it."""
+        return f"<fencelock.AsyncOnce {self.name!r}>"
 
 
 class _Run(AsyncLock):

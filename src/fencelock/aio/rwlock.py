@@ -12,6 +12,7 @@ from fencelock._core.shares import state
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _Base, _task
+from fencelock.process import Rooted
 from fencelock.sides import Side, lost_beside
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class AsyncWriteLock(_Side):
     __slots__ = ()
 
 
-class AsyncRWLock:
+class AsyncRWLock(Rooted):
     """A lock that many read or one writes, for all tasks, processes and hosts.
 
     Made by ``AsyncClient.rwlock``. Each reader and each writer has a lease of its own. First come,

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from fencelock import options
 from fencelock._core.signals import Gate, change_event, change_latch, passes
 from fencelock._ports.aio import AioPort
+from fencelock.process import Rooted
 
 
-class AsyncEvent:
+class AsyncEvent(Rooted):
     """An event, as ``asyncio.Event`` but for all processes of all hosts.
 
     Made by ``AsyncClient.event``. It is clear until somebody sets it. An event that nobody uses for
@@ -81,7 +82,7 @@ class AsyncEvent:
         return f"<fencelock.AsyncEvent at {id(self):#x} name={self.name!r}: {state}>"
 
 
-class AsyncLatch:
+class AsyncLatch(Rooted):
     """A latch: it opens when it was counted down to 0, and stays open.
 
     Made by ``AsyncClient.latch``. The first to use the name, also by waiting, sets its count: a

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from fencelock import errors, options
 from fencelock._core.barrier import Crossing, change, cross
 from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.process import Rooted
 
 
 class BarrierBroken(errors.BarrierBroken, threading.BrokenBarrierError):
     """As ``fencelock.BarrierBroken``, and as ``threading``'s."""
 
 
-class Barrier:
+class Barrier(Rooted):
     """A barrier, as ``threading.Barrier`` but for all processes of all hosts.
 
     Made by ``Client.barrier``. When as many wait as there are parties, all go on, and the

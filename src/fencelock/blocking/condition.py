@@ -13,11 +13,12 @@ from fencelock._ports.blocking import run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.clock import now
+from fencelock.process import Rooted
 
 T = TypeVar("T")
 
 
-class Condition:
+class Condition(Rooted):
     """A condition variable, as ``threading.Condition`` but for all processes of all hosts.
 
     Made by ``Client.condition`` over a lock. Its methods want the lock to be held through that

@@ -26,6 +26,7 @@ from fencelock.candidacy import CandidateHolds
 from fencelock.errors import FencelockError
 from fencelock.handles import Settings
 from fencelock.options import Seconds
+from fencelock.process import Rooted
 
 
 class _Candidacy(Lock):
@@ -42,7 +43,7 @@ class _Candidacy(Lock):
         self._holds = CandidateHolds(keys, settings, Lease, candidate)
 
 
-class Election:
+class Election(Rooted):
     """One candidate of an election; ``Client.election`` makes it. One leads at a time.
 
     Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here

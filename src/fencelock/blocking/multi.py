@@ -21,6 +21,7 @@ from fencelock.handles import Settings
 from fencelock.multihandle import Group, MultiHolds
 from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
+from fencelock.process import Rooted
 
 
 class MultiLease(BaseMultiLease):
@@ -46,7 +47,7 @@ class MultiLease(BaseMultiLease):
             run_blocking(renew_now(lease._port, lease._hold, span))
 
 
-class MultiLock:
+class MultiLock(Rooted):
     """Several locks that are taken and given back together; ``Client.multi`` makes it.
 
     Acquiring again in the thread that holds them waits. Many threads may use one handle. Any

@@ -15,10 +15,11 @@ from fencelock.blocking.lock import Lock
 from fencelock.decorated import OnceTerms, within_itself
 from fencelock.handles import Settings
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
+from fencelock.process import Rooted
 from fencelock.templates import Plan, refuse_coroutine
 
 
-class Once:
+class Once(Rooted):
     """Run a function once a period, in one of many processes; ``Client.once`` makes it.
 
     ``run`` calls a function. As a decorator it runs the function that it decorates, and its name
@@ -112,6 +113,10 @@ class Once:
             raise
         finally:
             self._terms.under_way.discard(me)
+
+    def __repr__(self) -> str:
+        """Show the name, or the template of it."""
+        return f"<fencelock.Once {self.name!r}>"
 
 
 class _Run(Lock):

@@ -12,6 +12,7 @@ from fencelock._core.shares import state
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
+from fencelock.process import Rooted
 from fencelock.sides import Side, lost_beside
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class WriteLock(_Side):
     __slots__ = ()
 
 
-class RWLock:
+class RWLock(Rooted):
     """A lock that many read or one writes, for all threads, processes and hosts.
 
     Made by ``Client.rwlock``. Each reader and each writer has a lease of its own. First come, first

@@ -5,9 +5,10 @@ from __future__ import annotations
 from fencelock import options
 from fencelock._core.signals import Gate, change_event, change_latch, passes
 from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.process import Rooted
 
 
-class Event:
+class Event(Rooted):
     """An event, as ``threading.Event`` but for all processes of all hosts.
 
     Made by ``Client.event``. It is clear until somebody sets it. An event that nobody uses for
@@ -79,7 +80,7 @@ class Event:
         return f"<fencelock.Event at {id(self):#x} name={self.name!r}: {state}>"
 
 
-class Latch:
+class Latch(Rooted):
     """A latch: it opens when it was counted down to 0, and stays open.
 
     Made by ``Client.latch``. The first to use the name, also by waiting, sets its count: a

@@ -3,12 +3,12 @@
 --
 -- KEYS  lock record queue alive holds revoked condition notified   (see _condition.lua)
 -- ARGV  1 holder   2 name of the condition   3 how many, or -1 for all   4 request id
--- Reply how many were moved; -1 when it is not the holder
+-- Reply how many were moved; -1 when somebody else is the holder, -2 when nobody is
 -- include: _fence
 -- include: _line
 -- include: _grant
 -- include: _condition
 
-if call('GET', KEYS[1]) ~= ARGV[1] then return -1 end
+if call('GET', KEYS[1]) ~= ARGV[1] then return call('EXISTS', KEYS[1]) == 1 and -1 or -2 end
 if call('ZADD', KEYS[8], 'NX', whole(now), 'asked ' .. ARGV[4]) == 0 then return 0 end
 return notify(ARGV[2], tonumber(ARGV[3]))

@@ -3,7 +3,8 @@
 -- KEYS  lock record queue alive holds revoked condition notified   (see _condition.lua)
 -- ARGV  1 holder   2 home   3 name of the condition   4 entry   5 waiter
 -- Reply {{now us, 1}}           waiting, or notified since
---       {{now us, 0, revoked}}  not the holder; revoked is the operator's reason, or ''
+--       {{now us, 0, revoked}}  not the holder; revoked is the operator's reason, or '' where
+--                               somebody else holds, or nil
 -- include: _fence
 -- include: _line
 -- include: _grant
@@ -16,7 +17,7 @@ if current ~= holder then
     return {{now, 1}}
   end
   local revoked, reason = string.match(call('GET', KEYS[6]) or '', '^(%S+) (.*)$')
-  return {{now, 0, revoked == holder and reason or ''}}
+  return {{now, 0, revoked == holder and reason or call('EXISTS', KEYS[1]) == 1 and ''}}
 end
 call('ZADD', KEYS[7], after_the_last(KEYS[7]), member)
 call('PEXPIRE', KEYS[7], QUEUE_MS)

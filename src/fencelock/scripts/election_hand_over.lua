@@ -5,7 +5,8 @@
 -- ARGV  1 holder   2 home   3 what the candidate's entry has in its info, and no other's
 -- Reply {1, waiter}      handed over
 --       {0, ''}          the candidate does not wait; nothing was given up
---       {-1, revoked}    not the holder; revoked is the operator's reason, or ''
+--       {-1, revoked}    not the holder; revoked is the operator's reason, or '' where
+--                        somebody else holds, or nil
 -- include: _fence
 -- include: _line
 -- include: _grant
@@ -13,7 +14,7 @@
 local call, holder = redis.call, ARGV[1]
 if call('GET', KEYS[1]) ~= holder then
   local revoked, reason = string.match(call('GET', KEYS[6]) or '', '^(%S+) (.*)$')
-  return {-1, revoked == holder and reason or ''}
+  return {-1, revoked == holder and reason or call('EXISTS', KEYS[1]) == 1 and ''}
 end
 
 local now = tonumber(clock())

@@ -4,7 +4,8 @@
 -- KEYS  per lock: lock record queue alive holds revoked   (see _grant.lua)
 -- ARGV  1 home   then per lock: holder
 -- Reply per lock: 1      released
---                 text   not the holder; the operator's reason, or ''
+--                 text   not the holder; the operator's reason, or '' where somebody else holds
+--                 nil    nobody holds
 -- include: _fence
 -- include: _line
 -- include: _grant
@@ -17,7 +18,7 @@ for i = 1, #KEYS / 6 do
     reply[i] = 1
   else
     local revoked, reason = string.match(redis.call('GET', KEYS[base + 5]) or '', '^(%S+) (.*)$')
-    reply[i] = revoked == holder and reason or ''
+    reply[i] = revoked == holder and reason or redis.call('EXISTS', KEYS[base]) == 1 and ''
   end
 end
 return reply

@@ -8,7 +8,8 @@
 -- ARGV  1 holder   2 home   3 how long the result is kept from the start, ms
 --       4 and from the end at least, ms   5 form of the value   6 value
 -- Reply 1                kept
---       {-1, revoked}    not the holder; revoked is the operator's reason, or ''
+--       {-1, revoked}    not the holder; revoked is the operator's reason, or '' where somebody
+--                        else holds, or nil
 -- include: _fence
 -- include: _line
 -- include: _grant
@@ -20,7 +21,7 @@ local revoked, reason = string.match(call('GET', KEYS[6]) or '', '^(%S+) (.*)$')
 if current ~= holder and (current or last ~= holder or revoked == holder) then
   local kept = string.match(call('GET', KEYS[7]) or '', '^%d+ (%S+)')
   if kept == holder then return 1 end
-  return {-1, revoked == holder and reason or ''}
+  return {-1, revoked == holder and reason or current and ''}
 end
 
 local us = clock()

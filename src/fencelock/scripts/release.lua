@@ -6,12 +6,13 @@
 -- Reply 1                 released
 --       {0, holds left}   an explicit owner still holds
 --       {-2, holds left}  the owner holds, but not by this acquisition: it was released before
---       {-1, revoked}     not the holder; revoked is the operator's reason, or ''
+--       {-1, revoked}     not the holder; revoked is the operator's reason, or '' where somebody
+--                         else holds, or nil
 
 local call, holder = redis.call, ARGV[1]
 if call('GET', KEYS[1]) ~= holder then
   local revoked, reason = string.match(call('GET', KEYS[6]) or '', '^(%S+) (.*)$')
-  return {-1, revoked == holder and reason or ''}
+  return {-1, revoked == holder and reason or call('EXISTS', KEYS[1]) == 1 and ''}
 end
 if ARGV[3] then
   -- The same owner may have lost the lock and got it anew: another tenure, other holds.

@@ -3,7 +3,7 @@
 -- KEYS  lock record queue alive holds revoked   (see _shares.lua)
 -- ARGV  1 holder   2 home   3 how many permits it keeps
 -- Reply 1               released, or it keeps no more than that
---       {-1, revoked}   not a holder; revoked is the operator's reason, or ''
+--       {-1, revoked}   not a holder; revoked is the operator's reason, or nil
 -- include: _fence
 -- include: _line
 -- include: _shares
@@ -18,4 +18,4 @@ if s and s.kind then
 end
 if held then return 1 end
 local revoked, reason = string.match(call('GET', KEYS[6]) or '', '^(%S+) (.*)$')
-return {-1, revoked and string.find(revoked, holder, 1, true) and reason or ''}
+return {-1, revoked and string.find(revoked, holder, 1, true) and reason or false}
