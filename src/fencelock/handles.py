@@ -106,7 +106,9 @@ def settings(
         renew=bool(renew) and instant is None,
         fixed_end=instant is not None,
         max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
-        max_renewals=None if max_renewals is None else _renewals(max_renewals),
+        max_renewals=(
+            None if max_renewals is None else options.count("max_renewals", max_renewals, least=0)
+        ),
         on_lost=_on_lost(on_lost, cancels=cancels),
         plain=plain,
         interval=wait.interval if isinstance(wait, Poll) else 0.0,
@@ -120,12 +122,6 @@ def settings(
         instant=instant,
         owner=None if owner is None else _owner(owner, plain=plain),
     )
-
-
-def _renewals(value: int) -> int:
-    if value == 0 and not isinstance(value, bool):
-        return 0
-    return options.count("max_renewals", value)
 
 
 def _owner(value: str, *, plain: bool) -> bytes:
@@ -142,14 +138,12 @@ def _owner(value: str, *, plain: bool) -> bytes:
 
 
 def _on_lost(value: object, *, cancels: bool) -> Any:
-    if value is None or callable(value):
-        return value
-    if value == "cancel":
+    if isinstance(value, str) and value == "cancel":
         if cancels:
             return value
         raise ValueError('on_lost="cancel" cancels tasks: it needs AsyncClient')
-    allowed = 'a callable, "cancel" or None' if cancels else "a callable or None"
-    raise TypeError(f"on_lost must be {allowed}, not {value!r}")
+    also = ', "cancel"' if cancels else ""
+    return options.callback("on_lost", value, asynchronous=cancels, also=also)
 
 
 def describe(unit: str, label: str | None) -> bytes:
