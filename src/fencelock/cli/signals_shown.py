@@ -20,7 +20,9 @@ def found(session: Session, pattern: str) -> list[SignalInfo]:
 
 
 def one(session: Session, name: str) -> SignalInfo | None:
-    """Return the one that a name holds, if it does."""
+    """Return the one that a name holds, if it does; over a quorum there is none."""
+    if session.port.nodes:
+        return None
     return run_blocking(show_signal(session.port, SignalKeys(session.prefix, name)))
 
 
