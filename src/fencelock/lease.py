@@ -19,7 +19,7 @@ from fencelock.errors import LeaseLost, NotHeld
 Clock = Callable[[], float]
 
 
-class BaseLease:
+class BaseLease(process.OfThisProcess):
     """What holds of a lease in threads and in asyncio; see ``Lease`` and ``AsyncLease``.
 
     ``fence`` is the fencing token: it grows with every grant of the lock, so that a resource can

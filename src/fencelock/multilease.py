@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from fencelock.lease import BaseLease
+from fencelock.process import OfThisProcess
 
 
-class BaseMultiLease:
+class BaseMultiLease(OfThisProcess):
     """One tenure of several locks; see ``MultiLease`` and ``AsyncMultiLease``."""
 
     __slots__ = ("__weakref__", "_leases", "fences", "names", "ttl")

@@ -1,11 +1,13 @@
 """handles.py: the options of a handle, and whose hold a release means."""
 
+import copy
 import json
+import pickle
 from functools import partial
 
 import pytest
 
-from fencelock import NotHeld, Poll
+from fencelock import AsyncClient, Client, NotHeld, Poll
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock.handles import Holds, defaults, describe, settings
@@ -126,3 +128,17 @@ def test_what_people_are_shown_is_bounded_json(text):
 
 def test_no_label_is_not_shown():
     assert "label" not in json.loads(describe("main", None))
+
+
+@pytest.mark.parametrize("client", [Client("redis://127.0.0.1:1"), AsyncClient("redis://h")])
+@pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_what_belongs_to_a_process_stays_there(client, way):
+    """A copy of a handle would end the renewal of its leases when it is dropped."""
+    makes = ("lock", "rlock", "rwlock", "event")
+    for each in (client, *(getattr(client, make)("a") for make in makes[:2])):
+        with pytest.raises(TypeError, match="make a client in each process"):
+            way(each)
+    if way is not copy.copy and isinstance(client, Client):
+        for make in makes[2:]:
+            with pytest.raises(TypeError, match="make a client in each process"):
+                way(getattr(client, make)("a"))

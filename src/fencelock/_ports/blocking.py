@@ -34,6 +34,7 @@ from fencelock._transport.source import Source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
+from fencelock.process import OfThisProcess
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
     return pushed
 
 
-class BlockingPort:
+class BlockingPort(OfThisProcess):
     """Implements ``_core.port.Port`` for threads."""
 
     apart: Apart | None = None

@@ -18,10 +18,11 @@ from fencelock.aio.make_shares import MakesShares
 from fencelock.aio.make_signals import MakesSignals
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
+from fencelock.process import OfThisProcess
 from fencelock.sides import Sides
 
 
-class AsyncClient(MakesShares, MakesSignals, MakesDuties):
+class AsyncClient(OfThisProcess, MakesShares, MakesSignals, MakesDuties):
     """Make locks over one server, for asyncio.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, and for a Cluster

@@ -20,6 +20,7 @@ from fencelock.aio.lease import AsyncLease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
+from fencelock.process import OfThisProcess
 
 
 def _task() -> asyncio.Task[Any]:
@@ -29,7 +30,7 @@ def _task() -> asyncio.Task[Any]:
     return task
 
 
-class _Base:
+class _Base(OfThisProcess):
     """What ``AsyncLock`` and ``AsyncRLock`` share; ``port`` gives the running loop's port."""
 
     __slots__ = ("__weakref__", "_holds", "_port")

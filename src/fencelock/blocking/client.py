@@ -16,10 +16,11 @@ from fencelock.blocking.make_shares import MakesShares
 from fencelock.blocking.make_signals import MakesSignals
 from fencelock.handles import defaults, settings
 from fencelock.options import Queue, Seconds, Wait
+from fencelock.process import OfThisProcess
 from fencelock.sides import Sides
 
 
-class Client(MakesShares, MakesSignals, MakesDuties):
+class Client(OfThisProcess, MakesShares, MakesSignals, MakesDuties):
     """Make locks over one server, for threads.
 
     ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, and for a Cluster

@@ -18,9 +18,10 @@ from fencelock.blocking.lease import Lease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
+from fencelock.process import OfThisProcess
 
 
-class _Base:
+class _Base(OfThisProcess):
     """What ``Lock`` and ``RLock`` share."""
 
     __slots__ = ("__weakref__", "_holds", "_port")
