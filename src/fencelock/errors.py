@@ -21,10 +21,25 @@ Bad arguments are ``TypeError`` and ``ValueError``, raised before anything is se
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 
 class FencelockError(Exception):
     """Base of every error that fencelock raises by itself."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let an error cross to another process, as from a pool's worker: with all it carries."""
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(
+    kind: type[FencelockError], args: tuple[Any, ...], carried: dict[str, Any]
+) -> FencelockError:
+    """Return an error as it was, without its ``__init__``, whose arguments are others."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(carried)
+    return error
 
 
 class NotAcquired(FencelockError):
