@@ -10,7 +10,11 @@ from fencelock.errors import NotAcquired, ServerDenied, ServerUnreachable, Serve
 @pytest.mark.parametrize(
     ("error", "hint"),
     [
-        (NotAcquired("busy", name="a b"), "`fencelock show a b` tells who holds it"),
+        (NotAcquired("busy", name="orders:42"), "`fencelock show orders:42` tells who holds it"),
+        (NotAcquired("busy", name="a b"), "`fencelock show 'a b'` tells who holds it"),
+        (NotAcquired("busy", name="a\x1b[31m"), "`fencelock show NAME` tells who holds it"),
+        (ServerUnsuitable("the key of 'x' holds something that is not a lock"), ""),
+        (ServerUnsuitable("out of memory", code="OOM"), "`fencelock doctor` tells what is wrong"),
         (ServerDenied("wants a password", code="NOAUTH"), "redis://user:password@host:6379/0"),
         (ServerDenied("wrong", code="WRONGPASS"), "redis://user:password@host:6379/0"),
         (

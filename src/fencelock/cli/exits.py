@@ -24,6 +24,7 @@ from fencelock.errors import (
     ServerError,
     ServerReadOnly,
     ServerUnreachable,
+    ServerUnsuitable,
 )
 
 USAGE: Final = 64
@@ -97,11 +98,20 @@ def hint_for(error: BaseException) -> str:
         return error.hint
     if "\n" in str(error):  # it brings its own advice
         return ""
+    if isinstance(error, ServerUnsuitable) and not error.code:  # likewise
+        return ""
     hint = _BY_CODE.get(getattr(error, "code", ""))
     if hint is None:
         hint = next((hint for kind, _, hint in _STATUSES if isinstance(error, kind)), "")
     name = getattr(error, "name", "")
-    return hint.replace("NAME", name) if name else hint
+    return hint.replace("NAME", _quoted(name)) if name else hint
+
+
+def _quoted(name: str) -> str:
+    """Return a name as a shell wants it; what could move a terminal's cursor stays unknown."""
+    from shlex import quote
+
+    return quote(name) if name.isprintable() else "NAME"
 
 
 def tell(error: BaseException) -> int:
