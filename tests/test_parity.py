@@ -42,7 +42,7 @@ LOCAL = {
         *("lost", "names", "remaining", "ttl"),
     },
     "MultiLock": {"__del__", "__init__", "__repr__", "lease", "names"},
-    "Once": {"__init__", "name"},
+    "Once": {"__init__", "__repr__", "name"},
     "Semaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name"},
     "RWLock": {"__init__", "__repr__", "name", "read", "write"},
     "ReadLock": {"__del__", "__init__", "__repr__", "lease", "name"},

@@ -227,6 +227,11 @@ def test_the_wait_of_once_is_no_lock_s_wait(client):
         client.once("x", within=1, wait=fencelock.Queue())
 
 
+def test_a_once_shows_its_name_and_period():
+    assert repr(CLIENT.once("x", within=60)) == "<fencelock.Once 'x' within=60>"
+    assert repr(AIO.once("x", within=0.5)) == "<fencelock.AsyncOnce 'x' within=0.5>"
+
+
 async def called_by_a_loop_only(*_):
     """Be no callback of threads."""
 

@@ -41,6 +41,10 @@ class AsyncOnce:
         self._settings = settings
         self._terms = terms
 
+    def __repr__(self) -> str:
+        """Show the name and the period."""
+        return f"<fencelock.AsyncOnce {self.name!r} within={self._terms.within:g}>"
+
     async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome:
         """Call ``function(*args, **kwargs)`` unless it was run, or is being run, elsewhere.
 

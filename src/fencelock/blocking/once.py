@@ -37,6 +37,10 @@ class Once:
         self._settings = settings
         self._terms = terms
 
+    def __repr__(self) -> str:
+        """Show the name and the period."""
+        return f"<fencelock.Once {self.name!r} within={self._terms.within:g}>"
+
     def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome:
         """Call ``function(*args, **kwargs)`` unless it was run, or is being run, elsewhere.
 
