@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import threading
+import time
 
 import fencelock
 
@@ -26,14 +27,17 @@ def stand(candidate: str, successor: str | None) -> None:
             if successor is None:
                 return
             while successor not in election.candidates():
-                pass
+                time.sleep(0.01)
             election.hand_over(successor)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--processes", type=int, default=5)
-    names = [f"host-{number}" for number in range(parser.parse_args().processes)]
+    processes = parser.parse_args().processes
+    if processes < 2:
+        parser.error("--processes: one hands over to another, so there are two at least")
+    names = [f"host-{number}" for number in range(processes)]
     with fencelock.Client() as client:
         watcher = client.election(NAME)
         first = threading.Thread(target=stand, args=(names[0], names[-1]))

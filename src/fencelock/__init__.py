@@ -27,6 +27,7 @@ from fencelock.errors import (
 from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
+    from fencelock import embedded as embedded
     from fencelock._core.election import Leader
     from fencelock.aio import (
         AsyncBarrier,
@@ -141,10 +142,12 @@ _APART = {
 
 def __getattr__(name: str) -> Any:
     """Import a face when it is first used: the command line needs neither, a program just one."""
-    if name not in __all__:
+    if name not in {*__all__, "embedded"}:
         raise AttributeError(f"module 'fencelock' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - as the faces
 
+    if name == "embedded":
+        return import_module("fencelock.embedded")
     face = "fencelock.aio" if name.startswith("Async") else "fencelock.blocking"
     found = globals()[name] = getattr(import_module(_APART.get(name, face)), name)
     return found
@@ -152,4 +155,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Name what is not imported yet, too."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "embedded"})

@@ -28,13 +28,6 @@ def candidate_name(value: Any) -> str:
     return name
 
 
-def on_elected_of(value: Any) -> Any:
-    """Return a callback, or None."""
-    if value is None or callable(value):
-        return value
-    raise TypeError(f"on_elected must be a callable or None, not {value!r}")
-
-
 class CandidateHolds(Holds):
     """The leadership of one candidate; its place in line tells its name."""
 

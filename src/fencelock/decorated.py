@@ -53,7 +53,9 @@ def once_settings(
     **chosen: Any,
 ) -> tuple[Settings, OnceTerms]:
     """Check the options of ``once``."""
-    terms = OnceTerms(options.positive("within", within), bool(wait), lease, under_way)
+    if not isinstance(wait, bool):  # a lock's own ``wait`` takes a Queue
+        raise TypeError(f"wait of once must be a bool, not {wait!r}")
+    terms = OnceTerms(options.positive("within", within), wait, lease, under_way)
     if terms.within > options.TTL_MAX:
         raise ValueError(f"within must be at most {options.TTL_MAX:.0f} s (ten years)")
     if timeout is not None and not wait:

@@ -138,14 +138,12 @@ def _owner(value: str, *, plain: bool) -> bytes:
 
 
 def _on_lost(value: object, *, cancels: bool) -> Any:
-    if value is None or callable(value):
-        return value
-    if value == "cancel":
+    if isinstance(value, str) and value == "cancel":
         if cancels:
             return value
         raise ValueError('on_lost="cancel" cancels tasks: it needs AsyncClient')
-    allowed = 'a callable, "cancel" or None' if cancels else "a callable or None"
-    raise TypeError(f"on_lost must be {allowed}, not {value!r}")
+    also = ', "cancel"' if cancels else ""
+    return options.callback("on_lost", value, asynchronous=cancels, also=also)
 
 
 def describe(unit: str, label: str | None) -> bytes:

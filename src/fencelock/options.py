@@ -94,9 +94,8 @@ class Acknowledgement(NamedTuple):
 def acknowledgement(replicas: Any, timeout: Any) -> Acknowledgement | None:
     """Return who must acknowledge a grant; None, for None and 0, when nobody must."""
     seconds = positive("replicas_timeout", timeout)
-    if replicas is None or (replicas == 0 and type(replicas) is int):
-        return None
-    return Acknowledgement(count("replicas", replicas), seconds)
+    wanted = 0 if replicas is None else count("replicas", replicas, least=0)
+    return Acknowledgement(wanted, seconds) if wanted else None
 
 
 def span(what: str, value: Any) -> float:
@@ -166,6 +165,24 @@ def count(what: str, value: Any, *, least: int = 1) -> int:
         raise TypeError(f"{what} must be an int, not {value!r}")
     if value < least:
         raise ValueError(f"{what} must be at least {least}, not {value}")
+    return value
+
+
+# As in ``inspect``, which takes long to import.
+_CO_COROUTINE: Final = 0x80
+
+
+def callback(what: str, value: Any, *, asynchronous: bool, also: str = "") -> Any:
+    """Return a callable or None; a coroutine function, which a thread would never run, is neither.
+
+    ``also`` is what else would be right, for the message.
+    """
+    if value is not None and not callable(value):
+        raise TypeError(f"{what} must be a callable{also} or None, not {value!r}")
+    bare = getattr(value, "func", value)  # of a partial
+    code = getattr(getattr(bare, "__func__", bare), "__code__", None)
+    if not asynchronous and getattr(code, "co_flags", 0) & _CO_COROUTINE:
+        raise TypeError(f"{what} must not be async here: Client calls it in a thread; {value!r}")
     return value
 
 

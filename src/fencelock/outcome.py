@@ -77,7 +77,7 @@ class Outcome:
             LookupError: it is not done yet, or its result could not be kept.
         """
         if not self.done:
-            raise LookupError(f"{self.name!r} has no result yet: another process runs it")
+            raise LookupError(f"{self.name!r} has no result: it was not run, or is being run now")
         if self._form == NOTHING:
             raise LookupError(f"the result of {self.name!r} could not be kept")
         return self._value if self._form == BYTES else json.loads(self._value)

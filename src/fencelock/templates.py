@@ -109,6 +109,15 @@ class _Format(string.Formatter):
         return value, first
 
 
+def template_of(name: Any) -> str:
+    """Return what ``locked`` was given as a name; of ``@client.locked`` that is the function."""
+    if callable(name):
+        raise TypeError('name must be str, not a function: write @client.locked("...")')
+    if not isinstance(name, str):
+        raise TypeError(f"name must be str, not {type(name).__name__}")
+    return name
+
+
 def _checked(template: str, signature: inspect.Signature) -> _Format:
     """Check a template against the parameters that callers see."""
     made = _Format()

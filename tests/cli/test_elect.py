@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pty
+import re
 import signal
 import sys
 
@@ -50,6 +51,10 @@ def test_the_command_runs_on_one_host_and_the_next_when_it_ends(shell, tmp_path,
     led_by(tmp_path, "one")
     two = candidate(shell, tmp_path, flag, "two")
     in_line(shell, 1)
+    seen = shell("show", "x").out
+    assert re.search(r"held by \S+ \(one, \S+\) for", seen)
+    assert re.search(r"1  \S+ \(two, \S+\)", seen)
+    assert " one, " in shell("ls").out
     one.send(signal.SIGTERM)
     assert one.end() == 128 + signal.SIGTERM
     led_by(tmp_path, "one", "two")

@@ -168,7 +168,9 @@ def test_server_starts_shows_and_stops(shell, embedded):
     assert (status.json["running"], status.json["url"]) == (True, url)
     assert "state      running\n" in shell("server", "status", env=embedded).out
     assert shell("acquire", "x", env=embedded).status == 0
-    assert shell("doctor", env=embedded).status == 0
+    doctor = shell("doctor", "--json", env=embedded)
+    assert doctor.status == 0
+    assert {each["level"] for each in doctor.json["checks"]} == {"OK"}, doctor.out
     assert shell("server", "stop", "--json", env=embedded).json == {"stopped": True}
     assert "no embedded server was running" in shell("server", "stop", env=embedded).err
     assert shell("server", "start", "--json", env=embedded).json == {"url": url}

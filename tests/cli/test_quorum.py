@@ -100,3 +100,36 @@ def test_the_rule_that_doctor_prints_for_a_quorum_is_enough(shell, nodes):
     voting = [each["found"] for each in told if each["what"] == "voting"]
     assert status == 1
     assert voting == ["this user lacks +info +hgetall, which tell who was restarted"]
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_a_script_renews_and_releases_what_it_acquired(shell, nodes, dead):
+    holder = shell("acquire", "a", "--ttl", "5s", "--json").json["holder"]
+    known = ("--holder", holder)
+    if dead:
+        nodes.kill(2)
+    assert shell("renew", "a", "--holder", "another").status == 76
+    assert shell("renew", "a", *known, "--ttl", "1h").status == 0
+    assert shell("show", "a", "--json").json["lease"] > 3000
+    assert shell("release", "a", "--holder", "another").status == 76
+    assert shell("release", "a", *known).status == 0
+    assert not shell("show", "a", "--json").json["held"]
+    assert shell("release", "a", *known).status == 76
+    nodes.kill(1)
+    if dead:
+        assert shell("release", "a", *known).status == 69
+
+
+def test_an_operator_takes_a_lock_from_all_nodes(shell, nodes):
+    shell("acquire", "a", "--ttl", "1m")
+    result = shell("break", "a", "--reason", "r", "--yes")
+    assert result.status == 0, result.err
+    assert "a was held by" in result.out
+    assert [node.command("GET", "fencelock:a") for node in nodes.nodes] == [None] * 3
+
+
+@pytest.mark.parametrize("words", [["once", "a", "--within", "1m"], ["elect", "a"]])
+def test_what_a_quorum_cannot_do_is_refused_before_the_command_runs(shell, words, tmp_path):
+    result = shell(*words, "--", "touch", tmp_path / "ran")
+    assert (result.status, "does not work over a quorum" in result.err) == (64, True)
+    assert not (tmp_path / "ran").exists()

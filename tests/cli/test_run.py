@@ -82,7 +82,7 @@ def test_a_refusal_gives_77(shell, server):
     wrong = url.replace("pw", "wrong")
     result = shell("run", "x", "--url", wrong, "--", "true")
     assert result.status == 77
-    assert "doctor" in result.err
+    assert "hint: redis://user:password@" in result.err
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import redis.asyncio
 import valkey
 import valkey.asyncio
 
-from fencelock import AsyncClient, Client
+from fencelock import AsyncClient, Client, ServerUnreachable
 from tests.conformance.world import World, cluster_node, needs_no_server
 from tests.servers import Server
 from tests.tls import Front, certificate
@@ -151,6 +151,18 @@ def tls_server(world: World, folder: Path) -> tuple[str, Path]:
 def folder(tmp_path_factory):
     """Lend one folder for the certificate of all tests."""
     return tmp_path_factory.mktemp("tls")
+
+
+@pytest.mark.one_server
+async def test_tls_with_a_server_that_has_none_is_told(world):
+    """The server waits for the rest of a command: the client says what it may be."""
+    url = world.server.tcp_url.replace("redis://", "rediss://")
+    lock = world.client(url, server_timeout=0.2).lock("a")
+    with pytest.raises(
+        ServerUnreachable, match="does not answer: does it speak TLS there"
+    ) as caught:
+        await lock.acquire()
+    assert url in str(caught.value)
 
 
 @pytest.mark.one_server

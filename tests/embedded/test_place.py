@@ -111,6 +111,14 @@ def test_a_directory_that_others_can_write_is_refused(world, mode):
     assert list(world.here.iterdir()) == []
 
 
+def test_nobody_is_told_to_close_a_directory_that_all_users_share(world):
+    world.here.mkdir()
+    world.here.chmod(0o1777)
+    with pytest.raises(ServerDenied, match="is shared by all users: set FENCELOCK_DIR to") as error:
+        ensure()
+    assert "chmod" not in str(error.value)
+
+
 def test_a_directory_of_somebody_else_is_refused(world):
     world.here.mkdir(mode=0o700)
     stranger = os.geteuid() + 1

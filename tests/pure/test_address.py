@@ -1,10 +1,12 @@
 """_transport/address.py: URLs and settings become one address; its password stays inside."""
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
 
+from fencelock import Client
 from fencelock._transport.address import Address, from_settings, general, parse, simple
 
 URLS = {
@@ -27,6 +29,36 @@ URLS = {
 @pytest.mark.parametrize(("url", "address"), URLS.items(), ids=URLS)
 def test_a_url_is_an_address(url, address):
     assert parse(url) == address
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://u:secret@h:x", "bad port: 'redis://h:x' (in a password / is"),
+        ("redis://u:se/cret@h", "bad port: 'redis://h' (in a password / is"),
+        ("redis://u:1/secret@h:6379/0", "bad database number: 'h:6379/0' (in a"),
+        ("redis://u:se?cret@h", "bad port: 'redis://...'"),
+        ("redis://h:x?password=se@cret", "bad port: 'redis://...'"),
+        ("u:secret@h:6379", "must look like redis://host:6379/0, not 'h:6379'"),
+        ("unix://u:secret@", "names no socket: unix:// "),
+        ("unix://run/redis.sock", "names no socket: unix://run/redis.sock (unix:///path"),
+    ],
+)
+def test_a_mistake_is_told_without_the_password(url, said):
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        Client(url)
+    assert not re.search(r"secret|cret|:se\b", str(caught.value))
+
+
+def test_a_blank_around_a_url_is_no_part_of_it():
+    assert repr(Client(" redis://h:7000/3\n")) == repr(Client("redis://h:7000/3"))
+
+
+def test_an_empty_list_is_no_wish_for_the_default(monkeypatch):
+    monkeypatch.setenv("FENCELOCK_URL", "redis://a redis://b redis://c")
+    for source in ([], ()):
+        with pytest.raises(ValueError, match="at least 3 sources"):
+            Client(source)
 
 
 @pytest.mark.parametrize(

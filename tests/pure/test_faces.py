@@ -9,7 +9,15 @@ import pytest
 import fencelock
 from tests.pure.made import made_by
 
-FACES = {"fencelock.aio", "fencelock.blocking", "asyncio", "threading", "redis", "hiredis"}
+FACES = {
+    "fencelock.aio",
+    "fencelock.blocking",
+    "fencelock.embedded",
+    "asyncio",
+    "threading",
+    "redis",
+    "hiredis",
+}
 LOADED = """
 import sys
 import fencelock
@@ -42,6 +50,10 @@ def test_all_names_are_told_and_there():
     assert set(fencelock.__all__) <= set(dir(fencelock))
     for name in fencelock.__all__:
         assert pickle.loads(pickle.dumps(getattr(fencelock, name))) is getattr(fencelock, name)
+
+
+def test_the_embedded_server_is_there_without_an_import_of_its_own():
+    assert "fencelock.embedded" in loaded("fencelock.embedded.url")
 
 
 def test_another_name_is_an_attribute_error():

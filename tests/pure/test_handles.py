@@ -1,6 +1,7 @@
 """handles.py: the options of a handle, and whose hold a release means."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -17,6 +18,15 @@ PLAIN = dict.fromkeys(("ttl", "max_hold", "max_renewals", "timeout", "on_lost", 
 def chosen(**given):
     options = {**PLAIN, "renew": True, "wait": Queue(), "cancels": True, **given}
     return settings(GIVEN, **options)
+
+
+async def hears(*_):
+    """Be called by an event loop only."""
+
+
+class Hearer:
+    async def hears(self, lease):
+        """Likewise."""
 
 
 class Stub:
@@ -51,6 +61,9 @@ def test_a_short_hold_begins_with_a_short_lease():
         ({"on_lost": "cancel", "cancels": False}, ValueError),
         ({"on_lost": "stop"}, TypeError),
         ({"on_lost": 1}, TypeError),
+        ({"on_lost": hears, "cancels": False}, TypeError),
+        ({"on_lost": partial(hears), "cancels": False}, TypeError),
+        ({"on_lost": Hearer().hears, "cancels": False}, TypeError),
         ({"wait": None}, TypeError),
         ({"owner": ""}, ValueError),
         ({"owner": b"x"}, TypeError),
@@ -64,6 +77,17 @@ def test_a_short_hold_begins_with_a_short_lease():
 def test_what_cannot_work_is_refused(given, error):
     with pytest.raises(error):
         chosen(**given)
+
+
+@pytest.mark.parametrize("callback", [hears, partial(hears), Hearer().hears, print, Stub])
+def test_asyncio_calls_callbacks_of_both_kinds(callback):
+    assert chosen(on_lost=callback).terms.on_lost is callback
+
+
+def test_no_renewals_at_all_are_a_fixed_lease():
+    assert chosen(max_renewals=0).terms.max_renewals == 0
+    with pytest.raises(ValueError, match="at least 0, not -1"):
+        chosen(max_renewals=-1)
 
 
 def test_owner_ids_have_no_blanks_and_stay_apart():

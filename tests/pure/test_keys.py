@@ -57,6 +57,15 @@ def test_no_two_locks_share_a_key():
     assert len(seen) == 6 * len(names)
 
 
+@pytest.mark.parametrize("name", ["a}b", "a{b", "{}", "}{", "\0{"])
+def test_a_stray_brace_is_answered_by_the_first_number_that_fits(name):
+    record = LockKeys("fencelock:", name).show[1]
+    lock, number = f"fencelock:{name}".encode(), record[record.rfind(b"{") + 1 : record.rfind(b"}")]
+    tried = (b"%b{%x}~record#" % (lock, each) for each in itertools.count())
+    assert next(key for key in tried if slot(key) == slot(lock)) == record
+    assert record == b"%b{%b}~record#" % (lock, number)
+
+
 @pytest.mark.parametrize("ending", [ending.decode() for ending in RESERVED])
 def test_a_name_that_ends_like_a_derived_key_is_refused(ending):
     with pytest.raises(ValueError, match="must not end"):

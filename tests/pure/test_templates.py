@@ -207,3 +207,41 @@ def test_the_function_keeps_its_face():
 def test_an_option_that_cannot_work_is_refused_at_once(client, options, complaint):
     with pytest.raises(ValueError, match=complaint):
         client.locked("x", **options)
+
+
+@pytest.mark.parametrize("client", [CLIENT, AIO])
+def test_a_decorator_without_its_name_is_refused_at_once(client):
+    with pytest.raises(TypeError, match=r'write @client.locked\("'):
+
+        @client.locked
+        def function():
+            """Be decorated by mistake."""
+
+    with pytest.raises(TypeError, match="name must be str"):
+        client.locked(7)
+
+
+@pytest.mark.parametrize("client", [CLIENT, AIO])
+def test_the_wait_of_once_is_no_lock_s_wait(client):
+    with pytest.raises(TypeError, match="wait of once must be a bool"):
+        client.once("x", within=1, wait=fencelock.Queue())
+
+
+def test_a_once_shows_its_name_and_period():
+    assert repr(CLIENT.once("x", within=60)) == "<fencelock.Once 'x' within=60>"
+    assert repr(AIO.once("x", within=0.5)) == "<fencelock.AsyncOnce 'x' within=0.5>"
+
+
+async def called_by_a_loop_only(*_):
+    """Be no callback of threads."""
+
+
+def test_no_thread_calls_a_coroutine_function():
+    for make in (
+        lambda client: client.lock("x", on_lost=called_by_a_loop_only),
+        lambda client: client.election("x", on_elected=called_by_a_loop_only),
+        lambda client: client.barrier("x", 2, called_by_a_loop_only),
+    ):
+        assert make(AIO)
+        with pytest.raises(TypeError, match="must not be async here"):
+            make(CLIENT)

@@ -69,3 +69,14 @@ async def test_servers_that_nobody_ever_knew_vote_at_once(world):
     other = world.client().lock("a", ttl=60)
     assert await other.acquire(blocking=False) is False
     await lock.release()
+
+
+async def test_a_lease_that_is_renewed_for_longer_is_remembered_as_long(world):
+    """Or a node that forgot it would vote again after the ttl that it was granted for."""
+    lock = world.client().lock("a", ttl=TTL, renew=False)
+    async with lock as lease:
+        await lease.renew(60)
+        assert lease.remaining() > 50
+    roster = world.key("~quorum")
+    told = [node.command("HGET", roster, "ttl") for node in world.server.nodes]
+    assert [int(ttl) for ttl in told if ttl].count(60_000) >= 3

@@ -27,6 +27,14 @@ class Person(NamedTuple):
     label: str = ""
     since: float = 0.0  # Unix time on the server, in seconds
     permits: int = 0  # that it holds or waits for, of a semaphore or reader/writer lock
+    candidate: str = ""  # in an election
+
+    @property
+    def called(self) -> str:
+        """Return what people call it beside host and process: candidate and label."""
+        process = f"{self.host}:{self.pid}"  # is a candidate's name when it was given none
+        names = dict.fromkeys((self.candidate, self.label))
+        return ", ".join(each for each in names if each and each != process)
 
 
 class Share(NamedTuple):
@@ -261,6 +269,7 @@ def _person(info: bytes, since_us: float) -> Person:
         unit=str(told.get("unit", "")),
         label=str(told.get("label", told.get("candidate", ""))),
         since=since_us / 1e6,
+        candidate=str(told.get("candidate", "")),
     )
 
 

@@ -121,18 +121,28 @@ def derived(prefix: bytes, lock: bytes, kinds: tuple[str, ...] = KINDS) -> tuple
     return tuple(_searched(lock, suffix + b"#") for suffix in suffixes)
 
 
-@lru_cache(maxsize=4096)
 def _searched(lock: bytes, suffix: bytes) -> bytes:
-    """Find a tag that brings a key with stray braces back to its own slot.
+    """Return a key with a tag that brings it back to the slot of a key with stray braces.
 
-    A stray brace decides which part of a longer key is hashed, so tags are tried: 1 in 16,384
-    fits, some 10 ms, once per odd name.
+    A stray brace decides which part of a longer key is hashed: that part has a number in it, which
+    is searched.
     """
-    wanted = slot(lock)
+    before, after = lock + b"{", b"}" + suffix
+    if hash_tag(before + b"0" + after) is not None:  # it ends with the number
+        before, after = before[before.find(b"{") + 1 :], b""
+    number = _number(crc_hqx(before, 0), after, slot(lock))
+    return b"%b{%x}%b" % (lock, number, suffix)
+
+
+@lru_cache(maxsize=4096)
+def _number(begun: int, tail: bytes, wanted: int) -> int:
+    """Find the number that, behind a checksum that has begun and before a tail, makes a slot.
+
+    1 in 16,384 fits, so that the search takes some milliseconds.
+    """
     for number in count():
-        key = b"%b{%x}%b" % (lock, number, suffix)
-        if slot(key) == wanted:
-            return key
+        if crc_hqx(b"%x%b" % (number, tail), begun) % _SLOTS == wanted:
+            return number
     raise AssertionError  # count() does not end
 
 

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-async def meet(port: QuorumPort, want: Want, latest: float) -> None:
+async def meet(port: QuorumPort, want: Want, latest: float, renewed: float = 0.0) -> None:
     """See that a majority knows who votes and how long leases are; nearly always that is so.
 
-    Raises QuorumNotReached when no majority answers by ``latest``.
+    ``renewed`` is a ttl that was asked for later. Raises QuorumNotReached when no majority answers
+    by ``latest``.
     """
-    now, ttl = port.now(), max(want.ttl, want.terms.ttl if want.terms.renew else 0.0)
+    now = port.now()
+    ttl = max(want.ttl, want.terms.ttl if want.terms.renew else 0.0, renewed)
     with port.mutex():
         if not port.roster.stale(ttl, now):
             return

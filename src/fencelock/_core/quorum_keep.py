@@ -16,7 +16,7 @@ from typing import cast
 from fencelock._core.acquire import begin
 from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, post_unanswered, put_back, undo
 from fencelock._core.hold import Grant, Hold
-from fencelock._core.meet import remind
+from fencelock._core.meet import meet, remind
 from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold
 from fencelock._core.race import node_forms
@@ -179,6 +179,8 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     many = cast("QuorumPort", port)
     whole = cast("QuorumHold", hold)
     span = hold.next_ttl(many.now()) if ttl is None else ttl
+    # Before any node has it: one that is restarted then may not vote for longer than before.
+    await meet(many, hold.want, min(many.now() + many.patience, hold.lease.deadline), span)
     parts = {
         node: part
         for node, part in enumerate(hold.parts)

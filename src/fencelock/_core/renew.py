@@ -256,7 +256,8 @@ def lose(
     lease._lose(reason, since, detail)
     if logged:
         tell = log.info if lease._partial else log.warning
-        tell("lost lease of %r, fence %d: %s %s", lease.name, lease.fence, reason, detail)
+        why = f"{reason}: {detail}" if detail else reason
+        tell("lost lease of %r, fence %d: %s", lease.name, lease.fence, why)
     port.tell(hold)
     return True
 

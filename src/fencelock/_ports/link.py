@@ -10,7 +10,7 @@ from fencelock._core.port import Broken
 from fencelock._ports.pool import closed
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.mux_dial import dial
-from fencelock._transport.source import One, Source
+from fencelock._transport.source import One, Source, silence
 from fencelock.clock import now
 from fencelock.errors import ServerUnreachable
 
@@ -55,7 +55,7 @@ class Link:
             dialling.add_done_callback(_seen)
         done, _ = await asyncio.wait({dialling}, timeout=max(0.0, until - now()))
         if not done:
-            raise Broken("no connection in time", sent=False)
+            raise Broken(silence(self._source), sent=False)
         if dialling.cancelled():
             raise closed()
         return dialling.result()

@@ -81,7 +81,7 @@ def general(url: str) -> Address:
     password = unquote(parts.password) if parts.password else query.get("password")
     if parts.scheme == "unix":
         path = unquote(parts.path)
-        if not path:
+        if not path or parts.hostname:
             raise ValueError(
                 f"source URL names no socket: {redacted(url)} (unix:///path/to/socket?db=0)"
             )
@@ -91,7 +91,7 @@ def general(url: str) -> Address:
     try:
         port = parts.port or 6379
     except ValueError as error:
-        raise ValueError(f"source URL has a bad port: {redacted(url)}") from error
+        raise ValueError(f"source URL has a bad port: {redacted(url)!r}{_quoting(url)}") from error
     db = db_number(query.get("db") or parts.path.strip("/") or "0")
     return Address(parts.hostname or "localhost", port, "", username, password, db)
 
@@ -99,14 +99,23 @@ def general(url: str) -> Address:
 def db_number(text: str) -> int:
     """Return what a URL says of the database; ValueError when it is no number."""
     if not text.isdecimal():
-        raise ValueError(f"source URL has a bad database number: {text!r}")
+        shown = text.rpartition("@")[2]  # before that may be half a password
+        raise ValueError(f"source URL has a bad database number: {shown!r}{_quoting(text)}")
     return int(text)
+
+
+def _quoting(url: str) -> str:
+    """Return what may have gone wrong with a URL that brings a password."""
+    return " (in a password / is written %2F, ? %3F, # %23, and @ %40)" if "@" in url else ""
 
 
 def redacted(url: str) -> str:
     """Return a URL without user, password and options."""
-    scheme, separator, rest = url.partition("://")
-    return scheme + separator + rest.partition("?")[0].rpartition("@")[2]
+    scheme, separator, rest = ("", "", url) if "://" not in url else url.partition("://")
+    where, _, more = rest.partition("?")
+    if "@" in more:  # whether it is an option's or ends a password nobody knows
+        return f"{scheme}{separator}..."
+    return scheme + separator + where.rpartition("@")[2]
 
 
 def from_settings(settings: Mapping[str, Any]) -> Address | None:

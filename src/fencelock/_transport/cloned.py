@@ -14,7 +14,7 @@ from fencelock._core.port import Broken
 from fencelock._transport.address import GREETING
 from fencelock._transport.dial import Make, Pushed, greeted, refused
 from fencelock._transport.direct import Connection
-from fencelock._transport.source import Cloned
+from fencelock._transport.source import Cloned, silence
 from fencelock._transport.wire import ReplyError, server_error
 from fencelock.clock import now
 from fencelock.errors import FencelockError
@@ -73,7 +73,7 @@ def failure(cloned: Cloned, error: Exception) -> Exception:
     if "max number of clients" in str(error):
         return server_error(ReplyError(str(error)))
     if "Timeout" in name or isinstance(error, TimeoutError):
-        return Broken(f"{cloned.label}: no connection in time", sent=False)
+        return Broken(silence(cloned), sent=False)
     return refused(cloned.label, OSError(str(error)))
 
 

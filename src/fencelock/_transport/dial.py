@@ -48,7 +48,7 @@ def _dial(address: Address, until: float) -> socket.socket:
     try:
         sock = _open(address, max(0.001, until - now()))
     except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
-        raise Broken(f"{address}: no connection in time", sent=False) from error
+        raise Broken(f"{address} does not answer", sent=False) from error
     except OSError as error:
         raise refused(address, error) from error
     sock.settimeout(None)

@@ -10,7 +10,7 @@ from fencelock._core.port import Broken
 from fencelock._transport.address import GREETING, Address
 from fencelock._transport.dial import check_version, refused
 from fencelock._transport.mux import Mux, Pushed
-from fencelock._transport.source import Cloned, Direct, One
+from fencelock._transport.source import Cloned, Direct, One, silence
 from fencelock.clock import now
 
 Make = Callable[[asyncio.AbstractEventLoop, Pushed, float], Mux]
@@ -34,7 +34,7 @@ async def dial(
                 await _adopted(source, mux, until)
     except TimeoutError as error:
         mux.close()
-        raise Broken(f"{source.label}: no connection in time", sent=False) from error
+        raise Broken(silence(source), sent=False) from error
     except BaseException:
         mux.close()
         raise

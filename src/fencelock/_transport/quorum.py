@@ -31,7 +31,8 @@ def several(source: object, *, asynchronous: bool) -> Several | None:
     Raises:
         TypeError, ValueError: a list that cannot be a quorum, or what ``resolve`` says of a source.
     """
-    source = source or os.environ.get("FENCELOCK_URL") or None
+    if source is None:
+        source = os.environ.get("FENCELOCK_URL") or None
     if isinstance(source, str):
         urls = split(source)
         if len(urls) == 1:

@@ -23,6 +23,7 @@ from fencelock._transport.address import (
     Address,
     from_settings,
     parse,
+    redacted,
 )
 from fencelock.clock import now
 from fencelock.errors import ServerUnreachable
@@ -57,6 +58,15 @@ class Cloned(NamedTuple):
 
 
 One = Direct | Cloned  # one server
+
+
+def silence(source: Source) -> str:
+    """Return what is said of a server that is silent while it is connected to."""
+    tls = isinstance(source, Cloned) and "SSL" in source.connection_class.__name__
+    also = ": does it speak TLS there? redis:// goes without" if tls else ""
+    return f"{source.label} does not answer{also}"
+
+
 Source: TypeAlias = "One | Watched"
 
 
@@ -66,15 +76,15 @@ def resolve(source: object, *, asynchronous: bool) -> Source | Clustered:
         source = os.environ.get("FENCELOCK_URL") or None
     if source is None:
         return Direct(_embedded, "the embedded server")
-    if isinstance(source, str):
-        return _from_url(source, asynchronous=asynchronous)
+    if isinstance(source, str):  # a file or a variable may end with a blank
+        return _from_url(source.strip(), asynchronous=asynchronous)
     return _from_client(source, asynchronous=asynchronous)
 
 
 def _from_url(url: str, *, asynchronous: bool) -> Source | Clustered:
     scheme, separator, _ = url.partition("://")
     if not separator:
-        raise ValueError(f"source URL must look like redis://host:6379/0, not {url!r}")
+        raise ValueError(f"source URL must look like redis://host:6379/0, not {redacted(url)!r}")
     if scheme in PLAIN_SCHEMES:
         address = parse(url)
         return Direct(lambda _: address, str(address))
@@ -96,7 +106,7 @@ def _from_url(url: str, *, asynchronous: bool) -> Source | Clustered:
 def tls(url: str, *, asynchronous: bool) -> One:
     """Return how to connect to the one server of a ``rediss://`` URL: as redis-py does."""
     client = _tls_client(url, asynchronous=asynchronous)
-    return one_server(client, asynchronous=asynchronous)
+    return one_server(client, asynchronous=asynchronous)._replace(label=redacted(url))
 
 
 def _tls_client(url: str, *, asynchronous: bool) -> object:

@@ -69,8 +69,9 @@ class MakesDuties:
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock.templates import Plan  # noqa: PLC0415 - as the other face
+        from fencelock.templates import Plan, template_of  # noqa: PLC0415 - as the other face
 
+        template = template_of(name)
         chosen = decorated_settings(
             self._defaults,
             on_busy,
@@ -91,7 +92,7 @@ class MakesDuties:
             return AsyncLock(self._port, LockKeys(self._defaults.key_prefix, name), chosen)
 
         def decorate(function: Function) -> Function:
-            plan = Plan(name, function, lease=lease, asynchronous=True)
+            plan = Plan(template, function, lease=lease, asynchronous=True)
 
             async def guarded(*args: Any, **kwargs: Any) -> Any:
                 return await self._call_locked(plan.call(args, kwargs), handle, on_busy)
@@ -237,7 +238,7 @@ class MakesDuties:
         refuse(self._defaults.quorum, "election")
         from fencelock._core.election import ElectionKeys  # noqa: PLC0415 - few programs use it
         from fencelock.aio.election import AsyncElection  # noqa: PLC0415 - likewise
-        from fencelock.candidacy import candidate_name, on_elected_of  # noqa: PLC0415 - likewise
+        from fencelock.candidacy import candidate_name  # noqa: PLC0415 - likewise
 
         chosen = settings(
             self._defaults,
@@ -256,5 +257,5 @@ class MakesDuties:
             ElectionKeys(self._defaults.key_prefix, options.lock_name(name)),
             chosen,
             candidate=candidate_name(candidate),
-            on_elected=on_elected_of(on_elected),
+            on_elected=options.callback("on_elected", on_elected, asynchronous=True),
         )

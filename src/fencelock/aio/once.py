@@ -42,6 +42,10 @@ class AsyncOnce(Rooted):
         self._settings = settings
         self._terms = terms
 
+    def __repr__(self) -> str:
+        """Show the name and the period."""
+        return f"<fencelock.AsyncOnce {self.name!r} within={self._terms.within:g}>"
+
     async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome:
         """Call ``function(*args, **kwargs)`` unless it was run, or is being run, elsewhere.
 
@@ -118,10 +122,6 @@ class AsyncOnce(Rooted):
             raise
         finally:
             self._terms.under_way.discard(me)
-
-    def __repr__(self) -> str:
-        """Show the name, or the template of it."""
-        return f"<fencelock.AsyncOnce {self.name!r}>"
 
 
 class _Run(AsyncLock):

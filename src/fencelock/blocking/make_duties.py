@@ -67,8 +67,9 @@ class MakesDuties:
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock.templates import Plan, refuse_coroutine  # noqa: PLC0415 - inspect is slow
+        from fencelock.templates import Plan, refuse_coroutine, template_of  # noqa: PLC0415 - inspect is slow
 
+        template = template_of(name)
         chosen = decorated_settings(
             self._defaults,
             on_busy,
@@ -89,7 +90,7 @@ class MakesDuties:
             return Lock(self._port, LockKeys(self._defaults.key_prefix, name), chosen)
 
         def decorate(function: Function) -> Function:
-            plan = Plan(name, function, lease=lease, asynchronous=False)
+            plan = Plan(template, function, lease=lease, asynchronous=False)
 
             def guarded(*args: Any, **kwargs: Any) -> Any:
                 result = self._call_locked(plan.call(args, kwargs), handle, on_busy)
@@ -234,7 +235,7 @@ class MakesDuties:
         refuse(self._defaults.quorum, "election")
         from fencelock._core.election import ElectionKeys  # noqa: PLC0415 - few programs use it
         from fencelock.blocking.election import Election  # noqa: PLC0415 - likewise
-        from fencelock.candidacy import candidate_name, on_elected_of  # noqa: PLC0415 - likewise
+        from fencelock.candidacy import candidate_name  # noqa: PLC0415 - likewise
 
         chosen = settings(
             self._defaults,
@@ -253,5 +254,5 @@ class MakesDuties:
             ElectionKeys(self._defaults.key_prefix, options.lock_name(name)),
             chosen,
             candidate=candidate_name(candidate),
-            on_elected=on_elected_of(on_elected),
+            on_elected=options.callback("on_elected", on_elected, asynchronous=False),
         )

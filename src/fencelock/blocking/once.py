@@ -38,6 +38,10 @@ class Once(Rooted):
         self._settings = settings
         self._terms = terms
 
+    def __repr__(self) -> str:
+        """Show the name and the period."""
+        return f"<fencelock.Once {self.name!r} within={self._terms.within:g}>"
+
     def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome:
         """Call ``function(*args, **kwargs)`` unless it was run, or is being run, elsewhere.
 
@@ -113,10 +117,6 @@ class Once(Rooted):
             raise
         finally:
             self._terms.under_way.discard(me)
-
-    def __repr__(self) -> str:
-        """Show the name, or the template of it."""
-        return f"<fencelock.Once {self.name!r}>"
 
 
 class _Run(Lock):

@@ -62,6 +62,11 @@ def _dispatch(words: list[str]) -> int:
 
         print(f"fencelock {__version__}")
         return 0
+    if name.startswith("-"):
+        raise UsageError(
+            f"{name} stands before the command",
+            hint="options come behind it: fencelock COMMAND [options]",
+        )
     if name not in COMMANDS:
         raise UsageError(f"there is no command {name!r}", hint="fencelock --help")
     from importlib import import_module

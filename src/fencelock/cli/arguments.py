@@ -55,8 +55,9 @@ def add_server(made: Parser) -> None:
     made.add_argument(
         "--url",
         metavar="URL",
-        help="the server: redis://, valkey://, rediss://, unix:// or redis+sentinel:// (default:"
-        " FENCELOCK_URL, else the embedded server)",
+        help="the server: redis://, valkey://, rediss://, unix://, redis+sentinel:// or"
+        " redis+cluster://; three or more for a quorum (default: FENCELOCK_URL, else the"
+        " embedded server)",
     )
     made.add_argument(
         "--prefix",

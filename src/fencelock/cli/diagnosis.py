@@ -28,11 +28,13 @@ def server(session: Session, *, one_of_many: bool = False) -> Iterator[Finding]:
     """
     ask = Questions(session)
     info = ask.info()
+    clocks = Clocks(ask)
+    if not info:  # when it refuses us altogether, that is all there is to say
+        clocks.look(1)
     yield version(info)
     if "sentinel" in {info.get("redis_mode"), info.get("server_mode")}:  # Redis, Valkey
         yield from sentinel(ask)
         return
-    clocks = Clocks(ask)
     clocks.look(_LOOKS)
     yield clocks.reach()
     yield from rights(ask, session)

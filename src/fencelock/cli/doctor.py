@@ -13,7 +13,7 @@ from fencelock.cli import arguments, diagnosis
 from fencelock.cli.answering import TROUBLE
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.exits import hint_for
-from fencelock.cli.finding import FAIL, Finding
+from fencelock.cli.finding import FAIL, OK, WARN, Finding
 from fencelock.cli.output import json_line, visible
 from fencelock.cli.rights import CLUSTER_COMMANDS, MORE, QUORUM_COMMANDS, acl_rule
 from fencelock.cli.session import Session, configured, embedded_chosen
@@ -48,9 +48,20 @@ def _findings(args: Arguments) -> Iterator[Finding]:
     together = several(args.url, asynchronous=False)
     if together is None:
         with Session(args) as session:
-            yield from _server(session)
+            for each in _server(session):
+                yield _of_embedded(each) if embedded_chosen(args) else each
     else:
         yield from _quorum(args, together.labels)
+
+
+def _of_embedded(found: Finding) -> Finding:
+    """Return a finding for a server whose users are all on its machine."""
+    if (found.what, found.level) != ("persistence", WARN) or "append-only" not in found.found:
+        return found
+    what = found.found.partition(";")[0]
+    return Finding(
+        OK, found.what, f"{what}: only its machine can forget, and takes all holders along"
+    )
 
 
 def _server(session: Session, *, one_of_many: bool = False) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from fencelock.errors import (
     ServerError,
     ServerReadOnly,
     ServerUnreachable,
+    ServerUnsuitable,
 )
 
 USAGE: Final = 64
@@ -63,7 +64,7 @@ _STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
     (NotAcquired, BUSY, "`fencelock show NAME` tells who holds it"),
     (LeaseLost, LOST, ""),
     (NotHeld, LOST, ""),
-    (ServerDenied, DENIED, "`fencelock doctor` prints the permissions that are needed"),
+    (ServerDenied, DENIED, ""),
     (ServerUnreachable, UNREACHABLE, DOCTOR),
     (NotAcknowledged, UNREACHABLE, "the master has too few replicas that keep up"),
     (ServerReadOnly, UNREACHABLE, DOCTOR),
@@ -73,6 +74,17 @@ _STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
     (FencelockError, INTERNAL, ""),
     (ValueError, USAGE, ""),
 )
+
+
+_SHOW: Final = "`fencelock show` tells what the name holds"
+# What a code says is more than what a type does.
+_BY_CODE: Final = {
+    "NOAUTH": "redis://user:password@host:6379/0",
+    "WRONGPASS": "redis://user:password@host:6379/0",
+    "NOPERM": "`fencelock doctor` prints the permissions that are needed",
+    "WRONGTYPE": _SHOW,
+    "OTHERLIMIT": _SHOW,
+}
 
 
 def status_of(error: BaseException) -> int:
@@ -86,9 +98,20 @@ def hint_for(error: BaseException) -> str:
         return error.hint
     if "\n" in str(error):  # it brings its own advice
         return ""
-    hint = next((hint for kind, _, hint in _STATUSES if isinstance(error, kind)), "")
+    if isinstance(error, ServerUnsuitable) and not error.code:  # likewise
+        return ""
+    hint = _BY_CODE.get(getattr(error, "code", ""))
+    if hint is None:
+        hint = next((hint for kind, _, hint in _STATUSES if isinstance(error, kind)), "")
     name = getattr(error, "name", "")
-    return hint.replace("NAME", name) if name else hint
+    return hint.replace("NAME", _quoted(name)) if name else hint
+
+
+def _quoted(name: str) -> str:
+    """Return a name as a shell wants it; what could move a terminal's cursor stays unknown."""
+    from shlex import quote
+
+    return quote(name) if name.isprintable() else "NAME"
 
 
 def tell(error: BaseException) -> int:

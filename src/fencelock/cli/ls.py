@@ -55,7 +55,7 @@ def _row(info: LockInfo) -> tuple[str, ...]:
         info.name,
         state(info),
         f"{who.host}:{who.pid}{others(info)}" if who else "(not fencelock)" if held else "-",
-        who.label if who and who.label else "-",
+        (who and who.called) or "-",
         human(info.held_for) if who else "-",
         human(info.remaining) if held and info.remaining is not None else "-",
         str(info.fence) if info.fence else "-",

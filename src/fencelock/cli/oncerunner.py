@@ -26,6 +26,7 @@ class OnceRun(Run):
     done: Done | None = None
 
     def _request(self, unit: str, chosen: Settings) -> Want:
+        self.session.refuse_quorum("once")
         keys = OnceKeys(self.session.prefix, lock_name(self.args.name))
         return OnceHolds(keys, chosen, BaseLease).want(self.session.port, unit)
 

@@ -23,6 +23,7 @@ def main(argv: list[str]) -> int:
     )
     made.add_argument(
         "action",
+        metavar="start|stop|status|url",
         choices=("start", "stop", "status", "url"),
         help="status: exit status 0 when it answers, 69 when not; url: its address, started or not",
     )

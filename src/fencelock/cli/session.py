@@ -114,7 +114,7 @@ class Session:
         """
         keys = self.keys(name)
         if slots is not None:
-            refuse(self._defaults.quorum, "semaphore")
+            self.refuse_quorum("semaphore")
             from fencelock.permits import Permits
 
             permits = Permits(keys, chosen, BaseLease, slots, bounded=True)
@@ -128,6 +128,10 @@ class Session:
             return one.want_side(self.port, unit, None)
         return handles.Holds(keys, chosen, BaseLease).want(self.port, unit)
 
+    def refuse_quorum(self, what: str) -> None:
+        """Raise ValueError for what a quorum cannot do, when there is one."""
+        refuse(self._defaults.quorum, what)
+
     def take(
         self, want: Want, patience: float | None, lease_type: type[BaseLease] = BaseLease
     ) -> Hold | None:
@@ -138,6 +142,10 @@ class Session:
         """Return the hold of another process, known by its holder id; ask the server for more."""
         want = self.want(name, unit="", ttl=ttl, renew=False)
         want.waiter = want.holder = _holder_id(holder)
+        if self.port.nodes:
+            from fencelock._core.quorum_adopt import adopted
+
+            return adopted(self.port, want, ttl)
         deadline = self.port.now() + ttl
         lease = BaseLease(name, 0, want.holder, ttl, deadline, self.port.now)
         return Hold(want, lease, self.port.now())

@@ -20,7 +20,9 @@ def found(session: Session, pattern: str) -> list[SignalInfo]:
 
 
 def one(session: Session, name: str) -> SignalInfo | None:
-    """Return the one that a name holds, if it does."""
+    """Return the one that a name holds, if it does; over a quorum there is none."""
+    if session.port.nodes:
+        return None
     return run_blocking(show_signal(session.port, SignalKeys(session.prefix, name)))
 
 
@@ -64,5 +66,5 @@ def break_one(session: Session, info: SignalInfo) -> None:
     """Break a barrier; ServerUnsuitable for what nobody can take away."""
     if info.kind != "barrier":
         kind = f"{'an' if info.kind == 'event' else 'a'} {info.kind}"
-        raise ServerUnsuitable(f"{info.name!r} is {kind}: nobody holds it")
+        raise ServerUnsuitable(f"{info.name!r} is {kind}: nobody holds it", code="WRONGTYPE")
     run_blocking(break_barrier(session.port, info, SignalKeys(session.prefix, info.name)))

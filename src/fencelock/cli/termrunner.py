@@ -25,6 +25,7 @@ class Term(Run):
     """One term, from the campaign to the end of the command."""
 
     def _request(self, unit: str, chosen: Settings) -> Want:
+        self.session.refuse_quorum("election")
         self.keys = ElectionKeys(self.session.prefix, lock_name(self.args.name))
         self.candidate = candidate_name(self.args.candidate)
         holds = CandidateHolds(self.keys, chosen, BaseLease, self.candidate)

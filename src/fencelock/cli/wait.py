@@ -55,7 +55,9 @@ def _free(session: Session, name: str, patience: Patience) -> LockInfo:
     while True:
         info = run_blocking(show(port, keys, 1))
         if info.kind == "other":
-            raise ServerUnsuitable(f"the key of {name!r} holds something that is not a lock")
+            raise ServerUnsuitable(
+                f"the key of {name!r} holds something that is not a lock", code="WRONGTYPE"
+            )
         left = patience.left()
         if not info.full or left == 0.0:
             return info

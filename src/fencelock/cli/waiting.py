@@ -112,7 +112,7 @@ def held_by(info: LockInfo) -> str:
 
 def person(who: Person) -> str:
     """Return ``host:pid (label)``."""
-    return f"{who.host}:{who.pid} ({who.label})" if who.label else f"{who.host}:{who.pid}"
+    return f"{who.host}:{who.pid} ({who.called})" if who.called else f"{who.host}:{who.pid}"
 
 
 def _place(waiters: Sequence[Person]) -> int:

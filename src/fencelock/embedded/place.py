@@ -130,6 +130,10 @@ def _secure(directory: str, uid: int, *, create: bool) -> None:
             f"{directory} belongs to user {info.st_uid}, not to us (user {uid}): "
             f"set {OVERRIDE} to a directory of your own"
         )
+    if info.st_mode & stat.S_ISVTX:  # made for everybody, and to stay so
+        raise ServerDenied(
+            f"{directory} is shared by all users: set {OVERRIDE} to a directory of your own in it"
+        )
     if info.st_mode & 0o022:
         raise ServerDenied(
             f"others can write in {directory}: run `chmod 700 {directory}`, or set {OVERRIDE}"
