@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 PLAIN_SCHEMES = ("redis", "valkey", "unix")
@@ -12,6 +12,12 @@ SENTINEL_SCHEMES = ("redis+sentinel", "valkey+sentinel", "rediss+sentinel", "val
 # Between "://" and the query: nothing that is quoted, and no user, password or IPv6 address.
 _SIMPLE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._/:")
 _PORTS = 65536
+_OPTIONS = ("db", "username", "password")
+# How redis-py's connections and pools are to behave; ours behave as they must. A URL may be shared.
+_ANOTHERS = (
+    *("socket_", "retry", "timeout", "health_check", "max_connections", "protocol", "encoding"),
+    *("decode_responses", "legacy_responses", "client_name", "lib_", "driver_info"),
+)
 # Needs no right on any server: HELLO and AUTH are for everybody.
 GREETING = (b"HELLO", b"3", b"SETNAME", b"fencelock")
 
@@ -77,6 +83,7 @@ def general(url: str) -> Address:
 
     parts = urlsplit(url)
     query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    _check_options(query)
     username = unquote(parts.username) if parts.username else query.get("username")
     password = unquote(parts.password) if parts.password else query.get("password")
     if parts.scheme == "unix":
@@ -94,6 +101,15 @@ def general(url: str) -> Address:
         raise ValueError(f"source URL has a bad port: {redacted(url)!r}{_quoting(url)}") from error
     db = db_number(query.get("db") or parts.path.strip("/") or "0")
     return Address(parts.hostname or "localhost", port, "", username, password, db)
+
+
+def _check_options(query: Iterable[str]) -> None:
+    """Refuse what would be ignored: a lock in another database, or without TLS, excludes nobody."""
+    for each in query:
+        if each not in _OPTIONS and not each.startswith(_ANOTHERS):
+            tls = ", and TLS is rediss://" if each.startswith("ssl") else ""
+            known = ", ".join(_OPTIONS)
+            raise ValueError(f"source URL has an unknown option {each!r}: it may have {known}{tls}")
 
 
 def db_number(text: str) -> int:

@@ -89,7 +89,7 @@ _READ_ONLY: Final = {
     "MISCONF": "the server refuses writes: it cannot save to its disk",
 }
 _UNSUITABLE: Final = {
-    "WRONGTYPE": "the name is another kind of object: choose another name or key_prefix",
+    "WRONGTYPE": "the name is in use for something else: choose another name or key_prefix",
     "OTHERLIMIT": "the semaphore is in use with another limit",
     "OOM": "the server is out of memory (maxmemory)",
     "NOPROTO": "the server is too old: Redis 6.2 or Valkey 7.2 is needed",
