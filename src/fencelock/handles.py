@@ -139,7 +139,7 @@ def _owner(value: str, *, plain: bool) -> bytes:
 
 def _on_lost(value: object, *, cancels: bool) -> Any:
     if value is None or callable(value):
-        return value
+        return value if cancels else options.plain_function("on_lost", value)
     if value == "cancel":
         if cancels:
             return value

@@ -169,6 +169,17 @@ def count(what: str, value: Any, *, least: int = 1) -> int:
     return value
 
 
+def plain_function(what: str, value: Any) -> Any:
+    """Return a callback of the face for threads, which calls it and awaits nothing."""
+    if value is None:
+        return None
+    from inspect import iscoroutinefunction  # noqa: PLC0415 - few handles have a callback
+
+    if iscoroutinefunction(value):
+        raise TypeError(f"{what} must not be async in Client, which awaits nothing: {value!r}")
+    return value
+
+
 def text(what: str, value: Any) -> str:
     """Return a label or owner id: a non-empty str."""
     if not isinstance(value, str):

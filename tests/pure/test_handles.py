@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import fencelock
 from fencelock import NotHeld, Poll
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
@@ -45,12 +46,17 @@ def test_a_short_hold_begins_with_a_short_lease():
     assert chosen(max_hold=50).ttl() == 30.0
 
 
+async def awaitable(lease):
+    """Be something that threads cannot call."""
+
+
 @pytest.mark.parametrize(
     ("given", "error"),
     [
         ({"on_lost": "cancel", "cancels": False}, ValueError),
         ({"on_lost": "stop"}, TypeError),
         ({"on_lost": 1}, TypeError),
+        ({"on_lost": awaitable, "cancels": False}, TypeError),
         ({"wait": None}, TypeError),
         ({"owner": ""}, ValueError),
         ({"owner": b"x"}, TypeError),
@@ -64,6 +70,14 @@ def test_a_short_hold_begins_with_a_short_lease():
 def test_what_cannot_work_is_refused(given, error):
     with pytest.raises(error):
         chosen(**given)
+
+
+@pytest.mark.parametrize("what", ["on_lost", "on_elected"])
+def test_a_callback_for_threads_is_not_async(what):
+    """Nobody would await it; asyncio takes both kinds."""
+    fencelock.AsyncClient("redis://localhost:1").election("e", **{what: awaitable})
+    with pytest.raises(TypeError, match=f"{what} must not be async"):
+        fencelock.Client("redis://localhost:1").election("e", **{what: awaitable})
 
 
 def test_owner_ids_have_no_blanks_and_stay_apart():

@@ -253,5 +253,5 @@ class MakesDuties:
             ElectionKeys(self._defaults.key_prefix, options.lock_name(name)),
             chosen,
             candidate=candidate_name(candidate),
-            on_elected=on_elected_of(on_elected),
+            on_elected=options.plain_function("on_elected", on_elected_of(on_elected)),
         )
