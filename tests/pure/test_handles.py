@@ -72,12 +72,19 @@ def test_what_cannot_work_is_refused(given, error):
         chosen(**given)
 
 
-@pytest.mark.parametrize("what", ["on_lost", "on_elected"])
+@pytest.mark.parametrize("what", ["on_lost", "on_elected", "action"])
 def test_a_callback_for_threads_is_not_async(what):
     """Nobody would await it; asyncio takes both kinds."""
-    fencelock.AsyncClient("redis://localhost:1").election("e", **{what: awaitable})
+    given = {what: awaitable}
+
+    def made(client):
+        return (
+            client.barrier("b", 2, **given) if what == "action" else client.election("e", **given)
+        )
+
+    made(fencelock.AsyncClient("redis://localhost:1"))
     with pytest.raises(TypeError, match=f"{what} must not be async"):
-        fencelock.Client("redis://localhost:1").election("e", **{what: awaitable})
+        made(fencelock.Client("redis://localhost:1"))
 
 
 def test_owner_ids_have_no_blanks_and_stay_apart():

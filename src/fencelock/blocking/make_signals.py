@@ -75,6 +75,7 @@ class MakesSignals:
         count = options.count("parties", parties)
         if action is not None and not callable(action):
             raise TypeError(f"action must be a callable or None, not {action!r}")
+        options.plain_function("action", action)
         patience = options.patience_of_wait(timeout)
         kept = options.idle_ttl(idle_ttl)
         crossing = Crossing(self._signal_keys(name), count, kept, action is not None)
