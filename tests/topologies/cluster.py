@@ -239,7 +239,8 @@ def free_port(kept: list[socket.socket]) -> int:
     while True:
         port = random.randrange(11_000, 22_000)
         with contextlib.suppress(OSError):
-            kept += [_reserved(port), _reserved(port + BUS)]
+            kept.append(_reserved(port))
+            kept.append(_reserved(port + BUS))  # if it is taken, the first is closed with the rest
             return port
 
 
