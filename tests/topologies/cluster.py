@@ -238,10 +238,9 @@ def free_port(kept: list[socket.socket]) -> int:
     """
     while True:
         port = random.randrange(11_000, 22_000)
-        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            pair = [stack.enter_context(_reserved(each)) for each in (port, port + BUS)]
-            stack.pop_all()
-            kept += pair
+        with contextlib.suppress(OSError):
+            kept.append(_reserved(port))
+            kept.append(_reserved(port + BUS))  # if it is taken, the first is closed with the rest
             return port
 
 
