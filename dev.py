@@ -59,6 +59,8 @@ SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
 # Tests of deadlines and failovers want a machine that is not busy: a process for each of two cores.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
 CALM_PROCESSES, PROCESSES = 2, 3
+# What pytest ends with after Ctrl-C, and a process that SIGINT or SIGTERM killed: then stop.
+INTERRUPTED = frozenset({2, 130, 143})
 
 FAST_KINDS = 1  # of all kinds of servers on this machine, on so many
 STOP = "from fencelock import embedded; embedded.stop()"
@@ -93,7 +95,10 @@ def test(*args: str) -> int:
     """Run everything, whatever fails; pytest comes last, so that its summary is the last line."""
     if args:
         return first_failure((lint(), run("-m", "pytest", *args)))
-    return first_failure((lint(), spread(PROCESSES, others()), spread(CALM_PROCESSES, CALM)))
+    linted, first = lint(), spread(PROCESSES, others())
+    if first in INTERRUPTED:
+        return first
+    return first_failure((linted, first, spread(CALM_PROCESSES, CALM)))
 
 
 def fast(*args: str) -> int:
