@@ -169,13 +169,13 @@ def count(what: str, value: Any, *, least: int = 1) -> int:
     return value
 
 
+_CO_COROUTINE: Final = 0x80  # inspect.CO_COROUTINE: importing inspect takes longer than all of this
+
+
 def plain_function(what: str, value: Any) -> Any:
     """Return a callback of the face for threads, which calls it and awaits nothing."""
-    if value is None:
-        return None
-    from inspect import iscoroutinefunction  # noqa: PLC0415 - few handles have a callback
-
-    if iscoroutinefunction(value):
+    code = getattr(getattr(value, "func", value), "__code__", None)  # that of a partial, too
+    if code is not None and code.co_flags & _CO_COROUTINE:
         raise TypeError(f"{what} must not be async in Client, which awaits nothing: {value!r}")
     return value
 

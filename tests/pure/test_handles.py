@@ -1,6 +1,7 @@
 """handles.py: the options of a handle, and whose hold a release means."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -75,16 +76,18 @@ def test_what_cannot_work_is_refused(given, error):
 @pytest.mark.parametrize("what", ["on_lost", "on_elected", "action"])
 def test_a_callback_for_threads_is_not_async(what):
     """Nobody would await it; asyncio takes both kinds."""
-    given = {what: awaitable}
 
-    def made(client):
+    def made(client, callback):
+        given = {what: callback}
         return (
             client.barrier("b", 2, **given) if what == "action" else client.election("e", **given)
         )
 
-    made(fencelock.AsyncClient("redis://localhost:1"))
-    with pytest.raises(TypeError, match=f"{what} must not be async"):
-        made(fencelock.Client("redis://localhost:1"))
+    made(fencelock.AsyncClient("redis://localhost:1"), awaitable)
+    for callback in (awaitable, partial(awaitable, None)):
+        with pytest.raises(TypeError, match=f"{what} must not be async"):
+            made(fencelock.Client("redis://localhost:1"), callback)
+    made(fencelock.Client("redis://localhost:1"), print)
 
 
 def test_owner_ids_have_no_blanks_and_stay_apart():
