@@ -1,0 +1,96 @@
+"""Faults sown into the flows and scripts of a quorum; see seeded.py."""
+
+from fencelock._core import quorum, quorum_keep, roster, votes
+from tests.flows import quorums as worlds
+from tests.flows.seeded import Change, script, seed
+
+SEEDS = (
+    seed(
+        "a quorum: one node of three is taken for a majority",
+        Change(votes, "return nodes // 2 + 1", "return nodes // 2"),
+        worlds.TRIES.under(silent=1),
+        "I1 I2 I3",
+    ),
+    seed(
+        "a quorum: a vote for two at once",
+        script("vote", "if current and current ~= holder then", "if false then"),
+        worlds.ABSENT.under(silent=1),
+        "I1 I2 I11",
+    ),
+    seed(
+        "a quorum: the largest fence stays on the node that gave it",
+        Change(quorum, "if lacking <= 0:", "if low:"),
+        worlds.ALONE_TWICE.under(silent=1),
+        "I3",
+    ),
+    seed(
+        "a quorum: a fence is not written back",
+        script("raise", "if tonumber(last) < fence then", "if false then"),
+        worlds.ALONE_TWICE.under(silent=1),
+        "I3",
+    ),
+    seed(
+        "a quorum: a node that was restarted votes at once",
+        Change(roster.Roster, "if not self.met or now < ", "if not self.met or 0 > "),
+        worlds.ABSENT.under(restart=1),
+        "I1",
+    ),
+    seed(
+        "a quorum: a vote counts of who was restarted meanwhile",
+        Change(quorum, "if not port.roster.votes(node)]", "if False]"),
+        worlds.ABSENT.under(restart=1),
+        "I1",
+    ),
+    seed(
+        "a quorum: a silent node is not undone behind a grant",
+        Change(
+            quorum,
+            "undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)",
+            "pass",
+        ),
+        worlds.TWO.under(late=1),
+        "I9",
+    ),
+    seed(
+        "a quorum: votes are not undone after a cancellation",
+        Change(quorum, "undo(port, asks, all_of_them=True)\n        port.nodes", "port.nodes"),
+        worlds.ALONE.under(cancel=1).threads(),
+        "I9",
+    ),
+    seed(
+        "a quorum: a release that got no answer is not repeated",
+        Change(quorum_keep, "post_unanswered(port, asks)", "pass"),
+        worlds.ALONE.under(silent=1),
+        "I9",
+    ),
+    seed(
+        "a quorum: a vote counts from its answer",
+        Change(quorum, "ask.asked_at + validity(ttl)", "ask.answered_at + validity(ttl)"),
+        worlds.ALONE_FIXED.under(late=2),
+        "I2",
+    ),
+    seed(
+        "a quorum: a renewal by hand counts from its answer",
+        Change(quorum_keep, "[part], [span], ask.asked_at", "[part], [span], ask.answered_at"),
+        worlds.ALONE_BY_HAND.under(late=2),
+        "I2",
+    ),
+    seed(
+        "a quorum: a lost majority is not told",
+        Change(quorum_keep, "lose(port, hold, reason, since, detail)", "pass"),
+        worlds.ALONE_OF_TWO.under(down=1),
+        "I6 I8",
+    ),
+    seed(
+        "a quorum: who waits for a majority never asks again",
+        Change(quorum, "pause = retry_delay(race.rounds, port.jitter())", "pause = 50.0"),
+        worlds.TWO.under(late=1),
+        "I6",
+    ),
+    seed(
+        "a quorum: a vote without an end",
+        script("vote", "call('SET', KEYS[1], holder, 'PX', ttl)", "call('SET', KEYS[1], holder)"),
+        worlds.ALONE,
+        "I10",
+    ),
+)
