@@ -1,8 +1,12 @@
 """Faults sown into the flows and scripts of a quorum; see seeded.py."""
 
-from fencelock._core import quorum, quorum_keep, roster, votes
+from fencelock._core import quorum, quorum_keep, race, roster, votes
 from tests.flows import quorums as worlds
 from tests.flows.seeded import Change, script, seed
+
+GIVE_BACK = (
+    "await _give_back(race, first, [ask for ask in asks if ask.error is None and _granted(ask)])"
+)
 
 SEEDS = (
     seed(
@@ -40,6 +44,24 @@ SEEDS = (
         Change(quorum, "if not port.roster.votes(node)]", "if False]"),
         worlds.ABSENT.under(restart=1),
         "I1",
+    ),
+    seed(
+        "a quorum: an id that was given up is used again",
+        Change(race.Race, "self.want.waiter = self.want.holder = self.port.new_id()", "pass"),
+        worlds.ALONE_WORKING.under(late=1, down=1).threads(),
+        "I1 I2 I4",
+    ),
+    seed(
+        "a quorum: a node is healed by an id that was given up there",
+        Change(quorum_keep, "want.waiter = want.holder = hold.another_id()", "pass"),
+        worlds.ALONE_LONG.under(late=1).threads(),
+        "I1 I2",
+    ),
+    seed(
+        "a quorum: what was granted in vain is not given back",
+        Change(quorum, GIVE_BACK, "pass"),
+        worlds.ABSENT.under(silent=1),
+        "I6 I9",
     ),
     seed(
         "a quorum: a silent node is not undone behind a grant",

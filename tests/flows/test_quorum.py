@@ -29,6 +29,8 @@ DISTURBED = [
     worlds.TWO.under(**{fault: 1}) for fault in ("lost", "late", "wake", "crash", "pause", "back")
 ] + [
     worlds.ABSENT.under(restart=1),
+    worlds.ALONE_LONG.under(late=1),  # an undo that comes after a node was healed
+    worlds.ALONE_WORKING.under(late=1, down=1),  # one that comes in a later round
     worlds.ALONE_OF_TWO.under(down=1),
 ]
 

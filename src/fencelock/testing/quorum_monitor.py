@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencelock._core.hold import Hold
+from fencelock._core.votes import known_as
 from fencelock._core.want import Want
 from fencelock.testing.keyspace import NEVER, Frozen
 from fencelock.testing.monitor import Monitor, Violation
@@ -93,7 +94,7 @@ class QuorumMonitor(Monitor):
             if server.generation != self._generations[number]:
                 view = self._before[number]
                 if view.holder is not None:
-                    self._forgotten[number, view.holder] = view.end_us
+                    self._forgotten[number, known_as(view.holder)] = view.end_us
 
     # -- the nodes' truth -----------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class QuorumMonitor(Monitor):
         if seen != self._seen:
             views = [(read(server.state), server.now_us) for server in servers]
             nodes = [v if v.end_us > now_us else v._replace(holder=None) for v, now_us in views]
-            holders = [view.holder for view in nodes]
+            holders = [known_as(view.holder or b"") for view in nodes]
             most = [each for each in holders if each and holders.count(each) >= self._needed]
             self._seen, self._now = seen, Quorum(tuple(nodes), most[0] if most else None)
         return self._now
@@ -167,7 +168,7 @@ class QuorumMonitor(Monitor):
         holder, ends = hold.want.holder, []
         for number, view in enumerate(nodes):
             end_us = self._forgotten.get((number, holder), 0)
-            if view.holder == holder:
+            if known_as(view.holder or b"") == holder:
                 end_us = max(end_us, view.end_us)
             ends.append(self._world_us(number, end_us))
         theirs = sorted(ends, reverse=True)[self._needed - 1]
@@ -204,7 +205,7 @@ class QuorumMonitor(Monitor):
         for client in self._world.clients:
             if any(map(_is_asked, client.links)) or not client.alive or self._haunted:
                 continue
-            known = {hold.want.holder for owner, hold in self.holds if owner is client}
+            known = {each for owner, hold in self.holds if owner is client for each in hold.ids}
             known |= {want.holder for task, want in self._asking.items() if task.client is client}
             for number, node in enumerate(self.view().nodes):
                 holder = node.holder or b""
