@@ -1,12 +1,32 @@
 """Faults sown into the flows and scripts of a quorum; see seeded.py."""
 
-from fencelock._core import quorum, quorum_keep, race, roster, votes
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fencelock._core import quorum, quorum_hold, quorum_keep, race, roster, votes
 from tests.flows import quorums as worlds
 from tests.flows.seeded import Change, script, seed
 
 GIVE_BACK = (
     "await _give_back(race, first, [ask for ask in asks if ask.error is None and _granted(ask)])"
 )
+
+
+@dataclass(frozen=True)
+class Two:
+    """Two changes, where one does what the other leaves out."""
+
+    where: Any
+    first: Change
+    second: Change
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        with self.first.applied(), self.second.applied():
+            yield
+
 
 SEEDS = (
     seed(
@@ -102,6 +122,28 @@ SEEDS = (
         Change(quorum_keep, "lose(port, hold, reason, since, detail)", "pass"),
         worlds.ALONE_OF_TWO.under(down=1),
         "I6 I8",
+    ),
+    seed(
+        "a quorum: nobody minds a hold after it was healed, nor hears of its parts' ends",
+        Two(
+            quorum_keep,
+            Change(quorum_keep, "if hold.open and not hold.told:", "if False:"),
+            Change(quorum_hold.QuorumHold, "if not self.open or self.told:", "if True:"),
+        ),
+        worlds.ALONE_OF_TWO.under(down=1),
+        "I8",
+    ),
+    seed(
+        "a quorum: a vote whose fence is the first node's, though a later one was given",
+        script("vote", "local fence = next_fence(record, ARGV[4])", "local fence = ARGV[4]"),
+        worlds.LATE,
+        "I3",
+    ),
+    seed(
+        "a quorum: a timeout does not end the rounds",
+        Change(quorum, "if at_once or now >= give_up_at:", "if at_once:"),
+        worlds.IMPATIENT,
+        "I6 I13",
     ),
     seed(
         "a quorum: who waits for a majority never asks again",

@@ -129,7 +129,7 @@ class QuorumMonitor(Monitor):
 
     # -- after a request ------------------------------------------------------------------------
 
-    def served(self, request: Request, before: Quorum) -> None:
+    def served(self, request: Request, before: Quorum) -> None:  # noqa: ARG002 - as Monitor
         """Judge what one request changed."""
         now = self.view()
         for number, (old, new) in enumerate(zip(before.nodes, now.nodes, strict=True)):
@@ -137,9 +137,6 @@ class QuorumMonitor(Monitor):
                 continue
             if new.fence < old.fence:
                 raise Violation("I3", f"fence {new.fence} after {old.fence} on node {number}")
-            prolonged = new.holder == old.holder is not None and new.end_us != old.end_us
-            if prolonged and old.holder not in request.args:
-                raise Violation("I11", f"{request!r} renewed the lease of {old.holder!r}")
             self._has_ttls(number)
 
     def _has_ttls(self, number: int) -> None:
@@ -190,15 +187,15 @@ class QuorumMonitor(Monitor):
         self._no_orphans()
         for server in world.servers:
             server.now_us = EPOCH_US + instant + server.skew_us
-        asking = [want.holder for want in self._waits()]
-        if not asking or not self._could_be_had(asking, instant):
+        asking = self._waits()
+        if not any(self._could_have_it(client, asking, instant) for client in asking):
             self._unserved_us = None
             return
         if self._unserved_us is None:
             self._unserved_us = world.now_us
         most = UNSERVED_US_MAX if world.faulty else UNSERVED_US_MAX_FAULTLESS
         if instant - self._unserved_us > most:
-            raise Violation("I6", f"{asking} wait, and a majority is free")
+            raise Violation("I6", f"{[*asking.values()]} wait, and a majority is free")
 
     def _no_orphans(self) -> None:
         """See that no node has what nobody asks for or holds, when nothing is under way (I9)."""
@@ -212,27 +209,25 @@ class QuorumMonitor(Monitor):
                 if holder.startswith(client.name.encode()) and holder not in known:
                     raise Violation("I9", f"{holder!r} was given up, and has node {number}")
 
-    def _waits(self) -> list[Want]:
+    def _waits(self) -> dict[Client, bytes]:
+        """Return who asks now, and by which id."""
         now_us = self._world.now_us
-        return [
-            want
+        return {
+            task.client: want.holder
             for task, want in self._asking.items()
             if not task.done and task.client.alive and task.client.paused_us <= now_us
-        ]
+        }
 
-    def _could_be_had(self, asking: list[bytes], instant: int) -> bool:
-        """Tell whether a majority has nobody but those who ask."""
-        free = [
-            view.holder is None or view.holder in asking
-            for number, view in enumerate(self.view().nodes)
-            if self._votes(number, instant)
-        ]
-        return sum(free) >= self._needed
-
-    def _votes(self, number: int, instant: int) -> bool:
-        """Tell whether a node is there, and so long that it may vote."""
-        server = self._world.servers[number]
-        return not server.generation or instant > server.started_us + AFTER_RESTART_US
+    def _could_have_it(self, client: Client, asking: dict[Client, bytes], instant: int) -> bool:
+        """Tell whether a majority that this process reaches has nobody but those who ask."""
+        free = 0
+        for server, view in zip(self._world.servers, self.view().nodes, strict=True):
+            restarted = instant <= server.started_us + AFTER_RESTART_US and server.generation
+            links = [link for link in client.links if link.server is server]
+            cut_off = any(link.stalled or max(link.instants_us()[:2]) > instant for link in links)
+            away = restarted or cut_off or server.is_down(instant)
+            free += not away and view.holder in {None, *asking.values()}
+        return free >= self._needed
 
     # -- the end --------------------------------------------------------------------------------
 
