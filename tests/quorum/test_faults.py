@@ -141,6 +141,23 @@ async def test_a_node_that_lost_its_lease_gets_it_back(world):
     assert all(holder in {None, "somebody"} for holder in holders(world))
 
 
+async def test_a_writer_that_was_healed_may_read_beside(world):
+    """Each node is asked for the read side by the id under which it knows the writer."""
+    lock = world.client().rwlock("a", read_ttl=1, write_ttl=1)
+    await lock.write.acquire()
+    forgot = world.server.nodes[2:4]
+    for node in forgot:
+        node.command("DEL", *[key.decode() for key in world.keys("a").grant])
+    await world.until(
+        lambda: all(node.command("ZCARD", world.key("a")) for node in forgot), "healed"
+    )
+    world.server.kill(0, 1)
+    assert await lock.write.owned()
+    assert await lock.read.acquire() is True
+    await lock.write.release()
+    await lock.read.release()
+
+
 async def test_a_majority_that_forgot_is_told(world):
     """I8: at the next renewal, long before the ttl is over."""
     told = []
