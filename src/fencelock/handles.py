@@ -237,7 +237,7 @@ class Holds(Taker):
 
     def holder_ids(self) -> set[bytes]:
         """Return the ids under which this handle may be known to the server."""
-        return {hold.want.holder for hold in tuple(self._now())}
+        return {each for hold in tuple(self._now()) for each in hold.ids}
 
     def take(self, unit: object, *, only_own: bool = False) -> Hold:
         """Take out the hold that a release by ``unit`` means; NotHeld when there is none."""

@@ -123,8 +123,7 @@ class Side(Holds):
                 limit=ALL,
                 permits=self._side,
             )
-        holder = b"" if beside is None else beside.want.holder
-        return ShareWant(form, port.new_id(), describe(unit, settings.label), holder)
+        return ShareWant(form, port.new_id(), describe(unit, settings.label), beside)
 
     def busy(self, now: State) -> bool:
         """Tell whether who asks for this side now has to wait."""

@@ -19,6 +19,8 @@ from tests.flows import (
     crossings,
     duties,
     elections,
+    quorums,
+    seeded_quorums,
     seeded_shares,
     several,
     shares,
@@ -128,7 +130,7 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
-    for module in (signals, crossings, conditions, acknowledged):
+    for module in (signals, crossings, conditions, acknowledged, quorums):
         for scenario in module.plan():
             yield from both(scenario)
 
@@ -149,14 +151,15 @@ def row(title: str, report: Report) -> str:
     )
 
 
-def work(seconds: float) -> list[tuple[Scenario, Report]]:
+def work(seconds: float, only: str) -> list[tuple[Scenario, Report]]:
     """Explore the plan on all processors; print each row as it ends."""
     todo = list(plan())
+    chosen = [number for number, scenario in enumerate(todo) if only in scenario.title]
     processes = os.cpu_count() or 1
     each = max(1.0, seconds * processes / 80)  # most scenarios need far less
     done: list[tuple[Scenario, Report]] = []
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        waiting = [pool.apply_async(explored, (number, each)) for number in range(len(todo))]
+        waiting = [pool.apply_async(explored, (number, each)) for number in chosen]
         for result in waiting:
             number, report = result.get()
             done.append((todo[number], report))
@@ -171,7 +174,7 @@ def seeds() -> bool:
     print(f"\n{'sown fault':68} {'schedule':>8}  broke")
     found = True
     for seed in (
-        *(*SEEDS, *seeded_shares.SEEDS, *acknowledged.SEEDS),
+        *(*SEEDS, *seeded_shares.SEEDS, *acknowledged.SEEDS, *seeded_quorums.SEEDS),
         *(*test_signals.SEEDS, *test_crossings.SEEDS, *test_conditions.SEEDS),
     ):
         report = seed.explore()
@@ -184,9 +187,10 @@ def seeds() -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=300.0, help="about how long to search")
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--only", default="", help="scenarios with this text in their title")
+    told = parser.parse_args()
     print(f"{'scenario':58} {'schedules':>9} {'steps':>12} {'extent':9} {'seconds':>7}")
-    done = work(seconds)
+    done = work(told.seconds, told.only)
     violated = [scenario.title for scenario, report in done if report.violation is not None]
     complete = sum(report.complete for _, report in done)
     schedules = sum(report.schedules for _, report in done)

@@ -84,6 +84,10 @@ class Scenario:
         faults = "+".join(f"{count} {kind}" for kind, count in budgets.items())
         return replace(self, name=f"{self.name}, {faults}", budgets=budgets)
 
+    def as_shipped(self) -> "Scenario":
+        """Return the same with the flows as the modules have them now."""
+        return replace(self, flows=shipping())
+
     def threads(self) -> "Scenario":
         """Return the same with a connection for each waiter, as threads have it."""
         return replace(self, shared=False, push_first=True)

@@ -77,7 +77,7 @@ class Seed:
             sources = scenario.sources | {change.where: change.source()}
             return replace(scenario, sources=sources).explore(seconds=seconds)
         with change.applied():
-            return replace(scenario, flows=worlds.shipping()).explore(seconds=seconds)
+            return scenario.as_shipped().explore(seconds=seconds)
 
 
 def script(name: str, old: str, new: str) -> Change:

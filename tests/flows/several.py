@@ -54,10 +54,10 @@ class Each:
         self.flows = None
         self.pause_us = Monitor.pause_us
 
-    async def keep(self, client):
+    async def keep(self, port):
         while True:
-            await client.port.mind()
-            await self.flows.attend(client.port)
+            await port.mind()
+            await self.flows.attend(port)
 
     def asks(self, client, want):
         self.by_lock[want.keys.lock].asks(client, want)

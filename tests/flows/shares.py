@@ -84,7 +84,7 @@ def downgrader():
             return
         read = None
         try:
-            read = await one.acquire(one.want_permits(RENEWED, beside=write.want.holder), 0.0)
+            read = await one.acquire(one.want_permits(RENEWED, beside=write), 0.0)
         finally:
             try:
                 await one.release(write)

@@ -1,70 +1,75 @@
-"""A quorum of three in every schedule: one holder, and fences that grow (I1, I3).
+"""A lock of a quorum of three in every schedule, with the flows and scripts that ship.
 
-The sown faults show that the search finds what it is for.
+``python -m tests.flows.deep`` goes further, and says how far.
 """
 
-import logging
+from dataclasses import replace
 
 import pytest
 
-from fencelock._core import quorum
-from fencelock._core.roster import Roster
-from tests.flows.quorum_world import Budgets, Violated, explore
+from fencelock.testing.explorer import Explorer
+from fencelock.testing.quorum_monitor import QuorumMonitor
+from fencelock.testing.server import Server
+from tests.flows import quorums as worlds
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both
+from tests.flows.seeded_quorums import SEEDS
 
-QUICK = [Budgets(switches=2), Budgets(lost=1, switches=1, answers=False)]
-DEEP = [
-    Budgets(switches=3),
-    Budgets(lost=1, switches=2),
-    Budgets(lost=2, switches=1, answers=False),
-    Budgets(lost=1, restarts=1, switches=1, answers=False),
-    Budgets(lost=1, restarts=1),
+UNDISTURBED = [
+    worlds.TWO,
+    worlds.THREE,
+    worlds.LATE,
+    worlds.TWICE,
+    worlds.LONG,
+    worlds.IMPATIENT,
+    worlds.BY_HAND,
+    worlds.ABSENT,
+    worlds.DRIFTING,
 ]
-slow = pytest.mark.slow
+DISTURBED = [
+    worlds.TWO.under(**{fault: 1}) for fault in ("lost", "late", "wake", "crash", "pause", "back")
+] + [
+    worlds.ABSENT.under(restart=1),
+    worlds.ALONE_LONG.under(late=1),  # an undo that comes after a node was healed
+    worlds.ALONE_WORKING.under(late=1, down=1),  # one that comes in a later round
+    worlds.ALONE_OF_TWO.under(down=1),
+]
 
 
-@pytest.fixture(autouse=True)
-def _quiet():
-    """Thousands of runs meet trouble: nobody reads what they log."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+@pytest.mark.parametrize("scenario", both(UNDISTURBED + DISTURBED), ids=lambda each: each.title)
+def test_no_schedule_breaks_an_invariant(scenario):
+    assert_nothing_breaks(scenario)
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "budgets", [*QUICK, *(pytest.param(each, marks=slow) for each in DEEP)], ids=str
-)
-def test_one_holder_and_growing_fences(budgets):
-    """With clocks 5 s apart, and a vote in vain on one node that left a late fence."""
-    runs, complete = explore(budgets)
-    assert complete
-    assert runs > 10
+@pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
+def test_a_sown_fault_is_found(seed):
+    assert_found(seed)
 
 
-def test_a_minority_is_found():
-    """Sown: one node of three is taken for a majority."""
-    with pytest.raises(Violated):
-        explore(Budgets(lost=1, switches=1), needed=1)
+class Forgetful(set):
+    """Says of every state that it is new."""
+
+    def __contains__(self, state):
+        return False
 
 
-@slow
-@pytest.mark.timeout(300)
-def test_a_fence_that_is_not_written_back_is_found(monkeypatch):
-    """Sown: the largest fence stays on the node that gave it."""
+def ends(scenario, seen, monkeypatch):
+    """Return all states in which a world's schedules may end."""
+    found = set()
 
-    async def written(*_: object) -> bool:
-        return True
+    def end(monitor):
+        world = monitor._world
+        losses = tuple((hold.want.holder, hold.lease._loss) for _, hold in monitor.holds)
+        found.add((world.now_us, losses, *(server.state for server in world.servers)))
 
-    monkeypatch.setattr(quorum, "_written", written)
-    with pytest.raises(Violated, match="I3"):
-        explore(Budgets(lost=2, switches=1, answers=False))
+    monkeypatch.setattr(QuorumMonitor, "end", end)
+    search = Explorer(replace(scenario, others=(Server(), Server())).build, Server())
+    search._seen = seen
+    assert search.run(seconds=60, schedules=100_000).complete
+    return found
 
 
-@slow
-@pytest.mark.timeout(300)
-def test_a_forgetful_node_that_votes_is_found(monkeypatch):
-    """Sown: a restarted node votes at once."""
-    monkeypatch.setattr(Roster, "votes", lambda *_: True)
-    monkeypatch.setattr(Roster, "eligible", lambda *_: True)
-    with pytest.raises(Violated):
-        explore(Budgets(lost=1, restarts=1, switches=1, answers=False))
+@pytest.mark.parametrize("faults", [{}, {"crash": 1}], ids=str)
+def test_what_happens_with_several_nodes_has_no_order(faults, monkeypatch):
+    """Else a state that is met in another order would be left out wrongly."""
+    scenario = worlds.ALONE_RENEWED.under(**faults)
+    assert ends(scenario, set(), monkeypatch) == ends(scenario, Forgetful(), monkeypatch)

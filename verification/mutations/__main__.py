@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from tests.flows import (
     seeded,
+    seeded_quorums,
     seeded_shares,
     test_conditions,
     test_crossings,
@@ -50,7 +51,7 @@ class Row(NamedTuple):
 def simulated(only: str) -> Iterator[Row]:
     """Sow defects in scripts and flows, and let the explorer look for each."""
     modules = (
-        *(seeded, seeded_shares, test_signals, test_crossings, test_conditions),
+        *(seeded, seeded_shares, seeded_quorums, test_signals, test_crossings, test_conditions),
         *(test_duties, test_several, test_elections),
     )
     for module in modules:

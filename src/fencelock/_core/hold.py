@@ -76,6 +76,12 @@ class Hold:
         self.told = False  # the holder was told of a loss (I8: once)
         self.bucket = -1  # where the renewal book keeps it
 
+    @property
+    def ids(self) -> Sequence[bytes]:
+        """Return the ids by which servers know it: several where it has parts."""
+        parts = [part.want.holder for part in self.parts if part is not None]
+        return self.want.holder, *parts
+
     def renewable(self, now: float) -> bool:
         """Tell whether a renewal at ``now`` makes sense: asked for, and within its limits."""
         terms = self.want.terms

@@ -109,6 +109,7 @@ async def _round(
             if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
                 raise  # what a name holds is the same everywhere
             race.failures[node] = error
+            race.rename()
             race.stood = race.stood or port.now() > began + 2 * port.nodes[node].patience
             if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
                 port.ill[node] = port.now() + ILL_SECONDS

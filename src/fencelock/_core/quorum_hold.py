@@ -98,7 +98,7 @@ def majority_of(lease_type: type[BaseLease]) -> type[Any]:
 class QuorumHold(Hold):
     """A granted acquisition of a quorum. ``first`` is the node in whose line its caller stood."""
 
-    __slots__ = ("first", "heal_at", "parts", "port")
+    __slots__ = ("first", "heal_at", "named", "parts", "port")
 
     def __init__(
         self, port: QuorumPort, want: Want, lease: BaseLease, unit: object, *, first: int
@@ -108,6 +108,7 @@ class QuorumHold(Hold):
         self.first = first
         self.parts: Parts = [None] * len(port.nodes)
         self.heal_at = inf
+        self.named = 0  # how many ids it had beside its own
 
     def renewable(self, now: float) -> bool:  # noqa: ARG002 - as Hold
         """Leave renewal to the parts."""
@@ -128,6 +129,11 @@ class QuorumHold(Hold):
         self.parts[node] = part
         lease.whole = self
         return True
+
+    def another_id(self) -> bytes:
+        """Return a new id by which a node may know this hold; see ``votes.known_as``."""
+        self.named += 1
+        return b"%b~%d" % (self.want.holder, self.named)
 
     def missing(self) -> list[int]:
         """Return the nodes that have no lease of this hold."""

@@ -3,7 +3,8 @@
 Rules of this file:
 
 - The parts are renewed by their nodes' ports. Here a majority that is gone is told (I8).
-- A node that lost its part while the majority holds is asked for it again, at renewal's rhythm.
+- A node that lost its part while the majority holds is asked for it again, at renewal's rhythm,
+  and by another id: what undid the last one there may come late (see race.py).
 - A release goes to all parts, the first node last: who is handed the lock there finds the others
   free. What is silent is released in the background.
 """
@@ -20,7 +21,7 @@ from fencelock._core.meet import meet, remind
 from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold
 from fencelock._core.race import node_forms
-from fencelock._core.release import lost_as, request, retire, settled
+from fencelock._core.release import lost_as, post_release, request, retire, settled
 from fencelock._core.renew import apply_renewal, lose
 from fencelock._core.timing import validity
 from fencelock._core.want import SHARES, Request, milliseconds
@@ -74,6 +75,7 @@ async def _heal(port: QuorumPort, hold: QuorumHold) -> None:
     for node in hold.missing() if hold.open and ttl > 0 else ():
         if port.ill.get(node, 0.0) <= now:
             want = hold.want.on(forms[node])
+            want.waiter = want.holder = hold.another_id()
             want.ttl = ttl
             asks.append(Ask(node, want, want.vote(lease.fence)))
     try:
@@ -119,7 +121,7 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
     except BaseException as error:
         if hold is not None and not settled(error) and not isinstance(error, QuorumNotReached):
             retire(port, hold)
-            port.post(*request(hold.want, hold.lease.fence))
+            post_release(port, hold)
         raise
     return 0
 
@@ -129,7 +131,7 @@ async def _release(port: QuorumPort, hold: QuorumHold) -> None:
     retire(port, hold)
     if lease.lost:
         if not lease._forked():
-            port.post(*request(hold.want, lease.fence))
+            post_release(port, hold)
         raise lease._lost_error()
     # A part that was lost may be there all the same: its release harms nobody.
     asks = [

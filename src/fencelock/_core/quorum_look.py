@@ -14,6 +14,7 @@ from fencelock._core.inspect import LockInfo, describe, describe_shares, is_shar
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port, Reply
 from fencelock._core.question import Request as Asker
+from fencelock._core.votes import known_as
 from fencelock._core.want import Request
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import SHARES_SHOW, SHOW
@@ -45,7 +46,7 @@ def _too_few(port: QuorumPort, name: str, asks: Sequence[Ask]) -> FencelockError
 
 def agreed(port: Port, values: Sequence[bytes]) -> bytes | None:
     """Return what a majority says, or None."""
-    value, count = Counter(values).most_common(1)[0]
+    value, count = Counter(map(known_as, values)).most_common(1)[0]
     return value if value and count >= cast("QuorumPort", port).needed else None
 
 
@@ -86,7 +87,7 @@ async def show(port: Port, keys: LockKeys, waiters: int) -> LockInfo:
         shown = infos[min(len(infos), cast("QuorumPort", port).needed) - 1]
     else:
         holder = agreed(port, [reply[2] for reply in found])
-        same = [reply for reply in found if (reply[2] or None) == holder]
+        same = [reply for reply in found if (known_as(reply[2]) or None) == holder]
         shown = describe(keys.name, same[0]) if same else _free(keys.name, found)
         infos = [describe(keys.name, reply) for reply in found]
     line = max(infos, key=lambda info: info.waiting)

@@ -1,4 +1,8 @@
-"""One acquisition of a quorum: what is asked of each node, and what stood against it."""
+"""One acquisition of a quorum: what is asked of each node, and what stood against it.
+
+An id that was given up is never asked with again: its undo may reach a node late, on another
+connection, and would take what was granted there meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ class Race:
     def __init__(self, port: QuorumPort, want: Want) -> None:
         self.port = port
         self.want = want
-        self.wants = [want.on(form) for form in node_forms(port, want.form)]
+        self.wants = self._on_nodes()
         self.order = order(want.keys.lock, port.labels)
         self.rounds = 0
         self.stood = False  # a node let us stand in line before it failed
@@ -25,8 +29,18 @@ class Race:
         self.before: dict[int, Exception] = {}  # of the last round that had any
         self.refused: list[int] = []
 
+    def _on_nodes(self) -> Sequence[Want]:
+        return [self.want.on(form) for form in node_forms(self.port, self.want.form)]
+
+    def rename(self) -> None:
+        """Go on by a new id: the old one was given up."""
+        self.want.waiter = self.want.holder = self.port.new_id()
+        self.wants = self._on_nodes()
+
     def begin_round(self) -> None:
         """Forget what stood against the last one."""
+        if self.rounds:
+            self.rename()
         self.rounds += 1
         self.before = self.failures or self.before
         self.failures, self.refused = {}, []

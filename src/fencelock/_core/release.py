@@ -112,6 +112,15 @@ async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | Non
     return None
 
 
+def post_release(port: Port, hold: Hold) -> None:
+    """Give a hold back in the background; on a quorum's nodes by the ids that they know."""
+    for node, part in zip(port.nodes, hold.parts, strict=False):
+        if part is not None:
+            node.post(*request(part.want, hold.lease.fence))
+    if not hold.parts:
+        port.post(*request(hold.want, hold.lease.fence))
+
+
 def request(want: Want, fence: int = 0) -> Request:
     """Return the request that gives back what ``want`` was granted, with this fence if known."""
     return want.give_back(fence)

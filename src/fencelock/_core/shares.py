@@ -93,16 +93,26 @@ class ShareForm(Form):
 
 
 class ShareWant(Want):
-    """One request for permits; with ``beside``, at once while that holder id holds."""
+    """One request for permits; with ``beside``, at once while that hold holds."""
 
-    __slots__ = ("beside", "once")
+    __slots__ = ("_other", "once")
 
     form: ShareForm
 
-    def __init__(self, form: ShareForm, waiter: bytes, info: bytes, beside: bytes = b"") -> None:
+    def __init__(
+        self, form: ShareForm, waiter: bytes, info: bytes, beside: Hold | None = None
+    ) -> None:
         super().__init__(form, waiter, info)
-        self.beside = beside
-        self.once = bool(beside)
+        self._other = beside
+        self.once = beside is not None
+
+    @property
+    def beside(self) -> bytes:
+        """Return the id by which the server that is asked knows the hold beside."""
+        if self._other is None:
+            return b""
+        homes = {part.want.home: part.want.holder for part in self._other.parts if part is not None}
+        return homes.get(self.home, self._other.want.holder)
 
     def acquire(self, channel: bytes) -> bytes:
         """Return a packed call of ``shares_acquire.lua``; the channel is empty for a try."""
@@ -110,7 +120,7 @@ class ShareWant(Want):
 
     def on(self, form: Form) -> ShareWant:
         """Return the same request for one node of a quorum."""
-        return ShareWant(cast("ShareForm", form), self.waiter, self.info, self.beside)
+        return ShareWant(cast("ShareForm", form), self.waiter, self.info, self._other)
 
     def vote(self, fence: int) -> Request:
         """Return the request for a further node of a quorum; its fence is not below this one."""

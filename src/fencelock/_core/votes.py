@@ -20,6 +20,11 @@ def majority(nodes: int) -> int:
     return nodes // 2 + 1
 
 
+def known_as(holder: bytes) -> bytes:
+    """Return the id of a quorum's hold from one by which a single node knows it."""
+    return holder.partition(b"~")[0]
+
+
 def order(key: bytes, labels: Sequence[str]) -> list[int]:
     """Return the numbers of the nodes in the order in which everybody asks them for this lock.
 

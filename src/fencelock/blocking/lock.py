@@ -10,7 +10,7 @@ from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold
 from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.release import release_for_owner, request, retire, take_and_release
+from fencelock._core.release import post_release, release_for_owner, retire, take_and_release
 from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
 from fencelock._ports.blocking import BlockingPort, run_blocking
@@ -75,7 +75,7 @@ class _Base(Rooted):
         """Give back a hold that the caller never heard of."""
         if self._holds.remove(hold):
             retire(self._port, hold)
-            self._port.post(*request(hold.want, hold.lease.fence))
+            post_release(self._port, hold)
 
     def _give_back(self, *, only_own: bool = False) -> int:
         unit = get_ident()

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold, Taker
-from fencelock._core.release import release, request
+from fencelock._core.release import post_release, release
 from fencelock._core.renew import renew_now
 from fencelock._core.timing import validity
 from fencelock._core.want import Want
@@ -185,7 +185,7 @@ class Run:
         self.outcome = "lost"
         why = _why(hold)
         self.session.leave(hold)
-        self.session.port.post(*request(hold.want))  # not waited for: the server may be silent
+        post_release(self.session.port, hold)  # not waited for: the server may be silent
         say(f"the lease of {self.args.name!r} is lost ({why}): {self._what()} was stopped")
         return exits.LOST
 

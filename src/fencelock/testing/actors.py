@@ -13,7 +13,7 @@ from fencelock._core import acquire, release, renew
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import LockKeys
 from fencelock._core.want import Form, Terms, Want
-from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
+from fencelock.errors import LeaseLost, OutcomeUnknown, QuorumNotReached, ServerError
 from fencelock.lease import BaseLease
 from fencelock.testing.monitor import Violation
 from fencelock.testing.network import Client
@@ -21,6 +21,8 @@ from fencelock.testing.simulation import World
 
 KEYS = LockKeys("", "lock")
 GAVE_UP = (asyncio.CancelledError, KeyboardInterrupt)
+# What a call ends with that no server, or no majority, answered.
+UNANSWERED = (ServerError, OutcomeUnknown, QuorumNotReached)
 # A call that was given a timeout may take this much longer (I13).
 IN_TIME_SECONDS = 0.1
 
@@ -75,11 +77,11 @@ class Actor:
         try:
             watch = _Watch(self)
             hold = await self.flows.acquire(self.port, want, patience, watch)
-        except (ServerError, OutcomeUnknown) as error:
+        except UNANSWERED as error:
             if not self.world.faulty:
                 raise Violation("I12", f"without any fault: {error!r}") from error
             hold = None
-        if hold is None and patience and monitor.is_punctual(self.client):
+        if hold is None and patience and patience > 0 and monitor.is_punctual(self.client):
             self._in_time(asked_at + patience)
         return hold
 
@@ -96,7 +98,7 @@ class Actor:
             proved = self.port.now() < hold.lease.deadline
             if proved and not self.world.monitor.was_revoked(hold):
                 raise Violation("I4", f"a release of a proved lease was refused: {loss}") from loss
-        except (ServerError, OutcomeUnknown) as error:
+        except UNANSWERED as error:
             if not self.world.faulty:
                 raise Violation("I12", f"without any fault: {error!r}") from error
         return None

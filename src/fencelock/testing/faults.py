@@ -13,6 +13,8 @@ cancel      a flow is cancelled where it is suspended (asyncio) or interrupted (
 back        a server's clock goes back by ten seconds
 jump        a server's clock goes forward by ten seconds
 restart     a server restarts: connections break, everything is forgotten
+reboot      a server restarts with what it had
+down        a server is gone for five seconds, and comes back with what it had
 unacked     no replica acknowledges in time what one WAIT asks about
 failover    a server's replica is promoted: connections break, what it did not get is forgotten
 ==========  =====================================================================================
@@ -33,8 +35,9 @@ if TYPE_CHECKING:
 
 KINDS = (
     *("lost", "zombie", "silent", "wake", "late", "expiry", "crash", "pause", "cancel"),
-    *("back", "jump", "restart", "unacked", "failover"),
+    *("back", "jump", "restart", "reboot", "down", "unacked", "failover"),
 )
+ON_SERVERS = ("back", "jump", "restart", "reboot", "down", "failover")
 # A clock that is set back by this much runs behind all fences that were given; one that is set
 # forward by it has ended all leases.
 BACK_US = 10_000_000
@@ -42,6 +45,7 @@ BACK_US = 10_000_000
 AFTER_EXPIRY_US = 300_000
 
 RESTART_US = 100_000
+DOWN_US = 5_000_000
 
 Action = tuple[Any, ...]
 
@@ -79,9 +83,10 @@ def anywhere(world: World) -> list[Action]:
 def _on_servers(world: World) -> list[Action]:
     return [
         (kind, number)
-        for kind in ("back", "jump", "restart", "failover")
+        for kind in ON_SERVERS
         if world.budgets.get(kind)
-        for number in range(len(world.servers))
+        for number, server in enumerate(world.servers)
+        if not server.is_down(world.now_us)
     ]
 
 
@@ -141,22 +146,23 @@ def strike(world: World, action: Action) -> None:
         server = world.servers[action[1]]
         server.skew_us += set_us
         server.now_us += set_us
-    elif kind in {"restart", "failover"}:
-        _restart(world, world.servers[action[1]], failover=kind == "failover")
+    elif kind in {"restart", "reboot", "down", "failover"}:
+        _restart(world, world.servers[action[1]], kind)
     else:
         _disturb(world, world.link(action), kind, action[3])
 
 
-def _restart(world: World, server: Server, *, failover: bool) -> None:
-    """Start a server anew, with nothing, or let its replica serve with what that has.
+def _restart(world: World, server: Server, kind: str) -> None:
+    """Start a server anew, with or without what it had, or let its replica serve.
 
     That takes some time, so that its clock goes on.
     """
     server.generation += 1
-    if failover:
+    server.started_us = world.now_us + (DOWN_US if kind == "down" else 0)
+    if kind == "failover":
         server.fail_over()
         world.monitor.failed_over()
-    else:
+    elif kind == "restart":
         server.forget()
         world.monitor.flushed()
     for client in world.clients:
@@ -176,7 +182,7 @@ def _disturb(world: World, link: Link, kind: str, way: str) -> None:
         _unacknowledged(link)
     elif kind == "silent":
         link.stalled = True
-        link.dies_us = world.now_us + int(link.client.port.patience * 1_000_000)
+        link.dies_us = world.now_us + int(link.port.stall * 1_000_000)
     elif kind == "wake":
         link.down.pop(0)
     elif kind == "late" and way == "up":
@@ -208,14 +214,14 @@ def break_link(world: World, link: Link, *, keeps: bool) -> None:
     posts += [each.request for each in link.down if each.request and each.request.posted]
     link.up = [request for request in link.up if request not in lost]
     link.owed = 0
-    client.port.hang_up(link)
+    link.port.hang_up(link)
     link.stalled, link.dies_us = False, NEVER_US
     if not keeps:
         link.server.unsubscribe(link.who)
     for asker in askers:
         if asker is not None and not asker.done:
-            asker.ready = ("error", Broken("connection lost", sent=True))
-    client.remember("broken", link.number, keeps, world.now_us)
+            asker.take(("error", Broken("connection lost", sent=True)))
+    client.remember("broken", link.number, keeps, world.now_us, lane=link.port.lane)
     _unplug(world, client, link)
     for post in posts:
         post.posted(post)
@@ -223,7 +229,7 @@ def break_link(world: World, link: Link, *, keeps: bool) -> None:
 
 def _unplug(world: World, client: Client, link: Link) -> None:
     """Tell the waiters of a broken connection, as the ports do."""
-    port = client.port
+    port = link.port
     for waiter in port.waiters.values():
         if port.shared or (waiter.seat is link and world.waits(client, waiter)):
             waiter.lose_place()

@@ -15,6 +15,7 @@ from fencelock.testing.server import EPOCH_US, Request
 from fencelock.testing.view import Entry, View, read
 
 if TYPE_CHECKING:
+    from fencelock.testing.port import SimulatedPort
     from fencelock.testing.simulation import World
 
 # A live waiter behind a lock that nobody has is granted within this, after a fault: a proof of life
@@ -71,11 +72,11 @@ class Monitor:
 
     # -- what processes report ------------------------------------------------------------------
 
-    async def keep(self, client: Client) -> None:
+    async def keep(self, port: SimulatedPort) -> None:
         """Tend a process's leases, as the keeper thread or task of a real port does."""
         while True:
-            await client.port.mind()
-            await self.flows.attend(client.port)
+            await port.mind()
+            await self.flows.attend(port)
 
     def asks(self, client: Client, want: Want) -> None:
         """Note a request before it is sent."""
@@ -122,7 +123,7 @@ class Monitor:
 
     # -- after a request ------------------------------------------------------------------------
 
-    def served(self, request: Request, before: View) -> None:
+    def served(self, request: Request, before: Any) -> None:
         """Judge what one request changed."""
         after = self.view()
         self._fences_grow(after)
@@ -269,8 +270,7 @@ class Monitor:
     def end(self) -> None:
         """Check that nothing is left behind (I9, I10), now and when all has expired."""
         view, living = self.view(), [want for client, want in self.wants if client.alive]
-        # What a broken connection delivers after its undo ends by itself, by the ttl at the latest.
-        for want in living if not self._haunted else ():
+        for want in living if not self._haunted else ():  # what comes after its undo has its ttl
             if what := self._left_by(want, view):
                 raise Violation("I9", f"{want.waiter!r} is over and left {what} behind")
         for client in self._world.clients:
@@ -286,11 +286,11 @@ class Monitor:
         return "a place in line" if waits else ""
 
     def _nothing_kept(self, client: Client) -> None:
-        port = client.port
-        if len(port.lines) or port.waiters:
-            raise Violation("I9", f"{client.name} still has a waiter")
-        if any(hold.open for hold in port.book.all_holds()):
-            raise Violation("I11", f"{client.name} still renews")
+        for port in client.port.tended:
+            if len(port.lines) or port.waiters:
+                raise Violation("I9", f"{client.name} still has a waiter")
+            if any(hold.open for hold in port.book.all_holds()):
+                raise Violation("I11", f"{client.name} still renews")
 
     def _nothing_in_time(self) -> None:
         space = Keyspace(self._world.server.now_us)

@@ -28,15 +28,25 @@ def trap(state: State) -> Generator[State, Any, Any]:
 class State:
     """What a suspended task waits for; ``until_us`` on the world's clock."""
 
-    __slots__ = ("kind", "link", "until_us", "waiter")
+    __slots__ = ("kind", "link", "port", "until_us", "waiter")
 
     def __init__(
-        self, kind: str, until_us: int, link: Link | None = None, waiter: Waiter | None = None
+        self,
+        kind: str,
+        until_us: int,
+        link: Link | None = None,
+        waiter: Waiter | None = None,
+        port: SimulatedPort | None = None,
     ) -> None:
-        self.kind = kind  # call, wait, sleep, mind
+        self.kind = kind  # call, wait, sleep, mind, fan
         self.until_us = until_us
         self.link = link
         self.waiter = waiter
+        self.port = port  # whose leases are minded
+
+    def reads(self, link: Link) -> bool:
+        """Tell whether the task would read this connection now."""
+        return self.link is link
 
 
 class Item(NamedTuple):
@@ -68,6 +78,7 @@ class Link:
         "late_up",
         "number",
         "owed",
+        "port",
         "seat_of",
         "server",
         "sound",
@@ -75,8 +86,9 @@ class Link:
         "up",
     )
 
-    def __init__(self, client: Client, number: int, server: Server) -> None:
+    def __init__(self, client: Client, number: int, server: Server, port: SimulatedPort) -> None:
         self.client = client
+        self.port = port
         self.number = number
         self.server = server
         self.up: list[Request] = []
@@ -124,18 +136,30 @@ class Link:
 class Task:
     """One flow on its way: a coroutine, what it waits for, and what it will be resumed with."""
 
-    __slots__ = ("client", "coroutine", "done", "keeper", "number", "ready", "state")
+    __slots__ = ("client", "coroutine", "done", "keeper", "lane", "number", "ready", "state")
 
     def __init__(
-        self, client: Client, number: int, coroutine: Coroutine[Any, Any, None], *, keeper: bool
+        self,
+        client: Client,
+        number: int,
+        coroutine: Coroutine[Any, Any, None],
+        *,
+        keeper: bool,
+        lane: int = -1,
     ) -> None:
         self.client = client
         self.number = number
         self.coroutine = coroutine
         self.keeper = keeper
+        self.lane = lane
         self.done = False
         self.state: State | None = None
         self.ready: tuple[str, Any] | None = None  # ("value", reply) or ("error", exception)
+
+    def take(self, answer: tuple[str, Any]) -> Task | None:
+        """Take what its request came to; return the task that can go on with it."""
+        self.ready = answer
+        return self
 
 
 class Client:
@@ -144,6 +168,7 @@ class Client:
     __slots__ = (
         "alive",
         "history",
+        "lanes",
         "links",
         "number",
         "offset",
@@ -168,6 +193,7 @@ class Client:
         self.was_paused = False
         self.touched = False  # something happened to it: it is no longer like the others
         self.history = number
+        self.lanes: list[int] = []  # of a quorum's nodes
 
     @property
     def name(self) -> str:
@@ -191,9 +217,16 @@ class Client:
     def key(self) -> Any:
         """Return all that decides what this process can still do."""
         links = tuple([link.key() for link in self.links])
-        return self.history, self.alive, self.paused_us, self.touched, links
+        lanes = tuple(self.lanes)
+        return self.history, lanes, self.alive, self.paused_us, self.touched, links
 
-    def remember(self, *event: Any) -> None:
-        """Add to the history: two equal histories make two equal processes."""
-        self.history = hash((self.history, event))
+    def remember(self, *event: Any, lane: int = -1) -> None:
+        """Add to the history: two equal histories make two equal processes.
+
+        What happens in lanes of its own, as with each node of a quorum, has no order between them.
+        """
         self.touched = True
+        if lane < 0:
+            self.history = hash((self.history, *self.lanes, event))
+        else:
+            self.lanes[lane] = hash((self.lanes[lane], self.history, event))

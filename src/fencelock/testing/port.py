@@ -36,6 +36,7 @@ class SimulatedPort:
 
     apart = None
     nodes: Sequence[SimulatedPort] = ()  # of a quorum only
+    lane = -1  # of a quorum's node: its number
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class SimulatedPort:
         self.client = client
         self.server = server or world.server
         self.shared = shared
-        self.patience = patience
+        self.patience = self.stall = patience  # a silent connection is given up after ``stall``
         self.home = b"home%d" % client.number
         self.replicas: Replicas | None = None
         self.lines = Lines()
@@ -58,6 +59,11 @@ class SimulatedPort:
         self.waiters: dict[bytes, Waiter] = {}
         self._ids = 0
         self._channels = 0
+
+    @property
+    def tended(self) -> Sequence[SimulatedPort]:
+        """Return the ports whose leases somebody minds."""
+        return (self, *self.nodes)
 
     def now(self) -> float:
         """Return this process's monotonic clock."""
@@ -139,7 +145,7 @@ class SimulatedPort:
 
     def dial(self) -> Link:
         """Open another connection."""
-        link = Link(self.client, len(self.client.links), self.server)
+        link = Link(self.client, len(self.client.links), self.server, self)
         link.generation = self.server.generation
         self.client.links.append(link)
         return link
@@ -218,7 +224,7 @@ class SimulatedPort:
 
     async def mind(self) -> None:
         """Sleep until a lease wants attention: what the keeper of a real port does."""
-        await self._suspend(State("mind", NEVER_US))
+        await self._suspend(State("mind", NEVER_US, port=self))
 
     async def _suspend(self, state: State) -> Any:
         if not self.client.alive:  # a dead process cleans nothing up

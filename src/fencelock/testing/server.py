@@ -20,6 +20,8 @@ EPOCH_US = 1_700_000_000_000_000
 EMPTY: Frozen = frozenset()
 # A request of replicas, not of the keyspace: they have all that was done so far, and say so.
 ACKNOWLEDGE = "acknowledge"
+# When a world begins, its servers have been up for so long.
+UPTIME_US = 10_000_000_000
 # Outcomes that are remembered; then the memory starts afresh.
 MEMORY_MAX = 300_000
 
@@ -101,6 +103,7 @@ class Server:
         self.replica: Frozen = EMPTY  # what would be promoted
         self.follows = self._replicated  # a replica is sent what is written, sooner or later
         self.generation = 0  # how often another server took over
+        self.started_us = -UPTIME_US  # by the world's clock; nobody reaches it before
         self.now_us = EPOCH_US
         self.skew_us = 0  # its clock was set
         self.listeners: frozenset[tuple[bytes, Any]] = frozenset()
@@ -120,6 +123,10 @@ class Server:
     def unsubscribe(self, who: Any) -> None:
         """Let a connection hear nothing any more."""
         self.listeners = frozenset(each for each in self.listeners if each[1] != who)
+
+    def is_down(self, now_us: int) -> bool:
+        """Tell whether nobody reaches it."""
+        return self.started_us > now_us
 
     def forget(self) -> None:
         """Start anew, with nothing."""
@@ -145,7 +152,8 @@ class Server:
 
     def key(self) -> Any:
         """Return all that decides what it will answer."""
-        return self.state, self.skew_us, self.listeners, self.replica, self.generation
+        told = self.generation, self.started_us
+        return self.state, self.skew_us, self.listeners, self.replica, told
 
     def run(self, request: Request) -> Outcome:
         """Run a request at the present instant and keep what it did."""

@@ -255,7 +255,7 @@ class ShareActor(Actor):
     kind = SEMAPHORE
     limit = 2
 
-    def want_permits(self, terms: Terms, permits: int = 1, beside: bytes = b"") -> ShareWant:
+    def want_permits(self, terms: Terms, permits: int = 1, beside: Hold | None = None) -> ShareWant:
         """Return a fresh request, as a handle makes it."""
         form = ShareForm(
             keys=KEYS,

@@ -48,6 +48,7 @@ class World:
         push_first: bool = False,
         traced: bool = False,
         monitor: type[Monitor] = Monitor,
+        port: type[SimulatedPort] = SimulatedPort,
     ) -> None:
         self.server = server
         self.servers = (server, *others)
@@ -63,6 +64,7 @@ class World:
         self.taken = 0  # steps
         self.running: Task | None = None
         self.lines: list[str] | None = [] if traced else None
+        self._port = port
         self.monitor = monitor(self)
 
     # -- building -------------------------------------------------------------------------------
@@ -73,17 +75,22 @@ class World:
         """Add a process; its clock starts anywhere and runs at ``rate``."""
         number = len(self.clients)
         client = Client(number, 1000.0 * (number + 1), rate)
-        client.port = SimulatedPort(self, client, shared=shared, patience=patience)
         self.clients.append(client)
-        if keeper:
-            self.start(client, self.monitor.keep(client), keeper=True)
+        client.port = self._port(self, client, shared=shared, patience=patience)
+        for port in client.port.tended if keeper else ():
+            self.start(client, self.monitor.keep(port), keeper=True, lane=port.lane)
         return client
 
     def start(
-        self, client: Client, flow: Coroutine[Any, Any, None], *, keeper: bool = False
+        self,
+        client: Client,
+        flow: Coroutine[Any, Any, None],
+        *,
+        keeper: bool = False,
+        lane: int = -1,
     ) -> Task:
         """Start a task in a process; it runs to its first suspension at once."""
-        task = Task(client, len(client.tasks), flow, keeper=keeper)
+        task = Task(client, len(client.tasks), flow, keeper=keeper, lane=lane)
         client.tasks.append(task)
         self._step(task, None)
         return task
@@ -159,25 +166,26 @@ class World:
     def _hear(self, link: Link) -> None:
         item = link.down.pop(0)
         client = link.client
-        client.remember(link.number, item.request is None, item.value, self.now_us)
+        push, lane = item.request is None, link.port.lane
+        client.remember(link.number, push, item.value, self.now_us, lane=lane)
         if item.request is None:
             self.say(lambda: f"{client.name} hears {item.value.decode()}")
-            client.port.pushed(link, item.value)
+            link.port.pushed(link, item.value)
             return
         link.owed -= 1
-        asker: Task | None = item.request.asker
+        asker = item.request.asker
         self.say(lambda: f"{client.name} gets the answer to {item.request!r}: {item.value}")
         if asker is None or asker.done:
             return
         item.request.asker = None
-        asker.ready = answer(item.value)
-        if not client.port.shared:  # the thread that reads goes on by itself
-            self._run_on(asker, timer=False)
+        task = asker.take(answer(item.value))
+        if task is not None and not link.port.shared:  # the thread that reads goes on by itself
+            self._run_on(task, timer=False)
 
     def _run_on(self, task: Task, *, timer: bool) -> None:
         ready: tuple[str, Any] | None = task.ready
         state = task.state
-        task.client.remember(task.number, timer, self.now_us)
+        task.client.remember(task.number, timer, self.now_us, lane=task.lane)
         if ready is None and state is not None:
             self.say(lambda: f"{task.client.name}'s {state.kind} ends by its time")
             late = Broken("no answer in time", sent=True, trail=state.link)

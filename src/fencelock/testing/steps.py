@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # A step: what happens, to which process, connection or task (numbers, so that it can be replayed).
 Action = tuple[Any, ...]
+# Steps whose number is a server's.
+ON_SERVERS = ("copy", *faults.ON_SERVERS)
 
 
 def options(world: World) -> list[Action]:
@@ -56,7 +58,7 @@ def _readable(world: World, link: Link) -> bool:
         return True
     # A thread reads its own connection, while it waits or asks on it.
     return any(
-        task.state is not None and task.state.link is link and task.ready is None
+        task.state is not None and task.state.reads(link) and task.ready is None
         for task in link.client.tasks
     )
 
@@ -75,8 +77,8 @@ def timer_us(task: Task) -> int:
     state = task.state
     if state is None or task.done:
         return NEVER_US
-    if state.kind == "mind":
-        due = task.client.port.book.next_at()
+    if state.port is not None:
+        due = state.port.book.next_at()
         # A keeper is never woken within the very microsecond: real clocks do not stand still.
         return NEVER_US if due is None else task.client.world_us(due) + 1
     return state.until_us
@@ -94,4 +96,4 @@ def _unfinished(world: World) -> bool:
 def _in_order(world: World, steps: list[Action]) -> list[Action]:
     """Processes that are alike begin in the order of their numbers: all else is a renaming."""
     first = next((each.number for each in world.clients if not each.touched), NEVER_US)
-    return [step for step in steps if len(step) < 2 or step[1] <= first]  # noqa: PLR2004 - a step without process
+    return [step for step in steps if len(step) == 1 or step[0] in ON_SERVERS or step[1] <= first]

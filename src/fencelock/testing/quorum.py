@@ -1,0 +1,235 @@
+"""The simulated port of a quorum: one simulated port per server, and how to ask them all at once.
+
+Rules of this file:
+
+- A request to several nodes is on its way to all of them before an answer is heard; the answers
+  come in any order, and any of them late, or never.
+- What a node says of itself (run id, uptime) is known once a connection is open, as with the real
+  ports. A node that is down refuses connections at once.
+- Clients have met all nodes before the run begins, unless told otherwise: most have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core import votes
+from fencelock._core.fan import Ask
+from fencelock._core.hold import Hold
+from fencelock._core.keys import roster_key
+from fencelock._core.meet import meet
+from fencelock._core.port import Args, Broken, Keys, Reply
+from fencelock._core.quorum_hold import drop_parts
+from fencelock._core.roster import Roster
+from fencelock._core.votes import FIRST_FACTOR, NODE_SECONDS
+from fencelock._core.waiters import Waiter
+from fencelock._core.want import Want
+from fencelock.errors import ServerError, ServerUnreachable
+from fencelock.scripts import Script
+from fencelock.testing.network import Client, Link, State, Task
+from fencelock.testing.port import SimulatedPort
+from fencelock.testing.server import Request
+
+if TYPE_CHECKING:
+    from fencelock.testing.simulation import World
+
+# How long a shared connection may be silent; as in _ports/quorum_aio.py.
+STALL_SECONDS = 1.0
+
+
+class NodePort(SimulatedPort):
+    """One process's port to one node."""
+
+    def __init__(self, whole: SimulatedQuorum, number: int) -> None:
+        world, client = whole.world, whole.client
+        patience = whole.node_timeout * FIRST_FACTOR
+        server = world.servers[number]
+        super().__init__(world, client, shared=whole.shared, patience=patience, server=server)
+        self.lane, self._whole = number, whole
+        self.home = b"home%d.%d" % (client.number, number)
+        self.stall = STALL_SECONDS if whole.shared else patience
+
+    def dial(self) -> Link:
+        """Open another connection, and hear who answers there."""
+        server, now_us = self.server, self.world.now_us
+        if server.is_down(now_us):
+            raise ServerUnreachable("connection refused", code="REFUSED")
+        run_id = b"node%d.%d" % (self.lane, server.generation)
+        uptime = (now_us - server.started_us) // 1_000_000
+        self._whole.roster.saw(self.lane, run_id, float(uptime), self.now())
+        return super().dial()
+
+    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
+        """Send it when the node is back, if it is down."""
+        with suppress(ServerUnreachable):
+            super().post(script, keys, args, trail)
+            return
+        self._later(Request(script.name, tuple(keys), tuple(args), posted=self._repost))
+
+    def _repost(self, request: Request) -> None:
+        if self.server.is_down(self.world.now_us):
+            self._later(request)
+        else:
+            super()._repost(request)
+
+    def _later(self, request: Request) -> None:
+        link = super().dial()
+        link.blocked_up_us, link.apart = self.server.started_us, True
+        self._send(request, link)
+
+    def tell(self, hold: Hold) -> None:
+        """Tell nobody: what becomes of one node is no news."""
+
+
+class Leg:
+    """One of several requests under way: who asked, and what for."""
+
+    def __init__(self, fan: FanState, ask: Ask, request: Request, link: Link) -> None:
+        self.fan, self.ask, self.link = fan, ask, link
+        self.request, request.asker = request, self
+
+    @property
+    def done(self) -> bool:
+        """Tell whether nobody waits for it any more."""
+        return self.fan.task.done
+
+    @property
+    def state(self) -> State:
+        """Return what its task waits for."""
+        return self.fan
+
+    def take(self, answer: tuple[str, Any]) -> Task | None:
+        """Take what it came to; return the task when that was the last."""
+        kind, value = answer
+        if kind == "error":
+            self.ask.fail(value)
+        else:
+            reply = list(value) if isinstance(value, tuple) else value
+            self.ask.answer(reply, self.fan.now())
+        return self.fan.moved_on()
+
+
+class FanState(State):
+    """What a task waits for that asks several: all of them, or the time that is left then."""
+
+    __slots__ = ("legs", "limit", "now", "task")
+
+    def __init__(self, task: Task, now: Callable[[], float], limit: Callable[[], int]) -> None:
+        super().__init__("fan", limit())
+        self.task, self.now, self.limit = task, now, limit
+        self.legs: list[Leg] = []
+
+    def reads(self, link: Link) -> bool:
+        """Tell whether an answer may come on this connection."""
+        return any(leg.link is link and not leg.ask.ended for leg in self.legs)
+
+    def moved_on(self) -> Task | None:
+        """Note that one has ended; return the task when it need not wait."""
+        self.until_us = self.limit()
+        if not all(leg.ask.ended for leg in self.legs):
+            return None
+        self.task.ready = ("value", None)
+        return self.task
+
+    def end(self) -> list[Leg]:
+        """Wait for nothing any more; return those that got no answer."""
+        left = [leg for leg in self.legs if not leg.ask.ended]
+        for leg in left:
+            leg.request.asker = None
+            if not leg.link.port.shared:
+                leg.link.sound = False  # an answer may still come: nothing else may be read here
+        return left
+
+
+class SimulatedQuorum(SimulatedPort):
+    """Implements ``_core.fan.QuorumPort`` for one simulated process."""
+
+    def __init__(self, world: World, client: Client, *, shared: bool, patience: float) -> None:
+        super().__init__(world, client, shared=shared, patience=patience)
+        count = len(world.servers)
+        self.labels: Sequence[str] = [f"node {number}" for number in range(count)]
+        self.needed, self.node_timeout = votes.majority(count), NODE_SECONDS
+        self.roster, self.roster_key = Roster(count), roster_key("")
+        self.ill: dict[int, float] = {}
+        client.lanes = [0] * count
+        self.nodes: Sequence[NodePort] = [NodePort(self, number) for number in range(count)]
+
+    def introduce(self, want: Want) -> None:
+        """Meet the nodes before the run begins, to ask for leases like this one."""
+        with suppress(StopIteration):
+            meet(self, want, inf).send(None)
+
+    # -- all at once ----------------------------------------------------------------------------
+
+    async def fan(
+        self, asks: Sequence[Ask], until: float, latest: float, decided: Callable[[], bool]
+    ) -> None:
+        """Ask all at once; see ``QuorumPort``."""
+
+        def limit() -> int:
+            return self.client.world_us(until if decided() else latest)
+
+        if not self.client.alive:  # a dead process cleans nothing up
+            raise GeneratorExit
+        task = self.world.running
+        fan = FanState(task, self.now, limit) if task is not None else None
+        for ask in asks:
+            self._send_out(ask, fan, latest)
+        if fan is None:
+            return
+        try:
+            if not all(ask.ended for ask in asks):
+                fan.until_us = limit()
+                await self._suspend(fan)
+        except BaseException:
+            fan.end()
+            raise
+        for leg in fan.end():
+            leg.ask.fail(Broken("no answer in time", sent=True, trail=leg.link))
+
+    def _send_out(self, ask: Ask, fan: FanState | None, latest: float) -> None:
+        script, keys, args = ask.request
+        request = Request(script.name, tuple(keys), tuple(args))
+        try:
+            with suppress(StopIteration):
+                self.nodes[ask.node].open(ask, latest, listen=False).send(None)
+        except (Broken, ServerError) as error:
+            ask.fail(error)
+            return
+        link: Link = ask.origin
+        ask.asked_at = self.now()
+        ask.begin()
+        if fan is None:
+            reply = link.server.run(request).reply
+            ask.answer(list(reply), self.now())
+            return
+        fan.legs.append(Leg(fan, ask, request, link))
+        link.up.append(request)
+        link.owed += 1
+
+    # -- what is not asked of one server ----------------------------------------------------------
+
+    async def _ask(self, request: Request, until: float, waiter: Waiter | None) -> Reply:  # noqa: ARG002 - as SimulatedPort
+        raise RuntimeError(f"{request.name}: a quorum is not one server")
+
+    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
+        """Send to every node."""
+        del trail  # the nodes' own requests have them
+        for node in self.nodes:
+            node.post(script, keys, args)
+
+    # -- leases ---------------------------------------------------------------------------------
+
+    def move(self, hold: Hold, when: float) -> None:
+        """Have a hold get attention at another instant."""
+        if hold.open and not hold.told:
+            self.book.discard(hold)
+            self.book.add(hold, when)
+
+    def tell(self, hold: Hold) -> None:
+        """End what is left of a lost lease, and tell its holder."""
+        drop_parts(self, hold)
+        super().tell(hold)

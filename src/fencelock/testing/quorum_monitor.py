@@ -1,0 +1,247 @@
+"""Watches a lock of a quorum: what its holders prove, and what each node has.
+
+Rules of this file:
+
+- Who holds is who can prove a lease, by its own clock: never two at once (I1).
+- A lease is proved for no longer than a majority of the nodes gave it, renewals and all; a node
+  that forgot did give it (I2). Who cannot prove it any more is told at once (I8).
+- Nobody waits while a majority could be had, beyond a bound (I6).
+- At the end no node has anything of anyone who lives (I9), and nothing ever lies for ever (I10).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fencelock._core.hold import Hold
+from fencelock._core.votes import known_as
+from fencelock._core.want import Want
+from fencelock.testing.keyspace import NEVER, Frozen
+from fencelock.testing.monitor import Monitor, Violation
+from fencelock.testing.network import Client, Link, Task
+from fencelock.testing.server import EPOCH_US, Request
+from fencelock.testing.view import View, read
+
+if TYPE_CHECKING:
+    from fencelock.testing.simulation import World
+
+# While a majority is free, a waiter is granted within this after a fault.
+UNSERVED_US_MAX = 6_000_000
+# A keeper has its timer at the deadline, and time passes only when it has run.
+TOLD_WITHIN_SECONDS = 0.001
+# A node that was restarted does not vote for the longest ttl and the slack of its uptime.
+AFTER_RESTART_US = 5_000_000
+# Without any fault only a lease may end with nobody told.
+UNSERVED_US_MAX_FAULTLESS = 1_000_000
+
+
+def _proves(client: Client, hold: Hold, later: float = 0.0) -> bool:
+    """Tell whether a holder proves its lease; asking the lease itself would note a loss."""
+    return hold.lease._loss is None and client.port.now() + later < hold.lease._deadline
+
+
+def _is_asked(link: Link) -> bool:
+    """Tell whether a request is on its way there, or its answer to somebody who waits for it."""
+    return bool(link.up) or any(item.request and item.request.asker for item in link.down)
+
+
+class Quorum(NamedTuple):
+    """The lock on all nodes at one instant."""
+
+    nodes: tuple[View, ...]
+    holder: bytes | None  # who has it on a majority
+
+
+class QuorumMonitor(Monitor):
+    """Checks one lock of a quorum."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._granted = 0  # the last fence
+        self._asking: dict[Task, Want] = {}
+        self._seen: list[tuple[Frozen, int]] = []
+        self._now = Quorum((), None)
+        self._generations = [0] * len(world.servers)
+        self._before = tuple(read(server.state) for server in world.servers)
+        # Node and hold -> until when the node had the lock for it, before it forgot.
+        self._forgotten: dict[tuple[int, bytes], int] = {}
+
+    # -- what processes report ------------------------------------------------------------------
+
+    def asks(self, client: Client, want: Want) -> None:
+        """Note a request before it is sent, and who waits for it."""
+        super().asks(client, want)
+        if self._world.running is not None:
+            self._asking[self._world.running] = want
+
+    def holds_now(self, client: Client, hold: Hold) -> None:
+        """Judge a grant in the order of grants."""
+        if hold.lease.fence <= self._granted:
+            raise Violation("I3", f"fence {hold.lease.fence} after {self._granted}")
+        self._granted = hold.lease.fence
+        if self._world.running is not None:
+            self._asking.pop(self._world.running, None)
+        super().holds_now(client, hold)
+        self.check()  # who does no work gives it back in the same step
+
+    def was_revoked(self, hold: Hold) -> bool:
+        """Tell whether nodes forgot a hold: it may be refused then, though it could be proved."""
+        return any(holder == hold.want.holder for _, holder in self._forgotten)
+
+    def flushed(self) -> None:
+        """Note what a node forgot."""
+        for number, server in enumerate(self._world.servers):
+            if server.generation != self._generations[number]:
+                view = self._before[number]
+                if view.holder is not None:
+                    self._forgotten[number, known_as(view.holder)] = view.end_us
+
+    # -- the nodes' truth -----------------------------------------------------------------------
+
+    def view(self) -> Quorum:
+        """Return the lock as it stands on all nodes."""
+        servers = self._world.servers
+        seen = [(server.state, server.now_us) for server in servers]
+        if seen != self._seen:
+            views = [(read(server.state), server.now_us) for server in servers]
+            nodes = [v if v.end_us > now_us else v._replace(holder=None) for v, now_us in views]
+            holders = [known_as(view.holder or b"") for view in nodes]
+            most = [each for each in holders if each and holders.count(each) >= self._needed]
+            self._seen, self._now = seen, Quorum(tuple(nodes), most[0] if most else None)
+        return self._now
+
+    @property
+    def _needed(self) -> int:
+        return len(self._world.servers) // 2 + 1
+
+    def _world_us(self, number: int, end_us: int) -> int:
+        """Return the world's instant for one of a node's clock."""
+        return end_us - EPOCH_US - self._world.servers[number].skew_us
+
+    def end_us(self) -> int:
+        """Return the world's instant at which all nodes will be free if nobody does anything."""
+        ends = [self._world_us(n, view.end_us) for n, view in enumerate(self.view().nodes)]
+        return max(ends)
+
+    def key(self) -> Any:
+        """Return what of it decides about later violations."""
+        return super().key(), self._granted, frozenset(self._forgotten.items())
+
+    # -- after a request ------------------------------------------------------------------------
+
+    def served(self, request: Request, before: Quorum) -> None:  # noqa: ARG002 - as Monitor
+        """Judge what one request changed."""
+        now = self.view()
+        for number, (old, new) in enumerate(zip(before.nodes, now.nodes, strict=True)):
+            if old is new or old == new:
+                continue
+            if new.fence < old.fence:
+                raise Violation("I3", f"fence {new.fence} after {old.fence} on node {number}")
+            self._has_ttls(number)
+
+    def _has_ttls(self, number: int) -> None:
+        for name, (_, end_ms) in self._world.servers[number].state:
+            if end_ms == NEVER:
+                raise Violation("I10", f"{name!r} on node {number} stays for ever")
+
+    # -- after every step -----------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check every lease that its holder believes in."""
+        nodes, proved = self.view().nodes, []
+        for client, hold in self._held():
+            if _proves(client, hold):
+                self._is_backed(client, hold, nodes)
+                proved.append(hold.want.holder)
+        if len(proved) > 1:
+            raise Violation("I1", f"both prove a lease: {proved}")
+        self._before = nodes
+        self._generations = [server.generation for server in self._world.servers]
+
+    def _held(self) -> list[tuple[Client, Hold]]:
+        return [(client, hold) for client, hold in self.holds if hold.open and client.alive]
+
+    def _is_backed(self, client: Client, hold: Hold, nodes: tuple[View, ...]) -> None:
+        holder, ends = hold.want.holder, []
+        for number, view in enumerate(nodes):
+            end_us = self._forgotten.get((number, holder), 0)
+            if known_as(view.holder or b"") == holder:
+                end_us = max(end_us, view.end_us)
+            ends.append(self._world_us(number, end_us))
+        theirs = sorted(ends, reverse=True)[self._needed - 1]
+        ours = client.world_us(hold.lease._deadline)
+        if ours > theirs:
+            late = (ours - theirs) / 1e6
+            kind = "I1" if theirs <= self._world.now_us else "I2"
+            raise Violation(kind, f"{holder!r} proves its lease {late} s longer than a majority")
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def passing(self, instant: int) -> None:
+        """See that nobody waits in vain while time passes (I6)."""
+        world = self._world
+        for client, hold in self._held():
+            lost = not _proves(client, hold, -TOLD_WITHIN_SECONDS)
+            if lost and not hold.told and self.is_punctual(client):
+                raise Violation("I8", f"{hold.want.holder!r} lost its majority, and is not told")
+        self._no_orphans()
+        for server in world.servers:
+            server.now_us = EPOCH_US + instant + server.skew_us
+        asking = self._waits()
+        if not any(self._could_have_it(client, asking, instant) for client in asking):
+            self._unserved_us = None
+            return
+        if self._unserved_us is None:
+            self._unserved_us = world.now_us
+        most = UNSERVED_US_MAX if world.faulty else UNSERVED_US_MAX_FAULTLESS
+        if instant - self._unserved_us > most:
+            raise Violation("I6", f"{[*asking.values()]} wait, and a majority is free")
+
+    def _no_orphans(self) -> None:
+        """See that no node has what nobody asks for or holds, when nothing is under way (I9)."""
+        for client in self._world.clients:
+            if any(map(_is_asked, client.links)) or not client.alive or self._haunted:
+                continue
+            known = {each for owner, hold in self.holds if owner is client for each in hold.ids}
+            known |= {want.holder for task, want in self._asking.items() if task.client is client}
+            for number, node in enumerate(self.view().nodes):
+                holder = node.holder or b""
+                if holder.startswith(client.name.encode()) and holder not in known:
+                    raise Violation("I9", f"{holder!r} was given up, and has node {number}")
+
+    def _waits(self) -> dict[Client, bytes]:
+        """Return who asks now, and by which id."""
+        now_us = self._world.now_us
+        return {
+            task.client: want.holder
+            for task, want in self._asking.items()
+            if not task.done and task.client.alive and task.client.paused_us <= now_us
+        }
+
+    def _could_have_it(self, client: Client, asking: dict[Client, bytes], instant: int) -> bool:
+        """Tell whether a majority that this process reaches has nobody but those who ask."""
+        free = 0
+        for server, view in zip(self._world.servers, self.view().nodes, strict=True):
+            restarted = instant <= server.started_us + AFTER_RESTART_US and server.generation
+            links = [link for link in client.links if link.server is server]
+            cut_off = any(link.stalled or max(link.instants_us()[:2]) > instant for link in links)
+            away = restarted or cut_off or server.is_down(instant)
+            free += not away and view.holder in {None, *asking.values()}
+        return free >= self._needed
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Check that nothing is left on any node."""
+        for client in self._world.clients:
+            if client.alive:
+                self._nothing_kept(client)
+                if not self._haunted:
+                    self._nothing_left(client)
+
+    def _nothing_left(self, client: Client) -> None:
+        """Look for every id that the process ever used."""
+        for number, node in enumerate(self.view().nodes):
+            ids = [node.holder or b"", *[entry.waiter for entry in node.line]]
+            if left := [each for each in ids if each.startswith(client.name.encode())]:
+                raise Violation("I9", f"{client.name} left {left} on node {number}")

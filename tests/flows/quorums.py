@@ -1,0 +1,165 @@
+"""A lock of a quorum: who does what on three nodes, and which faults may strike.
+
+The flows, the scripts and the explorer are those that ship; see fencelock.testing.quorum.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from fencelock._core import acquire, quorum_keep, release, renew
+from fencelock._core.want import Form, Want
+from fencelock.scripts import VOTE
+from fencelock.testing.actors import KEYS, Flows
+from fencelock.testing.explorer import Report, explore
+from fencelock.testing.faults import break_link
+from fencelock.testing.monitor import Monitor
+from fencelock.testing.quorum import SimulatedQuorum
+from fencelock.testing.quorum_monitor import QuorumMonitor
+from fencelock.testing.server import EPOCH_US, Request, Server
+from fencelock.testing.simulation import World
+from tests.flows.scenarios import FIXED, RENEWED, Scenario, renewer, user, users
+
+NODES = 3
+# The nodes' clocks, beside the world's.
+SKEWS_US = (0, -5_000_000, 5_000_000)
+LATE_FENCE = EPOCH_US + 60_000_000  # what a vote in vain left on the last node
+
+
+async def attend(port):
+    """Tend leases as the ports do: those of the quorum, and those of each node."""
+    await (quorum_keep if port.nodes else renew).attend(port)
+
+
+def shipping():
+    return Flows(acquire.acquire, release.release, attend)
+
+
+class Nodes(World):
+    """A world of several nodes, which the processes have met before."""
+
+    def client(self, **options):
+        client = super().client(**options)
+        form = Form(keys=KEYS, terms=RENEWED, home=client.port.home, ttl=RENEWED.ttl)
+        client.port.introduce(Want(form, b"meets"))
+        return client
+
+
+@dataclass(frozen=True)
+class Quorums(Scenario):
+    """A world of three nodes.
+
+    ``late``: a vote in vain left a late fence on the last; ``absent_us``: till then nobody reaches
+    the second.
+    """
+
+    flows: Flows = field(default_factory=shipping)
+    monitor: type[Monitor] = QuorumMonitor
+    others: tuple[Server, ...] = ()
+    late: bool = False
+    absent_us: int = 0
+
+    def world(self, server, traced):
+        world = Nodes(
+            server,
+            others=self.others,
+            budgets=self.budgets,
+            symmetric=self.alike,
+            push_first=self.push_first,
+            traced=traced,
+            monitor=self.monitor,
+            port=SimulatedQuorum,
+        )
+        for each, skew_us in zip(world.servers, SKEWS_US, strict=True):
+            each.skew_us, each.now_us = skew_us, EPOCH_US + skew_us
+        if self.late:
+            gone = (b"gone", 1, b"1 1 0 home {}", b"%d" % LATE_FENCE)
+            server = world.servers[-1]
+            server.now_us -= 2000  # that lease is over when the world begins
+            server.run(Request(VOTE.name, KEYS.grant, gone))
+            server.now_us += 2000
+        return world
+
+    def begin(self, world):
+        super().begin(world)
+        if self.absent_us:
+            second = world.servers[1]
+            second.started_us = self.absent_us
+            for client in world.clients:
+                for link in tuple(client.links):
+                    if link.server is second:
+                        break_link(world, link, keeps=False)
+
+    def as_shipped(self):
+        return replace(self, flows=shipping())
+
+    def explore(self, *, seconds=60.0, schedules=10_000_000) -> Report:
+        first, *others = (Server(self.sources) for _ in range(NODES))
+        on_all = replace(self, others=tuple(others))
+        return explore(on_all.build, first, seconds=seconds, schedules=schedules)
+
+
+# -- scenarios ------------------------------------------------------------------------------------
+
+# Two that differ in nothing but their names, where no more is said.
+ALONE = Quorums("quorum: 1 alone", users(1))
+ALONE_RENEWED = Quorums("quorum: 1 alone, working 1 s, renewed", users(1, work=1.0))
+ALONE_LONG = Quorums("quorum: 1 alone, working 4 s, renewed", users(1, work=4.0))
+ALONE_WORKING = Quorums("quorum: 1 alone, working 0.5 s", users(1, work=0.5))
+ALONE_TWICE = Quorums(
+    "quorum: 1 tries twice, a late fence", users(1, patience=-1, rounds=2), late=True
+)
+TWO = Quorums("quorum: 2 in line", users(2), alike=True)
+THREE = Quorums("quorum: 3 in line", users(3), alike=True)
+LATE = Quorums("quorum: 2 in line, a late fence", users(2), alike=True, late=True)
+TRIES = Quorums("quorum: 2 tries", users(2, patience=-1), alike=True)
+TWICE = Quorums(
+    "quorum: 2 try twice, a late fence", users(2, patience=-1, rounds=2), alike=True, late=True
+)
+LONG = Quorums("quorum: 2 working 4 s, renewed", users(2, work=4.0), alike=True)
+TOO_LONG = Quorums("quorum: 2 working 4 s, fixed", users(2, FIXED, work=4.0), alike=True)
+IMPATIENT = Quorums(
+    "quorum: 2 working 1.5 s, giving up", users(2, work=1.5, patience=1.0), alike=True
+)
+TRY_AND_LINE = Quorums("quorum: 1 in line, 1 tries", (user(), user(patience=-1)))
+LONG_AND_TRY = Quorums("quorum: 1 working 1 s, 1 tries", (user(work=1.0), user(patience=-1)))
+ALONE_FIXED = Quorums("quorum: 1 alone, fixed", users(1, FIXED))
+ALONE_BY_HAND = Quorums("quorum: 1 alone, renewing by hand", (renewer(),))
+ABSENT = Quorums(
+    "quorum: 1 working 0.5 s, 1 in line, one of the nodes comes late",
+    (user(work=0.5), user()),
+    absent_us=50_000,
+)
+ALONE_OF_TWO = Quorums(
+    "quorum: 1 alone, working 4 s, one of the nodes is away",
+    users(1, work=4.0),
+    absent_us=9_000_000,
+)
+BY_HAND = Quorums("quorum: 1 renewing by hand, 1 in line", (renewer(), user()))
+DRIFTING = Quorums(
+    "quorum: 2 working 4 s, clocks adrift", (user(work=4.0, rate=0.996), user(work=4.0, rate=1.004))
+)
+
+FAULTS = (
+    *("lost", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "back"),
+    *("restart", "reboot", "down"),
+)
+TOGETHER = (
+    {"late": 2},
+    {"silent": 1, "late": 1},
+    {"late": 1, "down": 1},
+    {"late": 1, "cancel": 1},
+    {"down": 1, "cancel": 1},
+    {"restart": 1, "late": 1},
+    {"restart": 2},
+    {"down": 2},
+    {"pause": 1, "late": 1},
+)
+
+
+def plan():
+    """Yield what the deep exploration goes through."""
+    yield from (ALONE, ALONE_LONG, TWO, THREE, LATE, TRIES, TWICE, LONG, TOO_LONG, IMPATIENT)
+    yield from (TRY_AND_LINE, LONG_AND_TRY, BY_HAND, ABSENT, DRIFTING, ALONE_OF_TWO)
+    for scenario in (TWO, ABSENT, IMPATIENT, LONG, BY_HAND, TWICE):
+        yield from (scenario.under(**{fault: 1}) for fault in FAULTS)
+    for scenario in (ALONE_LONG, ALONE_OF_TWO, ABSENT):
+        yield from (scenario.under(**faults) for faults in TOGETHER)

@@ -1,0 +1,160 @@
+"""Faults sown into the flows and scripts of a quorum; see seeded.py."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fencelock._core import quorum, quorum_hold, quorum_keep, race, roster, votes
+from tests.flows import quorums as worlds
+from tests.flows.seeded import Change, script, seed
+
+GIVE_BACK = (
+    "await _give_back(race, first, [ask for ask in asks if ask.error is None and _granted(ask)])"
+)
+
+
+@dataclass(frozen=True)
+class Two:
+    """Two changes, where one does what the other leaves out."""
+
+    where: Any
+    first: Change
+    second: Change
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        with self.first.applied(), self.second.applied():
+            yield
+
+
+SEEDS = (
+    seed(
+        "a quorum: one node of three is taken for a majority",
+        Change(votes, "return nodes // 2 + 1", "return nodes // 2"),
+        worlds.TRIES.under(silent=1),
+        "I1 I2 I3",
+    ),
+    seed(
+        "a quorum: a vote for two at once",
+        script("vote", "if current and current ~= holder then", "if false then"),
+        worlds.ABSENT.under(silent=1),
+        "I1 I2 I11",
+    ),
+    seed(
+        "a quorum: the largest fence stays on the node that gave it",
+        Change(quorum, "if lacking <= 0:", "if low:"),
+        worlds.ALONE_TWICE.under(silent=1),
+        "I3",
+    ),
+    seed(
+        "a quorum: a fence is not written back",
+        script("raise", "if tonumber(last) < fence then", "if false then"),
+        worlds.ALONE_TWICE.under(silent=1),
+        "I3",
+    ),
+    seed(
+        "a quorum: a node that was restarted votes at once",
+        Change(roster.Roster, "if not self.met or now < ", "if not self.met or 0 > "),
+        worlds.ABSENT.under(restart=1),
+        "I1",
+    ),
+    seed(
+        "a quorum: a vote counts of who was restarted meanwhile",
+        Change(quorum, "if not port.roster.votes(node)]", "if False]"),
+        worlds.ABSENT.under(restart=1),
+        "I1",
+    ),
+    seed(
+        "a quorum: an id that was given up is used again",
+        Change(race.Race, "self.want.waiter = self.want.holder = self.port.new_id()", "pass"),
+        worlds.ALONE_WORKING.under(late=1, down=1).threads(),
+        "I1 I2 I4",
+    ),
+    seed(
+        "a quorum: a node is healed by an id that was given up there",
+        Change(quorum_keep, "want.waiter = want.holder = hold.another_id()", "pass"),
+        worlds.ALONE_LONG.under(late=1).threads(),
+        "I1 I2",
+    ),
+    seed(
+        "a quorum: what was granted in vain is not given back",
+        Change(quorum, GIVE_BACK, "pass"),
+        worlds.ABSENT.under(silent=1),
+        "I6 I9",
+    ),
+    seed(
+        "a quorum: a silent node is not undone behind a grant",
+        Change(
+            quorum,
+            "undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)",
+            "pass",
+        ),
+        worlds.TWO.under(late=1),
+        "I9",
+    ),
+    seed(
+        "a quorum: votes are not undone after a cancellation",
+        Change(quorum, "undo(port, asks, all_of_them=True)\n        port.nodes", "port.nodes"),
+        worlds.ALONE.under(cancel=1).threads(),
+        "I9",
+    ),
+    seed(
+        "a quorum: a release that got no answer is not repeated",
+        Change(quorum_keep, "post_unanswered(port, asks)", "pass"),
+        worlds.ALONE.under(silent=1),
+        "I9",
+    ),
+    seed(
+        "a quorum: a vote counts from its answer",
+        Change(quorum, "ask.asked_at + validity(ttl)", "ask.answered_at + validity(ttl)"),
+        worlds.ALONE_FIXED.under(late=2),
+        "I2",
+    ),
+    seed(
+        "a quorum: a renewal by hand counts from its answer",
+        Change(quorum_keep, "[part], [span], ask.asked_at", "[part], [span], ask.answered_at"),
+        worlds.ALONE_BY_HAND.under(late=2),
+        "I2",
+    ),
+    seed(
+        "a quorum: a lost majority is not told",
+        Change(quorum_keep, "lose(port, hold, reason, since, detail)", "pass"),
+        worlds.ALONE_OF_TWO.under(down=1),
+        "I6 I8",
+    ),
+    seed(
+        "a quorum: nobody minds a hold after it was healed, nor hears of its parts' ends",
+        Two(
+            quorum_keep,
+            Change(quorum_keep, "if hold.open and not hold.told:", "if False:"),
+            Change(quorum_hold.QuorumHold, "if not self.open or self.told:", "if True:"),
+        ),
+        worlds.ALONE_OF_TWO.under(down=1),
+        "I8",
+    ),
+    seed(
+        "a quorum: a vote whose fence is the first node's, though a later one was given",
+        script("vote", "local fence = next_fence(record, ARGV[4])", "local fence = ARGV[4]"),
+        worlds.LATE,
+        "I3",
+    ),
+    seed(
+        "a quorum: a timeout does not end the rounds",
+        Change(quorum, "if at_once or now >= give_up_at:", "if at_once:"),
+        worlds.IMPATIENT,
+        "I6 I13",
+    ),
+    seed(
+        "a quorum: who waits for a majority never asks again",
+        Change(quorum, "pause = retry_delay(race.rounds, port.jitter())", "pause = 50.0"),
+        worlds.TWO.under(late=1),
+        "I6",
+    ),
+    seed(
+        "a quorum: a vote without an end",
+        script("vote", "call('SET', KEYS[1], holder, 'PX', ttl)", "call('SET', KEYS[1], holder)"),
+        worlds.ALONE,
+        "I10",
+    ),
+)
