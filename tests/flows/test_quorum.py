@@ -31,10 +31,10 @@ DISTURBED = [
     worlds.ABSENT.under(restart=1),
     worlds.ALONE_OF_TWO.under(down=1),
 ]
-# Only with a connection for each waiter can an undo come late to a node that granted anew.
+# An undo comes late, on a connection of its own, to a node that granted anew meanwhile.
 OVERTAKEN = [
-    worlds.ALONE_LONG.under(late=1).threads(),  # by a healing vote
-    worlds.ALONE_WORKING.under(late=1, down=1).threads(),  # by a later round
+    worlds.ALONE_LONG.under(late=1).threads(),  # in a healing vote
+    worlds.ALONE_WORKING.under(late=1, down=1).threads(),  # in a later round
 ]
 ALL = both(UNDISTURBED + DISTURBED) + OVERTAKEN
 
