@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import fakeredis
 import pytest
 import redis
 import redis.asyncio
@@ -243,14 +242,6 @@ async def test_something_else_is_refused(world, source):
     """A TypeError that lists what can be given."""
     with pytest.raises(TypeError, match="source must be"):
         (Client if world.blocking else AsyncClient)(source)
-
-
-@needs_no_server
-async def test_a_client_without_a_server_is_refused(world):
-    """Fakeredis has no socket to take over: a TypeError that tells what tests use instead."""
-    theirs = (fakeredis.FakeRedis if world.blocking else fakeredis.FakeAsyncRedis)()
-    with pytest.raises(TypeError, match="leave the source out"):
-        (Client if world.blocking else AsyncClient)(theirs)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from fencelock._core.port import Broken
 from fencelock._transport.address import GREETING, Address
 from fencelock._transport.dial import check_version, refused
 from fencelock._transport.mux import Mux, Pushed
-from fencelock._transport.source import Cloned, Direct, One, silence
+from fencelock._transport.source import Bridged, Cloned, Direct, One, silence
 from fencelock.clock import now
 
 Make = Callable[[asyncio.AbstractEventLoop, Pushed, float], Mux]
@@ -30,6 +30,8 @@ async def dial(
         async with asyncio.timeout(max(0.001, until - now())):
             if isinstance(source, Direct):
                 await _direct(source, mux, until)
+            elif isinstance(source, Bridged):
+                await _bridged(source, mux, until)
             else:
                 await _adopted(source, mux, until)
     except TimeoutError as error:
@@ -73,6 +75,13 @@ async def _located(source: Direct, loop: asyncio.AbstractEventLoop, until: float
     if source.label == "the embedded server":
         return await loop.run_in_executor(None, source.locate, until)
     return source.locate(until)
+
+
+async def _bridged(source: Bridged, mux: Mux, until: float) -> None:
+    from fencelock._transport import bridge  # noqa: PLC0415 - seldom needed
+
+    await bridge.adopt(source, mux)
+    await _greet(mux, [GREETING], source.label, until)
 
 
 async def _adopted(source: Cloned, mux: Mux, until: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fencelock._transport import dial
 from fencelock._transport.dial import Make, Pushed
 from fencelock._transport.direct import Connection
-from fencelock._transport.source import Direct, One, Source
+from fencelock._transport.source import Bridged, Direct, One, Source
 
 Opener = Callable[[float, Pushed], Connection]
 
@@ -28,6 +28,10 @@ def open_one(source: One, until: float, pushed: Pushed, make: Make = Connection)
     """Open a connection to one server; ends like an ``Opener``."""
     if isinstance(source, Direct):
         return dial.connect(source.locate(until), until, pushed, make)
+    if isinstance(source, Bridged):
+        from fencelock._transport import bridge  # noqa: PLC0415 - seldom needed
+
+        return bridge.connect(source, until, pushed, make)
     from fencelock._transport import cloned  # noqa: PLC0415 - needs redis-py's exceptions
 
     return cloned.connect(source, until, pushed, make)

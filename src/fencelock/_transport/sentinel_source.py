@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from fencelock._transport.address import Address, db_number, redacted
 from fencelock._transport.sentinel import Watched
-from fencelock._transport.source import Direct, One, one_server, settled, tls
+from fencelock._transport.source import Cloned, Direct, one_server, settled, tls
 
 SENTINEL_PORT = 26379
 _FORM = "redis+sentinel://host1:26379,host2,host3/service/0"
@@ -43,7 +43,7 @@ def from_url(url: str, *, asynchronous: bool) -> Watched:
         known = "db, sentinel_username, sentinel_password"
         raise ValueError(f"source URL has an unknown option: {min(options)!r} (known: {known})")
 
-    def reach(place: _Place, number: int = 0) -> One:
+    def reach(place: _Place, number: int = 0) -> Direct | Cloned:
         if secure:
             return tls(_tls_url(place, number, options), asynchronous=asynchronous)
         host, port, name, word = place

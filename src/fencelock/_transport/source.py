@@ -57,7 +57,14 @@ class Cloned(NamedTuple):
     label: str
 
 
-One = Direct | Cloned  # one server
+class Bridged(NamedTuple):
+    """A client whose connections cannot be cloned: see bridge.py."""
+
+    client: Any
+    label: str
+
+
+One = Direct | Cloned | Bridged  # one server
 
 
 def silence(source: Source) -> str:
@@ -103,7 +110,7 @@ def _from_url(url: str, *, asynchronous: bool) -> Source | Clustered:
     raise ValueError(f"source URL must begin with one of {known}, not {scheme}://")
 
 
-def tls(url: str, *, asynchronous: bool) -> One:
+def tls(url: str, *, asynchronous: bool) -> Direct | Cloned:
     """Return how to connect to the one server of a ``rediss://`` URL: as redis-py does."""
     client = _tls_client(url, asynchronous=asynchronous)
     return one_server(client, asynchronous=asynchronous)._replace(label=redacted(url))
@@ -131,10 +138,13 @@ def _from_client(client: object, *, asynchronous: bool) -> Source | Clustered:
         watched = sentinel_source.from_client(client, asynchronous=asynchronous)
         if watched is not None:
             return watched
-    return one_server(client, asynchronous=asynchronous)
+    found = one_server(client, asynchronous=asynchronous)
+    # What fakeredis calls a connection has no socket that we could take over.
+    fake = isinstance(found, Cloned) and found.connection_class.__module__.startswith("fakeredis")
+    return Bridged(client, found.label) if fake else found
 
 
-def one_server(client: object, *, asynchronous: bool) -> One:
+def one_server(client: object, *, asynchronous: bool) -> Direct | Cloned:
     """Return how a client of one server connects; TypeError when it is no such client."""
     pool = getattr(client, "connection_pool", None)
     connection_class = getattr(pool, "connection_class", None)
@@ -144,16 +154,11 @@ def one_server(client: object, *, asynchronous: bool) -> One:
             "source must be None, a URL, or a redis-py or valkey-py client with a connection pool,"
             f" not {type(client).__name__}"
         )
-    if connection_class.__module__.partition(".")[0] == "fakeredis":
-        raise TypeError(
-            f"source must have a server behind it, and {type(client).__name__} has none:"
-            " in tests, leave the source out, and a real one starts by itself"
-        )
     check_colour(client, connection_class, asynchronous=asynchronous)
     return settled(connection_class, settings, f"{type(client).__name__} client")
 
 
-def settled(connection_class: Any, settings: Mapping[str, Any], label: str) -> One:
+def settled(connection_class: Any, settings: Mapping[str, Any], label: str) -> Direct | Cloned:
     """Return how connections of this class with these settings are made: by ourselves if plain."""
     address = from_settings(settings) if is_plain(connection_class) else None
     if address is not None:
