@@ -255,7 +255,7 @@ def test_other_tasks_go_on_while_a_wait_lasts(master, replica):
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"replicas": -1}, ValueError, "replicas must be at least 1"),
+        ({"replicas": -1}, ValueError, "replicas must be at least 0"),
         ({"replicas": 1.5}, TypeError, "replicas must be an int"),
         ({"replicas": True}, TypeError, "replicas must be an int"),
         ({"replicas": "2"}, TypeError, "replicas must be an int"),
