@@ -197,7 +197,7 @@ class ClusterAioPort(AioPort):
         if message[0] == b"smessage":
             message = [b"message", *message[1:]]
         elif message[0] == b"sunsubscribe":
-            link.heard.discard(message[1])
+            link.drop(message[1])
             self.link.slots.doubt(None)
             self._rouse_at(link, message[1])
             return

@@ -42,6 +42,7 @@ class NodeLink(Link):
         self.node = node
         self.number = number  # tells this client's links apart
         self.heard: set[bytes] = set()
+        self._dropped: set[bytes] = set()  # since they were last asked for
 
     def _gone(self, links: ClusterLinks) -> None:
         self.heard.clear()
@@ -60,9 +61,17 @@ class NodeLink(Link):
         if channel in self.heard:
             return
         mux = await self.connected(until)
+        self._dropped.discard(channel)
         await mux.subscribe(channel, until, word)
+        if channel in self._dropped:
+            raise Broken("the server ended the subscription at once", sent=False)
         if mux is self.mux and mux.sound:
             self.heard.add(channel)
+
+    def drop(self, channel: bytes) -> None:
+        """Note that the server ended a subscription, which may be about to be noted as made."""
+        self.heard.discard(channel)
+        self._dropped.add(channel)
 
 
 class ClusterLinks(Link):
