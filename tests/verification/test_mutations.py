@@ -5,7 +5,7 @@ import pytest
 from verification.mutations.real import ROOT, sow, tried
 from verification.mutations.sown import SOWN
 
-QUICK = ("a script that the server forgot", "a deadline that counts", "an undo goes out")
+QUICK = ("a script that the server forgot", "a deadline that counts", "a server's error is")
 
 
 @pytest.mark.parametrize("sown", SOWN, ids=lambda sown: sown.name)
