@@ -21,8 +21,8 @@ from fencelock.errors import FencelockError
 _LOOKS: Final = 5
 
 
-def server(session: Session, *, one_of_many: bool = False) -> Iterator[Finding]:
-    """Check the server, or a node of a quorum.
+def server(session: Session, role: str) -> Iterator[Finding]:
+    """Check a server in its role, of those in ``keeping``.
 
     Raises what a lock would raise when it cannot be reached.
     """
@@ -39,7 +39,7 @@ def server(session: Session, *, one_of_many: bool = False) -> Iterator[Finding]:
     yield clocks.reach()
     yield from rights(ask, session)
     yield from following(ask, info, session.url())
-    yield from keeping(ask, info, one_of_many=one_of_many)
+    yield from keeping(ask, info, role)
     yield from answering(ask, info)
     clocks.look(_LOOKS)
     yield from clocks.findings()

@@ -105,15 +105,15 @@ def _apart(nodes: Sequence[Node], labels: Sequence[str]) -> Iterator[Finding]:
 def _votes(nodes: Sequence[Node], total: int) -> Iterator[Finding]:
     """Tell which nodes were restarted and wait for their vote."""
     roster = Roster(total)
-    for number_, node in enumerate(nodes):
-        roster.saw(number_, node.run_id, number(node.info, "uptime_in_seconds"), node.asked_at)
+    for place, node in enumerate(nodes):
+        roster.saw(place, node.run_id, number(node.info, "uptime_in_seconds"), node.asked_at)
         longest = int(node.roster.get(_TTL, 0)) / 1000
-        roster.read(number_, longest, (each for each in node.roster if each != _TTL))
+        roster.read(place, longest, (each for each in node.roster if each != _TTL))
     roster.judge()
     instant = now()
-    for number_, node in enumerate(nodes):
-        if not roster.eligible(number_, instant):
-            left = human(max(0.0, roster.votes_from(number_) - instant))
+    for place, node in enumerate(nodes):
+        if not roster.eligible(place, instant):
+            left = human(max(0.0, roster.votes_from(place) - instant))
             found = f"{node.label} was restarted a moment ago: no vote for another {left}"
             change = "wait: by then no lease is left that it may have forgotten"
             yield Finding(WARN, "votes", found, change)

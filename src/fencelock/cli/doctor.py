@@ -7,13 +7,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from fencelock._transport.quorum import several, split
+from fencelock._transport.quorum import Several, several, split
 from fencelock._transport.sentinel import Watched
 from fencelock.cli import arguments, diagnosis
 from fencelock.cli.answering import TROUBLE
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.exits import hint_for
-from fencelock.cli.finding import FAIL, OK, WARN, Finding
+from fencelock.cli.finding import FAIL, Finding
+from fencelock.cli.keeping import ALONE, EMBEDDED, NODE
 from fencelock.cli.output import json_line, visible
 from fencelock.cli.rights import CLUSTER_COMMANDS, MORE, QUORUM_COMMANDS, acl_rule
 from fencelock.cli.session import Session, configured, embedded_chosen
@@ -30,8 +31,9 @@ def main(argv: list[str]) -> int:
     )
     arguments.add_server(made)
     args = made.parse_args(argv)
-    findings = list(_findings(args))
-    rule = acl_rule(args.prefix, _more(args))
+    together = several(args.url, asynchronous=False)
+    findings = list(_findings(args, together))
+    rule = acl_rule(args.prefix, _more(args, together))
     if args.json:
         checks = [each._asdict() for each in findings]
         json_line({"checks": checks, "acl": rule, "acl_more": MORE})
@@ -40,34 +42,22 @@ def main(argv: list[str]) -> int:
     return 1 if any(each.level == FAIL for each in findings) else 0
 
 
-def _findings(args: Arguments) -> Iterator[Finding]:
+def _findings(args: Arguments, together: Several | None) -> Iterator[Finding]:
     if embedded_chosen(args):
         yield from diagnosis.embedded()
         if not diagnosis.embedded_answers():
             return
-    together = several(args.url, asynchronous=False)
-    if together is None:
-        with Session(args) as session:
-            for each in _server(session):
-                yield _of_embedded(each) if embedded_chosen(args) else each
-    else:
+    if together is not None:
         yield from _quorum(args, together.labels)
+        return
+    with Session(args) as session:
+        yield from _server(session, EMBEDDED if embedded_chosen(args) else ALONE)
 
 
-def _of_embedded(found: Finding) -> Finding:
-    """Return a finding for a server whose users are all on its machine."""
-    if (found.what, found.level) != ("persistence", WARN) or "append-only" not in found.found:
-        return found
-    what = found.found.partition(";")[0]
-    return Finding(
-        OK, found.what, f"{what}: only its machine can forget, and takes all holders along"
-    )
-
-
-def _server(session: Session, *, one_of_many: bool = False) -> Iterator[Finding]:
+def _server(session: Session, role: str) -> Iterator[Finding]:
     try:
         yield from _watched(session)
-        yield from diagnosis.server(session, one_of_many=one_of_many)
+        yield from diagnosis.server(session, role)
     except FencelockError as error:
         yield Finding(FAIL, "server", str(error), _advice(error))
 
@@ -78,14 +68,12 @@ def _quorum(args: Arguments, labels: Sequence[str]) -> Iterator[Finding]:
     with contextlib.ExitStack() as stack:
         each = [argparse.Namespace(**{**vars(args), "url": url}) for url in split(configured(args))]
         sessions = [stack.enter_context(Session(one)) for one in each]
-        yield from quorum(
-            list(zip(labels, sessions, strict=True)), partial(_server, one_of_many=True)
-        )
+        yield from quorum(list(zip(labels, sessions, strict=True)), partial(_server, role=NODE))
 
 
-def _more(args: Arguments) -> Sequence[str]:
+def _more(args: Arguments, together: Several | None) -> Sequence[str]:
     """Return the commands that what is configured needs beside those for one server."""
-    if several(args.url, asynchronous=False):
+    if together is not None:
         return QUORUM_COMMANDS
     return CLUSTER_COMMANDS if "+cluster://" in configured(args) else ()
 

@@ -11,20 +11,23 @@ from fencelock.cli.output import human
 from fencelock.cli.questions import Facts, Questions, number
 
 _NEARLY: Final = 0.8
+# What a server is to its users; what it may forget depends on it.
+ALONE: Final = "alone"
+NODE: Final = "a node of a quorum"
+EMBEDDED: Final = "embedded"
 _TWO: Final = ", and holders may then be two"
 _FENCE: Final = "or have resources check the fencing token: it grows all the same"
 
 
-def keeping(ask: Questions, info: Facts, *, one_of_many: bool = False) -> Iterator[Finding]:
-    """Check what can make the server forget a lock; a node of a quorum may forget."""
+def keeping(ask: Questions, info: Facts, role: str) -> Iterator[Finding]:
+    """Check what can make the server forget a lock."""
     if not info:
         for what in ("eviction", "memory", "persistence"):
             yield unknown(what, "+info")
         return
     yield _eviction(ask, info)
     yield _memory(info)
-    found = _persistence(ask, info)
-    yield _forgiven(found) if one_of_many and found.level == WARN else found
+    yield _forgiven(_persistence(ask, info), info, role)
 
 
 def _eviction(ask: Questions, info: Facts) -> Finding:
@@ -102,9 +105,17 @@ def _persistence(ask: Questions, info: Facts) -> Finding:
     return Finding(WARN, "persistence", found, f"CONFIG SET appendonly yes, {_FENCE}")
 
 
-def _forgiven(found: Finding) -> Finding:
-    what = found.found.removesuffix(_TWO)
-    return Finding(OK, found.what, f"{what}; then it has no vote until the longest ttl has passed")
+def _forgiven(found: Finding, info: Facts, role: str) -> Finding:
+    """Return the finding, or that in this role it does no harm."""
+    if found.level == WARN and role == NODE:
+        what = found.found.removesuffix(_TWO)
+        harmless = f"{what}; then it has no vote until the longest ttl has passed"
+    elif found.level == WARN and role == EMBEDDED and info.get("aof_enabled") == "1":
+        what = found.found.partition(";")[0]
+        harmless = f"{what}: only its machine can forget, and takes all holders along"
+    else:
+        return found
+    return Finding(OK, found.what, harmless)
 
 
 def _append_only(ask: Questions, info: Facts) -> Finding:

@@ -39,7 +39,7 @@ class Session:
 
     def __init__(self, args: Arguments) -> None:
         self.prefix: str = args.prefix
-        self._url: str | None = args.url
+        self._configured = configured(args)
         self._defaults = handles.defaults(
             key_prefix=args.prefix,
             ttl=options.TTL,
@@ -173,9 +173,8 @@ class Session:
 
     def url(self) -> str:
         """Return the address that other processes of this user reach the same server by."""
-        known = self._url or os.environ.get("FENCELOCK_URL")
-        if known:
-            return known
+        if self._configured:
+            return self._configured
         from fencelock import embedded
 
         return embedded.url()
