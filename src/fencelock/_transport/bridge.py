@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from fencelock._transport.address import GREETING
 from fencelock._transport.dial import Make, Pushed, greeted
 from fencelock._transport.direct import RECV_BYTES, Connection
 from fencelock._transport.mux import Mux
@@ -48,7 +49,7 @@ def connect(source: Bridged, until: float, pushed: Pushed, make: Make = Connecti
     ours, theirs = socket.socketpair()
     far = _Far(source.client, theirs)
     threading.Thread(target=far.serve, name="fencelock-bridge", daemon=True).start()
-    return greeted(make(ours, pushed), [(b"HELLO", b"3")], source.label, until)
+    return greeted(make(ours, pushed), [GREETING], source.label, until)
 
 
 async def adopt(source: Bridged, mux: Mux) -> None:
@@ -72,12 +73,12 @@ class _Far:
 
     def serve(self) -> None:
         """Answer until the near end closes, or the client fails."""
-        requests = _Requests()
+        requests = reader()
         try:
             # Whatever it is: the near end finds the connection closed.
             with self._sock, contextlib.suppress(Exception):
                 while data := self._sock.recv(RECV_BYTES):
-                    for words in requests.take(data):
+                    for words in _whole(requests, data):
                         self._answer(words)
         finally:
             self._over.set()
@@ -130,11 +131,11 @@ class _AioFar:
 
     async def serve(self) -> None:
         """Answer until the near end closes, or the client fails."""
-        requests = _Requests()
+        requests = reader()
         try:
             with contextlib.suppress(Exception):  # as above
                 while data := await self._incoming.read(RECV_BYTES):
-                    for words in requests.take(data):
+                    for words in _whole(requests, data):
                         await self._answer(words)
         finally:
             if self._hearing is not None:
@@ -173,17 +174,11 @@ class _AioFar:
             await self._pubsub.aclose()
 
 
-class _Requests:
-    """Takes requests from what came."""
-
-    def __init__(self) -> None:
-        self._reader = reader()
-
-    def take(self, data: bytes) -> Iterator[Words]:
-        """Yield the requests that are whole."""
-        self._reader.feed(data)
-        while (words := self._reader.gets()) is not INCOMPLETE:
-            yield words
+def _whole(requests: Any, data: bytes) -> Iterator[Words]:
+    """Yield the requests that are whole, with what came just now."""
+    requests.feed(data)
+    while (words := requests.gets()) is not INCOMPLETE:
+        yield words
 
 
 def _refusal(error: Exception) -> bytes:
@@ -194,9 +189,9 @@ def _refusal(error: Exception) -> bytes:
     text = str(error).replace("\r", " ").replace("\n", " ")
     code = next((_CODES[kind] for kind in kinds if kind in _CODES), "")
     known = text.partition(" ")[0]
-    if not code and not (known.isupper() and known.isalnum()):
-        code = "ERR"
-    return f"-{code} {text}\r\n".replace("- ", "-", 1).encode()
+    if not code and known.isupper() and known.isalnum():  # the client left it there
+        return f"-{text}\r\n".encode()
+    return f"-{code or 'ERR'} {text}\r\n".encode()
 
 
 def _push(message: Mapping[str, Any]) -> bytes:
