@@ -209,10 +209,9 @@ def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:
     ``threading.Lock``'s rules: -1 waits for ever, any other negative number is a mistake, and so
     is a timeout without blocking.
     """
-    if blocking is True and (timeout is None or timeout == -1):
-        return None
-    _refuse_seconds(blocking)
-    if blocking and timeout is None:
+    if blocking is not True:
+        _refuse_seconds(blocking)
+    if blocking and (timeout is None or timeout == -1):
         return None
     seconds = span("timeout", timeout)
     if not blocking:

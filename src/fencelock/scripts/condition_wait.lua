@@ -17,7 +17,7 @@ if current ~= holder then
     return {{now, 1}}
   end
   local revoked, reason = string.match(call('GET', KEYS[6]) or '', '^(%S+) (.*)$')
-  return {{now, 0, revoked == holder and reason or call('EXISTS', KEYS[1]) == 1 and ''}}
+  return {{now, 0, revoked == holder and reason or current and ''}}
 end
 call('ZADD', KEYS[7], after_the_last(KEYS[7]), member)
 call('PEXPIRE', KEYS[7], QUEUE_MS)
