@@ -3,7 +3,14 @@
 from fencelock._core.hold import Grant
 from fencelock._core.keys import LockKeys
 from fencelock._core.timing import FOREIGN_SECONDS, PATIENCE_SECONDS, PROOF_SECONDS
-from fencelock._core.waiters import BEHIND_SECONDS, ENTRIES_PER_LOOK, Line, Lines, Waiter
+from fencelock._core.waiters import (
+    BEHIND_SECONDS,
+    ENTRIES_PER_LOOK,
+    LOCKS_PER_LOOK,
+    Line,
+    Lines,
+    Waiter,
+)
 from fencelock._core.want import Form, Terms, Want
 from fencelock.scripts import ALIVE
 
@@ -98,3 +105,36 @@ def test_one_look_serves_all_lines_that_are_due():
     due = lines.due(NOW, ALIVE)
     assert [len(waiters) for _, waiters in due] == [ENTRIES_PER_LOOK] * 2
     assert lines.due(NOW, ALIVE) == [], "claimed: nobody else looks at the same time"
+
+
+def test_behind_many_foreign_holders_no_lock_is_looked_at_more_often_and_none_less():
+    """The first hundred lines were always due, and the others looked again and again in vain."""
+    crowd = 5 * LOCKS_PER_LOOK // 2
+    lines, looks, asked = Lines(), 0, dict.fromkeys(range(crowd), 0)
+    numbers = {waiter(f"{number}"): number for number in range(crowd)}
+    for each in numbers:
+        lines.join(each).postpone(NOW, -1, 0, foreign=True)
+    lines.foreign = crowd
+    for step in range(1000):
+        now = NOW + step / 500  # two seconds
+        for each in numbers:
+            line = lines.join(each)
+            while now >= line.bound(each):
+                looks += 1
+                for found, waiters in lines.due(now, ALIVE, each):
+                    asked[numbers[waiters[0]]] += 1
+                    found.postpone(now, -1, 0, foreign=True, crowd=lines.foreign)
+    often = 2 / (FOREIGN_SECONDS * crowd / LOCKS_PER_LOOK)
+    assert 0.7 * often <= min(asked.values()) <= max(asked.values()) <= often * 4 / 3 + 2
+    assert looks <= 2 / FOREIGN_SECONDS * 1.5
+
+
+def test_a_look_asks_about_the_lock_of_the_waiter_that_looks():
+    lines = Lines()
+    crowd = [waiter(f"{number}") for number in range(2 * LOCKS_PER_LOOK)]
+    for number, each in enumerate(crowd):
+        lines.join(each).look_at = NOW - 1 + number / 1000
+    due = lines.due(NOW, ALIVE, crowd[-1])
+    assert len(due) == LOCKS_PER_LOOK
+    assert due[0][1] == [crowd[-1]]
+    assert due[1][1] == [crowd[0]]

@@ -101,7 +101,7 @@ async def look_apart(port: Port, apart: Apart, until: float, waiter: Waiter) -> 
     slots: dict[int, list[Due]] = {}
     with port.mutex():
         alive = waiter.want.form.alive
-        for due in port.lines.due(port.now(), alive, lambda key: apart.place(key) == here):
+        for due in port.lines.due(port.now(), alive, waiter, lambda key: apart.place(key) == here):
             slots.setdefault(apart.slot(due[1][0].key), []).append(due)
     if not slots:
         return

@@ -6,11 +6,15 @@ Rules of this file:
 - One waiter looks for all of the client, in one command; the others see that it was done.
 - Nobody looks while the line moves: each news of a lock postpones its next look; but not for so
   long that those who wait in a long line would be taken for dead.
+- A look asks about the waiter's own line, and about others that are due within a quarter of their
+  own pause, the longest overdue first. So no line is looked at more often than its pause says, and
+  none is left out because there are many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.ask import Asked
@@ -102,22 +106,34 @@ class Waiter(Asked):
 class Line:
     """What this client knows of one lock's line. Its waiters stand in order of arrival."""
 
-    __slots__ = ("look_at", "proved_at", "waiters")
+    __slots__ = ("foreign", "look_at", "pause", "proved_at", "waiters")
 
     def __init__(self, proved_at: float = 0.0) -> None:
         self.waiters: dict[Waiter, None] = {}
         self.look_at = 0.0
+        self.pause = PROOF_SECONDS  # the usual time between two looks
+        self.foreign = False  # the holder is no fencelock client
         self.proved_at = proved_at  # when the server last heard of all who wait: arrival, or a look
 
     def postpone(
-        self, now: float, pttl_ms: int, position: int, *, foreign: bool, jitter: float = 0.0
+        self,
+        now: float,
+        pttl_ms: int,
+        position: int,
+        *,
+        foreign: bool,
+        jitter: float = 0.0,
+        crowd: int = 1,
     ) -> None:
         """Set the next look from what the server just said.
 
         ``jitter`` in [0, 1) takes off up to a quarter: clients that came together drift apart.
+        ``crowd`` is the number of this client's lines with a foreign holder.
         """
+        self.foreign = foreign
+        self.pause = foreign_pause(position, crowd) if foreign else PROOF_SECONDS
         if foreign:
-            self.look_at = now + (FOREIGN_SECONDS if position <= 0 else FOREIGN_BEHIND_SECONDS)
+            self.look_at = now + self.pause
             return
         self.look_at = now + PROOF_SECONDS * (1 - jitter / 4)
         if pttl_ms >= 0:
@@ -130,6 +146,15 @@ class Line:
         return self.look_at if waiter is first else self.look_at + BEHIND_SECONDS
 
 
+def foreign_pause(position: int, crowd: int) -> float:
+    """Return the time between two looks at a line whose holder announces no release.
+
+    One client asks about so many locks in each ``FOREIGN_SECONDS`` as one command does, at most.
+    """
+    pause = FOREIGN_SECONDS if position <= 0 else FOREIGN_BEHIND_SECONDS
+    return min(PROOF_SECONDS, max(pause, FOREIGN_SECONDS * crowd / LOCKS_PER_LOOK))
+
+
 # A line that wants a look, and its first waiters.
 Due = tuple[Line, list[Waiter]]
 
@@ -137,10 +162,11 @@ Due = tuple[Line, list[Waiter]]
 class Lines:
     """The lines in which this client stands, by the lock's key, and the states it waits for."""
 
-    __slots__ = ("_gone", "_lines", "watches")
+    __slots__ = ("_gone", "_lines", "foreign", "watches")
 
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
+        self.foreign = 0  # lines with a foreign holder, when they were last counted
         self._gone: dict[bytes, Want] = {}
         self.watches: dict[bytes, Watch] = {}
 
@@ -180,28 +206,46 @@ class Lines:
         return self._gone.pop(who, None)
 
     def due(
-        self, now: float, alive: Script, near: Callable[[bytes], bool] | None = None
+        self,
+        now: float,
+        alive: Script,
+        own: Waiter | None = None,
+        near: Callable[[bytes], bool] | None = None,
     ) -> list[Due]:
         """Claim the lines that want a look soon, each with its first waiters; under the mutex.
 
-        Only those that this script looks at, and whose key is ``near``.
+        That of ``own`` first, if it wants one, then the longest overdue. Only those that this
+        script looks at, and whose key is ``near``.
         """
+        self.foreign = sum(line.foreign for line in self._lines.values())
+        mine = None if own is None else self._lines.get(own.key)
+        wanted = (each for each in self._wanted(now) if near is None or near(_first(each).key))
+        fit = (line for line in wanted if _first(line).want.form.alive is alive)
         chosen: list[Due] = []
-        for line in self._lines.values():
-            if line.look_at <= now + PROOF_SECONDS / 4 and len(chosen) < LOCKS_PER_LOOK:
-                first = list(line.waiters)[:ENTRIES_PER_LOOK]
-                if near is not None and first and not near(first[0].key):
-                    continue
-                if first and first[0].want.form.alive is alive:
-                    line.look_at = now + PROOF_SECONDS
-                    line.proved_at = now
-                    chosen.append((line, first))
+        for line in nsmallest(
+            LOCKS_PER_LOOK, fit, key=lambda each: (each is not mine, each.look_at)
+        ):
+            line.look_at = now + PROOF_SECONDS
+            line.proved_at = now
+            chosen.append((line, list(line.waiters)[:ENTRIES_PER_LOOK]))
         return chosen
+
+    def _wanted(self, now: float) -> Iterator[Line]:
+        """Return the lines that want a look soon."""
+        return (
+            line
+            for line in self._lines.values()
+            if line.look_at <= now + line.pause / 4 and line.waiters
+        )
 
     def all_waiters(self) -> list[Waiter]:
         """Return every waiter; call under the mutex."""
         watchers = [each for watch in self.watches.values() for each in watch.waiters]
         return [waiter for line in self._lines.values() for waiter in line.waiters] + watchers
+
+
+def _first(line: Line) -> Waiter:
+    return next(iter(line.waiters))
 
 
 async def look(port: Port, until: float, waiter: Waiter) -> None:
@@ -216,7 +260,7 @@ async def look(port: Port, until: float, waiter: Waiter) -> None:
         await look_apart(port, port.apart, until, waiter)
         return
     with port.mutex():
-        due = port.lines.due(port.now(), alive)
+        due = port.lines.due(port.now(), alive, waiter)
     if due:
         asked_at = port.now()
         reply = await port.call(*proof(port, due), until, waiter)
@@ -247,7 +291,14 @@ def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at:
     """
     holder, _, pttl_ms, foreign, positions = told
     front = min((place for place in positions if place >= 0), default=0)
-    line.postpone(asked_at, pttl_ms, front, foreign=bool(foreign), jitter=port.jitter())
+    line.postpone(
+        asked_at,
+        pttl_ms,
+        front,
+        foreign=bool(foreign),
+        jitter=port.jitter(),
+        crowd=port.lines.foreign,
+    )
     for waiter, position in zip(waiters, positions, strict=True):
         if not waiter.news and (position < 0 or holder == waiter.want.holder):
             waiter.lose_place()
