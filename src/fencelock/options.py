@@ -196,11 +196,12 @@ def text(what: str, value: Any) -> str:
 
 
 def _refuse_seconds(blocking: Any) -> None:
-    """Raise where ``blocking`` is no yes or no: ``acquire(5)`` would wait for ever."""
-    if blocking not in (True, False):
-        raise TypeError(
-            f"blocking must be True or False, not {blocking!r}; how long to wait is timeout="
-        )
+    """Raise where ``blocking`` is not a bool: ``acquire(1)`` would wait for ever, not a second."""
+    if isinstance(blocking, bool):
+        return
+    seconds = isinstance(blocking, (int, float, timedelta))
+    instead = f"to wait so long, write timeout={blocking!r}" if seconds else "how long is timeout="
+    raise TypeError(f"blocking must be True or False, not {blocking!r}; {instead}")
 
 
 def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:

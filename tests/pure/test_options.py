@@ -1,5 +1,6 @@
 """options.py: what is accepted, and what is refused by which error, before anything is sent."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -141,10 +142,13 @@ def test_ways_to_wait_are_values():
 
 
 @pytest.mark.parametrize("patience", [options.patience_of_acquire, options.patience_of_semaphore])
-def test_blocking_is_yes_or_no(patience):
-    """``acquire(5)`` waits five seconds in other libraries, and would wait for ever here."""
-    for value in (5, 0.5, -1, None, "no", []):
+def test_blocking_is_true_or_false(patience):
+    """``acquire(1)`` waits one second in other libraries, and would wait for ever here."""
+    for value in (1, 0, 5, 0.5, 1.0, -1, None, "no", []):
         with pytest.raises(TypeError, match="timeout="):
             patience(None, blocking=value)
-    assert patience(None, blocking=1) is None
-    assert patience(None if "sem" in patience.__name__ else -1, blocking=0) == options.NO_WAIT
+    for seconds in (1, 0.5, timedelta(seconds=1)):
+        with pytest.raises(TypeError, match=re.escape(f"timeout={seconds!r}")):
+            patience(None, blocking=seconds)
+    assert patience(None, blocking=True) is None
+    assert patience(None if "sem" in patience.__name__ else -1, blocking=False) == options.NO_WAIT
