@@ -33,6 +33,37 @@ def within_itself(name: str) -> NotAcquired:
     return NotAcquired(f"already locked: {name!r} is held by a call around this one", name=name)
 
 
+class UnderWay:
+    """The mark of a call whose body runs; a call from within it finds the mark and keeps it.
+
+    ``clear`` takes back only what this call's own ``put`` has put there: the call around it is
+    still under way.
+    """
+
+    __slots__ = ("_calls", "_me", "_own")
+
+    def __init__(self, calls: set[tuple[object, ...]], me: tuple[object, ...]) -> None:
+        self._calls = calls
+        self._me = me
+        self._own = False
+
+    @property
+    def found(self) -> bool:
+        """Return True while this call, or one around it, is under way."""
+        return self._me in self._calls
+
+    def put(self) -> None:
+        """Note that the body runs."""
+        if self._me not in self._calls:
+            self._own = True
+            self._calls.add(self._me)
+
+    def clear(self) -> None:
+        """Note that the body has ended."""
+        if self._own:
+            self._calls.discard(self._me)
+
+
 class OnceTerms(NamedTuple):
     """What ``once`` is told beside the lock's options."""
 

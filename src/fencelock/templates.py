@@ -3,15 +3,29 @@
 Rules of this file:
 
 - What can be wrong with a template or a function is said when the function is decorated.
-- A name must be the same in every process: a value that prints its address is refused.
+- A name must be the same in every process: a value whose text has an address in it, or the order
+  of a set, is refused, wherever in the value that stands.
 - Fields are those of ``str.format``, and no more of an object than its public attributes.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
+from collections.abc import (
+    Set as AbstractSet,
+)
 from functools import partial, update_wrapper
 from typing import Any, TypeVar
 
@@ -83,7 +97,7 @@ class Plan:
 
     def name_of(self, bound: inspect.BoundArguments) -> str:
         """Return the name for a call."""
-        return options.lock_name(self._format.vformat(self.template, (), bound.arguments))
+        return options.lock_name(self._format.name(self.template, bound.arguments))
 
     def dress(self, wrapper: Function) -> Function:
         """Make a wrapper look like the function, with the signature that callers see."""
@@ -96,17 +110,71 @@ class Plan:
 class _Format(string.Formatter):
     """``str.format`` without private attributes, for values that print the same everywhere."""
 
-    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        value, first = super().get_field(field_name, args, kwargs)
-        if callable(value) or all(
-            getattr(type(value), way) is getattr(object, way)
-            for way in ("__str__", "__repr__", "__format__")
-        ):
-            raise TypeError(
-                f"{{{field_name}}} is {value!r}, which prints differently in every process:"
-                " name one of its attributes"
-            )
-        return value, first
+    def name(self, template: str, arguments: Mapping[str, Any]) -> str:
+        """Return the template with its fields filled in."""
+        parts = []
+        for literal, field, spec, conversion in self.parse(template):
+            parts.append(literal)
+            if field is not None:
+                value, _ = self.get_field(field, (), arguments)
+                text = format(self.convert_field(value, conversion), spec or "")
+                if not is_the_same_everywhere(value, text):
+                    raise TypeError(
+                        f"{{{field}}} is {value!r}, which prints differently in every process:"
+                        " name what is the same in all, as one of its attributes"
+                    )
+                parts.append(text)
+        return "".join(parts)
+
+
+# How Python prints what has no text of its own: "<Order object at 0x7f...>", "<memory at 0x...>".
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]")
+_PLAIN = (str, bytes, bytearray, int, float, complex, type(None))
+_VIEWS = (KeysView, ItemsView, ValuesView)  # printed in the order of their dict
+# Of an object that prints braces so many values are looked at: sets in a name lie near its surface.
+_LOOKED_AT_MAX = 200
+
+
+def is_the_same_everywhere(value: Any, text: str) -> bool:
+    """Return False when this text of a value differs from process to process.
+
+    What has no text of its own is printed by its address, and a set in an order that each process
+    draws for itself. Sets that an object has and does not print do not count.
+    """
+    if isinstance(value, _PLAIN):
+        return True
+    if callable(value) or isinstance(value, Iterator) or _is_set(value) or _ADDRESS.search(text):
+        return False
+    return "{" not in text or not any(repr(each) in text for each in _sets_in(value))
+
+
+def _is_set(value: Any) -> bool:
+    return isinstance(value, AbstractSet) and not isinstance(value, _VIEWS)
+
+
+def _sets_in(value: Any) -> Iterator[Any]:
+    """Yield the sets that a value is made of."""
+    left: deque[Any] = deque([value])
+    seen: dict[int, Any] = {}
+    while left and len(seen) < _LOOKED_AT_MAX:
+        each = left.popleft()
+        if id(each) in seen or isinstance(each, _PLAIN):
+            continue
+        seen[id(each)] = each
+        if _is_set(each):
+            yield each
+        elif isinstance(each, Mapping):
+            left += [*each.keys(), *each.values()]
+        elif isinstance(each, (list, tuple, deque, *_VIEWS)):
+            left += each
+        left += _attributes(each)
+
+
+def _attributes(value: Any) -> list[Any]:
+    slots = [getattr(kind, "__slots__", ()) for kind in type(value).__mro__]
+    names = [each for slot in slots for each in ((slot,) if isinstance(slot, str) else slot)]
+    found = [getattr(value, name, None) for name in names]
+    return [*found, *getattr(value, "__dict__", {}).values()]
 
 
 def template_of(name: Any) -> str:

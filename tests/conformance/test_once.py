@@ -108,6 +108,36 @@ async def test_a_run_from_within_itself_does_not_wait_for_itself(world):
     assert (await once.run(skips)).value is False
 
 
+@pytest.mark.parametrize("outer", ["once", "locked"])
+async def test_a_nested_call_does_not_hide_the_call_around_it(world, outer):
+    """The second level is refused or skipped; the third is still within the first."""
+    client = world.client()
+    skips = client.once("draw", within=HOUR)
+    waits = client.once("draw", within=HOUR, wait=True, timeout=2)
+    seen = []
+
+    async def never():
+        raise AssertionError("it must not run")
+
+    async def works():
+        seen.append((await skips.run(never)).done)
+        for _ in "12":
+            with pytest.raises(NotAcquired, match="held by a call around this one"):
+                await waits.run(never)
+            seen.append((await skips.run(never)).done)
+
+    if outer == "once":
+        assert (await skips.run(works)).ran
+    else:
+        await client.locked("draw")(works)()
+    assert seen == [False] * 3
+    assert (await waits.run(works if outer == "once" else never_runs)).done
+
+
+async def never_runs():
+    return None
+
+
 async def test_a_wait_ends_in_time_and_leaves_nothing(world):
     runs = []
     draw, let_go = gated(world, runs)

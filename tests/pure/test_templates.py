@@ -3,8 +3,15 @@
 import asyncio
 import functools
 import inspect
+import threading
+import weakref
+from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePosixPath
 from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 
@@ -71,10 +78,103 @@ def test_a_template_that_is_no_text_is_refused():
         CLIENT.locked(7)(order)
 
 
-@pytest.mark.parametrize("value", [object(), order, SimpleNamespace().__init__, lambda: 1])
-def test_a_value_that_prints_its_address_is_refused(value):
-    with pytest.raises(TypeError, match=r"\{shop\} is .* differently in every process"):
-        plan("{shop}").call((1, value), {})
+class Named:
+    def __init__(self, tags=(), inner=None):
+        self.tags = set(tags)
+        self.inner = inner
+
+    def __str__(self):
+        return "{named}"
+
+
+class Slotted:
+    __slots__ = ("tags",)
+
+    def __repr__(self):
+        return f"<Slotted {self.tags}>"
+
+
+@dataclass
+class Order:
+    number: int
+    tags: object = None
+
+
+def slotted(tags):
+    made = Slotted()
+    made.tags = tags
+    return made
+
+
+DIFFERENT = {
+    "the default repr": object(),
+    "a function": order,
+    "a method": SimpleNamespace().__init__,
+    "a lambda": lambda: 1,
+    "a set": {"a", "b"},
+    "a set of one": {"a"},
+    "an empty set": set(),
+    "a frozenset": frozenset({"a", "b"}),
+    "a set in a list": ["x", {"a", "b"}],
+    "a set in a dict": {"tags": {"a", "b"}},
+    "a set in a key": {(1, frozenset({"a", "b"})): 1},
+    "a set in a tuple in a list": [(1, {"a", "b"})],
+    "a set in a dataclass": Order(1, {"a", "b"}),
+    "a set in a namespace in a list": [SimpleNamespace(tags={"a", "b"})],
+    "a set in slots": slotted({"a", "b"}),
+    "a generator": (each for each in "ab"),
+    "an iterator": iter([1, 2]),
+    "a map": map(str, [1]),
+    "a memoryview": memoryview(b"ab"),
+    "the default repr in a list": [object()],
+    "the default repr in a dataclass": Order(1, object()),
+    "a memoryview in a dict": {"data": memoryview(b"ab")},
+    "a weak reference": weakref.ref(Order),
+    "a lock": threading.Lock(),
+}
+
+
+@pytest.mark.parametrize("value", DIFFERENT.values(), ids=DIFFERENT)
+@pytest.mark.parametrize("template", ["{shop}", "{shop!s}", "{shop!r}", "{shop!a}", "{more[x]}"])
+def test_a_value_that_prints_differently_in_every_process_is_refused(value, template):
+    with pytest.raises(TypeError, match=r"\{(shop|more\[x\])\} is .* differently in every process"):
+        plan(template).call((1, value), {"x": value})
+
+
+SAME = {
+    "a text with an address": "it is at 0x7f",
+    "a list": [1, "two", (3.0, None)],
+    "a dict": {"a": [1], "b": {"c": 2}},
+    "the keys of a dict": {"a": 1}.keys(),
+    "bytes": b"\x00{",
+    "a date": date(2026, 11, 21),
+    "a decimal": Decimal("1.50"),
+    "an id": UUID(int=7),
+    "a path": PurePosixPath("/srv/{a}"),
+    "a range": range(3),
+    "a member": Enum("Color", "RED").RED,
+    "a dataclass": Order(1, ["a"]),
+    "a set that is not printed": Named({"a", "b"}),
+    "an attribute that is not printed": Named(inner=object()),
+}
+
+
+@pytest.mark.parametrize("value", SAME.values(), ids=SAME)
+def test_a_value_that_prints_the_same_everywhere_is_taken(value):
+    assert plan("{shop}").call((1, value), {}).name == str(value)
+
+
+def test_a_value_that_has_itself_is_taken():
+    named = Named(inner=[])
+    named.inner += [named, named.inner]
+    assert plan("{shop}").call((1, named), {}).name == "{named}"
+
+
+def test_only_the_text_that_is_used_counts():
+    named = Named()
+    assert plan("{shop}").call((1, named), {}).name == "{named}"
+    with pytest.raises(TypeError, match="differently in every process"):
+        plan("{shop!r}").call((1, named), {})
 
 
 @pytest.mark.parametrize("value", ["", "x" * 1025])

@@ -13,7 +13,13 @@ from fencelock._core.keys import LockKeys
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock
-from fencelock.decorated import HANDLES_KEPT, decorated_settings, once_settings, within_itself
+from fencelock.decorated import (
+    HANDLES_KEPT,
+    UnderWay,
+    decorated_settings,
+    once_settings,
+    within_itself,
+)
 from fencelock.errors import NotAcquired
 from fencelock.handles import Defaults, settings
 from fencelock.options import Queue, Seconds, Wait
@@ -106,17 +112,17 @@ class MakesDuties:
     ) -> Any:
         lock = handle(call.name)
         me = (process.generation, asyncio.current_task(), lock._holds.keys.lock)
-        began = False
+        mark, began = UnderWay(self._within, me), False
         try:
-            if me in self._within:
+            if mark.found:
                 raise within_itself(call.name)
             async with lock as lease:
                 began = True
-                self._within.add(me)
                 try:
+                    mark.put()
                     return await call.into(lease)
                 finally:
-                    self._within.discard(me)
+                    mark.clear()
         except NotAcquired:
             if began or on_busy != "skip":
                 raise

@@ -11,7 +11,7 @@ from fencelock._core.once import Done, OnceKeys, finish, forget, read, start
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, _task
-from fencelock.decorated import OnceTerms, within_itself
+from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.handles import Settings
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
 from fencelock.process import Rooted
@@ -104,7 +104,8 @@ class AsyncOnce(Rooted):
     async def _run(self, name: str, body: Callable[[object], Any]) -> Outcome:
         run = _Run(self._port, self._keys(name), self._settings)
         me = (process.generation, _task(), run._holds.keys.lock)
-        if me in self._terms.under_way and self._terms.wait:
+        mark = UnderWay(self._terms.under_way, me)
+        if mark.found and self._terms.wait:
             raise within_itself(name)
         try:  # whatever comes from here on, what is held is given back
             begun = await run._begin()
@@ -112,7 +113,7 @@ class AsyncOnce(Rooted):
                 if begun is None and self._terms.wait:
                     raise run._holds.timed_out()
                 return Outcome(name, begun)
-            self._terms.under_way.add(me)
+            mark.put()
             value = await body(run._entered(begun))
             begun.body = None  # a loss cancels it no more
             return await run._end(begun, self._terms.within, value)
@@ -121,7 +122,7 @@ class AsyncOnce(Rooted):
                 await run.__aexit__(type(error), error, error.__traceback__)
             raise
         finally:
-            self._terms.under_way.discard(me)
+            mark.clear()
 
 
 class _Run(AsyncLock):

@@ -13,7 +13,13 @@ from fencelock._core.keys import LockKeys
 from fencelock._ports.blocking import BlockingPort
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
-from fencelock.decorated import HANDLES_KEPT, decorated_settings, once_settings, within_itself
+from fencelock.decorated import (
+    HANDLES_KEPT,
+    UnderWay,
+    decorated_settings,
+    once_settings,
+    within_itself,
+)
 from fencelock.errors import NotAcquired
 from fencelock.handles import Defaults, settings
 from fencelock.options import Queue, Seconds, Wait
@@ -103,17 +109,17 @@ class MakesDuties:
     def _call_locked(self, call: Call, handle: Callable[[str], Lock], on_busy: str) -> Any:
         lock = handle(call.name)
         me = (process.generation, get_ident(), lock._holds.keys.lock)
-        began = False
+        mark, began = UnderWay(self._within, me), False
         try:
-            if me in self._within:
+            if mark.found:
                 raise within_itself(call.name)
             with lock as lease:
                 began = True
-                self._within.add(me)
                 try:
+                    mark.put()
                     return call.into(lease)
                 finally:
-                    self._within.discard(me)
+                    mark.clear()
         except NotAcquired:
             if began or on_busy != "skip":
                 raise

@@ -12,7 +12,7 @@ from fencelock._core.once import Done, OnceKeys, finish, forget, read, start
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
-from fencelock.decorated import OnceTerms, within_itself
+from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.handles import Settings
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
 from fencelock.process import Rooted
@@ -100,7 +100,8 @@ class Once(Rooted):
     def _run(self, name: str, plan: Plan, body: Callable[[object], Any]) -> Outcome:
         run = _Run(self._port, self._keys(name), self._settings)
         me = (process.generation, get_ident(), run._holds.keys.lock)
-        if me in self._terms.under_way and self._terms.wait:
+        mark = UnderWay(self._terms.under_way, me)
+        if mark.found and self._terms.wait:
             raise within_itself(name)
         try:  # whatever comes from here on, what is held is given back
             begun = run._begin()
@@ -108,7 +109,7 @@ class Once(Rooted):
                 if begun is None and self._terms.wait:
                     raise run._holds.timed_out()
                 return Outcome(name, begun)
-            self._terms.under_way.add(me)
+            mark.put()
             value = refuse_coroutine(body(begun.lease), plan.function)
             return run._end(begun, self._terms.within, value)
         except BaseException as error:
@@ -116,7 +117,7 @@ class Once(Rooted):
                 run.__exit__(type(error), error, error.__traceback__)
             raise
         finally:
-            self._terms.under_way.discard(me)
+            mark.clear()
 
 
 class _Run(Lock):
