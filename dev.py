@@ -5,7 +5,7 @@ python3 dev.py demo [ARG ...]     two processes take turns under a lock, on a re
 python3 dev.py test [ARG ...]     everything: lint, types and all tests; ARGs go to pytest
 python3 dev.py fast [ARG ...]     the tests that take seconds; ARGs go to pytest
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
-python3 dev.py lint               ruff and mypy only
+python3 dev.py lint               ruff, mypy and pyright only
 
 Needs Python 3.11 or newer on Linux or macOS, and a package index that pip can reach; no root, and
 nothing installed beforehand. All it installs goes into .venv beside this file: remove that folder
@@ -39,6 +39,8 @@ LINTS = (
     ("ruff", "format", "--check"),
     ("mypy", "--strict", "src"),
 )
+# Every public name must have a type that all type checkers agree on, without guessing.
+COMPLETE = ("basedpyright", "--verifytypes", "fencelock", "--ignoreexternal")
 # What all kinds of objects stand on; for one of them, add its tests: ``dev.py fast tests/tasks``.
 FAST = (
     "tests/pure",
@@ -114,7 +116,14 @@ def explore(*args: str) -> int:
 
 def lint() -> int:
     """Run every linter, also after one has failed."""
-    return first_failure([run("-m", *command) for command in LINTS])
+    return first_failure([*(run("-m", *command) for command in LINTS), complete()])
+
+
+def complete() -> int:
+    """Check that the types of all public names are written down; print what is missing."""
+    done = quiet(PYTHON, "-m", *COMPLETE, PATH=f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}")
+    print(done.stdout if done.returncode else "Success: every public name has a type", flush=True)
+    return done.returncode
 
 
 COMMANDS = {command.__name__: command for command in (demo, test, fast, explore, lint)}
@@ -209,13 +218,13 @@ def wait(child: subprocess.Popen[bytes]) -> int:
             return child.wait()
 
 
-def quiet(*command: str | Path) -> subprocess.CompletedProcess[str]:
+def quiet(*command: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a step of the set-up, keeping what it prints."""
     return subprocess.run(
         command,
         check=False,
         cwd=ROOT,
-        env=environment(),
+        env=environment(**settings),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -41,9 +41,9 @@ class CandidateHolds(Holds):
         candidate: str,
     ) -> None:
         super().__init__(keys, settings, lease_type)
-        self.election = keys
-        self.candidate = candidate
-        self.campaigning = False
+        self.election: ElectionKeys = keys
+        self.candidate: str = candidate
+        self.campaigning: bool = False
 
     def want(self, port: Port, unit: str) -> Want:
         """Return a fresh request by a thread or task of that name."""

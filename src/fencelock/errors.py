@@ -106,7 +106,7 @@ class QuorumNotReached(FencelockError):
 
     def __init__(self, message: str, causes: Mapping[str, BaseException]) -> None:
         super().__init__(message)
-        self.causes = dict(causes)
+        self.causes: dict[str, BaseException] = dict(causes)
 
 
 class ServerError(FencelockError):

@@ -172,8 +172,8 @@ class Holds(Taker):
 
     def __init__(self, keys: LockKeys, settings: Settings, lease_type: type[BaseLease]) -> None:
         super().__init__(lease_type)
-        self.keys = keys
-        self.settings = settings
+        self.keys: LockKeys = keys
+        self.settings: Settings = settings
         self._holds: list[Hold] = []
         self._form: Form | None = None
         self._generation = process.generation

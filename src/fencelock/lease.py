@@ -48,10 +48,10 @@ class BaseLease(process.Rooted):
     def __init__(  # noqa: PLR0917 - made in one place, for each acquisition: keywords cost time
         self, name: str, fence: int, holder: bytes, ttl: float, deadline: float, clock: Clock
     ) -> None:
-        self.name = name
-        self.fence = fence
+        self.name: str = name
+        self.fence: int = fence
         self._holder = holder
-        self.ttl = ttl
+        self.ttl: float = ttl
         self._deadline = deadline
         self._clock = clock
         self._end = "expired"  # the reason, when the deadline comes

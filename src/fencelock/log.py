@@ -29,4 +29,4 @@ class LateLogger(Logger):
         return getattr(logger, name)
 
 
-log = LateLogger()
+log: LateLogger = LateLogger()

@@ -40,10 +40,10 @@ class Group:
     __slots__ = ("holds", "lease", "unit", "untold")
 
     def __init__(self, holds: Sequence[Hold], lease: BaseMultiLease, unit: object) -> None:
-        self.holds = holds
-        self.lease = lease
-        self.unit = unit
-        self.untold = [True]  # popped by who tells of the loss
+        self.holds: Sequence[Hold] = holds
+        self.lease: BaseMultiLease = lease
+        self.unit: object = unit
+        self.untold: list[bool] = [True]  # popped by who tells of the loss
 
 
 class MultiHolds:
@@ -56,14 +56,14 @@ class MultiHolds:
         lease_types: tuple[type[BaseLease], type[BaseMultiLease]],
     ) -> None:
         lease_type, self._type = lease_types
-        self.names = tuple(each.name for each in keys)
+        self.names: tuple[str, ...] = tuple(each.name for each in keys)
         self._on_lost = settings.terms.on_lost
         if callable(self._on_lost):
             terms = settings.terms._replace(on_lost=self._lost)
             settings = settings._replace(terms=terms)
         self.settings = settings
         ordered = sorted(keys, key=lambda each: each.lock)
-        self.parts = [Holds(each, settings, lease_type) for each in ordered]
+        self.parts: list[Holds] = [Holds(each, settings, lease_type) for each in ordered]
         self._groups: list[Group] = []
         # Released with a loss that may not have been told yet.
         self._left: deque[Group] = deque(maxlen=LEFT_MAX)

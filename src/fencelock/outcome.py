@@ -24,7 +24,7 @@ class OnceHolds(Holds):
 
     def __init__(self, keys: OnceKeys, settings: Settings, lease_type: type[BaseLease]) -> None:
         super().__init__(keys, settings, lease_type)
-        self.once = keys
+        self.once: OnceKeys = keys
 
     def want(self, port: Port, unit: str) -> Want:
         """Return a fresh request by a thread or task of that name."""
@@ -57,13 +57,13 @@ class Outcome:
     __slots__ = ("_form", "_value", "by", "done", "ended", "fence", "name", "ran", "started")
 
     def __init__(self, name: str, done: Done | None, *, ran: bool = False) -> None:
-        self.name = name
-        self.ran = ran
-        self.done = done is not None
-        self.fence = done.fence if done else 0
-        self.by = done.who if done else ""
-        self.started = done.started if done else 0.0
-        self.ended = done.ended if done else 0.0
+        self.name: str = name
+        self.ran: bool = ran
+        self.done: bool = done is not None
+        self.fence: int = done.fence if done else 0
+        self.by: str = done.who if done else ""
+        self.started: float = done.started if done else 0.0
+        self.ended: float = done.ended if done else 0.0
         self._form = done.form if done else NOTHING
         self._value = done.value if done else b""
 

@@ -37,8 +37,9 @@ class Permits(Holds):
         bounded: bool,
     ) -> None:
         super().__init__(keys, settings, lease_type)
-        self.limit = self._declared = limit
-        self.bounded = bounded
+        self.limit: int = limit
+        self._declared = limit
+        self.bounded: bool = bounded
         self._forms: dict[int, ShareForm] = {}
 
     def form(self, port: Port, permits: int = 1) -> ShareForm:

@@ -6,7 +6,7 @@ import os
 from typing import Never, SupportsIndex
 
 # How often this process line has forked; a lease of another generation is the parent's.
-generation = 0
+generation: int = 0
 
 
 def _forked() -> None:

@@ -43,7 +43,7 @@ class Call:
     def __init__(self, plan: Plan, bound: inspect.BoundArguments) -> None:
         self._plan = plan
         self._bound = bound
-        self.name = plan.name_of(bound)
+        self.name: str = plan.name_of(bound)
 
     def into(self, lease: object) -> Any:
         """Call the function; give it the lease if it asked for that."""
@@ -73,8 +73,8 @@ class Plan:
         if not isinstance(template, str):
             raise TypeError(f"name must be str, not {type(template).__name__}")
         _check_kind(function, asynchronous=asynchronous)
-        self.signature = inspect.signature(function)
-        self.open = self._without_lease()
+        self.signature: inspect.Signature = inspect.signature(function)
+        self.open: inspect.Signature = self._without_lease()
         self._format = _checked(template, self.open)
 
     def _without_lease(self) -> inspect.Signature:

@@ -28,10 +28,10 @@ class Asked:
     """What is known of a request so far: whether it may have run, and on which connection."""
 
     # Class attributes until something happens: most requests are answered at once.
-    began = False  # something was put on a connection: there is something to undo
-    sent = False
+    began: bool = False  # something was put on a connection: there is something to undo
+    sent: bool = False
     trail: object = None
-    tries = 0
+    tries: int = 0
     refusal: ServerError | None = None  # "not now", the last time
 
     def start(self) -> None:

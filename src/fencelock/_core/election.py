@@ -50,8 +50,8 @@ class ElectionKeys(LockKeys):
 
     def __init__(self, prefix: str, name: str) -> None:
         super().__init__(prefix, name)
-        self.watchers = derived(prefix.encode(), self.lock, ELECTION_KINDS)
-        self.watch = (*self.renew, *self.watchers)
+        self.watchers: tuple[bytes, ...] = derived(prefix.encode(), self.lock, ELECTION_KINDS)
+        self.watch: tuple[bytes, ...] = (*self.renew, *self.watchers)
 
 
 def mark(candidate: str) -> bytes:

@@ -27,7 +27,7 @@ class Ask(Waiter):
 
     reply: Reply = None
     error: Broken | FencelockError | None = None
-    answered_at = 0.0
+    answered_at: float = 0.0
 
     def __init__(self, node: int, want: Want, request: Request) -> None:
         super().__init__(want)

@@ -27,7 +27,7 @@ class Taker:
     __slots__ = ("lease_type",)
 
     def __init__(self, lease_type: type[BaseLease]) -> None:
-        self.lease_type = lease_type
+        self.lease_type: type[BaseLease] = lease_type
 
     def add(self, hold: Hold) -> None:
         """Keep a hold, before anybody else can see it."""
@@ -62,19 +62,19 @@ class Hold:
     def __init__(
         self, want: Want, lease: BaseLease, granted_at: float, unit: object = None
     ) -> None:
-        self.want = want
-        self.lease = lease
-        self.granted_at = granted_at
+        self.want: Want = want
+        self.lease: BaseLease = lease
+        self.granted_at: float = granted_at
         self.unit: Any = unit  # the thread id or task that acquired it
         self.body: Any = None  # the task whose body a loss cancels
-        self.cancelled = False  # it was cancelled for that reason
-        self.cancelling = 0  # cancellations that the body's task had before ours
-        self.count = 1  # re-entries of an implicit owner
-        self.open = True  # False once released or given up: never renewed again (I11)
-        self.renewals = 0
-        self.failures = 0
-        self.told = False  # the holder was told of a loss (I8: once)
-        self.bucket = -1  # where the renewal book keeps it
+        self.cancelled: bool = False  # it was cancelled for that reason
+        self.cancelling: int = 0  # cancellations that the body's task had before ours
+        self.count: int = 1  # re-entries of an implicit owner
+        self.open: bool = True  # False once released or given up: never renewed again (I11)
+        self.renewals: int = 0
+        self.failures: int = 0
+        self.told: bool = False  # the holder was told of a loss (I8: once)
+        self.bucket: int = -1  # where the renewal book keeps it
 
     @property
     def ids(self) -> Sequence[bytes]:

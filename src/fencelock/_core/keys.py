@@ -64,16 +64,17 @@ class LockKeys:
 
     def __init__(self, prefix: str, name: str) -> None:
         _refuse_derived(name)
-        self.name = name
-        self.lock = lock = (prefix + name).encode()
+        self.name: str = name
+        lock = (prefix + name).encode()
+        self.lock: bytes = lock
         record, queue, alive, holds, revoked = derived(prefix.encode(), lock)
-        self.plain = (lock,)
-        self.show = (lock, record, queue)
-        self.grant = (lock, record, queue, alive, holds)
-        self.all = (lock, record, queue, alive, holds, revoked)
-        self.renew = (lock, record)
-        self.renew_owned = (lock, record, holds)
-        self.revoked = revoked
+        self.plain: tuple[bytes, ...] = (lock,)
+        self.show: tuple[bytes, ...] = (lock, record, queue)
+        self.grant: tuple[bytes, ...] = (lock, record, queue, alive, holds)
+        self.all: tuple[bytes, ...] = (lock, record, queue, alive, holds, revoked)
+        self.renew: tuple[bytes, ...] = (lock, record)
+        self.renew_owned: tuple[bytes, ...] = (lock, record, holds)
+        self.revoked: bytes = revoked
 
 
 class SignalKeys:
@@ -87,12 +88,13 @@ class SignalKeys:
 
     def __init__(self, prefix: str, name: str) -> None:
         _refuse_derived(name)
-        self.name = name
-        self.state = state = (prefix + name).encode()
+        self.name: str = name
+        state = (prefix + name).encode()
+        self.state: bytes = state
         watch, ids, places = derived(prefix.encode(), state, SIGNAL_KINDS)
-        self.watch = (state, watch)
-        self.change = (state, watch, ids)
-        self.all = (state, watch, ids, places)
+        self.watch: tuple[bytes, ...] = (state, watch)
+        self.change: tuple[bytes, ...] = (state, watch, ids)
+        self.all: tuple[bytes, ...] = (state, watch, ids, places)
 
 
 class ConditionKeys:
@@ -102,8 +104,9 @@ class ConditionKeys:
 
     def __init__(self, lock: LockKeys) -> None:
         prefix = lock.lock.removesuffix(lock.name.encode())
-        self.condition, notified = derived(prefix, lock.lock, CONDITION_KINDS)
-        self.all = (*lock.all, self.condition, notified)
+        condition, notified = derived(prefix, lock.lock, CONDITION_KINDS)
+        self.condition: bytes = condition
+        self.all: tuple[bytes, ...] = (*lock.all, condition, notified)
 
 
 def _refuse_derived(name: str) -> None:

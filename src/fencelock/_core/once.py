@@ -52,9 +52,9 @@ class OnceKeys(LockKeys):
 
     def __init__(self, prefix: str, name: str) -> None:
         super().__init__(prefix, name)
-        (self.once,) = derived(prefix.encode(), self.lock, ONCE_KINDS)
-        self.start = (*self.grant, self.once)
-        self.finish = (*self.all, self.once)
+        self.once: bytes = derived(prefix.encode(), self.lock, ONCE_KINDS)[0]
+        self.start: tuple[bytes, ...] = (*self.grant, self.once)
+        self.finish: tuple[bytes, ...] = (*self.all, self.once)
 
 
 def keys_of(want: Want) -> OnceKeys:

@@ -50,15 +50,15 @@ class Roster:
     )
 
     def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
+        self.nodes: int = nodes
         self._seen: dict[int, Seen] = {}
         self._told: set[bytes] = set()  # run ids that voted at some time, as the nodes say
         self._known: set[bytes] = set()  # those, and those that we let vote
         self.heard: set[int] = set()  # nodes whose roster we read
-        self.longest = 0.0  # the longest ttl in use, in seconds
-        self.met = False
+        self.longest: float = 0.0  # the longest ttl in use, in seconds
+        self.met: bool = False
         self.written: frozenset[bytes] = frozenset()
-        self.written_at = -inf
+        self.written_at: float = -inf
 
     def saw(self, node: int, run_id: bytes, uptime: float, now: float) -> None:
         """Note what a node says of itself."""

@@ -61,10 +61,10 @@ class ShareForm(Form):
     ) -> None:
         super().__init__(keys=keys, terms=terms, home=home, ttl=ttl)
         ttl_ms, claim_ms, _ = self.words.split(b" ", 2)
-        self.words = b"%b %b p%d %b " % (ttl_ms, claim_ms, permits, home)
-        self.kind = kind
-        self.limit = limit
-        self.permits = permits
+        self.words: bytes = b"%b %b p%d %b " % (ttl_ms, claim_ms, permits, home)
+        self.kind: bytes = kind
+        self.limit: int = limit
+        self.permits: int = permits
         self.batch = SHARES
         self._ask = head(SHARES_ACQUIRE, keys.grant, 6)
         self._free = head(SHARES_RELEASE, keys.all, 3)
@@ -104,7 +104,7 @@ class ShareWant(Want):
     ) -> None:
         super().__init__(form, waiter, info)
         self._other = beside
-        self.once = beside is not None
+        self.once: bool = beside is not None
 
     @property
     def beside(self) -> bytes:

@@ -54,12 +54,12 @@ class Waiter(Asked):
     """
 
     channel = b""
-    asked_at = 0.0  # local instant before the last request that was answered
-    answered_us = 0  # the server's time in that answer
-    trip = 0.0  # how long that answer took
+    asked_at: float = 0.0  # local instant before the last request that was answered
+    answered_us: int = 0  # the server's time in that answer
+    trip: float = 0.0  # how long that answer took
     stood = False  # it was in line
     doubts = True  # a pushed grant that may be out of date is asked for, where that can be
-    news = False  # something below was set since the last wait
+    news: bool = False  # something below was set since the last wait
     grant: Grant | None = None
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
     seat: Any = None  # the port's: connection, future
@@ -110,10 +110,11 @@ class Line:
 
     def __init__(self, proved_at: float = 0.0) -> None:
         self.waiters: dict[Waiter, None] = {}
-        self.look_at = 0.0
-        self.pause = PROOF_SECONDS  # the usual time between two looks
-        self.foreign = False  # the holder is no fencelock client
-        self.proved_at = proved_at  # when the server last heard of all who wait: arrival, or a look
+        self.look_at: float = 0.0
+        self.pause: float = PROOF_SECONDS  # the usual time between two looks
+        self.foreign: bool = False  # the holder is no fencelock client
+        # When the server last heard of all who wait: arrival, or a look.
+        self.proved_at: float = proved_at
 
     def postpone(
         self,
@@ -166,7 +167,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
-        self.foreign = 0  # lines with a foreign holder, when they were last counted
+        self.foreign: int = 0  # lines with a foreign holder, when they were last counted
         self._gone: dict[bytes, Want] = {}
         self.watches: dict[bytes, Watch] = {}
 

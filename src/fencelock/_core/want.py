@@ -73,15 +73,15 @@ class Form:
     def __init__(
         self, *, keys: LockKeys, terms: Terms, home: bytes, ttl: float, owned: bool = False
     ) -> None:
-        self.keys = keys
-        self.terms = terms
-        self.home = home
-        self.ttl = ttl
-        self.owned = owned
-        self.batch = PLAIN if terms.plain else OWNED if owned else LOCKS
+        self.keys: LockKeys = keys
+        self.terms: Terms = terms
+        self.home: bytes = home
+        self.ttl: float = ttl
+        self.owned: bool = owned
+        self.batch: int = PLAIN if terms.plain else OWNED if owned else LOCKS
         ttl_ms = milliseconds(ttl)
         # The beginning of what the scripts call the terms; see _grant.lua.
-        self.words = b"%d %d %d %b " % (ttl_ms, milliseconds(self._claim()), owned, home)
+        self.words: bytes = b"%d %d %d %b " % (ttl_ms, milliseconds(self._claim()), owned, home)
         self._ask = head(ACQUIRE, keys.grant, 6 if owned else 5)
         self._ttl = bulk(b"%d" % ttl_ms) + bulk(b"%d" % (ttl_ms + RECORD_MS))
         self._free = head(RELEASE, keys.all, 2)
@@ -122,14 +122,14 @@ class Want:
     def __init__(
         self, form: Form, waiter: bytes, info: bytes = b"{}", owner: bytes | None = None
     ) -> None:
-        self.form = form
-        self.waiter = waiter
-        self.holder = owner or waiter
-        self.info = info
-        self.keys = form.keys
-        self.terms = form.terms
-        self.ttl = form.ttl
-        self.owned = form.owned
+        self.form: Form = form
+        self.waiter: bytes = waiter
+        self.holder: bytes = owner or waiter
+        self.info: bytes = info
+        self.keys: LockKeys = form.keys
+        self.terms: Terms = form.terms
+        self.ttl: float = form.ttl
+        self.owned: bool = form.owned
 
     @property
     def home(self) -> bytes:

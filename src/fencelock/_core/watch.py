@@ -36,7 +36,7 @@ class Watcher(Waiter):
     """One wait for a state. ``verdict`` is how it ended; what it is depends on the state."""
 
     verdict: Any = None
-    gen = b""  # the generation for whose end it waits
+    gen: bytes = b""  # the generation for whose end it waits
     place: Any = None  # the state's: what it was given beside
 
     def __init__(self, signal: Signal, want: Request | Want) -> None:

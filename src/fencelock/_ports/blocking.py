@@ -87,14 +87,15 @@ class BlockingPort:
 
     def _start(self) -> None:
         """Begin with nothing: at first, and in a child process."""
-        self.home = f"{self._prefix}@{os.urandom(8).hex()}".encode()
-        self.lines = Lines()
-        self.book = RenewalBook()
-        self.closing = False  # nobody may stand in line any more
+        self.home: bytes = f"{self._prefix}@{os.urandom(8).hex()}".encode()
+        self.lines: Lines = Lines()
+        self.book: RenewalBook = RenewalBook()
+        self.closing: bool = False  # nobody may stand in line any more
         chance = Chance()
-        self.new_id, self.jitter = chance.new_id, chance.jitter
+        self.new_id: Callable[[], bytes] = chance.new_id
+        self.jitter: Callable[[], float] = chance.jitter
         self._lock = threading.Lock()
-        self.pool = self._new_pool()
+        self.pool: Pool = self._new_pool()
         self._channels = 0
         self._tender = Tender(self)
         self._posts = Posts(self)
@@ -105,7 +106,7 @@ class BlockingPort:
 
     # -- clock, ids, tables ---------------------------------------------------------------------
 
-    now = staticmethod(now)
+    now: staticmethod[[], float] = staticmethod(now)
 
     def mutex(self) -> threading.Lock:
         """Guard the tables against other threads."""

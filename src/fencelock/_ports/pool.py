@@ -26,7 +26,7 @@ class Pool:
         self._pushed = pushed
         self._idle: list[Connection] = []
         self._reached = False
-        self.closed = False
+        self.closed: bool = False
 
     def take(self, until: float) -> Connection:
         """Return a sound connection, opened when none is idle.

@@ -70,12 +70,12 @@ class Connection:
         self._reader = reader()
         self._slice = 0.0
         self._poll: select.poll | None = None
-        self.pushed = pushed
-        self.sound = True  # False after a failure: nothing new may be asked on it
-        self.owed = 0  # answers that were not read yet
-        self.channel = b""  # the channel it listens to
-        self.asked_at = 0.0  # when it was last used
-        self.undoing = False  # a clean-up owns it now
+        self.pushed: Callable[[Connection, list[bytes]], None] = pushed
+        self.sound: bool = True  # False after a failure: nothing new may be asked on it
+        self.owed: int = 0  # answers that were not read yet
+        self.channel: bytes = b""  # the channel it listens to
+        self.asked_at: float = 0.0  # when it was last used
+        self.undoing: bool = False  # a clean-up owns it now
         self.waiter: Any = None  # who waits on it
         # In a Cluster:
         self.node: Any = None  # where it leads

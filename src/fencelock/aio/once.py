@@ -38,7 +38,7 @@ class AsyncOnce(Rooted):
     ) -> None:
         self._port = port
         self._prefix = prefix
-        self.name = name
+        self.name: str = name
         self._settings = settings
         self._terms = terms
 

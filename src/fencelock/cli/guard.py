@@ -45,7 +45,7 @@ class Guard:
         # A handler of ours that ran in the child would make it go on as if it were us.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self.spec = spec
-        self.pid = os.fork()
+        self.pid: int = os.fork()
         if self.pid == 0:
             ours.close()
             watch.guard(theirs, spec, blocked)

@@ -40,7 +40,7 @@ class OnceRun(Run):
     def _busy(self) -> int:
         args = self.args
         if self.done is not None:
-            self.outcome = "done"
+            self.outcome: str = "done"
             if args.verbose:
                 say(f"{args.name} was done before, by {self.done.who}, fence {self.done.fence}")
             return 0

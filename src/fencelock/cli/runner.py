@@ -43,18 +43,21 @@ class Run:
     """One run, from the request to the exit status."""
 
     def __init__(self, args: Arguments, signals: Signals, guard: Guard) -> None:
-        self.args, self.signals, self.guard = args, signals, guard
-        self.warns = args.on_lost == "warn"
-        self.began = self.granted_at = now()
+        self.args: Arguments = args
+        self.signals: Signals = signals
+        self.guard: Guard = guard
+        self.warns: bool = args.on_lost == "warn"
+        self.began: float = now()
+        self.granted_at: float = self.began
         self.hold: Hold | None = None
-        self.outcome = "failed"
+        self.outcome: str = "failed"
 
     def go(self) -> int:
         """Do it all; return the exit status."""
         args = self.args
         with Session(args) as session:
             self.session = session
-            self.want = self._want()
+            self.want: Want = self._want()
             try:
                 status = self._held() if self._granted() else self._busy()
             except FencelockError as error:
@@ -116,7 +119,9 @@ class Run:
             self.granted_at = now()
             limit = self.args.max_hold
             end = NEVER if limit is None else self.granted_at + validity(limit)
-            self.schedule = Schedule(self.guard.spec.grace, self.args.on_lost == "term", end)
+            self.schedule: Schedule = Schedule(
+                self.guard.spec.grace, self.args.on_lost == "term", end
+            )
         if not self.warns:
             self.guard.until(*self.schedule.now(deadline))
 

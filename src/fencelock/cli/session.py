@@ -13,7 +13,7 @@ from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import LockKeys
 from fencelock._core.want import Want
-from fencelock._ports.blocking import run_blocking
+from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock._ports.choose import port_for
 from fencelock.cli import started
 from fencelock.cli.arguments import Arguments
@@ -48,7 +48,7 @@ class Session:
         )
         # Only commands that hold while another command runs have the option.
         wanted = getattr(args, "replicas", None)
-        self.port = port_for(
+        self.port: BlockingPort = port_for(
             args.url,
             prefix=args.prefix,
             patience=self._defaults.patience,

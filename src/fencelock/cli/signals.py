@@ -24,7 +24,7 @@ class Signals:
     """While it is entered, a signal raises Interrupted in the main thread, until ``forward``."""
 
     def __init__(self) -> None:
-        self.ignored = frozenset(
+        self.ignored: frozenset[int] = frozenset(
             number
             for number in signal.valid_signals()
             if signal.getsignal(number) is signal.SIG_IGN

@@ -26,8 +26,8 @@ class Term(Run):
 
     def _request(self, unit: str, chosen: Settings) -> Want:
         self.session.refuse_quorum("election")
-        self.keys = ElectionKeys(self.session.prefix, lock_name(self.args.name))
-        self.candidate = candidate_name(self.args.candidate)
+        self.keys: ElectionKeys = ElectionKeys(self.session.prefix, lock_name(self.args.name))
+        self.candidate: str = candidate_name(self.args.candidate)
         holds = CandidateHolds(self.keys, chosen, BaseLease, self.candidate)
         return holds.want(self.session.port, unit)
 
@@ -43,7 +43,7 @@ class Term(Run):
                     say(f"{error}; trying again")
                 told = True
                 time.sleep(_PAUSE)
-                self.want = self._want()
+                self.want: Want = self._want()
             else:
                 announce(self.session.port, self.keys)
                 return hold

@@ -29,7 +29,7 @@ class Claim:
     __slots__ = ("fd",)
 
     def __init__(self, fd: int) -> None:
-        self.fd = fd
+        self.fd: int = fd
 
     def __enter__(self) -> Self:
         return self

@@ -17,6 +17,7 @@ from fencelock.errors import LeaseLost, OutcomeUnknown, QuorumNotReached, Server
 from fencelock.lease import BaseLease
 from fencelock.testing.monitor import Violation
 from fencelock.testing.network import Client
+from fencelock.testing.port import SimulatedPort
 from fencelock.testing.simulation import World
 
 KEYS = LockKeys("", "lock")
@@ -54,7 +55,7 @@ class Actor:
     def __init__(self, world: World, client: Client, flows: Flows) -> None:
         self.world = world
         self.client = client
-        self.port = client.port
+        self.port: SimulatedPort = client.port
         self.flows = flows
 
     def want(self, terms: Terms, *, owner: bytes | None = None) -> Want:

@@ -69,7 +69,7 @@ class Explorer:
         self._path: list[Action] = []
         self._forks: list[_Fork] = []
         self._seen: set[int] = set()
-        self.report = Report()
+        self.report: Report = Report()
 
     def run(self, *, seconds: float, schedules: int) -> Report:
         """Search until all is covered, a violation is found, or the budget is spent."""

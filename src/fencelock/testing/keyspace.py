@@ -57,7 +57,7 @@ class Keyspace:
         publish: Publish = nobody,
         listeners: Listeners = nobody,
     ) -> None:
-        self.now_us = now_us
+        self.now_us: int = now_us
         self.publish = publish
         self.listeners = listeners
         self._entries: dict[bytes, tuple[Value, int]] = {}

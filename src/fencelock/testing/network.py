@@ -38,11 +38,11 @@ class State:
         waiter: Waiter | None = None,
         port: SimulatedPort | None = None,
     ) -> None:
-        self.kind = kind  # call, wait, sleep, mind, fan
-        self.until_us = until_us
-        self.link = link
-        self.waiter = waiter
-        self.port = port  # whose leases are minded
+        self.kind: str = kind  # call, wait, sleep, mind, fan
+        self.until_us: int = until_us
+        self.link: Link | None = link
+        self.waiter: Waiter | None = waiter
+        self.port: SimulatedPort | None = port  # whose leases are minded
 
     def reads(self, link: Link) -> bool:
         """Tell whether the task would read this connection now."""
@@ -87,23 +87,25 @@ class Link:
     )
 
     def __init__(self, client: Client, number: int, server: Server, port: SimulatedPort) -> None:
-        self.client = client
-        self.port = port
-        self.number = number
-        self.server = server
+        self.client: Client = client
+        self.port: SimulatedPort = port
+        self.number: int = number
+        self.server: Server = server
         self.up: list[Request] = []
         self.down: list[Item] = []
-        self.sound = True
-        self.closed = False
-        self.stalled = False
-        self.dies_us = NEVER_US
-        self.owed = 0  # answers that did not come yet
-        self.channel = b""
-        self.apart = False  # for acknowledgements only
-        self.generation = 0  # of the server that it leads to
+        self.sound: bool = True
+        self.closed: bool = False
+        self.stalled: bool = False
+        self.dies_us: int = NEVER_US
+        self.owed: int = 0  # answers that did not come yet
+        self.channel: bytes = b""
+        self.apart: bool = False  # for acknowledgements only
+        self.generation: int = 0  # of the server that it leads to
         self.seat_of: Waiter | None = None  # who waits on it, with a connection each
-        self.late_up = self.late_down = False  # nothing passes before time does
-        self.blocked_up_us = self.blocked_down_us = 0  # nothing passes before this instant
+        self.late_up: bool = False  # nothing passes before time does
+        self.late_down: bool = False
+        self.blocked_up_us: int = 0  # nothing passes before this instant
+        self.blocked_down_us: int = 0
 
     @property
     def who(self) -> tuple[int, int]:
@@ -147,12 +149,12 @@ class Task:
         keeper: bool,
         lane: int = -1,
     ) -> None:
-        self.client = client
-        self.number = number
-        self.coroutine = coroutine
-        self.keeper = keeper
-        self.lane = lane
-        self.done = False
+        self.client: Client = client
+        self.number: int = number
+        self.coroutine: Coroutine[Any, Any, None] = coroutine
+        self.keeper: bool = keeper
+        self.lane: int = lane
+        self.done: bool = False
         self.state: State | None = None
         self.ready: tuple[str, Any] | None = None  # ("value", reply) or ("error", exception)
 
@@ -183,16 +185,16 @@ class Client:
     port: SimulatedPort
 
     def __init__(self, number: int, offset: float, rate: float) -> None:
-        self.number = number
-        self.offset = offset
-        self.rate = rate
+        self.number: int = number
+        self.offset: float = offset
+        self.rate: float = rate
         self.links: list[Link] = []
         self.tasks: list[Task] = []
-        self.alive = True
-        self.paused_us = 0
-        self.was_paused = False
-        self.touched = False  # something happened to it: it is no longer like the others
-        self.history = number
+        self.alive: bool = True
+        self.paused_us: int = 0
+        self.was_paused: bool = False
+        self.touched: bool = False  # something happened to it: it is no longer like the others
+        self.history: int = number
         self.lanes: list[int] = []  # of a quorum's nodes
 
     @property

@@ -49,13 +49,14 @@ class SimulatedPort:
     ) -> None:
         self.world = world
         self.client = client
-        self.server = server or world.server
+        self.server: Server = server or world.server
         self.shared = shared
-        self.patience = self.stall = patience  # a silent connection is given up after ``stall``
-        self.home = b"home%d" % client.number
+        self.patience: float = patience
+        self.stall: float = patience  # a silent connection is given up after it
+        self.home: bytes = b"home%d" % client.number
         self.replicas: Replicas | None = None
-        self.lines = Lines()
-        self.book = RenewalBook()
+        self.lines: Lines = Lines()
+        self.book: RenewalBook = RenewalBook()
         self.waiters: dict[bytes, Waiter] = {}
         self._ids = 0
         self._channels = 0

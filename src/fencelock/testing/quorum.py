@@ -48,9 +48,10 @@ class NodePort(SimulatedPort):
         patience = whole.node_timeout * FIRST_FACTOR
         server = world.servers[number]
         super().__init__(world, client, shared=whole.shared, patience=patience, server=server)
-        self.lane, self._whole = number, whole
-        self.home = b"home%d.%d" % (client.number, number)
-        self.stall = STALL_SECONDS if whole.shared else patience
+        self.lane: int = number
+        self._whole = whole
+        self.home: bytes = b"home%d.%d" % (client.number, number)
+        self.stall: float = STALL_SECONDS if whole.shared else patience
 
     def dial(self) -> Link:
         """Open another connection, and hear who answers there."""
@@ -88,8 +89,11 @@ class Leg:
     """One of several requests under way: who asked, and what for."""
 
     def __init__(self, fan: FanState, ask: Ask, request: Request, link: Link) -> None:
-        self.fan, self.ask, self.link = fan, ask, link
-        self.request, request.asker = request, self
+        self.fan: FanState = fan
+        self.ask: Ask = ask
+        self.link: Link = link
+        self.request: Request = request
+        request.asker = self
 
     @property
     def done(self) -> bool:
@@ -119,7 +123,9 @@ class FanState(State):
 
     def __init__(self, task: Task, now: Callable[[], float], limit: Callable[[], int]) -> None:
         super().__init__("fan", limit())
-        self.task, self.now, self.limit = task, now, limit
+        self.task: Task = task
+        self.now: Callable[[], float] = now
+        self.limit: Callable[[], int] = limit
         self.legs: list[Leg] = []
 
     def reads(self, link: Link) -> bool:
@@ -128,7 +134,7 @@ class FanState(State):
 
     def moved_on(self) -> Task | None:
         """Note that one has ended; return the task when it need not wait."""
-        self.until_us = self.limit()
+        self.until_us: int = self.limit()
         if not all(leg.ask.ended for leg in self.legs):
             return None
         self.task.ready = ("value", None)
@@ -151,8 +157,10 @@ class SimulatedQuorum(SimulatedPort):
         super().__init__(world, client, shared=shared, patience=patience)
         count = len(world.servers)
         self.labels: Sequence[str] = [f"node {number}" for number in range(count)]
-        self.needed, self.node_timeout = votes.majority(count), NODE_SECONDS
-        self.roster, self.roster_key = Roster(count), roster_key("")
+        self.needed: int = votes.majority(count)
+        self.node_timeout: float = NODE_SECONDS
+        self.roster: Roster = Roster(count)
+        self.roster_key: bytes = roster_key("")
         self.ill: dict[int, float] = {}
         client.lanes = [0] * count
         self.nodes: Sequence[NodePort] = [NodePort(self, number) for number in range(count)]

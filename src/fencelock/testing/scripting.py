@@ -18,10 +18,10 @@ from fencelock.testing.keyspace import CommandError, Keyspace, Status
 
 try:
     from lupa import lua51
-except ImportError as error:  # pragma: no cover - every test environment has it
+except ImportError as _error:  # pragma: no cover - every test environment has it
     raise ImportError(
         "fencelock.testing runs Lua scripts through lupa: pip install lupa"
-    ) from error
+    ) from _error
 
 # Builds the sandbox and returns a function that compiles, and one that runs.
 PRELUDE = b"""

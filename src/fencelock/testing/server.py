@@ -53,11 +53,11 @@ class Request:
         asker: Any = None,
         posted: Any = None,
     ) -> None:
-        self.name = name
-        self.keys = keys
-        self.args = args
-        self.asker = asker  # the task that waits for the reply, if one still does
-        self.posted = posted  # how to send it again, for a clean-up in the background
+        self.name: str = name
+        self.keys: tuple[bytes, ...] = keys
+        self.args: tuple[bytes | int, ...] = args
+        self.asker: Any = asker  # the task that waits for the reply, if one still does
+        self.posted: Any = posted  # how to send it again, for a clean-up in the background
 
     def __repr__(self) -> str:
         words = (arg.decode() if isinstance(arg, bytes) else str(arg) for arg in self.args)
@@ -101,7 +101,7 @@ class Server:
         """Begin again, empty and at the first instant; what was learnt of outcomes stays."""
         self.state: Frozen = EMPTY
         self.replica: Frozen = EMPTY  # what would be promoted
-        self.follows = self._replicated  # a replica is sent what is written, sooner or later
+        self.follows: bool = self._replicated  # a replica is sent what is written, sooner or later
         self.generation = 0  # how often another server took over
         self.started_us = -UPTIME_US  # by the world's clock; nobody reaches it before
         self.now_us = EPOCH_US

@@ -51,21 +51,21 @@ class World:
         port: type[SimulatedPort] = SimulatedPort,
     ) -> None:
         self.server = server
-        self.servers = (server, *others)
+        self.servers: tuple[Server, ...] = (server, *others)
         for each in self.servers:
             each.reset()
-        self.budgets = dict(budgets or {})
-        self.faults_left = sum(self.budgets.values()) if faults_max is None else faults_max
-        self.faulty = False  # a fault has struck
+        self.budgets: dict[str, int] = dict(budgets or {})
+        self.faults_left: int = sum(self.budgets.values()) if faults_max is None else faults_max
+        self.faulty: bool = False  # a fault has struck
         self.symmetric = symmetric
         self.push_first = push_first
         self.clients: list[Client] = []
-        self.now_us = 0
-        self.taken = 0  # steps
+        self.now_us: int = 0
+        self.taken: int = 0  # steps
         self.running: Task | None = None
         self.lines: list[str] | None = [] if traced else None
         self._port = port
-        self.monitor = monitor(self)
+        self.monitor: Monitor = monitor(self)
 
     # -- building -------------------------------------------------------------------------------
 
