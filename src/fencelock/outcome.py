@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from fencelock._core.once import Done, OnceForm, OnceKeys
+from fencelock._core.once import Done, OnceForm, OnceKeys, Run
 from fencelock._core.port import Port
 from fencelock._core.want import Want
 from fencelock.errors import AcquireTimeout
@@ -50,19 +50,23 @@ class Outcome:
 
     ``ran`` tells whether this call ran the function; ``done`` whether it has been run, here or
     elsewhere: False when another process is at it. ``fence`` is the run's fencing token, ``by``
-    the host and process that ran it (empty here), ``started`` and ``ended`` the server's Unix time
-    of a run elsewhere, in seconds.
+    the host and process that ran it, or is at it now; empty where this call ran it, and where no
+    process is known to. ``started`` and ``ended`` are the server's Unix time of a run elsewhere,
+    in seconds; ``ended`` is 0 while it runs.
     """
 
     __slots__ = ("_form", "_value", "by", "done", "ended", "fence", "name", "ran", "started")
 
-    def __init__(self, name: str, done: Done | None, *, ran: bool = False) -> None:
+    def __init__(
+        self, name: str, done: Done | None, *, ran: bool = False, running: Run | None = None
+    ) -> None:
+        known = done or running
         self.name: str = name
         self.ran: bool = ran
         self.done: bool = done is not None
-        self.fence: int = done.fence if done else 0
-        self.by: str = done.who if done else ""
-        self.started: float = done.started if done else 0.0
+        self.fence: int = known.fence if known else 0
+        self.by: str = known.who if known else ""
+        self.started: float = known.started if known else 0.0
         self.ended: float = done.ended if done else 0.0
         self._form = done.form if done else NOTHING
         self._value = done.value if done else b""
@@ -84,7 +88,9 @@ class Outcome:
 
     def __repr__(self) -> str:
         """Show what became of it, without the value."""
-        state = "ran" if self.ran else "done" if self.done else "running elsewhere"
+        state = "ran" if self.ran else "done" if self.done else "not done"
+        if self.by and not self.done:
+            state = f"run now by {self.by}"
         return f"<Outcome of {self.name!r}: {state}>"
 
 

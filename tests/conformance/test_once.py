@@ -1,6 +1,8 @@
 """``once``: of many, one runs; the others go on, or wait for what it came to."""
 
 import asyncio
+import os
+import socket
 
 import pytest
 
@@ -61,9 +63,17 @@ async def test_who_comes_during_the_run_returns_at_once(world):
     first = world.start(world.client().once("draw", within=HOUR).run(draw))
     await world.until(lambda: runs)
     outcome = await world.client().once("draw", within=HOUR).run(draw)
-    assert (outcome.ran, outcome.done) == (False, False)
-    with pytest.raises(LookupError, match="has no result"):
-        _ = outcome.value
+    looked = await world.client().once("draw", within=HOUR).outcome()
+    record = world.server.command("GET", world.keys("draw").show[1])
+    for seen in (outcome, looked):
+        assert (seen.ran, seen.done) == (False, False)
+        assert seen.by == f"{socket.gethostname()}:{os.getpid()}"
+        assert seen.fence == int(record.split()[0])
+        assert seen.started == pytest.approx(seen.fence / 1e6)
+        assert seen.ended == 0
+        assert seen.by in repr(seen)
+        with pytest.raises(LookupError, match="has no result"):
+            _ = seen.value
     let_go()
     assert (await first.result()).ran
     assert len(runs) == 1
@@ -216,7 +226,8 @@ async def test_it_can_be_looked_at_and_forgotten(world):
         return b"\x00raw"
 
     once = world.client().once("draw", within=HOUR)
-    assert not (await once.outcome()).done
+    seen = await once.outcome()
+    assert (seen.done, seen.by, seen.fence) == (False, "", 0)
     assert await once.forget() is False
     await once.run(draw)
     seen = await once.outcome()

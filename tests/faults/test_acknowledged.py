@@ -273,3 +273,15 @@ def test_bad_options_are_refused(face, options, error, said):
 def test_nobody_must_acknowledge(nobody):
     with fencelock.Client("redis://127.0.0.1:1", replicas=nobody) as client:
         assert client._port.replicas is None
+
+
+def test_the_result_of_a_run_is_read_whatever_the_replicas_do(connect, master, replica):
+    """To read what is done takes nothing that a replica could lose."""
+    client = connect(master.url, **asked())
+    draw = client.body(lambda: "drawn")
+    assert client.once(NAME, within=60).run(draw).ran
+    replica.pause()
+    for wait in (False, True):
+        once = client.once(NAME, within=60, wait=wait)
+        assert once.run(draw).value == "drawn"
+    assert once.outcome().value == "drawn"

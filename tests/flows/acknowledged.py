@@ -28,6 +28,7 @@ POLLS = acknowledged(worlds.POLLS)
 OWNER = acknowledged(worlds.OWNER)
 BY_HAND = acknowledged(worlds.BY_HAND)
 ONCE = acknowledged(duties.TWO)
+ONCE_SHORT = acknowledged(duties.SHORT)
 MULTI = acknowledged(several.TWO)
 
 ALL = (TWO, TWO_IMPATIENT, TWO_LONG, TWO_WORKING, TRIES, POLLS, OWNER, BY_HAND, MULTI, ONCE)
@@ -61,7 +62,7 @@ SEEDS = (
     ),
     seed(
         "a grant that is not counted",
-        Change(acquire, "if port.replicas is not None and isinstance(reply, bytes):", "if False:"),
+        Change(acquire, "port.replicas is not None and isinstance(reply, bytes)", "False"),
         TWO_WORKING.under(failover=1),
         "I1",
     ),
@@ -70,6 +71,18 @@ SEEDS = (
         Change(renew, "if missing is None:", "if True:"),
         TWO_LONG.under(unacked=1, failover=1),
         "I1 I2",
+    ),
+    seed(
+        "a result that is read only once replicas have acknowledged it",
+        Change(acquire, "and reply != NO_GRANT", ""),
+        ONCE.under(unacked=1).threads(),  # tasks are in line before time passes
+        "I12",
+    ),
+    seed(
+        "a result that is told to a waiter once replicas have acknowledged it",
+        Change(acquire, "not grant.fence or", ""),
+        ONCE_SHORT.under(unacked=1),
+        "I12",
     ),
     seed(
         "an unacknowledged grant that stays",

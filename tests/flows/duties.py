@@ -6,7 +6,7 @@ from fencelock._core import once
 from fencelock._core.once import Done, OnceForm, OnceKeys
 from fencelock._core.release import release
 from fencelock._core.want import Want
-from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
+from fencelock.errors import LeaseLost, NotAcknowledged, OutcomeUnknown, ServerError
 from fencelock.testing.actors import _Watch
 from fencelock.testing.monitor import Violation
 from tests.flows.scenarios import RENEWED, Scenario, single, user
@@ -43,7 +43,12 @@ def runner(*, patience=None, work=0.0, fails=False):
         watch = _Watch(actor)
         with errors(actor):
             asked_at = port.now()
-            begun = await once.start(port, want, patience, watch)
+            try:
+                begun = await once.start(port, want, patience, watch)
+            except NotAcknowledged as missing:
+                if kept(actor.world) is not None:  # to read it takes nothing that can be lost
+                    raise Violation("I12", f"its result is there to read: {missing}") from missing
+                raise
             if isinstance(begun, Done):
                 sees(actor.world, begun)
             elif begun is not None:

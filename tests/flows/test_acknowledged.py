@@ -30,6 +30,7 @@ SCENARIOS = [
     worlds.MULTI.under(failover=1),
     worlds.ONCE.under(failover=1),
     worlds.ONCE.under(unacked=1),
+    worlds.ONCE_SHORT.under(unacked=1),
 ]
 
 

@@ -6,7 +6,8 @@ Rules of this file:
 - Whatever ends an acquire without a lease (timeout, error, cancellation, Ctrl-C) ends its place in
   line and its grant too (I9): on the way out for a timeout, behind the request otherwise.
 - A grant that arrives with nothing left of it is no grant.
-- Where replicas are to acknowledge a grant, none is reported before (see acknowledge.py).
+- Where replicas are to acknowledge a grant, none is reported before (see acknowledge.py). An answer
+  with fence 0 is no grant (see once.py): it is true whatever the replicas have.
 - Waiting is bounded by ``give_up_at``, by the holder's lease and by the proof of life (I6, I13).
 """
 
@@ -27,6 +28,7 @@ from fencelock.log import log
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
 FOR_EVER = float("inf")
+NO_GRANT = b"0"  # of once_start.lua: it is done
 # Grants that came too late before the ttl is called too short for this connection.
 LATE_GRANTS_MAX = 3
 
@@ -123,7 +125,7 @@ async def _request(
                 asked_at = port.now()
             waiter.begin()
             reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)
-            if port.replicas is not None and isinstance(reply, bytes):
+            if port.replicas is not None and isinstance(reply, bytes) and reply != NO_GRANT:
                 await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)
         except (Broken, ServerError) as trouble:
             await again(port, trouble, until, waiter)
@@ -168,7 +170,7 @@ async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
 
 async def _counted(port: Port, waiter: Waiter, grant: Grant, give_up_at: float) -> Grant | None:
     """Have replicas acknowledge a handed-over grant; None when we must ask for it again."""
-    if grant.deadline <= port.now():
+    if not grant.fence or grant.deadline <= port.now():
         return grant
     try:
         await acknowledged(port, waiter, grant.deadline, give_up_at)

@@ -20,6 +20,7 @@ from fencelock._core.acknowledge import ask_acknowledged
 from fencelock._core.acquire import FOR_EVER, attempt, begin, queue
 from fencelock._core.ask import Asked, answer_by, command, persist
 from fencelock._core.hold import Hold, Taker
+from fencelock._core.inspect import show
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.port import Port, Reply
 from fencelock._core.release import lost_as, request, retire, settled
@@ -43,6 +44,14 @@ class Done(NamedTuple):
     form: str  # of the value; see outcome.py
     who: str
     value: bytes
+
+
+class Run(NamedTuple):
+    """A run that is under way, as the server sees it; ``started`` is the server's Unix time."""
+
+    fence: int
+    started: float
+    who: str
 
 
 class OnceKeys(LockKeys):
@@ -149,6 +158,26 @@ async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> Done
         port, lambda: port.command((b"GET", keys.once), keys.once, until), until, Asked()
     )
     return None if kept is None else parsed(kept)
+
+
+async def running(port: Port, keys: OnceKeys) -> Run | None:
+    """Return the run that is under way, or None; raises like ``ask``."""
+    info = await show(port, keys, 0)
+    if info.holder is None:
+        return None
+    return Run(info.fence, info.holder.since, f"{info.holder.host}:{info.holder.pid}")
+
+
+async def run_by(port: Port, keys: OnceKeys) -> Run | None:
+    """Return the run that is under way, or None, also when the server cannot tell.
+
+    For a caller that knows already that it may not run: this only says who does.
+    """
+    try:
+        return await running(port, keys)
+    except FencelockError as error:
+        log.info("who runs %r is not known: %s", keys.name, error)
+        return None
 
 
 async def forget(port: Port, keys: OnceKeys) -> bool:

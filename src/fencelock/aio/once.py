@@ -7,7 +7,16 @@ from typing import Any
 
 from fencelock import process
 from fencelock._core.hold import Hold
-from fencelock._core.once import Done, OnceKeys, finish, forget, read, start
+from fencelock._core.once import (
+    Done,
+    OnceKeys,
+    finish,
+    forget,
+    read,
+    run_by,
+    running,
+    start,
+)
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, _task
@@ -86,7 +95,10 @@ class AsyncOnce(Rooted):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return Outcome(self.name, await read(self._port(), self._keys(self.name)))
+        keys = self._keys(self.name)
+        done = await read(self._port(), keys)
+        run = None if done else await running(self._port(), keys)
+        return Outcome(self.name, done, running=run)
 
     async def forget(self) -> bool:
         """Drop the result, so that the next who asks runs; return whether there was one.
@@ -112,7 +124,8 @@ class AsyncOnce(Rooted):
             if not isinstance(begun, Hold):
                 if begun is None and self._terms.wait:
                     raise run._holds.timed_out()
-                return Outcome(name, begun)
+                by = None if begun else await run_by(self._port(), run._holds.once)
+                return Outcome(name, begun, running=by)
             mark.put()
             value = await body(run._entered(begun))
             begun.body = None  # a loss cancels it no more

@@ -8,7 +8,16 @@ from typing import Any
 
 from fencelock import process
 from fencelock._core.hold import Hold
-from fencelock._core.once import Done, OnceKeys, finish, forget, read, start
+from fencelock._core.once import (
+    Done,
+    OnceKeys,
+    finish,
+    forget,
+    read,
+    run_by,
+    running,
+    start,
+)
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
@@ -82,7 +91,10 @@ class Once(Rooted):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return Outcome(self.name, run_blocking(read(self._port, self._keys(self.name))))
+        keys = self._keys(self.name)
+        done = run_blocking(read(self._port, keys))
+        run = None if done else run_blocking(running(self._port, keys))
+        return Outcome(self.name, done, running=run)
 
     def forget(self) -> bool:
         """Drop the result, so that the next who asks runs; return whether there was one.
@@ -108,7 +120,8 @@ class Once(Rooted):
             if not isinstance(begun, Hold):
                 if begun is None and self._terms.wait:
                     raise run._holds.timed_out()
-                return Outcome(name, begun)
+                by = None if begun else run_blocking(run_by(self._port, run._holds.once))
+                return Outcome(name, begun, running=by)
             mark.put()
             value = refuse_coroutine(body(begun.lease), plan.function)
             return run._end(begun, self._terms.within, value)
