@@ -10,7 +10,7 @@ from tests.flows import quorums as worlds
 from tests.flows.seeded import Change, script, seed
 
 GIVE_BACK = (
-    "await _give_back(race, first, [ask for ask in asks if ask.error is None and _granted(ask)])"
+    "await _give_back(race, first, [ask for ask in asks if ask.error is None and granted(ask)])"
 )
 
 
@@ -107,7 +107,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a vote counts from its answer",
-        Change(quorum, "ask.asked_at + validity(ttl)", "ask.answered_at + validity(ttl)"),
+        Change(race.Race, "ask.asked_at + validity(ttl)", "ask.answered_at + validity(ttl)"),
         worlds.ALONE_FIXED.under(late=2),
         "I2",
     ),

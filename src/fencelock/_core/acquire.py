@@ -158,12 +158,14 @@ async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
     with port.mutex():
         line = port.lines.join(waiter)
     while True:
-        await port.wait(waiter, min(line.bound(waiter), give_up_at))
+        await port.wait(waiter, min(line.bound(waiter), give_up_at, waiter.keep_at))
         now = port.now()
         if waiter.news:
             return waiter.granted(now)
         if now >= give_up_at:
             return None
+        if now >= waiter.keep_at:
+            await waiter.keep()
         if now >= line.bound(waiter) and not await _looked(port, waiter, line, give_up_at):
             return None
 

@@ -24,9 +24,9 @@ from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.meet import meet
 from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold, make_hold
-from fencelock._core.race import Race, restarted
+from fencelock._core.race import Race, granted, restarted
 from fencelock._core.release import retire
-from fencelock._core.timing import retry_delay, validity
+from fencelock._core.timing import retry_delay
 from fencelock._core.votes import ILL_SECONDS, proved_until
 from fencelock._core.waiters import EXPIRY_SLACK
 from fencelock._core.want import Request, Want, too_late
@@ -66,8 +66,10 @@ async def acquire(
         hold = await _round(race, give_up_at, taker, unit, at_once=at_once)
         if hold is not None:
             return hold
+        if want.other is not None:
+            want.other.lease.check()
         now = many.now()
-        failing = race.prevented(0)
+        failing = race.prevented()
         failing_since = (failing_since or now) if failing else None
         if failing_since is not None and now >= min(give_up_at, failing_since + many.patience):
             raise _failed(race)
@@ -114,6 +116,9 @@ async def _round(
             if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
                 port.ill[node] = port.now() + ILL_SECONDS
             continue
+        if grant is None and race.want.other is not None:
+            race.refuse(node)
+            continue
         if grant is None:
             race.refused = list(range(len(port.nodes)))
             return None
@@ -135,8 +140,8 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
                 Ask(node, race.wants[node], race.wants[node].vote(grant.fence)) for node in group
             ]
             asks += more
-            await fan(port, more, _granted, port.needed - len(grants), latest)
-            _count(race, more, grants)
+            await fan(port, more, granted, port.needed - len(grants), latest)
+            race.count(more, grants)
             asks += await _stay(race, more, grants, latest)
         fence = max(each.fence for each in grants.values())
         if _voting(race, grants) and await _written(race, grants, fence):
@@ -147,7 +152,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
             return hold
         undo(port, asks)
         put_back(port, asks)
-        await _give_back(race, first, [ask for ask in asks if ask.error is None and _granted(ask)])
+        await _give_back(race, first, [ask for ask in asks if ask.error is None and granted(ask)])
         race.stand_at = race.refused[0] if len(race.refused) >= port.needed else None
     except BaseException:
         undo(port, asks, all_of_them=True)
@@ -175,7 +180,7 @@ async def _stay(
     Whoever stood first in line would else go back, and come in another order.
     """
     port, lacking = race.port, race.port.needed - len(grants)
-    held = [ask for ask in asks if ask.error is None and not _granted(ask)]
+    held = [ask for ask in asks if ask.error is None and not granted(ask)]
     ends = sorted((_left(ask), ask.node) for ask in held)[: max(0, lacking)]
     if not ends or len(ends) < lacking or ends[-1][0] > STAY_SECONDS:
         return []
@@ -183,12 +188,12 @@ async def _stay(
     again = [Ask(ask.node, ask.want, ask.request) for ask in held]
     race.refused = [node for node in race.refused if node not in {ask.node for ask in again}]
     try:
-        await fan(port, again, _granted, lacking, max(latest, port.now() + port.node_timeout))
+        await fan(port, again, granted, lacking, max(latest, port.now() + port.node_timeout))
     except BaseException:
         undo(port, again, all_of_them=True)
         put_back(port, again)
         raise
-    _count(race, again, grants)
+    race.count(again, grants)
     return again
 
 
@@ -196,21 +201,6 @@ def _left(ask: Ask) -> float:
     """Return how long the lease lasts that stood against us, in seconds."""
     left_ms = ask.reply[0] if len(ask.reply) == 1 else ask.reply[1]
     return left_ms / 1000 + EXPIRY_SLACK if left_ms >= 0 else inf
-
-
-def _granted(ask: Ask) -> bool:
-    return isinstance(ask.reply, bytes)
-
-
-def _count(race: Race, asks: Sequence[Ask], grants: dict[int, Grant]) -> None:
-    for ask in asks:
-        if ask.error is not None:
-            race.failures[ask.node] = ask.error
-        elif _granted(ask):
-            ttl = race.want.ttl
-            grants[ask.node] = Grant(int(ask.reply), ask.asked_at + validity(ttl), ttl)
-        else:
-            race.refused.append(ask.node)
 
 
 def _voting(race: Race, grants: dict[int, Grant]) -> bool:

@@ -135,13 +135,15 @@ class QuorumHold(Hold):
         self.named += 1
         return b"%b~%d" % (self.want.holder, self.named)
 
+    def lasting(self) -> dict[int, Hold]:
+        """Return the parts that were not lost, by their nodes."""
+        parts = enumerate(self.parts)
+        return {node: part for node, part in parts if part and part.lease._loss is None}
+
     def missing(self) -> list[int]:
         """Return the nodes that have no lease of this hold."""
-        return [
-            node
-            for node, part in enumerate(self.parts)
-            if part is None or part.lease._loss is not None
-        ]
+        lasting = self.lasting()
+        return [node for node in range(len(self.parts)) if node not in lasting]
 
     def plan_healing(self, now: float) -> None:
         """Set when the nodes without a lease are asked again: at the rhythm of renewal.

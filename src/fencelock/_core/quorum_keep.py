@@ -74,7 +74,7 @@ async def _heal(port: QuorumPort, hold: QuorumHold) -> None:
     asks: list[Ask] = []
     for node in hold.missing() if hold.open and ttl > 0 else ():
         if port.ill.get(node, 0.0) <= now:
-            want = hold.want.on(forms[node])
+            want = hold.want.again_on(forms[node])
             want.waiter = want.holder = hold.another_id()
             want.ttl = ttl
             asks.append(Ask(node, want, want.vote(lease.fence)))
@@ -183,11 +183,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     span = hold.next_ttl(many.now()) if ttl is None else ttl
     # Before any node has it: one that is restarted then may not vote for longer than before.
     await meet(many, hold.want, min(many.now() + many.patience, hold.lease.deadline), span)
-    parts = {
-        node: part
-        for node, part in enumerate(hold.parts)
-        if part is not None and part.lease._loss is None
-    }
+    parts = whole.lasting()
     asks = [Ask(node, part.want, _renewal(part, span)) for node, part in parts.items()]
     try:
         good = await fan(many, asks, lambda ask: ask.reply == [], many.needed, hold.lease.deadline)

@@ -6,9 +6,12 @@ connection, and would take what was granted there meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from fencelock._core.fan import QuorumPort
+from fencelock._core.fan import Ask, QuorumPort
+from fencelock._core.hold import Grant, Hold
+from fencelock._core.renew import lose
+from fencelock._core.timing import validity
 from fencelock._core.votes import order
 from fencelock._core.want import Form, Want
 from fencelock.errors import ServerUnreachable
@@ -28,14 +31,17 @@ class Race:
         self.failures: dict[int, Exception] = {}
         self.before: dict[int, Exception] = {}  # of the last round that had any
         self.refused: list[int] = []
+        self.named = 0  # how many further ids a node was asked with
+        # The parts of the hold beside which this one is granted: only their nodes can grant it.
+        self.beside: dict[int, Hold] = {}
 
-    def _on_nodes(self) -> Sequence[Want]:
+    def _on_nodes(self) -> list[Want]:
         return [self.want.on(form) for form in node_forms(self.port, self.want.form)]
 
     def rename(self) -> None:
         """Go on by a new id: the old one was given up."""
         self.want.waiter = self.want.holder = self.port.new_id()
-        self.wants = self._on_nodes()
+        self.wants, self.named = self._on_nodes(), 0
 
     def begin_round(self) -> None:
         """Forget what stood against the last one."""
@@ -44,13 +50,16 @@ class Race:
         self.rounds += 1
         self.before = self.failures or self.before
         self.failures, self.refused = {}, []
+        if self.want.other is not None:
+            self.beside = self.want.other.lasting()
 
     def candidates(self) -> list[int]:
         """Return the nodes to ask, in order; those that failed a moment ago come last."""
         port, now = self.port, self.port.now()
         found: list[int] = []
+        asked = [node for node in self.order if self.want.other is None or node in self.beside]
         with port.mutex():
-            for node in self.order:
+            for node in asked:
                 if port.roster.votes(node) or not port.roster.reached(node):
                     found.append(node)
                 else:
@@ -62,12 +71,44 @@ class Race:
         """Tell whether a node failed a moment ago."""
         return self.port.ill.get(node, 0.0) > now
 
-    def prevented(self, granted: int) -> bool:
-        """Tell whether errors, not other holders, stood between us and a majority."""
-        if not self.failures:
-            return False
-        open_to_us = len(self.port.nodes) - len(self.refused)
-        return granted < self.port.needed <= open_to_us
+    def count(self, asks: Iterable[Ask], grants: dict[int, Grant]) -> None:
+        """Sort the answers of further nodes into grants, refusals and failures."""
+        for ask in asks:
+            if ask.error is not None:
+                self.failures[ask.node] = ask.error
+            elif granted(ask):
+                ttl = self.want.ttl
+                grants[ask.node] = Grant(int(ask.reply), ask.asked_at + validity(ttl), ttl)
+            else:
+                self.refuse(ask.node)
+
+    def refuse(self, node: int) -> None:
+        """Note that a node refused; beside another hold it says that it lacks that hold's lease."""
+        self.refused.append(node)
+        part = self.beside.pop(node, None)
+        if part is not None:
+            lose(self.port.nodes[node], part, "expired", self.port.now())
+
+    def prevented(self) -> bool:
+        """Return True if errors, not other holders, stood between us and a majority.
+
+        While a majority of the nodes answers, one that refuses is what we wait for.
+        """
+        answered = len(self.port.nodes) - len(self.failures)
+        alone = not self.refused or self.want.other is not None
+        return bool(self.failures) and (alone or answered < self.port.needed)
+
+    def another(self, node: int) -> Want:
+        """Return the request for a node by a new id, after the last one was given up there."""
+        self.named += 1
+        want = self.want.on(node_forms(self.port, self.want.form)[node])
+        want.waiter = want.holder = b"%b~%d" % (self.want.holder, self.named)
+        return want
+
+
+def granted(ask: Ask) -> bool:
+    """Return True if the answer of a further node is a grant."""
+    return isinstance(ask.reply, bytes)
 
 
 def node_forms(port: QuorumPort, form: Form) -> Sequence[Form]:

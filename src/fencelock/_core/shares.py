@@ -95,24 +95,26 @@ class ShareForm(Form):
 class ShareWant(Want):
     """One request for permits; with ``beside``, at once while that hold holds."""
 
-    __slots__ = ("_other", "once")
+    __slots__ = ("once", "other")
 
     form: ShareForm
+    lines_up: bool = True
 
     def __init__(
         self, form: ShareForm, waiter: bytes, info: bytes, beside: Hold | None = None
     ) -> None:
         super().__init__(form, waiter, info)
-        self._other = beside
+        self.other: Hold | None = beside
         self.once: bool = beside is not None
 
     @property
     def beside(self) -> bytes:
         """Return the id by which the server that is asked knows the hold beside."""
-        if self._other is None:
+        if self.other is None:
             return b""
-        homes = {part.want.home: part.want.holder for part in self._other.parts if part is not None}
-        return homes.get(self.home, self._other.want.holder)
+        homes = {part.want.home: part.want.holder for part in self.other.parts if part is not None}
+        holder: bytes = homes.get(self.home, self.other.want.holder)
+        return holder
 
     def acquire(self, channel: bytes) -> bytes:
         """Return a packed call of ``shares_acquire.lua``; the channel is empty for a try."""
@@ -120,7 +122,16 @@ class ShareWant(Want):
 
     def on(self, form: Form) -> ShareWant:
         """Return the same request for one node of a quorum."""
-        return ShareWant(cast("ShareForm", form), self.waiter, self.info, self._other)
+        return ShareWant(cast("ShareForm", form), self.waiter, self.info, self.other)
+
+    def again_on(self, form: Form) -> ShareWant:
+        """Return the request to ask a node again: beside the other hold only while that one lasts.
+
+        A reader that has released the write side since would name a hold that no node knows.
+        """
+        lasts = self.other is not None and self.other.open and self.other.lease._loss is None
+        beside = self.other if lasts else None
+        return ShareWant(cast("ShareForm", form), self.waiter, self.info, beside)
 
     def vote(self, fence: int) -> Request:
         """Return the request for a further node of a quorum; its fence is not below this one."""

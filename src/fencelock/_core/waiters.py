@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.ask import Asked
@@ -65,8 +66,13 @@ class Waiter(Asked):
     seat: Any = None  # the port's: connection, future
     origin: Any = None  # the port's: the connection of its requests, where replicas acknowledge
 
+    keep_at: float = inf  # when ``keep`` is due: only a quorum's waiter has something to keep
+
     def __init__(self, want: Want) -> None:
         self.want = want
+
+    async def keep(self) -> None:
+        """Keep what it was granted elsewhere while it stands in this line."""
 
     @property
     def key(self) -> bytes:

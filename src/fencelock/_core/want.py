@@ -116,6 +116,8 @@ class Want:
     """
 
     once = False  # it never waits in line, however long its answer may take
+    other: Any = None  # the hold of the same thread or task beside which it is granted at once
+    lines_up: bool = False  # a quorum's nodes count its votes in their lines: see quorum.py
 
     __slots__ = ("form", "holder", "info", "keys", "owned", "terms", "ttl", "waiter")
 
@@ -149,6 +151,10 @@ class Want:
     def on(self, form: Form) -> Want:
         """Return the same request for one node of a quorum."""
         return Want(form, self.waiter, self.info)
+
+    def again_on(self, form: Form) -> Want:
+        """Return the request to ask a node of a quorum again for a lease that it lacks."""
+        return self.on(form)
 
     def vote(self, fence: int) -> Request:
         """Return the request for a further node of a quorum; its fence is not below this one."""
