@@ -14,6 +14,7 @@ from fencelock._core.port import Broken
 from fencelock._transport.address import GREETING
 from fencelock._transport.dial import Make, Pushed, greeted, refused
 from fencelock._transport.direct import Connection
+from fencelock._transport.leave import within
 from fencelock._transport.source import Cloned, silence
 from fencelock._transport.wire import ReplyError, server_error
 from fencelock.clock import now
@@ -77,11 +78,28 @@ def failure(cloned: Cloned, error: Exception) -> Exception:
     return refused(cloned.label, OSError(str(error)))
 
 
+def _close(theirs: Any) -> None:
+    theirs.disconnect()
+
+
 def connect(cloned: Cloned, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
     """Open a private connection as the client would; Broken or a ServerError when it cannot."""
-    theirs = quiet(cloned.connection_class(**private_settings(cloned, until)))
+    key = ("connection", id(cloned.settings))
+
+    def open_theirs() -> Any:
+        theirs = quiet(cloned.connection_class(**private_settings(cloned, until)))
+        try:
+            theirs.connect()
+        except BaseException:
+            _close(theirs)  # it closes itself after some errors only
+            raise
+        return theirs
+
     try:
-        theirs.connect()
+        # In a thread: a name, or a credential provider, may take longer than there is time.
+        theirs = within(
+            until, key, open_theirs, name="fencelock-dial", dispose=_close, lives=cloned.settings
+        )
         sock = theirs._sock
     except Exception as error:
         raise failure(cloned, error) from error

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from fencelock._core.port import Broken
 from fencelock._transport.address import Address
 from fencelock._transport.direct import Connection
+from fencelock._transport.leave import within
 from fencelock.clock import now
 from fencelock.errors import ServerUnreachable, ServerUnsuitable
 
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 
+
+# One of several addresses gets this long: enough for a near host, and the next one may be well.
+ADDRESS_SECONDS = 1.0
+RESOLVER = "fencelock-resolver"
+# What ``getaddrinfo`` says of one address.
+Found = tuple[Any, Any, int, str, Any]
 
 Pushed = Callable[[Connection, list[bytes]], None]
 Make = Callable[[Any, Pushed], Connection]
@@ -71,23 +78,77 @@ def _open(address: Address, seconds: float) -> socket.socket:
 
 
 def _open_tcp(address: Address, until: float) -> socket.socket:
-    """Try each address of the name, each with its share of the time that is left."""
-    # As bytes, a name of ASCII letters does not make Python load its tables for all others.
-    host = address.host.encode() if address.host.isascii() else address.host
-    found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
+    """Try each address of the name, each for its share of the time that is left."""
+    found = resolved(address, until)
     trouble: OSError = OSError(f"{address.host} has no address")
     for number, (family, kind, protocol, _, where) in enumerate(found):
-        sock = socket.socket(family, kind, protocol)
         try:
-            sock.settimeout(max(0.001, (until - now()) / (len(found) - number)))
-            sock.connect(where)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock = socket.socket(family, kind, protocol)
+            return _open_at(sock, where, share(until, len(found) - number))
         except OSError as error:
-            sock.close()
             trouble = error
-        else:
-            return sock
     raise trouble
+
+
+def _open_at(sock: socket.socket, where: Any, seconds: float) -> socket.socket:
+    try:
+        sock.settimeout(seconds)
+        sock.connect(where)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def share(until: float, addresses: int) -> float:
+    """Return how many seconds an address gets while so many are left to be tried, it included."""
+    left = max(0.001, until - now())
+    return left if addresses == 1 else min(ADDRESS_SECONDS, left / addresses)
+
+
+def resolved(address: Address, until: float) -> list[Found]:
+    """Return the addresses of a name; Broken when the resolver is silent, OSError for none."""
+    found = numeric(address)
+    if found is not None:
+        return found
+    try:
+        return within(until, *look_up(address), name=RESOLVER)
+    except TimeoutError as error:
+        raise unresolved(address) from error
+
+
+def numeric(address: Address) -> list[Found] | None:
+    """Return what an address in numbers stands for, which needs no resolver; None for a name."""
+    try:
+        return socket.getaddrinfo(
+            _host(address), address.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )
+    except socket.gaierror:
+        return None
+
+
+def look_up(address: Address) -> tuple[Hashable, Callable[[], list[Found]]]:
+    """Return a key for a name's look-up, and how it is done."""
+    host, port = _host(address), address.port
+
+    def ask() -> list[Found]:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+    return ("name", host, port), ask
+
+
+def unresolved(address: Address) -> Broken:
+    """Return the error for a resolver that is silent."""
+    return Broken(f"{address}: the resolver does not answer for this name", sent=False)
+
+
+def _host(address: Address) -> str | bytes:
+    """Return the name as bytes if it can be.
+
+    Of ASCII letters, it does not make Python load its tables for all others.
+    """
+    return address.host.encode() if address.host.isascii() else address.host
 
 
 def refused(address: object, error: OSError) -> ServerUnreachable:

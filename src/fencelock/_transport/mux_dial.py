@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencelock._core.port import Broken
 from fencelock._transport.address import GREETING, Address
-from fencelock._transport.dial import check_version, refused
+from fencelock._transport.dial import (
+    RESOLVER,
+    Found,
+    check_version,
+    look_up,
+    numeric,
+    refused,
+    share,
+    unresolved,
+)
+from fencelock._transport.leave_aio import within
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.source import Bridged, Cloned, Direct, One, silence
 from fencelock.clock import now
@@ -49,12 +60,52 @@ async def _direct(source: Direct, mux: Mux, until: float) -> None:
         if address.path:
             await mux.loop.create_unix_connection(lambda: mux, address.path)
         else:
-            await mux.loop.create_connection(lambda: mux, address.host, address.port)
-    except BlockingIOError as error:  # a full queue of a Unix socket: not now
-        raise Broken(f"{address}: no connection now", sent=False) from error
+            sock = await _open_tcp(address, mux.loop, until)
+            await mux.loop.create_connection(lambda: mux, sock=sock)
+    except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
+        raise Broken(f"{address} does not answer", sent=False) from error
     except OSError as error:
         raise refused(address, error) from error
     await _greet(mux, address.handshake(), str(address), until)
+
+
+async def _open_tcp(
+    address: Address, loop: asyncio.AbstractEventLoop, until: float
+) -> socket.socket:
+    """Try each address of the name, each for its share of the time that is left."""
+    found = await _resolved(address, until)
+    trouble: OSError = OSError(f"{address.host} has no address")
+    for number, (family, kind, protocol, _, where) in enumerate(found):
+        try:
+            sock = socket.socket(family, kind, protocol)
+            return await _open_at(sock, where, loop, share(until, len(found) - number))
+        except OSError as error:
+            trouble = error
+    raise trouble
+
+
+async def _open_at(
+    sock: socket.socket, where: Any, loop: asyncio.AbstractEventLoop, seconds: float
+) -> socket.socket:
+    try:
+        sock.settimeout(0)
+        async with asyncio.timeout(seconds):
+            await loop.sock_connect(sock, where)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _resolved(address: Address, until: float) -> Sequence[Found]:
+    found = numeric(address)
+    if found is not None:
+        return found
+    try:
+        return await within(until, *look_up(address), name=RESOLVER)
+    except TimeoutError as error:
+        raise unresolved(address) from error
 
 
 async def _greet(
@@ -88,13 +139,20 @@ async def _adopted(source: Cloned, mux: Mux, until: float) -> None:
     """Let the client's class connect and authenticate, then take its transport over."""
     from fencelock._transport import cloned  # noqa: PLC0415 - only for clients that need it
 
-    theirs: Any = source.connection_class(**cloned.private_settings(source, until))
+    settings = cloned.private_settings(source, until)
+    provider = settings.get("credential_provider")
+    if provider is not None:
+        settings["credential_provider"] = Credentials(provider, until)
+    theirs: Any = source.connection_class(**settings)
     cloned.quiet(theirs)
     try:
         await theirs.connect()
         transport = theirs._writer.transport
-    except Exception as error:
-        raise cloned.failure(source, error) from error
+    except BaseException as error:
+        _drop(theirs)
+        if isinstance(error, Exception):
+            raise cloned.failure(source, error) from error
+        raise
     # Ours from here on. The writer must live as long as the transport: its end would close it.
     mux.keepsake = theirs._writer
     theirs._reader = theirs._writer = None
@@ -102,3 +160,35 @@ async def _adopted(source: Cloned, mux: Mux, until: float) -> None:
     mux.connection_made(transport)
     transport.resume_reading()
     await _greet(mux, [GREETING], source.label, until)
+
+
+def _drop(theirs: Any) -> None:
+    """Close a client's connection that is not ours yet: after a cancellation it stays open."""
+    writer = theirs._writer
+    theirs._reader = theirs._writer = None
+    if writer is not None:
+        writer.transport.abort()
+
+
+class Credentials:
+    """A credential provider for asyncio that holds up no other task.
+
+    redis-py calls the blocking ``get_credentials`` of those that have no method for asyncio.
+    """
+
+    def __init__(self, provider: Any, until: float) -> None:
+        self._provider = provider
+        self._until = until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    async def get_credentials_async(self) -> Any:
+        """Return what the provider says; TimeoutError when it is too slow."""
+        provider = self._provider
+        own = getattr(type(provider), "get_credentials_async", None)
+        if own is not None and own.__qualname__ != "CredentialProvider.get_credentials_async":
+            return await provider.get_credentials_async()
+        key = ("credentials", id(provider))
+        ask = provider.get_credentials
+        return await within(self._until, key, ask, name="fencelock-credentials", lives=provider)

@@ -1,0 +1,43 @@
+"""What ``leave.py`` does for threads, for the tasks of a loop.
+
+The loop's own threads are no place for it: a loop that ends waits for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from fencelock._transport.leave import Work, under_way
+from fencelock.clock import now
+
+T = TypeVar("T")
+
+
+async def within(
+    until: float, key: Hashable, function: Callable[[], T], *, name: str, lives: object = None
+) -> T:
+    """Return what the function returns, or raise what it raises; TimeoutError at the instant.
+
+    One result serves all who ask with this key at the same time.
+    """
+    loop = asyncio.get_running_loop()
+    bell: asyncio.Future[None] = loop.create_future()
+
+    def ring() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+            loop.call_soon_threadsafe(_ring, bell)
+
+    work = under_way.claim(key, lambda: Work(function, None, lives), name)
+    with under_way.lock:
+        work.then(ring)
+    async with asyncio.timeout(max(0.001, until - now())):
+        await bell
+    return work.result()
+
+
+def _ring(bell: asyncio.Future[None]) -> None:
+    if not bell.done():
+        bell.set_result(None)
