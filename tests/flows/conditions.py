@@ -62,7 +62,18 @@ WORKS = scenario(
 )
 
 ALL = (ONE, RACE, TWO_ONE, TWO_ALL, ALONE, CLOSE, BUSY, WORKS)
-FAULTS = ("lost", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "restart")
+FAULTS = (
+    "lost",
+    "silent",
+    "late",
+    "wake",
+    "noise",
+    "expiry",
+    "crash",
+    "pause",
+    "cancel",
+    "restart",
+)
 
 
 def plan():

@@ -85,7 +85,7 @@ WIDOW = scenario("barrier: 2 of 3 parties", party(THREE), party(THREE), alike=Tr
 HASTY = scenario("barrier: 2 parties, 1 gives up in round 2", party(), party(patience=1, rounds=2))
 
 ALL = (FELLOWS, WIDOW, HASTY, PAIR, ROUNDS, TRIO, CROWD, ALONE, LATE, ACTS, FULL, ABORTED, RESET)
-FAULTS = ("lost", "silent", "late", "wake", "crash", "pause", "cancel", "restart")
+FAULTS = ("lost", "silent", "late", "wake", "noise", "crash", "pause", "cancel", "restart")
 
 
 def plan():

@@ -101,7 +101,7 @@ QUITTERS = scenario(
 )
 
 ALL = (SET, PULSE, PULSE_TWO, PULSES, NEVER, CLOSE, OPENS, HALF, LOOKS, FELLOWS, QUITTERS)
-FAULTS = ("lost", "silent", "late", "wake", "crash", "pause", "cancel", "restart")
+FAULTS = ("lost", "silent", "late", "wake", "noise", "crash", "pause", "cancel", "restart")
 
 
 def plan():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock._core import signals, watch
+from fencelock._core import pushes, signals, watch
 from tests.flows import signals as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, script, seed
@@ -15,6 +15,12 @@ DISTURBED = [
 ] + [worlds.PULSE.under(lost=2), worlds.OPENS.under(lost=1, cancel=1)]
 
 SEEDS = (
+    seed(
+        "a message that is parsed while it takes effect",
+        Change(pushes, "if len(words) != number:", "if not words:"),
+        worlds.PULSE.under(noise=1),
+        "I6",
+    ),
     seed(
         "a waiter that is not put on the list",
         script("gate_wait", "call('ZADD', KEYS[2], whole(now), channel)", "call('ZCARD', KEYS[2])"),

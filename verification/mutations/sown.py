@@ -87,9 +87,17 @@ SOWN = (
     Sown(
         "nobody hears of a revocation",
         "_core/pushes.py",
-        '    if kind == b"revoked":\n        _revoked(port, payload)\n',
-        "",
+        '    if kind == b"revoked":\n        _revoked(port, *words)\n',
+        '    if kind == b"revoked":\n        pass\n',
         "tests/faults/test_loss.py::test_a_revoked_holder_is_told_soon",
+        "I8",
+    ),
+    Sown(
+        "the second push in one packet is not heard",
+        "_transport/direct.py",
+        "                self.listen(now() + SETTLE_SECONDS)\n                self._drain()\n",
+        "                self.listen(now() + SETTLE_SECONDS)\n",
+        "tests/conformance/test_pushes.py::test_every_revocation_of_one_packet_is_heard",
         "I8",
     ),
     Sown(

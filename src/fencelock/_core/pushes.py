@@ -1,35 +1,102 @@
-"""What a pushed message means: a grant, the end of a place or lease, or a state that came about."""
+"""What a pushed message means: a grant, the end of a place or lease, or a state that came about.
+
+Rules of this file:
+
+- Anybody who may publish can send anything to any channel. A message is parsed as a whole before
+  it has an effect; one that does not parse is ignored, and logged once for each client.
+- Messages of a kind that this version does not know are ignored: servers' pings, later versions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from fencelock._core.acquire import late_grant
 from fencelock._core.port import Port
 from fencelock._core.renew import lose
 from fencelock._core.waiters import Waiter
 from fencelock._core.watch import signalled
+from fencelock.log import log
+
+Find = Callable[[bytes], "Waiter | None"]
+
+# What a published message consists of.
+MESSAGE = ("message", "channel", "payload")
+# How many words follow the first one, by kind; the last word is all that is left.
+WORDS = {b"granted": 4, b"signal": 3, b"revoked": 2}
+# No number of a message has more digits: Python refuses to parse thousands.
+DIGITS_MAX = 20
+# How much of a message that does not parse is logged.
+SHOWN_BYTES = 60
 
 
-def dispatch(
-    port: Port, message: Sequence[bytes], find: Callable[[bytes], Waiter | None]
-) -> Waiter | None:
+class Pushed(NamedTuple):
+    """A message of one of the kinds below, with as many words as that kind has."""
+
+    kind: bytes
+    words: Sequence[bytes]
+
+
+def dispatch(port: Port, message: Sequence[bytes], find: Find) -> Waiter | None:
     """Take a push; return the waiter that it is for, for the port to wake.
 
     ``find`` returns the waiter of an id, or None when it does not wait (any more).
     """
-    if message[0] != b"message":
+    if len(message) != len(MESSAGE) or message[0] != b"message":
         return None
-    kind, _, payload = message[2].partition(b" ")
-    if kind == b"revoked":
-        _revoked(port, payload)
-    if kind == b"signal":
-        signalled(port, payload)
+    _, channel, payload = message
+    pushed = parsed(payload)
+    if pushed is None:
+        _not_understood(port, channel, payload)
+        return None
+    kind, words = pushed
+    if kind == b"granted":
+        return _granted(port, words, find)
     if kind == b"again":
-        return _again(find(payload))
-    if kind != b"granted":
+        return _again(find(words[0]))
+    if kind == b"revoked":
+        _revoked(port, *words)
+    elif kind == b"signal":
+        signalled(port, *words)
+    return None
+
+
+def parsed(payload: bytes) -> Pushed | None:
+    """Return a message in its words; None when it has not the form of its kind."""
+    kind, _, rest = payload.partition(b" ")
+    number = WORDS.get(kind, 1)
+    words = rest.split(b" ", number - 1)
+    if len(words) != number:
         return None
-    who, fence, granted_us, lease_ms = payload.split()
+    fits = True
+    if kind == b"granted":
+        fits = all(map(_is_number, words[1:]))
+    elif kind == b"signal":
+        fits = _is_number(words[0]) and words[1].isalpha()
+    elif kind == b"revoked":
+        fits = bool(words[0])
+    return Pushed(kind, words) if fits else None
+
+
+def _is_number(word: bytes) -> bool:
+    return word.isdigit() and len(word) <= DIGITS_MAX
+
+
+def _not_understood(port: Port, channel: bytes, payload: bytes) -> None:
+    """Log the first message of a client that does not parse: a flood of them fills no log."""
+    if port.lines.puzzled:
+        return
+    port.lines.puzzled = True
+    log.warning(
+        "a message on channel %r is not understood, and ignored like all others of that sort:"
+        " %r; does another program publish there?",
+        *(channel, payload[:SHOWN_BYTES]),
+    )
+
+
+def _granted(port: Port, words: Sequence[bytes], find: Find) -> Waiter | None:
+    who, fence, granted_us, lease_ms = words
     waiter = find(who)
     if waiter is None:
         late_grant(port, who)
@@ -45,10 +112,9 @@ def _again(waiter: Waiter | None) -> Waiter | None:
     return waiter
 
 
-def _revoked(port: Port, payload: bytes) -> None:
+def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
     """Tell the holds that an operator took away."""
-    holder, _, reason = payload.partition(b" ")
     with port.mutex():
         hit = [hold for hold in port.book.minded() if hold.want.holder == holder]
     for hold in hit:
-        lose(port, hold, "revoked", port.now(), reason.decode())
+        lose(port, hold, "revoked", port.now(), reason.decode(errors="replace"))

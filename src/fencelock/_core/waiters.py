@@ -169,13 +169,14 @@ Due = tuple[Line, list[Waiter]]
 class Lines:
     """The lines in which this client stands, by the lock's key, and the states it waits for."""
 
-    __slots__ = ("_gone", "_lines", "foreign", "watches")
+    __slots__ = ("_gone", "_lines", "foreign", "puzzled", "watches")
 
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
         self._gone: dict[bytes, Want] = {}
         self.watches: dict[bytes, Watch] = {}
+        self.puzzled: bool = False  # a message that does not parse was logged
 
     def __len__(self) -> int:
         return len(self._lines) + len(self.watches)

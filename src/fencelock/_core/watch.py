@@ -86,9 +86,8 @@ class Watch:
         return self.look_at if watcher is first else self.look_at + BEHIND_SECONDS
 
 
-def signalled(port: Port, payload: bytes) -> None:
+def signalled(port: Port, gen: bytes, outcome: bytes, key: bytes) -> None:
     """Take a message that a generation of a state has ended, for all who wait for it here."""
-    gen, outcome, key = payload.split(b" ", 2)
     with port.mutex():
         watch = port.lines.watches.get(key)
         waiting = list(watch.waiters) if watch is not None else []

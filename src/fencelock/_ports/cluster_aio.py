@@ -201,7 +201,7 @@ class ClusterAioPort(AioPort):
             self.link.slots.doubt(None)
             self._rouse_at(link, message[1])
             return
-        waiter = self._waiters.get(message[2].split(b" ", 2)[1]) if is_grant(message) else None
+        waiter = self._waiters.get(message[-1].split(b" ", 2)[1]) if is_grant(message) else None
         slots = self.link.slots
         if waiter is not None and slots.disbelieves(message, waiter, link.node):
             waiter.lose_place()  # the flow asks, at the right node

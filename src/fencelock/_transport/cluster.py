@@ -181,7 +181,7 @@ def replaced(node: Node) -> Broken:
 
 def is_grant(message: Sequence[bytes]) -> bool:
     """Tell whether a push is a grant of a lock, for a waiter that it names."""
-    return message[0] == b"message" and message[2].startswith(b"granted ")
+    return message[0] == b"message" and message[-1].startswith(b"granted ")
 
 
 def unsuitable(error: ServerError) -> ServerError:

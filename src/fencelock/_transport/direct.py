@@ -159,23 +159,40 @@ class Connection:
         except BaseException:
             self.sound = False
             raise
-        if type(reply) is Push:
-            self.pushed(self, reply)
-        elif reply is not INCOMPLETE:
-            self.sound = False  # an answer that nobody asked for
-        return reply is not INCOMPLETE
+        if reply is INCOMPLETE:
+            return False
+        self._unasked(reply)
+        return True
 
     def settle(self) -> bool:
-        """Take what came while the connection was idle; False when it was closed meanwhile."""
+        """Take all that came while the connection was idle; False when it was closed meanwhile."""
         try:
+            self._drain()
             while self.sound and self._comes(0):
                 self.listen(now() + SETTLE_SECONDS)
+                self._drain()
         except Broken:
             return False
         return self.sound
 
+    def _drain(self) -> None:
+        """Hand out what was read already: one packet may bring several pushes."""
+        while self.sound and (message := self._parsed()) is not INCOMPLETE:
+            self._unasked(message)
+
+    def _unasked(self, message: Any) -> None:
+        """Hand out a push; an answer that no request waits for ends the connection."""
+        if type(message) is Push:
+            self.pushed(self, message)
+        else:
+            self.sound = False
+
     def readable(self, wake: int, seconds: float) -> bool:
-        """Wait until a push may be there or ``wake`` (a file descriptor) is written to."""
+        """Wait until a push may be there or ``wake`` (a file descriptor) is written to.
+
+        Pushes that came with the last answer are handed out first: no poll would notice them.
+        """
+        self._drain()
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         poll.register(wake, select.POLLIN)
@@ -216,11 +233,7 @@ class Connection:
     def _next(self, until: float, *, broken: bool = True) -> Any:
         """Return the next message; at ``until`` raise Broken, or return INCOMPLETE."""
         while True:
-            try:
-                message = self._reader.gets()
-            except ConnectionError as error:
-                self._fail()
-                raise Broken(f"no Redis or Valkey server: {error}", sent=True) from error
+            message = self._parsed()
             if message is not INCOMPLETE:
                 return message
             left = until - now()
@@ -233,12 +246,20 @@ class Connection:
             if data is not None:
                 self._reader.feed(data)
 
+    def _parsed(self) -> Any:
+        """Return the next message of what was read, or INCOMPLETE."""
+        try:
+            return self._reader.gets()
+        except ConnectionError as error:
+            self._fail()
+            raise Broken(f"no Redis or Valkey server: {error}", sent=True) from error
+
     def _overdue(self, *, broken: bool) -> Any:
         """Return what came all the same: a process that was frozen finds its answer there."""
         data = self._receive(SETTLE_SECONDS)
         if data:
             self._reader.feed(data)
-            message = self._reader.gets()
+            message = self._parsed()
             if message is not INCOMPLETE:
                 return message
         if broken:

@@ -5,6 +5,7 @@ lost        a connection breaks: the request never arrived, or its answer is gon
 zombie      a connection breaks, and the server runs what it was sent some time later
 silent      a connection passes nothing any more and looks sound, for as long as a port's patience
 wake        a push vanishes
+noise       another program publishes to a channel what is no message of ours
 late        a message waits until time has passed, or until the lock's lease has ended
 expiry      everything stands still until the lock's lease has ended
 crash       a process dies
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from fencelock.testing.simulation import World
 
 KINDS = (
-    *("lost", "zombie", "silent", "wake", "late", "expiry", "crash", "pause", "cancel"),
+    *("lost", "zombie", "silent", "wake", "noise", "late", "expiry", "crash", "pause", "cancel"),
     *("back", "jump", "restart", "reboot", "down", "unacked", "failover"),
 )
 ON_SERVERS = ("back", "jump", "restart", "reboot", "down", "failover")
@@ -46,6 +47,9 @@ AFTER_EXPIRY_US = 300_000
 
 RESTART_US = 100_000
 DOWN_US = 5_000_000
+
+# What a tenant may publish who knows the names of channels, and no more.
+NOISE = (b"granted me 1", b"signal me open", b"revoked")
 
 Action = tuple[Any, ...]
 
@@ -74,6 +78,8 @@ def anywhere(world: World) -> list[Action]:
                 found += _on_message(world, link, "up")
             elif left.get("lost") and not link.closed and not link.up and link.seat_of:
                 found.append(("lost", *link.who, "idle"))
+            if left.get("noise") and not link.closed and link.server.listens(link.who):
+                found += [("noise", *link.who, number) for number in range(len(NOISE))]
         if client.alive and not _over(client):
             found += [(kind, client.number) for kind in ("crash", "pause") if left.get(kind)]
             found += _cancellations(client) if left.get("cancel") else []
@@ -172,7 +178,7 @@ def _restart(world: World, server: Server, kind: str) -> None:
     world.pass_to(world.now_us + RESTART_US)
 
 
-def _disturb(world: World, link: Link, kind: str, way: str) -> None:
+def _disturb(world: World, link: Link, kind: str, way: Any) -> None:
     link.client.touched = True
     if kind == "zombie":
         world.monitor.is_haunted()
@@ -180,6 +186,8 @@ def _disturb(world: World, link: Link, kind: str, way: str) -> None:
         break_link(world, link, keeps=kind == "zombie")
     elif kind == "unacked":
         _unacknowledged(link)
+    elif kind == "noise":
+        link.down.append(Item(None, NOISE[way]))
     elif kind == "silent":
         link.stalled = True
         link.dies_us = world.now_us + int(link.port.stall * 1_000_000)

@@ -14,13 +14,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.acquire import late_grant
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
 from fencelock._core.port import Args, Broken, Keys, Replicas, Reply
-from fencelock._core.renew import lose
+from fencelock._core.pushes import dispatch
 from fencelock._core.waiters import Lines, Waiter
-from fencelock._core.watch import signalled
 from fencelock.scripts import Script
 from fencelock.testing.network import NEVER_US, Client, Link, State, trap
 from fencelock.testing.server import Request, Server, unpacked
@@ -233,29 +231,17 @@ class SimulatedPort:
         return await trap(state)
 
     def pushed(self, link: Link, message: bytes) -> None:
-        """Dispatch a push, as both real ports do."""
-        kind, _, payload = message.partition(b" ")
-        if kind == b"granted":
-            who, fence, granted_us, lease_ms = payload.split()
+        """Dispatch a push, and wake whom it is for, as both real ports do."""
+
+        def find(who: bytes) -> Waiter | None:
             waiter = self.waiters.get(who)
-            if waiter is None or not (self.shared or link.seat_of is waiter):
-                late_grant(self, who)
-                return
-            waiter.hear(int(fence), int(granted_us), int(lease_ms))
+            return waiter if self.shared or link.seat_of is waiter else None
+
+        waiter = dispatch(self, (b"message", self.home, message), find)
+        if waiter is not None:
             self.world.wake(self.client, waiter)
-        elif kind == b"signal":
-            signalled(self, payload)
-            if isinstance(link.seat_of, Waiter):  # the thread that reads
-                self.world.wake(self.client, link.seat_of)
-        elif kind == b"again":
-            if payload in self.waiters:
-                self.waiters[payload].lose_place()
-                self.world.wake(self.client, self.waiters[payload])
-        elif kind == b"revoked":
-            holder, _, reason = payload.partition(b" ")
-            for hold in self.book.minded():
-                if hold.want.holder == holder:
-                    lose(self, hold, "revoked", self.now(), reason.decode())
+        elif message.startswith(b"signal ") and isinstance(link.seat_of, Waiter):
+            self.world.wake(self.client, link.seat_of)  # the thread that reads
 
     # -- leases and clean-ups -------------------------------------------------------------------
 

@@ -124,6 +124,10 @@ class Server:
         """Let a connection hear nothing any more."""
         self.listeners = frozenset(each for each in self.listeners if each[1] != who)
 
+    def listens(self, who: Any) -> bool:
+        """Return True if a connection hears any channel."""
+        return any(each[1] == who for each in self.listeners)
+
     def is_down(self, now_us: int) -> bool:
         """Tell whether nobody reaches it."""
         return self.started_us > now_us

@@ -170,7 +170,7 @@ class World:
         client.remember(link.number, push, item.value, self.now_us, lane=lane)
         if item.request is None:
             self.say(lambda: f"{client.name} hears {item.value.decode()}")
-            link.port.pushed(link, item.value)
+            self._dispatch(link, item.value)
             return
         link.owed -= 1
         asker = item.request.asker
@@ -181,6 +181,13 @@ class World:
         task = asker.take(answer(item.value))
         if task is not None and not link.port.shared:  # the thread that reads goes on by itself
             self._run_on(task, timer=False)
+
+    def _dispatch(self, link: Link, message: bytes) -> None:
+        """Hand a push to its process; what it raises would end the reader of a real port."""
+        try:
+            link.port.pushed(link, message)
+        except (TypeError, ValueError) as error:
+            raise Violation("I6", f"{message!r} ended its reader: {error!r}") from error
 
     def _run_on(self, task: Task, *, timer: bool) -> None:
         ready: tuple[str, Any] | None = task.ready
