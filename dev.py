@@ -37,7 +37,8 @@ STAMP = VENV / "installed"
 LINTS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
-    ("mypy", "--strict", "src"),
+    ("mypy", "--strict", "src", "tests/typing"),
+    ("basedpyright",),  # its settings name what it reads
 )
 # Every public name must have a type that all type checkers agree on, without guessing.
 COMPLETE = ("basedpyright", "--verifytypes", "fencelock", "--ignoreexternal")
@@ -116,13 +117,15 @@ def explore(*args: str) -> int:
 
 def lint() -> int:
     """Run every linter, also after one has failed."""
-    return first_failure([*(run("-m", *command) for command in LINTS), complete()])
+    path = f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}"  # where pyright looks for Python
+    return first_failure([*(run("-m", *command, PATH=path) for command in LINTS), complete(path)])
 
 
-def complete() -> int:
+def complete(path: str) -> int:
     """Check that the types of all public names are written down; print what is missing."""
-    done = quiet(PYTHON, "-m", *COMPLETE, PATH=f"{PYTHON.parent}{os.pathsep}{os.environ['PATH']}")
-    print(done.stdout if done.returncode else "Success: every public name has a type", flush=True)
+    done = quiet(PYTHON, "-m", *COMPLETE, PATH=path)
+    missing = done.stdout.rpartition("Symbols used in public interface:")[2]
+    print(missing if done.returncode else "Success: every public name has a type", flush=True)
     return done.returncode
 
 

@@ -74,14 +74,40 @@ def server():
 RUNNABLE = [page for page in PAGES if python_blocks(page, "run")]
 
 
+def program(page: Path) -> str:
+    """Return the runnable blocks of a page; each stays on its line, for tracebacks."""
+    text = ""
+    for block in python_blocks(page, "run"):
+        text += "\n" * (block.line - 1 - text.count("\n")) + block.text
+    return text
+
+
+@pytest.mark.slow
+def test_type_checkers_accept_the_runnable_blocks(tmp_path):
+    """As an editor checks them: tests/typing has what must be right in every detail."""
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "basic"}')
+    for page in RUNNABLE:
+        (tmp_path / f"{page.stem.replace('-', '_')}.py").write_text(program(page))
+    found = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+    checked = subprocess.run(
+        [sys.executable, "-m", "basedpyright"],
+        env=os.environ | {"PATH": found},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=RUN_SECONDS,
+        check=False,
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
 def test_the_runnable_blocks_of_a_page_run(page, server, tmp_path):
     server.flushall()
-    program = ""
-    for block in python_blocks(page, "run"):  # every block stays on its line, for the traceback
-        program += "\n" * (block.line - 1 - program.count("\n")) + block.text
     script = tmp_path / f"{page.stem}.py"
-    script.write_text(program)
+    script.write_text(program(page))
 
     ran = subprocess.run(
         [sys.executable, script],

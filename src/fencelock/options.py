@@ -3,10 +3,36 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, Never
+from typing import Any, Final, NamedTuple, Never, Protocol, TypeAlias
 
 Seconds = float | timedelta
+
+
+class ServerClient(Protocol):
+    """A blocking client of redis-py or valkey-py, also of a Cluster: it is known by its methods."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send a command and return its answer."""
+
+    def __enter__(self) -> Any:
+        """Begin to use it."""
+
+
+class AsyncServerClient(Protocol):
+    """An asyncio client of redis-py or valkey-py, also of a Cluster."""
+
+    def execute_command(self, *args: Any, **options: Any) -> Awaitable[Any]:
+        """Send a command and return its answer."""
+
+    def __aenter__(self) -> Awaitable[Any]:
+        """Begin to use it."""
+
+
+# What a client can be made over: a URL, a client, several of them for a quorum, or the default.
+Source: TypeAlias = str | ServerClient | Sequence[str | ServerClient] | None
+AsyncSource: TypeAlias = str | AsyncServerClient | Sequence[str | AsyncServerClient] | None
 
 # Long enough that a renewal every third survives two failures of the network, short enough that a
 # crashed holder does not block others for long: Redisson's watchdog uses the same.

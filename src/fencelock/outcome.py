@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from fencelock._core.once import Done, OnceForm, OnceKeys, Run
 from fencelock._core.port import Port
@@ -15,6 +15,8 @@ from fencelock.lease import BaseLease
 # Every waiter and every late host reads it: what is larger belongs elsewhere, with its key here.
 RESULT_BYTES_MAX: Final = 65536
 BYTES, JSON, NOTHING = "bytes", "json", "nothing"
+
+T_co = TypeVar("T_co", covariant=True)
 
 
 class OnceHolds(Holds):
@@ -45,7 +47,7 @@ def once_info(unit: str, label: str | None) -> bytes:
     return describe(unit, label)[:-1] + b',"once":1}'
 
 
-class Outcome:
+class Outcome(Generic[T_co]):
     """What became of one call of ``once``.
 
     ``ran`` tells whether this call ran the function; ``done`` whether it has been run, here or
@@ -72,7 +74,7 @@ class Outcome:
         self._value = done.value if done else b""
 
     @property
-    def value(self) -> Any:
+    def value(self) -> T_co:
         """Return what the function returned: bytes, or what JSON makes of it.
 
         The same in every process, also in the one that ran it.
@@ -84,7 +86,8 @@ class Outcome:
             raise LookupError(f"{self.name!r} has no result: it was not run, or is being run now")
         if self._form == NOTHING:
             raise LookupError(f"the result of {self.name!r} could not be kept")
-        return self._value if self._form == BYTES else json.loads(self._value)
+        value: Any = self._value if self._form == BYTES else json.loads(self._value)
+        return value  # type: ignore[no-any-return]  # as the function returned it, by way of JSON
 
     def __repr__(self) -> str:
         """Show what became of it, without the value."""

@@ -58,7 +58,7 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties, Rooted):
 
     def __init__(
         self,
-        source: object = None,
+        source: options.AsyncSource = None,
         *,
         key_prefix: str = options.KEY_PREFIX,
         ttl: Seconds = options.TTL,

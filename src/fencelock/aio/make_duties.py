@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from fencelock import options, process
 from fencelock._core.keys import LockKeys
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from fencelock.aio.election import AsyncElection
     from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
-    from fencelock.templates import Call, Function
+    from fencelock.templates import Call
+
+P = ParamSpec("P")
+T = TypeVar("T")
+AsyncFunction = TypeVar("AsyncFunction", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
 class MakesDuties:
@@ -40,6 +44,80 @@ class MakesDuties:
 
     def _port(self) -> AioPort:
         raise NotImplementedError
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["wait", "raise"] = "wait",
+        lease: None = None,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = ...,
+        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+    ) -> Callable[[AsyncFunction], AsyncFunction]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["wait", "raise"] = "wait",
+        lease: str,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = ...,
+        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+    ) -> Callable[
+        [Callable[..., Coroutine[Any, Any, T]]], Callable[..., Coroutine[Any, Any, T]]
+    ]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["skip"],
+        lease: None = None,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = ...,
+        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+    ) -> Callable[
+        [Callable[P, Coroutine[Any, Any, T]]], Callable[P, Coroutine[Any, Any, T | None]]
+    ]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["skip"],
+        lease: str,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = ...,
+        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+    ) -> Callable[
+        [Callable[..., Coroutine[Any, Any, T]]], Callable[..., Coroutine[Any, Any, T | None]]
+    ]: ...
 
     def locked(
         self,
@@ -55,7 +133,7 @@ class MakesDuties:
         wait: Wait = Queue(),  # noqa: B008 - immutable
         on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
         label: str | None = None,
-    ) -> Callable[[Function], Function]:
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorate a function so that each call holds a lock; sends nothing itself.
 
         ``name`` is a template in the form of ``str.format``: ``"order:{order_id}"`` takes the
@@ -97,13 +175,13 @@ class MakesDuties:
         def handle(name: str) -> AsyncLock:
             return AsyncLock(self._port, LockKeys(self._defaults.key_prefix, name), chosen)
 
-        def decorate(function: Function) -> Function:
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             plan = Plan(template, function, lease=lease, asynchronous=True)
 
             async def guarded(*args: Any, **kwargs: Any) -> Any:
                 return await self._call_locked(plan.call(args, kwargs), handle, on_busy)
 
-            return plan.dress(guarded)  # type: ignore[return-value]  # it looks like the function
+            return plan.dress(guarded)
 
         return decorate
 
@@ -128,6 +206,38 @@ class MakesDuties:
                 raise
             return None
 
+    @overload
+    def once(
+        self,
+        name: str,
+        *,
+        within: Seconds,
+        wait: bool = False,
+        timeout: Seconds | None = None,
+        lease: None = None,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+    ) -> AsyncOnce[None]: ...
+
+    @overload
+    def once(
+        self,
+        name: str,
+        *,
+        within: Seconds,
+        wait: bool = False,
+        timeout: Seconds | None = None,
+        lease: str,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
+        label: str | None = None,
+    ) -> AsyncOnce[AsyncLease]: ...
+
     def once(
         self,
         name: str,
@@ -141,7 +251,7 @@ class MakesDuties:
         max_hold: Seconds | None = None,
         on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
         label: str | None = None,
-    ) -> AsyncOnce:
+    ) -> AsyncOnce[Any]:
         """Return what runs a function in one of many processes, once a period; sends nothing.
 
         ``name`` says what is run, best with the period in it: ``"draw:2026-11-21"``. Its result is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from fencelock import process
 from fencelock._core.hold import Hold
@@ -26,8 +26,13 @@ from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
 from fencelock.process import Rooted
 from fencelock.templates import Plan
 
+P = ParamSpec("P")
+T = TypeVar("T")
+# What the decorated function is given: None, or a lease by a parameter that its callers omit.
+Given = TypeVar("Given")
 
-class AsyncOnce(Rooted):
+
+class AsyncOnce(Rooted, Generic[Given]):
     """Run a function once a period, in one of many processes; ``AsyncClient.once`` makes it.
 
     ``run`` calls a function. As a decorator it runs the function that it decorates, and its name
@@ -55,7 +60,25 @@ class AsyncOnce(Rooted):
         """Show the name and the period."""
         return f"<fencelock.AsyncOnce {self.name!r} within={self._terms.within:g}>"
 
-    async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome:
+    @overload
+    async def run(
+        self: AsyncOnce[None],
+        function: Callable[P, Coroutine[Any, Any, T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Outcome[T]: ...
+
+    @overload
+    async def run(
+        self: AsyncOnce[AsyncLease],
+        function: Callable[..., Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Outcome[T]: ...
+
+    async def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome[Any]:
         """Call ``function(*args, **kwargs)`` unless it was run, or is being run, elsewhere.
 
         Returns what came of it: run here, done elsewhere, or, without ``wait``, being run
@@ -75,7 +98,17 @@ class AsyncOnce(Rooted):
         plan = Plan("-", function, lease=self._terms.lease, asynchronous=True)
         return await self._run(self.name, plan.call(args, kwargs).into)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Outcome]]:
+    @overload
+    def __call__(
+        self: AsyncOnce[None], function: Callable[P, Coroutine[Any, Any, T]]
+    ) -> Callable[P, Coroutine[Any, Any, Outcome[T]]]: ...
+
+    @overload
+    def __call__(
+        self: AsyncOnce[AsyncLease], function: Callable[..., Coroutine[Any, Any, T]]
+    ) -> Callable[..., Coroutine[Any, Any, Outcome[T]]]: ...
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate a function: each call runs it or tells what came of it, as ``run`` does.
 
         Raises:
@@ -83,13 +116,13 @@ class AsyncOnce(Rooted):
         """
         plan = Plan(self.name, function, lease=self._terms.lease, asynchronous=True)
 
-        async def ran_once(*args: Any, **kwargs: Any) -> Outcome:
+        async def ran_once(*args: Any, **kwargs: Any) -> Outcome[Any]:
             call = plan.call(args, kwargs)
             return await self._run(call.name, call.into)
 
         return plan.dress(ran_once)
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self) -> Outcome[Any]:
         """Ask the server what came of it, and run nothing.
 
         Raises:
@@ -113,7 +146,7 @@ class AsyncOnce(Rooted):
     def _keys(self, name: str) -> OnceKeys:
         return OnceKeys(self._prefix, name)
 
-    async def _run(self, name: str, body: Callable[[object], Any]) -> Outcome:
+    async def _run(self, name: str, body: Callable[[object], Any]) -> Outcome[Any]:
         run = _Run(self._port, self._keys(name), self._settings)
         me = (process.generation, _task(), run._holds.keys.lock)
         mark = UnderWay(self._terms.under_way, me)
@@ -155,7 +188,7 @@ class _Run(AsyncLock):
         want = holds.want(port, task.get_name())
         return await start(port, want, patience, holds, task)
 
-    async def _end(self, hold: Hold, within: float, value: Any) -> Outcome:
+    async def _end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         name, fence = self.name, hold.lease.fence
         try:
             form, data = encoded(name, value)

@@ -55,7 +55,7 @@ class Client(MakesShares, MakesSignals, MakesDuties, Rooted):
 
     def __init__(
         self,
-        source: object = None,
+        source: options.Source = None,
         *,
         key_prefix: str = options.KEY_PREFIX,
         ttl: Seconds = options.TTL,

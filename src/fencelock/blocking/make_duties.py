@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from fencelock import options, process
 from fencelock._core.keys import LockKeys
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
     from fencelock.blocking.election import Election
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
-    from fencelock.templates import Call, Function
+    from fencelock.templates import Call
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class MakesDuties:
@@ -38,6 +42,74 @@ class MakesDuties:
     _defaults: Defaults
     _port: BlockingPort
     _within: set[tuple[object, ...]]
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["wait", "raise"] = "wait",
+        lease: None = None,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = ...,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> Callable[[Function], Function]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["wait", "raise"] = "wait",
+        lease: str,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = ...,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> Callable[[Callable[..., T]], Callable[..., T]]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["skip"],
+        lease: None = None,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = ...,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> Callable[[Callable[P, T]], Callable[P, T | None]]: ...
+
+    @overload
+    def locked(
+        self,
+        name: str,
+        *,
+        on_busy: Literal["skip"],
+        lease: str,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = ...,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> Callable[[Callable[..., T]], Callable[..., T | None]]: ...
 
     def locked(
         self,
@@ -53,7 +125,7 @@ class MakesDuties:
         wait: Wait = Queue(),  # noqa: B008 - immutable
         on_lost: Callable[[Lease], object] | None = None,
         label: str | None = None,
-    ) -> Callable[[Function], Function]:
+    ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorate a function so that each call holds a lock; sends nothing itself.
 
         ``name`` is a template in the form of ``str.format``: ``"order:{order_id}"`` takes the
@@ -95,14 +167,14 @@ class MakesDuties:
         def handle(name: str) -> Lock:
             return Lock(self._port, LockKeys(self._defaults.key_prefix, name), chosen)
 
-        def decorate(function: Function) -> Function:
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
             plan = Plan(template, function, lease=lease, asynchronous=False)
 
             def guarded(*args: Any, **kwargs: Any) -> Any:
                 result = self._call_locked(plan.call(args, kwargs), handle, on_busy)
                 return refuse_coroutine(result, function)
 
-            return plan.dress(guarded)  # type: ignore[return-value]  # it looks like the function
+            return plan.dress(guarded)
 
         return decorate
 
@@ -125,6 +197,38 @@ class MakesDuties:
                 raise
             return None
 
+    @overload
+    def once(
+        self,
+        name: str,
+        *,
+        within: Seconds,
+        wait: bool = False,
+        timeout: Seconds | None = None,
+        lease: None = None,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> Once[None]: ...
+
+    @overload
+    def once(
+        self,
+        name: str,
+        *,
+        within: Seconds,
+        wait: bool = False,
+        timeout: Seconds | None = None,
+        lease: str,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+    ) -> Once[Lease]: ...
+
     def once(
         self,
         name: str,
@@ -138,7 +242,7 @@ class MakesDuties:
         max_hold: Seconds | None = None,
         on_lost: Callable[[Lease], object] | None = None,
         label: str | None = None,
-    ) -> Once:
+    ) -> Once[Any]:
         """Return what runs a function in one of many processes, once a period; sends nothing.
 
         ``name`` says what is run, best with the period in it: ``"draw:2026-11-21"``. Its result is

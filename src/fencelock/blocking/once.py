@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import current_thread, get_ident
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from fencelock import process
 from fencelock._core.hold import Hold
@@ -27,8 +27,13 @@ from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
 from fencelock.process import Rooted
 from fencelock.templates import Plan, refuse_coroutine
 
+P = ParamSpec("P")
+T = TypeVar("T")
+# What the decorated function is given: None, or a lease by a parameter that its callers omit.
+Given = TypeVar("Given")
 
-class Once(Rooted):
+
+class Once(Rooted, Generic[Given]):
     """Run a function once a period, in one of many processes; ``Client.once`` makes it.
 
     ``run`` calls a function. As a decorator it runs the function that it decorates, and its name
@@ -51,7 +56,17 @@ class Once(Rooted):
         """Show the name and the period."""
         return f"<fencelock.Once {self.name!r} within={self._terms.within:g}>"
 
-    def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome:
+    @overload
+    def run(
+        self: Once[None], function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Outcome[T]: ...
+
+    @overload
+    def run(
+        self: Once[Lease], function: Callable[..., T], /, *args: Any, **kwargs: Any
+    ) -> Outcome[T]: ...
+
+    def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome[Any]:
         """Call ``function(*args, **kwargs)`` unless it was run, or is being run, elsewhere.
 
         Returns what came of it: run here, done elsewhere, or, without ``wait``, being run
@@ -71,7 +86,13 @@ class Once(Rooted):
         plan = Plan("-", function, lease=self._terms.lease, asynchronous=False)
         return self._run(self.name, plan, plan.call(args, kwargs).into)
 
-    def __call__(self, function: Callable[..., Any]) -> Callable[..., Outcome]:
+    @overload
+    def __call__(self: Once[None], function: Callable[P, T]) -> Callable[P, Outcome[T]]: ...
+
+    @overload
+    def __call__(self: Once[Lease], function: Callable[..., T]) -> Callable[..., Outcome[T]]: ...
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorate a function: each call runs it or tells what came of it, as ``run`` does.
 
         Raises:
@@ -79,13 +100,13 @@ class Once(Rooted):
         """
         plan = Plan(self.name, function, lease=self._terms.lease, asynchronous=False)
 
-        def ran_once(*args: Any, **kwargs: Any) -> Outcome:
+        def ran_once(*args: Any, **kwargs: Any) -> Outcome[Any]:
             call = plan.call(args, kwargs)
             return self._run(call.name, plan, call.into)
 
         return plan.dress(ran_once)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Outcome[Any]:
         """Ask the server what came of it, and run nothing.
 
         Raises:
@@ -109,7 +130,7 @@ class Once(Rooted):
     def _keys(self, name: str) -> OnceKeys:
         return OnceKeys(self._prefix, name)
 
-    def _run(self, name: str, plan: Plan, body: Callable[[object], Any]) -> Outcome:
+    def _run(self, name: str, plan: Plan, body: Callable[[object], Any]) -> Outcome[Any]:
         run = _Run(self._port, self._keys(name), self._settings)
         me = (process.generation, get_ident(), run._holds.keys.lock)
         mark = UnderWay(self._terms.under_way, me)
@@ -154,7 +175,7 @@ class _Run(Lock):
                 self._withdraw(hold)
             raise
 
-    def _end(self, hold: Hold, within: float, value: Any) -> Outcome:
+    def _end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         name, fence = self.name, hold.lease.fence
         try:
             form, data = encoded(name, value)
