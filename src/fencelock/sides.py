@@ -15,9 +15,8 @@ from __future__ import annotations
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
-from fencelock._core.renew import lose
 from fencelock._core.shares import ALL, RWLOCK, WRITE, ShareForm, ShareWant, State
-from fencelock.errors import LeaseLost, NotAcquired
+from fencelock.errors import NotAcquired
 from fencelock.handles import Holds, Settings, describe
 from fencelock.lease import BaseLease
 
@@ -146,9 +145,3 @@ class Side(Holds):
         for hold in self._now():
             self._sides.remove(hold)
         super().dropped()
-
-
-def lost_beside(port: Port, hold: Hold) -> LeaseLost:
-    """Return the error for a hold that the server does not have any more; its loss is told."""
-    lose(port, hold, "expired", port.now())
-    return hold.lease._lost_error()

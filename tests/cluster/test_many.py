@@ -4,7 +4,7 @@ import pytest
 
 from fencelock._core.keys import LockKeys
 from fencelock.clock import now
-from tests.faults.world import PREFIX, Threads, wait_until
+from tests.faults.world import PREFIX, Threads, spawn, wait_until
 
 TTL = 3.0
 LEASES = 1000
@@ -84,3 +84,37 @@ def test_a_silent_node_holds_up_no_other(own, connect):
         )
     assert {lease.name for lease in told} == there
     silent.resume()
+
+
+@pytest.mark.slow
+def test_a_silent_node_holds_up_no_other_lock_of_a_multi(own, connect):
+    """What lies elsewhere is given back while the release still waits for the silent node."""
+    for node in own.nodes:
+        node.command("CONFIG", "SET", "cluster-node-timeout", 60_000)  # nobody takes its place
+        node.command("CONFIG", "SET", "cluster-require-full-coverage", "no")
+    keys = {name: LockKeys(PREFIX, name).lock for name in map(str, range(20))}
+    client = connect(own.url)
+    multi = client.multi(list(keys), ttl=60)
+    assert multi.acquire()
+    owners = {name: own.owner(key, own.nodes[0]) for name, key in keys.items()}
+    silent = owners[min(keys, key=keys.get)]  # that of the first in order
+    there = [name for name in keys if owners[name] is silent]
+    elsewhere = [name for name in keys if owners[name] is not silent]
+    assert there
+    assert len({id(owners[name]) for name in elsewhere}) > 1
+    silent.pause()
+    released = spawn(multi.release)
+    wait_until(
+        lambda: not any(owners[name].command("EXISTS", keys[name]) for name in elsewhere),
+        4,
+        "what lies elsewhere is free",
+    )
+    assert not released.done()
+    silent.resume()
+    wait_until(
+        lambda: not any(silent.command("EXISTS", keys[name]) for name in there),
+        what="the rest is free",
+    )
+    released.exception(5)  # it may have given up a moment before
+    assert multi.acquire(timeout=5)
+    multi.release()

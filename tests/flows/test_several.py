@@ -74,7 +74,9 @@ SEEDS = [
     Seed(
         "a timeout keeps what it has",
         Change(
-            multi, "await _drop(port, holds, takers)\n                return None", "return None"
+            multi,
+            "if hold is None:\n                await _drop(port, holds, takers)",
+            "if not hold:",
         ),
         several.BESIDE_LAST_IMPATIENT,
         frozenset({"I9", "I11"}),

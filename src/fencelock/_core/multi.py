@@ -1,8 +1,11 @@
 """Take several locks, all or none, and give them back.
 
+A part of a multi may also be a side of a reader/writer lock or a permit of a semaphore.
+
 Rules of this file:
 
-- When all are free and nobody waits for any, one script takes them all.
+- When all are plain locks, and free, and nobody waits for any, one script takes them all. Other
+  parts are asked for one by one, also for a single try.
 - Otherwise they are waited for one by one, in the order of their keys: whoever holds one waits for
   later ones only, so no two multis wait for each other.
 - What ends a multi without all of them gives back those that it has (I9), within the timeout (I13).
@@ -10,6 +13,7 @@ Rules of this file:
   again, with new ids.
 - In a Cluster the locks may lie in several slots; then each is asked for by itself. A proxy before
   one says so when it is asked (CROSSSLOT).
+- Parts are given back beside each other: a silent node holds up only what lies there.
 """
 
 from __future__ import annotations
@@ -18,16 +22,18 @@ from collections.abc import Callable, Sequence
 
 from fencelock._core.acknowledge import acknowledged
 from fencelock._core.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin
-from fencelock._core.ask import Asked, answer_by, ask, persist
+from fencelock._core.ask import PASSING, Asked, answer_by, ask, persist
 from fencelock._core.hold import Grant, Hold, Taker
-from fencelock._core.port import Args, Keys, Port, Reply
+from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.release import lost_as, request, retire, settled
+from fencelock._core.renew import CALL_SECONDS_MAX
+from fencelock._core.shares import ShareWant, lost_beside
 from fencelock._core.timing import validity
 from fencelock._core.waiters import Waiter
-from fencelock._core.want import Want, milliseconds, too_late
+from fencelock._core.want import LOCKS, Request, Want, milliseconds, too_late
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.log import log
-from fencelock.scripts import MULTI_RELEASE, MULTI_TAKE, Script
+from fencelock.scripts import MULTI_RELEASE, MULTI_TAKE
 
 # Makes fresh requests, one for each lock, in the order of their keys.
 Wants = Callable[[], Sequence[Want]]
@@ -47,7 +53,7 @@ async def acquire_all(
         asked = wants()
         try:
             holds, free = None, True
-            if not _in_several_slots(port, asked):
+            if _by_one_script(port, asked):
                 holds, free = await _together(port, asked, give_up_at, takers, unit)
         except FencelockError as error:
             log.warning("acquire of %d locks failed: %s", len(asked), error)
@@ -154,6 +160,8 @@ async def _in_order(
             hold = await acquire(port, want, patience, taker, unit)
             if hold is None:
                 await _drop(port, holds, takers)
+                if isinstance(want, ShareWant) and want.other is not None:
+                    raise lost_beside(port, want.other)
                 return None
             holds.append(hold)
     except BaseException:
@@ -170,11 +178,11 @@ async def _drop(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> N
     if not holds:
         return
     wants = [hold.want for hold in holds]
+    given = _Given()
     try:
-        await _given_back(port, wants, port.now() + LEAVING_SECONDS, Asked())
+        await _give_back(port, wants, given, port.now() + LEAVING_SECONDS)
     except BaseException as error:
-        for want in reversed(wants):
-            port.post(*request(want))
+        given.post_rest(port, wants, error)
         if not isinstance(error, (OutcomeUnknown, ServerError)):
             raise
 
@@ -185,9 +193,28 @@ def _forget(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> None:
         retire(port, hold)
 
 
-def _request(wants: Sequence[Want]) -> tuple[Script, Keys, Args]:
+def _request(wants: Sequence[Want]) -> Request:
     keys = [key for want in wants for key in want.keys.all]
     return MULTI_RELEASE, keys, [wants[0].home, *[want.holder for want in wants]]
+
+
+class _Given:
+    """What became of parts that are given back: an answer each, or a refusal."""
+
+    def __init__(self) -> None:
+        self.answers: dict[Want, Reply] = {}  # 1, or a reason for which it was not held
+        self.refused: dict[Want, ServerError] = {}
+        self.unsure: set[Want] = set()  # asked before without an answer: that one may have run
+
+    def left(self, wants: Sequence[Want]) -> list[Want]:
+        """Return those that nothing is known of yet."""
+        return [each for each in wants if each not in self.answers and each not in self.refused]
+
+    def post_rest(self, port: Port, wants: Sequence[Want], error: BaseException) -> None:
+        """Have the rest given back in the background, unless the server refused it all."""
+        if not settled(error):
+            for want in reversed(self.left(wants)):
+                port.post(*request(want))
 
 
 async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
@@ -197,36 +224,93 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
     are given back; and as ``release`` when no answer came.
     """
     holds: list[Hold] = []
-    asked = Asked()
+    given = _Given()
     try:
         take(holds)
         for hold in holds:
             retire(port, hold)
         until = port.now() + port.patience
-        reply = await _given_back(port, [hold.want for hold in holds], until, asked)
+        await _give_back(port, [hold.want for hold in holds], given, until)
     except BaseException as error:
         for hold in holds:
             retire(port, hold)
-            if not settled(error):
-                port.post(*request(hold.want, hold.lease.fence))
+        given.post_rest(port, [hold.want for hold in holds], error)
         raise
-    _judge(holds, reply, repeated=asked.sent)
+    _judge(holds, given)
 
 
-async def _given_back(
-    port: Port, wants: Sequence[Want], until: float, asked: Asked
-) -> Sequence[Reply]:
-    """Give back; return what the server says of each: 1, or a reason for which it was not held."""
-    if not _in_several_slots(port, wants):
+async def _give_back(port: Port, wants: Sequence[Want], given: _Given, until: float) -> None:
+    """Give back; note in ``given`` what the server says of each."""
+    if _by_one_script(port, wants):
+        asked = Asked()
         try:
-            reply: Sequence[Reply] = await ask(port, *_request(wants), until, asked=asked)
+            reply = await ask(port, *_request(wants), until, asked=asked)
         except ServerError as error:
             if error.code != APART:
                 raise
         else:
-            return reply
-    each = [await ask(port, *request(want), until, asked=asked) for want in wants]
-    return [one if one == 1 else one[1] for one in each]
+            given.answers.update(zip(wants, reply, strict=True))
+            if asked.sent:
+                given.unsure.update(wants)
+            return
+    await persist(port, lambda: _each(port, wants, given, until), until, Asked())
+    for refusal in given.refused.values():
+        raise refusal
+
+
+async def _each(port: Port, wants: Sequence[Want], given: _Given, until: float) -> None:
+    """Ask once for each that is left; raise what the first one without an answer ended with."""
+    left = given.left(wants)
+    trouble: Broken | ServerError | None = None
+    answers = await _beside(port, [request(want) for want in left], until)
+    for want, answer in zip(left, answers, strict=True):
+        if isinstance(answer, Broken):
+            if answer.sent:
+                given.unsure.add(want)
+            trouble = trouble or answer
+        elif isinstance(answer, ServerError) and answer.code in PASSING:
+            trouble = trouble or answer
+        elif isinstance(answer, ServerError):
+            given.refused[want] = answer
+        elif isinstance(answer, Exception):
+            raise answer
+        else:
+            given.answers[want] = answer if answer == 1 else answer[1]
+    if trouble is not None:
+        raise trouble
+
+
+async def _beside(
+    port: Port, requests: Sequence[Request], until: float
+) -> Sequence[Reply | Exception]:
+    """Run scripts; return their replies, or what each would raise. Where it can, side by side."""
+    apart = port.apart
+    if apart is None:
+        return [await _one(port, each, until) for each in requests]
+    places: dict[object, list[int]] = {}
+    for number, (_, keys, _) in enumerate(requests):
+        places.setdefault(apart.place(keys[0]) or number, []).append(number)
+    groups = [[requests[number] for number in numbers] for numbers in places.values()]
+    answers = await apart.fan_out(groups, until)
+    by_number = {
+        number: answer
+        for numbers, replies in zip(places.values(), answers, strict=True)
+        for number, answer in zip(numbers, replies, strict=True)
+    }
+    return [by_number[number] for number in range(len(requests))]
+
+
+async def _one(port: Port, request: Request, until: float) -> Reply | Exception:
+    try:
+        return await port.call(*request, min(until, port.now() + CALL_SECONDS_MAX))
+    except (Broken, ServerError) as error:
+        return error
+
+
+def _by_one_script(port: Port, wants: Sequence[Want]) -> bool:
+    """Return True when one script can take or give back all of these, as far as is known."""
+    plain = all(want.form.batch == LOCKS for want in wants)
+    return plain and not _in_several_slots(port, wants)
 
 
 def _in_several_slots(port: Port, wants: Sequence[Want]) -> bool:
@@ -235,11 +319,11 @@ def _in_several_slots(port: Port, wants: Sequence[Want]) -> bool:
     return apart is not None and len({apart.slot(want.keys.lock) for want in wants}) > 1
 
 
-def _judge(holds: Sequence[Hold], reply: Sequence[Reply], *, repeated: bool) -> None:
+def _judge(holds: Sequence[Hold], given: _Given) -> None:
     lost = [hold.lease for hold in holds if hold.lease.lost]
-    for hold, told in zip(holds, reply, strict=True):
-        lease = hold.lease
-        if told == 1 or repeated or lease in lost:
+    for hold in holds:
+        lease, told = hold.lease, given.answers[hold.want]
+        if told == 1 or hold.want in given.unsure or lease in lost:
             lease._released = True
             continue
         lost_as(lease, told)

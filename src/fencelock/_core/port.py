@@ -160,5 +160,13 @@ class Apart(Protocol):
     ) -> list[Reply | Exception]:
         """Run scripts of one place together; return their replies, or what each would raise."""
 
+    async def fan_out(
+        self, groups: Sequence[Sequence[Request]], until: float
+    ) -> list[list[Reply | Exception]]:
+        """Run scripts of several places, each group of one place as ``fan`` does.
+
+        All are written before an answer is awaited, so that a silent place holds up no other.
+        """
+
     def aside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Run a flow beside, one at a time for each place; False while one runs there."""

@@ -19,8 +19,9 @@ from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
 from fencelock._core.release import judge, retire, settled, take_and_release
+from fencelock._core.renew import lose
 from fencelock._core.want import SHARES, Form, Request, Terms, Want
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, LeaseLost
 from fencelock.options import PERMITS_MAX
 from fencelock.scripts import (
     SHARES_ABANDON,
@@ -151,6 +152,12 @@ class ShareWant(Want):
     def keeping(self, permits: int) -> Request:
         """Return the request that gives back all permits but so many."""
         return SHARES_RELEASE, self.keys.all, (self.holder, self.home, b"%d" % permits)
+
+
+def lost_beside(port: Port, hold: Hold) -> LeaseLost:
+    """Return the error for a hold beside which the server grants no more; its loss is told."""
+    lose(port, hold, "expired", port.now())
+    return hold.lease._lost_error()
 
 
 class State(NamedTuple):

@@ -20,7 +20,16 @@ from fencelock._core.waiters import Waiter
 from fencelock._core.want import Request
 from fencelock._ports.beside import Beside
 from fencelock._ports.blocking import BlockingPort
-from fencelock._ports.cluster_asks import ASKING, Ask, plain, scripted, together
+from fencelock._ports.cluster_asks import (
+    ASKING,
+    Ask,
+    plain,
+    read,
+    ready,
+    scripted,
+    together,
+    write,
+)
 from fencelock._ports.cluster_pool import ClusterPool
 from fencelock._ports.pool import closed
 from fencelock._transport.cluster import (
@@ -274,6 +283,17 @@ class ClusterPort(BlockingPort):
         finally:
             if waiter is None and seat is not None:
                 self.pool.give(seat)
+        return await self._followed(seat, requests, answers, until, waiter)
+
+    async def _followed(
+        self,
+        seat: Connection,
+        requests: Sequence[Request],
+        answers: list[Reply | Exception],
+        until: float,
+        waiter: Waiter | None = None,
+    ) -> list[Reply | Exception]:
+        """Return the answers, with those of requests that were redirected, from elsewhere."""
         for number, answer in enumerate(answers):
             if isinstance(answer, ReplyError):  # unknown script, or elsewhere
                 try:
@@ -285,6 +305,49 @@ class ClusterPort(BlockingPort):
                     answers[number] = error
             elif isinstance(answer, Broken):
                 self.pool.slots.doubt(seat.node)
+        return answers
+
+    async def fan_out(
+        self, groups: Sequence[Sequence[Request]], until: float
+    ) -> list[list[Reply | Exception]]:
+        """Write each group to its place, then read the answers in the order in which they come."""
+        until = min(until, now() + ANSWER_SECONDS)
+        seats: dict[Connection, Sequence[Request]] = {}
+        answers: dict[int, list[Reply | Exception]] = {}
+        try:
+            # A connection that is there costs no wait, as to dial a silent node does.
+            for group in sorted(groups, key=lambda each: not self._has_idle(each)):
+                try:
+                    seat = self.pool.take_for(group[0][1][0], until)
+                    seats[seat] = group
+                    write(seat, group)
+                except (Broken, ServerError) as error:
+                    answers[id(group)] = [error for _ in group]
+            for seat in ready([seat for seat in seats if seat.sound], until):
+                answers[id(seats[seat])] = self._read(seat, seats[seat], until)
+        finally:
+            for seat in seats:
+                self.pool.give(seat)
+        for seat, group in seats.items():
+            await self._followed(seat, group, answers[id(group)], until)
+        return [answers[id(group)] for group in groups]
+
+    def _has_idle(self, group: Sequence[Request]) -> bool:
+        node = self.pool.slots.sure(group[0][1][0])
+        seat = None if node is None else self.pool.idle_at(node)
+        if seat is None:
+            return False
+        self.pool.give(seat)
+        return True
+
+    def _read(
+        self, seat: Connection, group: Sequence[Request], until: float
+    ) -> list[Reply | Exception]:
+        answers = read(seat, group, until)
+        try:
+            self.pool.confirm(group[0][1][0], seat.node, seat.asked_at, until)
+        except (Broken, ServerError) as error:
+            return [error for _ in group]
         return answers
 
     def aside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:

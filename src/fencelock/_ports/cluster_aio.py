@@ -246,6 +246,12 @@ class ClusterAioPort(AioPort):
                 link.mux.close()  # the next try shall not wait on a connection that went silent
         return answers
 
+    async def fan_out(
+        self, groups: Sequence[Sequence[Request]], until: float
+    ) -> list[list[Reply | Exception]]:
+        """Write all requests in one turn of the loop, to every place."""
+        return await asyncio.gather(*[self.fan(group, until) for group in groups])
+
     async def _one(
         self, request: Request, until: float, waiter: Waiter | None
     ) -> Reply | Exception:

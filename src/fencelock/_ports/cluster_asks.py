@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import select
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from fencelock._core.port import Broken, Reply
 from fencelock._core.want import Request
-from fencelock._transport.direct import Connection
+from fencelock._transport.direct import SLICE, Connection
 from fencelock._transport.wire import ReplyError, pack_call, with_source
 from fencelock.clock import now
 
@@ -33,6 +34,19 @@ def scripted(packed: bytes) -> Ask:
     return ask
 
 
+def ready(connections: Iterable[Connection], until: float) -> Iterator[Connection]:
+    """Yield the connections in the order in which something comes; the silent ones at last."""
+    waiting = {each.fileno(): each for each in connections}
+    poll = select.poll()
+    for number in waiting:
+        poll.register(number, select.POLLIN)
+    while waiting and (left := until - now()) > 0:
+        for number, _ in poll.poll(min(left, SLICE) * 1000):
+            poll.unregister(number)
+            yield waiting.pop(number)
+    yield from waiting.values()
+
+
 def plain(args: Sequence[bytes | int]) -> Ask:
     """Return how to run a plain command."""
 
@@ -48,10 +62,29 @@ def together(
     connection: Connection, requests: Sequence[Request], until: float
 ) -> list[Reply | Exception]:
     """Write all requests at once and read all answers; error replies are values."""
-    answers: list[Reply | Exception] = []
+    try:
+        write(connection, requests)
+    except Broken as broken:
+        return [broken] * len(requests)
+    return read(connection, requests, until)
+
+
+def write(connection: Connection, requests: Sequence[Request]) -> None:
+    """Write all requests at once; Broken when the connection is gone."""
     try:
         connection.asked_at = now()
         connection.send(b"".join(pack_call(*each) for each in requests), len(requests))
+    except BaseException:
+        connection.sound = False
+        raise
+
+
+def read(
+    connection: Connection, requests: Sequence[Request], until: float
+) -> list[Reply | Exception]:
+    """Read the answers to all requests; error replies are values."""
+    answers: list[Reply | Exception] = []
+    try:
         while len(answers) < len(requests):
             try:
                 answers.append(connection.answer(until))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.renew import renew_now
-from fencelock._core.shares import state
+from fencelock._core.shares import lost_beside, state
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
 from fencelock.process import Rooted
-from fencelock.sides import Side, lost_beside
+from fencelock.sides import Side
 
 if TYPE_CHECKING:
     from fencelock._core.keys import LockKeys
