@@ -86,13 +86,17 @@ class MakesSignals:
         ``threading``. Several conditions of one lock have a ``name`` each.
 
         Raises:
-            TypeError, ValueError: an option that cannot work, such as a lock with ``Poll`` or with
-                an ``owner``; nothing was sent.
+            TypeError, ValueError: an option that cannot work, such as a lock of another client,
+                with ``Poll`` or with an ``owner``; nothing was sent.
         """
         refuse(self._defaults.quorum, "condition")
         made = self.rlock(lock) if isinstance(lock, str) else lock
         if not isinstance(made, (Lock, RLock)):
             raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")
+        if made._port != self._port:
+            raise ValueError(
+                f"the lock {made.name!r} is of another client: use that one's condition"
+            )
         holds = made._holds
         if holds.settings.terms.plain or holds.settings.owner is not None:
             raise ValueError("a condition needs a lock with Queue() and without an owner")
