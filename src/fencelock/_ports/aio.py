@@ -2,7 +2,8 @@
 
 Rules of this file:
 
-- Everything runs in one loop's thread, so the mutex is free.
+- Everything runs in one loop's thread; what guards the tables is that nothing is awaited inside the
+  mutex. It only tells a coroutine that is closed by the garbage collector to wait for the unlock.
 - A cancelled caller leaves its slot in the connection; its undo goes out at once, behind the
   request, before the cancellation goes on: a loop that closes right after cannot lose it.
 - No task exists while nothing is to be done: leases are minded by one timer.
@@ -13,8 +14,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.ask import ask
 from fencelock._core.book import RenewalBook
@@ -33,15 +34,17 @@ from fencelock._transport.wire import ReplyError, not_now, pack_source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
+from fencelock.mutex import inside, mutex
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
     from fencelock._transport.cluster import Clustered
 
+T = TypeVar("T")
+
 POST_SECONDS = 30.0  # as in posts.py
 CLOSE_SECONDS = 1.0
 LISTEN_AFTER_SECONDS = 0.2
-_NO_LOCK: AbstractContextManager[Any] = nullcontext()
 
 
 class AioPort:
@@ -79,8 +82,8 @@ class AioPort:
     now = staticmethod(now)
 
     def mutex(self) -> AbstractContextManager[Any]:
-        """Guard nothing: one thread runs all of this."""
-        return _NO_LOCK
+        """Guard the tables against work that the garbage collector does in between."""
+        return mutex()
 
     async def sleep(self, until: float) -> None:
         """Sleep until an instant."""
@@ -195,7 +198,8 @@ class AioPort:
 
     def keep(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal book and set the timer for it."""
-        self.book.add(hold, when)
+        with mutex():
+            self.book.add(hold, when)
         self._set_timer(when)
         if not self.link.listening:
             self._listen_soon()
@@ -208,11 +212,15 @@ class AioPort:
         self._timer_at = when
         self._timer = self.loop.call_later(max(0.0, when - now()), self._due)
 
+    def _next_at(self) -> float | None:
+        with mutex():
+            return self.book.next_at()
+
     def _due(self) -> None:
         self._timer = None
         self._spawn(self._attend(), "fencelock-leases")
         # The task takes out what is due before it waits; others may be due before it ends.
-        self.loop.call_soon(lambda: self._set_timer(self.book.next_at()))
+        self.loop.call_soon(lambda: self._set_timer(self._next_at()))
 
     async def _attend(self) -> None:
         began = now()
@@ -221,7 +229,7 @@ class AioPort:
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.close()  # the next try shall not wait on a connection that went silent
         finally:
-            self._set_timer(self.book.next_at())
+            self._set_timer(self._next_at())
 
     def _spawn(self, flow: Coroutine[Any, Any, None], name: str) -> None:
         task = self.loop.create_task(flow, name=name)
@@ -284,6 +292,25 @@ class AioPort:
     def after_fork(self) -> None:
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
         self.closing = self.link.closed = True
+
+
+async def give_back(port: AioPort, flow: Coroutine[Any, Any, T]) -> T | None:
+    """Await a flow whose caller can go on without its result: where need be, after the unlock.
+
+    A coroutine that the garbage collector closes runs to the end of its ``async with`` wherever its
+    thread is. None when the flow was put off; what it raises then is logged.
+    """
+    if not inside():
+        return await flow
+    port.loop.call_soon(lambda: port._spawn(_logged(flow), "fencelock-post"))
+    return None
+
+
+async def _logged(flow: Coroutine[Any, Any, object]) -> None:
+    try:
+        await flow
+    except FencelockError as error:
+        log.warning("a release of a coroutine that was dropped failed: %s", error)
 
 
 async def _done(slot: asyncio.Future[Any]) -> bool:

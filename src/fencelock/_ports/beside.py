@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from fencelock.log import log
+from fencelock.mutex import mutex
 
 if TYPE_CHECKING:
     from fencelock._ports.cluster import ClusterPort
@@ -17,7 +18,7 @@ class Beside:
     """Places that are being asked, each by a thread that ends with its flow."""
 
     def __init__(self, port: ClusterPort) -> None:
-        self._lock = threading.Lock()
+        self._lock = mutex()
         self._busy: set[object] = set()
         self._ref = ref(port)  # only a running thread keeps the port alive
 

@@ -34,6 +34,7 @@ from fencelock._transport.source import Source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
+from fencelock.mutex import catch_up, inside, mutex, put_off, refuse, waiting
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -46,7 +47,15 @@ CLOSE_SECONDS = 1.0
 
 
 def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
-    """Run a flow to its end on this thread; its port blocks, so it never suspends."""
+    """Run a flow to its end on this thread; its port blocks, so it never suspends.
+
+    RuntimeError in a finalizer or signal handler that interrupted this thread inside the mutex.
+    """
+    if inside():
+        flow.close()
+        raise refuse()
+    if waiting():
+        catch_up()
     try:
         flow.send(None)
     except StopIteration as stop:
@@ -54,6 +63,17 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
         return result
     flow.close()
     raise RuntimeError("a blocking port suspended")
+
+
+def run_release(flow: Coroutine[Any, Any, T]) -> T | None:
+    """Run a flow whose caller can go on without its result: where need be, after the unlock.
+
+    None when it was put off; what it raises then is logged.
+    """
+    if not inside():
+        return run_blocking(flow)
+    put_off(lambda: run_blocking(flow))
+    return None
 
 
 def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
@@ -94,7 +114,7 @@ class BlockingPort:
         chance = Chance()
         self.new_id: Callable[[], bytes] = chance.new_id
         self.jitter: Callable[[], float] = chance.jitter
-        self._lock = threading.Lock()
+        self._lock = mutex()
         self.pool: Pool = self._new_pool()
         self._channels = 0
         self._tender = Tender(self)
@@ -108,8 +128,8 @@ class BlockingPort:
 
     now: staticmethod[[], float] = staticmethod(now)
 
-    def mutex(self) -> threading.Lock:
-        """Guard the tables against other threads."""
+    def mutex(self) -> threading.RLock:
+        """Guard the tables against other threads; see mutex.py."""
         return self._lock
 
     async def sleep(self, until: float) -> None:
@@ -208,6 +228,8 @@ class BlockingPort:
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
         self._tender.stand_by()
+        if waiting():
+            catch_up()
         try:
             seat = self._seat(waiter)
             while not waiter.news and seat.listen(until):
@@ -255,6 +277,9 @@ class BlockingPort:
 
     def shut(self) -> None:
         """Close the connections; who still waits gets an error, who holds keeps its lease."""
+        if inside():
+            put_off(self.shut)
+            return
         self.closing = True
         until = now() + CLOSE_SECONDS
         with self._lock:

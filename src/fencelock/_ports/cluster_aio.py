@@ -272,7 +272,7 @@ class ClusterAioPort(AioPort):
                 await flow()
             finally:
                 self._beside.discard(place)
-                self._set_timer(self.book.next_at())
+                self._set_timer(self._next_at())
 
         self._spawn(runs(), "fencelock-leases-part")
         return True

@@ -57,7 +57,8 @@ class ClusterPool(Pool):
         super().__init__(cluster.at(cluster.seeds[0]), pushed)
         self._cluster = cluster
         self._pools: dict[Node, NodePool] = {}
-        self._reading = threading.Lock()
+        # A finalizer that interrupts the thread inside may read the map as well.
+        self._reading = threading.RLock()
         self.slots = SlotMap(cluster.seeds)
 
     def take(self, until: float) -> Connection:

@@ -13,6 +13,8 @@ import os
 from typing import Protocol
 from weakref import WeakSet
 
+from fencelock import mutex
+
 
 class Forkable(Protocol):
     """Something that must be made new in a child process."""
@@ -30,6 +32,7 @@ def watch(each: Forkable) -> None:
 
 
 def _in_child() -> None:
+    mutex.in_child()
     for each in list(_forkables):
         each.after_fork()
 

@@ -8,6 +8,7 @@ from the thread that gives up; only its answer is waited for elsewhere.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
@@ -16,6 +17,8 @@ from fencelock._core.port import Args, Broken, Keys
 from fencelock._transport.direct import Connection
 from fencelock._transport.wire import ReplyError, not_now, pack_source
 from fencelock.clock import now
+from fencelock.log import log
+from fencelock.mutex import mutex
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ POST_SECONDS = 30.0
 TRAIL_SECONDS = 2.0
 # Threads that see to clean-ups at once; a silent server may hold up each for a while.
 WORKERS_MAX = 4
+# How long a thread tries that does it by itself, as no other can be started.
+HERE_SECONDS = 1.0
 
 
 class Job(NamedTuple):
@@ -44,14 +49,14 @@ class Posts:
     """Jobs and the few threads that see to them; they end with the last job.
 
     Only a running thread keeps the port alive. A signal's exception may strike at any instant of
-    ``add``: so the lock is a plain one, which ``with`` takes in one step (a Condition is Python
-    code, and would stay locked), and which threads there are is seen from the threads.
+    ``add``: so which threads there are is seen from the threads, and each counts itself. They are
+    started outside the mutex: a thread that starts may collect garbage, and need it.
     """
 
     def __init__(self, port: BlockingPort) -> None:
         self._ref = ref(port)
         self._jobs: deque[Job] = deque()
-        self._lock = threading.Lock()
+        self._lock = mutex()
         self._workers: set[threading.Thread] = set()
 
     def add(self, script: Script, keys: Keys, args: Args, trail: Connection | None) -> None:
@@ -62,35 +67,61 @@ class Posts:
         with self._lock:
             # What was not sent yet comes first: the others only wait for an answer.
             (self._jobs.append if trail else self._jobs.appendleft)(job)
-            self._see_to_it()
+        self._see_to_it()
 
     def _see_to_it(self) -> None:
-        """Start a thread unless there are enough. An interrupt may leave one unstarted."""
-        self._workers = {each for each in self._workers if each.is_alive()}
+        """Start a thread unless there are enough; where none can be started, do it here."""
+        with self._lock:
+            self._workers = {each for each in self._workers if each.is_alive()}
+            enough = len(self._workers) >= WORKERS_MAX
         port = self._ref()
-        if port is None or len(self._workers) >= WORKERS_MAX:
+        if port is None or enough:
             return
         thread = threading.Thread(
             target=self._run, args=(port,), name="fencelock-posts", daemon=True
         )
-        self._workers.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # too many, or the interpreter ends
+            log.info("a clean-up is done by the thread that asked for it: %s", error)
+            self._do_here(port)
+
+    def _do_here(self, port: BlockingPort) -> None:
+        """Do what there is to do in this thread, but not for long: it has other things to do."""
+        until = now() + HERE_SECONDS
+        while (job := self._next()) is not None:
+            _do(port, job._replace(until=min(job.until, until)))
 
     def finish(self, until: float) -> None:
         """Wait until all jobs are done, or until the instant."""
         with self._lock:
-            if self._jobs:
-                self._see_to_it()
-            workers = tuple(self._workers)
-        for each in workers:
-            if each.is_alive():
+            idle = bool(self._jobs) and not self._workers
+        if idle:
+            self._see_to_it()
+        while now() < until:
+            with self._lock:
+                workers = [each for each in self._workers if each.is_alive()]
+                if not workers and not self._jobs:
+                    return
+            for each in workers:
                 each.join(max(0.0, until - now()))
+            if not workers:  # one is about to begin
+                time.sleep(0.001)
+
+    def _next(self) -> Job | None:
+        with self._lock:
+            return self._jobs.popleft() if self._jobs else None
 
     def _run(self, port: BlockingPort) -> None:
+        me = threading.current_thread()
+        with self._lock:
+            if len(self._workers) >= WORKERS_MAX:
+                return
+            self._workers.add(me)
         while True:
             with self._lock:
                 if not self._jobs:
-                    self._workers.discard(threading.current_thread())
+                    self._workers.discard(me)
                     return
                 job = self._jobs.popleft()
             _do(port, job)

@@ -21,6 +21,7 @@ from fencelock._transport.mux import Mux
 from fencelock._transport.quorum import Several
 from fencelock.clock import now
 from fencelock.errors import ServerError
+from fencelock.mutex import mutex
 from fencelock.scripts import Script
 
 # After such a silence a connection is given up; a busy loop is silent, too.
@@ -147,8 +148,9 @@ class AioQuorum(AioPort):
     def move(self, hold: Hold, when: float) -> None:
         """Have a hold get attention at another instant."""
         if hold.open and not hold.told:
-            self.book.discard(hold)
-            self.book.add(hold, when)
+            with mutex():
+                self.book.discard(hold)
+                self.book.add(hold, when)
             self._set_timer(when)
 
     def tell(self, hold: Hold) -> None:

@@ -37,6 +37,7 @@ from fencelock._transport.wire import (
 )
 from fencelock.clock import now
 from fencelock.errors import ServerError
+from fencelock.mutex import inside, put_off
 from fencelock.scripts import Script
 
 # The least that an answer gets once the last request was sent.
@@ -222,6 +223,9 @@ class BlockingQuorum(BlockingPort):
 
     def shut(self) -> None:
         """Close all nodes' ports; who holds keeps its lease until it ends."""
+        if inside():
+            put_off(self.shut)
+            return
         self.closing = True
         with self._lock:
             let_go(self.book.minded())

@@ -13,32 +13,50 @@ from typing import Any
 
 from fencelock._core.hold import Hold
 from fencelock.log import log
+from fencelock.mutex import mutex
 
 
 class Teller:
-    """Losses to tell, and the threads that do; they end with the last one."""
+    """Losses to tell, and the threads that do; they end with the last one.
+
+    They are started outside the mutex: a thread that starts may collect garbage, and need it.
+    """
 
     def __init__(self) -> None:
         self._untold: deque[Hold] = deque()
-        self._lock = threading.Lock()
+        self._lock = mutex()
         self._spare: set[threading.Thread] = set()  # threads that are in no callback
+        self._busy: set[threading.Thread] = set()  # threads that are in one
 
     def add(self, hold: Hold) -> None:
         """Have a loss told."""
         with self._lock:
             self._untold.append(hold)
-            self._see_to_it()
+        self._see_to_it()
 
     def _see_to_it(self) -> None:
         """Start a thread unless one is about to look. An interrupt may leave one unstarted."""
-        if any(each.is_alive() for each in self._spare):
-            return
         thread = threading.Thread(target=self._run, name="fencelock-on-lost", daemon=True)
-        self._spare = {thread}
+        with self._lock:
+            if any(each.is_alive() for each in self._spare):
+                return
+            self._spare = {thread}
         try:
             thread.start()
         except RuntimeError as error:
-            log.warning("on_lost has to wait for a thread that is in one: %s", error)
+            self._tell_here(error)
+
+    def _tell_here(self, error: RuntimeError) -> None:
+        """Call ``on_lost`` in this thread, unless a thread that is in one goes on with it."""
+        with self._lock:
+            others = any(each.is_alive() for each in self._busy)
+            holds = () if others else tuple(self._untold)
+            if not others:
+                self._untold.clear()
+        what = "waits for another on_lost" if others else "holds up what called it"
+        log.warning("no thread can be started: on_lost %s: %s", what, error)
+        for hold in holds:
+            _tell(hold)
 
     def _run(self) -> None:
         me = threading.current_thread()
@@ -48,10 +66,13 @@ class Teller:
                 if not self._untold:
                     return
                 hold = self._untold.popleft()
-                if self._untold:
-                    self._see_to_it()
+                self._busy.add(me)
+                more = bool(self._untold)
+            if more:
+                self._see_to_it()
             _tell(hold)
             with self._lock:
+                self._busy.discard(me)
                 self._spare.add(me)
 
 

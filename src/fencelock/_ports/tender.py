@@ -20,6 +20,7 @@ from fencelock._transport.direct import Connection
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
+from fencelock.mutex import catch_up, mutex, waiting
 
 if TYPE_CHECKING:
     from fencelock._ports.blocking import BlockingPort
@@ -40,8 +41,9 @@ class Tender:
 
     def __init__(self, port: BlockingPort) -> None:
         self._ref = ref(port)
-        self._lock = threading.Lock()
+        self._lock = mutex()
         self._thread: threading.Thread | None = None
+        self._ended: threading.Thread | None = None  # the last one that ended
         self._wakes_at = 0.0
         self._pipe: tuple[int, int] | None = None
         self._ear: Connection | None = None
@@ -57,31 +59,39 @@ class Tender:
         if self._thread is not None and when >= self._wakes_at:
             return
         with self._lock:
-            if self._thread is None:
-                self._pipe = self._pipe or os.pipe()
-                self._wakes_at = 0.0
-                self._start()
-            elif when < self._wakes_at:
+            up = self._thread is not None
+            if up and when < self._wakes_at:
                 self._wakes_at = when
                 self._nudge()
+        if not up:
+            self._start()
 
     def _start(self) -> None:
-        """Start the thread; an interrupt may leave it unstarted, or running and not yet seen."""
-        self._thread = threading.Thread(
+        """Start the thread, outside the mutex: one that starts may collect garbage, and need it.
+
+        An interrupt may leave it unstarted, or running and not yet seen: it registers itself.
+        """
+        thread = threading.Thread(
             target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
         )
-        try:
-            self._thread.start()
-        except BaseException:
-            self._thread = None  # if it runs, it says so itself
-            raise
+        thread.start()
+        with self._lock:
+            if self._thread is None and thread is not self._ended:
+                self._wakes_at = 0.0
+                self._thread = thread
 
     def _registered(self) -> bool:
         """Be the thread that tends, in a thread that was started; False when there is another."""
         me = threading.current_thread()
         with self._lock:
-            self._thread = self._thread or me
-            return self._thread is me
+            if self._thread is None:
+                self._wakes_at = 0.0
+                self._thread = me
+            if self._thread is not me:
+                self._ended = me
+                return False
+            self._pipe = self._pipe or os.pipe()
+            return True
 
     def stop(self, until: float) -> None:
         """Have the thread end at once if it holds nothing; wait for it until the instant."""
@@ -102,6 +112,8 @@ class Tender:
 
         idle_since = None
         while self._registered():
+            if waiting():
+                catch_up()
             with port.mutex():
                 next_at = port.book.next_at()
             current = now()
@@ -128,10 +140,10 @@ class Tender:
         """End the thread when it lingered long enough and nothing came in the meantime."""
         if idle < LINGER_SECONDS and not port.pool.closed:
             return False
-        with self._lock, port.mutex():
+        with self._lock:
             if port.book.busy or len(port.lines):
                 return False
-            self._thread = None
+            self._thread, self._ended = None, self._thread
             self._hang_up()
             if self._pipe is not None:
                 os.close(self._pipe[0])

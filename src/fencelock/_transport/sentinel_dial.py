@@ -36,6 +36,7 @@ from fencelock._transport.source import One
 from fencelock._transport.wire import INCOMPLETE, ReplyError, server_error
 from fencelock.clock import now
 from fencelock.errors import FencelockError, ServerUnreachable
+from fencelock.mutex import mutex
 
 
 class Watch:
@@ -44,7 +45,7 @@ class Watch:
     def __init__(self, source: Watched) -> None:
         self.source = source
         self.known = Known(source)
-        self._lock = threading.Lock()
+        self._lock = mutex()
         self._round: Round | None = None
 
     def connect(self, until: float, pushed: Pushed) -> Connection:
@@ -75,12 +76,15 @@ class Watch:
     def refresh(self, since: float, until: float) -> Round | None:
         """Wait for a round that began since then; the last one when time was up before."""
         while True:
+            fresh = Round(self.source, self.known, self._lock)
             with self._lock:
                 current = self._round
                 if self.known.asked_at >= since:
                     return current
                 if current is None or current.over:
-                    current = self._round = Round(self.source, self.known, self._lock)
+                    current = self._round = fresh
+            if current is fresh:
+                fresh.ask()
             current.wait(until)
             if current.began >= since or now() >= until:
                 return current
@@ -88,24 +92,33 @@ class Watch:
 
 def survey(source: Watched, until: float) -> Sequence[Word | Exception | None]:
     """Return what each Sentinel says now; None for one without an answer by the instant."""
-    current = Round(source, Known(source), threading.Lock())
+    current = Round(source, Known(source), mutex())
+    current.ask()
     current.wait(until)
     return tuple(current.words)
 
 
 class Round:
-    """One question to all Sentinels, asked when it is made; its lock guards what it tells."""
+    """One question to all Sentinels, and what they answer; its lock guards that.
 
-    def __init__(self, source: Watched, known: Known, lock: threading.Lock) -> None:
+    Threads are started, and waiters notified, outside the lock: what does either may collect
+    garbage, and a finalizer may need a connection to the master.
+    """
+
+    def __init__(self, source: Watched, known: Known, lock: threading.RLock) -> None:
+        self._source = source
         self._known = known
         self._lock = lock
         self._most, self._done = threading.Event(), threading.Event()
         self.began = now()
         self._ends = self.began + ANSWER_SECONDS
         self.words: list[Word | Exception | None] = [None] * len(source.sentinels)
-        for at in range(len(source.sentinels)):
+
+    def ask(self) -> None:
+        """Ask every Sentinel, each in a thread."""
+        for at in range(len(self.words)):
             asks = threading.Thread(
-                target=self._ask, args=(source, at), name="fencelock-sentinel", daemon=True
+                target=self._ask, args=(self._source, at), name="fencelock-sentinel", daemon=True
             )
             try:
                 asks.start()
@@ -131,12 +144,16 @@ class Round:
             self.words[at] = word
             self._known.heard(at, word)
             self._known.learn((each for each in self.words if isinstance(each, Word)), self.began)
-            if self._known.enough(self.words):
+            enough = self._known.enough(self.words)
+            most = not enough and self._known.most(self.words) and not self._most.is_set()
+            if enough:
                 self._known.end_round(self.began, self.words)
-                self._end()
-            elif self._known.most(self.words) and not self._most.is_set():
+            elif most:
                 self._ends = min(self._ends, now() + GRACE_SECONDS)
-                self._most.set()
+        if enough:
+            self._end()
+        elif most:
+            self._most.set()
 
     def _end(self) -> None:
         self._most.set()

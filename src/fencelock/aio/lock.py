@@ -15,7 +15,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.release import release_for_owner, take_and_release
 from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
-from fencelock._ports.aio import AioPort
+from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.lease import AsyncLease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
@@ -76,10 +76,9 @@ class _Base(Rooted):
         return await acquire(port, want, patience, self._holds, task)
 
     async def _give_back(self, *, only_own: bool = False) -> int:
-        task = _task()
-        return await take_and_release(
-            self._port(), lambda: self._holds.take(task, only_own=only_own)
-        )
+        port, task = self._port(), _task()
+        flow = take_and_release(port, lambda: self._holds.take(task, only_own=only_own))
+        return await give_back(port, flow) or 0
 
     def _entered(self, hold: Hold | None) -> AsyncLease:
         """Return the lease for a body that begins; a loss may cancel the body from here on."""

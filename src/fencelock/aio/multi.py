@@ -11,7 +11,7 @@ from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.multi import acquire_all, release_all
 from fencelock._core.renew import renew_now
-from fencelock._ports.aio import AioPort
+from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _task, _was_stopped
 from fencelock.bodies import give_way
@@ -102,8 +102,8 @@ class AsyncMultiLock(Rooted):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        task = _task()
-        await release_all(self._port(), lambda taken: self._holds.take(task, taken))
+        port, task = self._port(), _task()
+        await give_back(port, release_all(port, lambda taken: self._holds.take(task, taken)))
 
     async def locked(self) -> bool:
         """Ask the server whether anybody holds any of the locks now; one command each.

@@ -8,7 +8,7 @@ from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.shares import release_permits, set_limit, state
-from fencelock._ports.aio import AioPort
+from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _Base, _task
 from fencelock.handles import Settings
@@ -76,8 +76,8 @@ class AsyncSemaphore(_Base):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        holds, task = self._holds, _task()
-        await release_permits(self._port(), lambda: holds.take_permits(task, n))
+        port, task = self._port(), _task()
+        await give_back(port, release_permits(port, lambda: self._holds.take_permits(task, n)))
 
     async def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.

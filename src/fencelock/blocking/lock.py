@@ -13,7 +13,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.release import post_release, release_for_owner, retire, take_and_release
 from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
@@ -79,9 +79,8 @@ class _Base(Rooted):
 
     def _give_back(self, *, only_own: bool = False) -> int:
         unit = get_ident()
-        return run_blocking(
-            take_and_release(self._port, lambda: self._holds.take(unit, only_own=only_own))
-        )
+        flow = take_and_release(self._port, lambda: self._holds.take(unit, only_own=only_own))
+        return run_release(flow) or 0
 
     def __exit__(
         self,

@@ -13,7 +13,7 @@ from fencelock._core.multi import acquire_all, release_all
 from fencelock._core.release import request, retire
 from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
@@ -99,7 +99,7 @@ class MultiLock(Rooted):
                 background, and the leases end by their ttl at the latest.
         """
         unit = get_ident()
-        run_blocking(release_all(self._port, lambda taken: self._holds.take(unit, taken)))
+        run_release(release_all(self._port, lambda taken: self._holds.take(unit, taken)))
 
     def locked(self) -> bool:
         """Ask the server whether anybody holds any of the locks now; one command each.

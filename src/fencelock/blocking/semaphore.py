@@ -8,7 +8,7 @@ from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.shares import release_permits, set_limit, state
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
 from fencelock.handles import Settings
@@ -73,8 +73,8 @@ class Semaphore(_Base):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        holds, unit = self._holds, get_ident()
-        run_blocking(release_permits(self._port, lambda: holds.take_permits(unit, n)))
+        unit = get_ident()
+        run_release(release_permits(self._port, lambda: self._holds.take_permits(unit, n)))
 
     def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.

@@ -1,0 +1,257 @@
+"""Finalizers and signal handlers that run inside the mutex: the work waits for the unlock.
+
+Python's collector closes a generator that was dropped inside ``with lock`` wherever its thread is,
+also where that thread changes a table. Each section of the mutex is interrupted here in turn.
+"""
+
+import threading
+
+import pytest
+
+import fencelock
+from fencelock import mutex
+from tests.threads.state import ended, program, thread, until, waiting
+
+
+class Interrupted:
+    """The mutex, which calls ``strike`` inside its section number ``at``."""
+
+    def __init__(self, strike, at):
+        self._lock = threading.RLock()
+        self._strike, self._at = strike, at
+        self.sections = 0
+
+    def __enter__(self):
+        self._lock.acquire()
+        self.sections += 1
+        if self.sections == self._at:
+            self._strike()
+
+    def __exit__(self, *_):
+        self._lock.release()
+
+    def _is_owned(self):
+        return self._lock._is_owned()
+
+
+def one_lock(client, server, prefix):
+    with client.lock("a"):
+        pass
+
+
+def permits(client, server, prefix):
+    semaphore = client.semaphore("a", 3)
+    assert semaphore.acquire(permits=2)
+    semaphore.release(2)
+
+
+def several(client, server, prefix):
+    with client.multi(["a", "b"]):
+        pass
+
+
+def reading(client, server, prefix):
+    with client.rwlock("a").read:
+        pass
+
+
+def in_line(client, server, prefix):
+    with fencelock.Client(server.url, key_prefix=prefix) as other:
+        held = other.lock("a")
+        held.acquire()
+        waiter = thread(one_lock, client, server, prefix)
+        until(lambda: waiting(server, prefix) == 1)
+        held.release()
+        ended(waiter)
+
+
+def given_up(client, server, prefix):
+    with fencelock.Client(server.url, key_prefix=prefix) as other, other.lock("a"):
+        assert not client.lock("a").acquire(timeout=0.02)
+
+
+def renewed(client, server, prefix):
+    with client.lock("a", ttl=0.3) as lease:
+        end = lease.deadline
+        until(lambda: lease.deadline > end)
+
+
+def lost(client, server, prefix):
+    told = threading.Event()
+    lock = client.lock("a", ttl=0.1, renew=False, on_lost=lambda _: told.set())
+    lock.acquire()
+    assert told.wait(8)
+
+
+def an_event(client, server, prefix):
+    event = client.event("a")
+    waiter = thread(event.wait)
+    until(lambda: len(client._port.lines) == 1)
+    event.set()
+    ended(waiter)
+
+
+STORIES = [one_lock, permits, several, reading, in_line, given_up, renewed, lost, an_event]
+HELD = {
+    "lock": lambda client: client.lock("mine"),
+    "semaphore": lambda client: client.semaphore("mine", 2),
+    "multi": lambda client: client.multi(["mine", "also"]),
+}
+
+
+def holding(block):
+    """Hold what it is given, until it is closed."""
+    with block:
+        yield
+
+
+def play(monkeypatch, server, prefix, story, at, *, held="lock"):
+    """Play a story and close a generator inside section ``at``; return the number of sections."""
+    closing = []
+    meddled = Interrupted(lambda: closing.pop().close(), 0)
+    monkeypatch.setattr(mutex, "_lock", meddled)
+    with fencelock.Client(server.url, key_prefix=prefix) as client:
+        closing.append(holding(HELD[held](client)))
+        next(closing[0])
+        meddled._at = meddled.sections + at
+        before = meddled.sections
+        story(client, server, prefix)
+        until(lambda: client._port.book.holds == len(closing), "nothing but the generator holds")
+        sections, meddled._at = meddled.sections - before, 0
+        if closing:
+            closing.pop().close()
+        until(
+            lambda: server.command("EXISTS", f"{prefix}mine") == 0, "the generator's lock is free"
+        )
+        with client.lock("mine", timeout=5):
+            assert client._port.book.holds == 1
+        assert len(client._port.lines) == 0
+    return sections
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_a_generator_is_closed_inside_any_section(monkeypatch, server, prefix, story):
+    """No deadlock, and the release is carried out."""
+    at, sections = 1, 1
+    while at <= min(sections, 40):
+        sections = play(monkeypatch, server, f"{prefix}{at}:", story, at)
+        at += 1
+    assert at > 2, "the story has no section"
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_whatever_the_generator_holds(monkeypatch, server, prefix, held):
+    """Semaphores and multis are given back in the same way."""
+    for at in (1, 2):
+        play(monkeypatch, server, f"{prefix}{at}:", one_lock, at, held=held)
+
+
+CALLS = {
+    "acquire": lambda client, lock: client.lock("other").acquire(blocking=False),
+    "with": lambda client, lock: client.semaphore("other", 1).__enter__(),
+    "locked": lambda client, lock: lock.locked(),
+    "renew": lambda client, lock: lock.lease.renew(),
+    "event": lambda client, lock: client.event("e").set(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_that_needs_an_answer_is_refused(monkeypatch, server, prefix, call):
+    """In a signal handler that interrupts its own thread inside: an error that says why."""
+    raised = []
+
+    def strike():
+        with pytest.raises(RuntimeError, match="signal handler or finalizer") as error:
+            CALLS[call](client, lock)
+        raised.append(error)
+
+    meddled = Interrupted(strike, 0)
+    monkeypatch.setattr(mutex, "_lock", meddled)
+    with fencelock.Client(server.url, key_prefix=prefix) as client:
+        lock = client.lock("mine")
+        lock.acquire()
+        meddled._at = meddled.sections + 1
+        with client.lock("a"):
+            pass
+        lock.release()
+    assert len(raised) == 1
+    assert server.command("EXISTS", f"{prefix}other") == 0
+
+
+def test_a_client_is_closed_inside(monkeypatch, server, prefix):
+    """A handler that closes the client: the call that was interrupted ends first."""
+    meddled = Interrupted(lambda: client.close(), 0)  # noqa: PLW0108  # it is made below
+    monkeypatch.setattr(mutex, "_lock", meddled)
+    with fencelock.Client(server.url, key_prefix=prefix) as client:
+        with client.lock("a"):
+            pass  # it is connected
+        lock = client.lock("a")
+        meddled._at = meddled.sections + 1  # where the hold is put into the book
+        lock.acquire()
+        until(lambda: client._port.pool.closed, "the client is closed")
+        until(lambda: lock.lease.lost, "its holder is notified")
+
+
+def test_without_another_thread_the_next_call_does_the_work(monkeypatch, server, prefix):
+    """At a limit of threads the release waits for the next call of the library."""
+
+    def never(*_):
+        raise RuntimeError("can't start new thread")
+
+    closing = []
+    meddled = Interrupted(lambda: closing.pop().close(), 0)
+    monkeypatch.setattr(mutex, "_lock", meddled)
+    with fencelock.Client(server.url, key_prefix=prefix) as client:
+        closing.append(holding(client.lock("mine")))
+        next(closing[0])
+        monkeypatch.setattr(mutex._thread, "start_new_thread", never)
+        meddled._at = meddled.sections + 1
+        with client.lock("a"):
+            pass
+        client.lock("a").locked()
+        until(lambda: server.command("EXISTS", f"{prefix}mine") == 0)
+        monkeypatch.undo()
+
+
+# Dropped generators, by the collector itself: four threads, each collection a chance.
+COLLECTED = """
+import gc, sys, threading, fencelock
+url, prefix, turns = sys.argv[1], sys.argv[2], int(sys.argv[3])
+client = fencelock.Client(url, key_prefix=prefix)
+
+def holding(name):
+    with client.lock(name):
+        yield
+
+class Cycle:
+    def __init__(self, held):
+        self.me, self.held = self, held
+
+def work(number):
+    for turn in range(turns):
+        held = holding(f"{number}.{turn}")
+        next(held)
+        Cycle(held)
+        del held
+        with client.lock(f"own{number}"):
+            pass
+
+gc.set_threshold(150, 5, 5)
+threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+gc.collect()
+client.close()
+print("done", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_dropped_generators_release(server, prefix):
+    """As found: all threads stood still after some seconds, and the renewal too."""
+    with program(COLLECTED, server.url, prefix, 800) as running:
+        out, err = running.communicate(timeout=100)
+    assert (running.returncode, out, err) == (0, "done\n", "")
+    until(lambda: server.command("KEYS", f"{prefix}[0-9]*") == [], "every generator's lock is free")
