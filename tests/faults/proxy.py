@@ -25,6 +25,7 @@ import contextlib
 import socket
 import struct
 import threading
+import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
@@ -70,6 +71,7 @@ class Proxy:
         self.server = server
         self.seen = Counter()
         self.new_connections = "pass"  # or "refuse", or "blackhole"
+        self.lag = 0.0  # every request arrives so many seconds later, as at a far server
         self.requests_flow = threading.Event()
         self.answers_flow = threading.Event()
         self.heal()
@@ -223,6 +225,8 @@ class Link:
                 self.end("close")
 
     def _request(self, message):
+        if self.proxy.lag:
+            time.sleep(self.proxy.lag)
         self.proxy.requests_flow.wait()
         if self._deaf:
             return  # a fault is for a request that gets this far

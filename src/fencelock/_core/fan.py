@@ -71,16 +71,42 @@ class QuorumPort(Port, Protocol):
     roster_key: bytes
     ill: dict[int, float]  # node -> the instant until which it is avoided
 
-    async def fan(
-        self, asks: Sequence[Ask], until: float, latest: float, decided: Callable[[], bool]
-    ) -> None:
-        """Ask all at once. Return when all answered, or at ``until`` once decided, or ``latest``.
+    async def fan(self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]) -> None:
+        """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
 
-        Every ask has then ended. A cancellation leaves some that have not.
+        That is ``latest`` until the answers decide, and earlier from then on. Every ask has then
+        ended. A cancellation leaves some that have not.
         """
 
     def move(self, hold: Hold, when: float) -> None:
         """Have a hold that is minded get attention at ``when``."""
+
+
+class _Limit:
+    """Until when answers are awaited: for ``node_timeout`` from the one that decided."""
+
+    def __init__(
+        self,
+        port: QuorumPort,
+        asks: Sequence[Ask],
+        good: Callable[[Ask], bool],
+        needed: int,
+        last: float,
+    ) -> None:
+        self._port, self._asks, self._good = port, asks, good
+        self._needed, self._last = needed, last
+        self._until: float | None = None
+
+    def limit(self) -> float:
+        """Return the instant, as the answers stand now."""
+        if self._until is None and self._decided():
+            self._until = min(self._last, self._port.now() + self._port.node_timeout)
+        return self._last if self._until is None else self._until
+
+    def _decided(self) -> bool:
+        ended = [ask for ask in self._asks if ask.ended]
+        granted = sum(ask.error is None and self._good(ask) for ask in ended)
+        return granted >= self._needed or granted + len(self._asks) - len(ended) < self._needed
 
 
 async def fan(
@@ -97,23 +123,16 @@ async def fan(
     Nobody waits beyond ``latest``; ``patient``: till then if need be, as nothing is held meanwhile.
     Whoever calls this puts the asks back when it has undone them.
     """
-    now = port.now()
-    last = now + port.node_timeout * UNDECIDED_FACTOR
+    last = port.now() + port.node_timeout * UNDECIDED_FACTOR
     if latest is not None:
         last = latest if patient else min(last, latest)
-
-    def decided() -> bool:
-        ended = [ask for ask in asks if ask.ended]
-        granted = sum(ask.error is None and good(ask) for ask in ended)
-        return granted >= needed or granted + len(asks) - len(ended) < needed
-
-    until = min(last, now + port.node_timeout)
-    await port.fan(asks, until, last, decided)
+    over = _Limit(port, asks, good, needed, last)
+    await port.fan(asks, last, over.limit)
     broken = [ask for ask in asks if ask.cut_off]
-    if broken and port.now() < until:
+    if broken and port.now() < over.limit():
         for ask in broken:
             ask.error = None
-        await port.fan(broken, until, last, decided)
+        await port.fan(broken, last, over.limit)
     for ask in asks:
         if isinstance(ask.error, (Broken, ServerUnreachable)):
             port.ill[ask.node] = port.now() + ILL_SECONDS

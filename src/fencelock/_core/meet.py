@@ -27,9 +27,10 @@ async def meet(port: QuorumPort, want: Want, latest: float, renewed: float = 0.0
     with port.mutex():
         if not port.roster.stale(ttl, now):
             return
-        asks_all = not port.roster.met or port.roster.unsure(now)
+        first = not port.roster.met
+        asks_all = first or port.roster.unsure(now)
     if asks_all:
-        await _ask(port, want, ttl, (), latest, avoid=False)
+        await _ask(port, want, ttl, (), latest, avoid=False, all_of_them=first)
         with port.mutex():
             port.roster.judge()
     with port.mutex():
@@ -48,7 +49,12 @@ async def _ask(
     latest: float,
     *,
     avoid: bool = True,
+    all_of_them: bool = False,
 ) -> None:
+    """Ask the nodes; of ``all_of_them`` each counts, as long as an undecided node is awaited.
+
+    Where servers are new, one that is far away would else leave the others without a vote.
+    """
     args: Args = (milliseconds(KEPT_SECONDS), milliseconds(ttl), *voters)
     request: Request = (ROSTER, (port.roster_key,), args)
     now = port.now()
@@ -57,7 +63,10 @@ async def _ask(
         nodes = list(range(len(port.nodes)))
     asks = [Ask(node, want, request) for node in nodes]
     try:
-        good = await fan(port, asks, lambda _: True, port.needed, latest, patient=True)
+        if all_of_them:
+            good = await fan(port, asks, lambda _: True, len(asks), latest)
+        else:
+            good = await fan(port, asks, lambda _: True, port.needed, latest, patient=True)
     finally:
         put_back(port, asks)
     with port.mutex():

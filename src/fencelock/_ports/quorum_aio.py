@@ -96,14 +96,12 @@ class AioQuorum(AioPort):
 
     # -- all at once ----------------------------------------------------------------------------
 
-    async def fan(
-        self, asks: Sequence[Ask], until: float, latest: float, decided: Callable[[], bool]
-    ) -> None:
+    async def fan(self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]) -> None:
         """Ask each node in a task of its own."""
         tasks = {self.loop.create_task(self._ask(ask, latest)) for ask in asks}
         try:
             while tasks:
-                left = max(0.0, (until if decided() else latest) - now())
+                left = max(0.0, limit() - now())
                 done, tasks = await asyncio.wait(
                     tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED
                 )

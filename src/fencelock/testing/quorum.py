@@ -172,25 +172,23 @@ class SimulatedQuorum(SimulatedPort):
 
     # -- all at once ----------------------------------------------------------------------------
 
-    async def fan(
-        self, asks: Sequence[Ask], until: float, latest: float, decided: Callable[[], bool]
-    ) -> None:
+    async def fan(self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]) -> None:
         """Ask all at once; see ``QuorumPort``."""
 
-        def limit() -> int:
-            return self.client.world_us(until if decided() else latest)
+        def limit_us() -> int:
+            return self.client.world_us(limit())
 
         if not self.client.alive:  # a dead process cleans nothing up
             raise GeneratorExit
         task = self.world.running
-        fan = FanState(task, self.now, limit) if task is not None else None
+        fan = FanState(task, self.now, limit_us) if task is not None else None
         for ask in asks:
             self._send_out(ask, fan, latest)
         if fan is None:
             return
         try:
             if not all(ask.ended for ask in asks):
-                fan.until_us = limit()
+                fan.until_us = limit_us()
                 await self._suspend(fan)
         except BaseException:
             fan.end()
