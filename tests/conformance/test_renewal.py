@@ -240,6 +240,60 @@ async def test_a_lease_is_renewed_by_hand(world, form):
         await lease.renew()
 
 
+@BOTH_FORMS
+async def test_a_longer_lease_is_not_undone_by_renewal(world, form):
+    """N1, I2: what was asked for by hand lasts, whatever renewal by itself or a look does."""
+    client = world.client()
+    before, beside = len(world.connections()), client.lock("b", ttl=0.3)
+    async with client.lock("a", ttl=0.3, **form) as lease, beside as short:
+        await lease.renew(60)
+        for _ in range(6):  # the client hears revocations by then, and has looked at all it holds
+            await renewed(world, short)
+        assert len(world.connections()) > before
+        assert lease.remaining() > 55
+        assert world.pttl("a") > 55_000
+
+
+@BOTH_FORMS
+async def test_a_shorter_lease_goes_on_being_renewed(world, form):
+    """N1: ``renew(ttl)`` for less than was left ends earlier at once, and is renewed as ever."""
+    async with world.client().lock("a", ttl=6, **form) as lease:
+        await lease.renew(0.4)
+        assert world.pttl("a") <= 400
+        assert lease.remaining() <= 0.4
+        await world.until(lambda: lease.remaining() > 3, "the usual renewal")
+        assert world.pttl("a") > 3_000
+
+
+@BOTH_FORMS
+async def test_renewal_by_hand_keeps_to_max_hold(world, form):
+    """N3: ``max_hold`` bounds what the holder asks for too, and never makes a lease end earlier."""
+    async with world.client().lock("a", ttl=1.5, max_hold=5, **form) as lease:
+        begun = now()
+        await lease.renew(60)
+        assert 4 < lease.deadline - begun <= 5
+        assert world.pttl("a") <= 5_000
+        end = lease.deadline
+        await lease.renew(60)
+        assert lease.deadline > end - 0.05
+
+
+@pytest.mark.parametrize("kind", ["rlock", "read", "write"])
+async def test_to_enter_again_never_shortens(world, kind):
+    """R2: entering again renews a fixed lease, and leaves one alone that lasts longer."""
+    client = world.client()
+    lock = client.rlock("a", ttl=5, renew=False)
+    if kind != "rlock":
+        more = {"reentrant": True} if kind == "write" else {}
+        options = {f"{side}_ttl": 5 for side in ("read", "write")}
+        lock = getattr(client.rwlock("a", renew=False, **options, **more), kind)
+    async with lock as lease:
+        await lease.renew(60)
+        async with lock as again:
+            assert again.fence == lease.fence
+            assert lease.remaining() > 55
+
+
 async def test_what_on_lost_raises_is_logged(world, caplog):
     """A callback that fails costs nobody else: the other leases are told all the same."""
     told = []

@@ -61,6 +61,7 @@ SINGLE = (
     worlds.OWNERS,
     worlds.OWNERS_WORKING,
     worlds.BY_HAND,
+    *worlds.BY_HAND_ANEW,
     worlds.CROWD,
 )
 # What is made of locks.
@@ -99,6 +100,7 @@ COMBINED = (
     worlds.OWNER,
     worlds.OWNERS_WORKING,
     worlds.SHORT_PATIENCE,
+    *worlds.BY_HAND_ANEW,
 )
 
 

@@ -16,7 +16,7 @@ from fencelock.testing.quorum import SimulatedQuorum
 from fencelock.testing.quorum_monitor import QuorumMonitor
 from fencelock.testing.server import EPOCH_US, Request, Server
 from fencelock.testing.simulation import World
-from tests.flows.scenarios import FIXED, RENEWED, Scenario, renewer, user, users
+from tests.flows.scenarios import FIXED, RENEWED, Scenario, renewer, renewing, user, users
 
 NODES = 3
 # The nodes' clocks, beside the world's.
@@ -134,6 +134,7 @@ ALONE_OF_TWO = Quorums(
     absent_us=9_000_000,
 )
 BY_HAND = Quorums("quorum: 1 renewing by hand, 1 in line", (renewer(), user()))
+SHORTER = Quorums("quorum: 1 renewing for less, then for more", (renewing(0.8, 2.5),))
 DRIFTING = Quorums(
     "quorum: 2 working 4 s, clocks adrift", (user(work=4.0, rate=0.996), user(work=4.0, rate=1.004))
 )
@@ -158,8 +159,8 @@ TOGETHER = (
 def plan():
     """Yield what the deep exploration goes through."""
     yield from (ALONE, ALONE_LONG, TWO, THREE, LATE, TRIES, TWICE, LONG, TOO_LONG, IMPATIENT)
-    yield from (TRY_AND_LINE, LONG_AND_TRY, BY_HAND, ABSENT, DRIFTING, ALONE_OF_TWO)
-    for scenario in (TWO, ABSENT, IMPATIENT, LONG, BY_HAND, TWICE):
+    yield from (TRY_AND_LINE, LONG_AND_TRY, BY_HAND, SHORTER, ABSENT, DRIFTING, ALONE_OF_TWO)
+    for scenario in (TWO, ABSENT, IMPATIENT, LONG, BY_HAND, SHORTER, TWICE):
         yield from (scenario.under(**{fault: 1}) for fault in FAULTS)
     for scenario in (ALONE_LONG, ALONE_OF_TWO, ABSENT):
         yield from (scenario.under(**faults) for faults in TOGETHER)

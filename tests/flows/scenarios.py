@@ -189,6 +189,40 @@ def renewer():
     return single(renews)
 
 
+def renewing(*ttls, terms=FIXED, pause=0.3, after=0.3, fellow=(), heard=False):
+    """A holder that renews by hand, for each ttl in turn; ``fellow`` is a task that does so too.
+
+    ``heard``: its client has just begun to hear revocations, and looks at all that it holds.
+    """
+
+    async def renews(actor, hold, ttls):
+        for number, ttl in enumerate(ttls, 1):
+            await actor.renew(hold, ttl)
+            if heard:
+                await renew.recheck(actor.port)
+            rest = pause if number < len(ttls) else after
+            if rest:
+                await actor.port.sleep(actor.port.now() + rest)
+
+    async def holds(actor):
+        hold = await actor.acquire(actor.want(terms), None)
+        if hold is None:
+            return
+        try:
+            if fellow:
+                actor.world.start(actor.client, _quietly(renews(actor, hold, fellow)))
+            await renews(actor, hold, ttls)
+        finally:
+            await actor.release(hold)
+
+    return single(holds)
+
+
+async def _quietly(flow):
+    with contextlib.suppress(*GAVE_UP):
+        await flow
+
+
 def single(program: Callable[[Actor], Any]) -> Role:
     """A process with one task, which may be cancelled at any point."""
 
@@ -239,5 +273,28 @@ OWNERS_WORKING = Scenario(
     "2 working processes of one owner", (owner(depth=1, work=1.0), owner(depth=1, work=0.5))
 )
 BY_HAND = Scenario("1 renewing by hand, 1 in line", (renewer(), user()))
+SHORTER = Scenario("1 renewing for less, 1 in line", (renewing(0.5), user()))
+SHORTER_THEN_LONGER = Scenario(
+    "1 renewing for less, then for more", (renewing(0.8, 2.5, pause=0.0),)
+)
+LONGER = Scenario(
+    "1 renewed, by hand for more, 1 in line",
+    (renewing(None, 6.0, terms=RENEWED, pause=1.2, after=1.5, heard=True), user()),
+)
+LONGER_SHORTER = Scenario(
+    "1 renewed, by hand for more and for less", (renewing(5.0, 0.6, terms=RENEWED, pause=1.2),)
+)
+BOUNDED = Terms(ttl=TTL, renew=True, max_hold=4.0)
+BOUNDED_LONGER = Scenario(
+    "1 bounded, by hand for more", (renewing(6.0, None, 6.0, terms=BOUNDED, pause=1.0),)
+)
+BOTH_RENEW = Scenario("2 tasks renew one lease", (renewing(0.8, fellow=(2.5,)),))
+PLAIN_RENEWED = Scenario(
+    "1 polling, by hand for more", (renewing(5.0, terms=POLLED, after=2.0, heard=True),)
+)
+BY_HAND_ANEW = (
+    *(SHORTER, SHORTER_THEN_LONGER, LONGER, LONGER_SHORTER),
+    *(BOUNDED_LONGER, BOTH_RENEW, PLAIN_RENEWED),
+)
 SHORT_PATIENCE = Scenario("2 working 4 s, answers by 0.5 s", users(2, work=4.0, patient=0.5))
 CROWD = Scenario("4 in line", users(4), alike=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fencelock import scripts
-from fencelock._core import acquire, poll, release, renew, waiters
+from fencelock._core import acquire, hold, poll, release, renew, waiters
 from fencelock.testing.explorer import Report
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
@@ -233,5 +233,51 @@ SEEDS = (
         ),
         worlds.POLLS_ON.under(late=1),
         "I1 I2",
+    ),
+    seed(
+        "a renewal that shortens, relied on until its answer comes",
+        Change(
+            renew,
+            "hold.lease._deadline = min(hold.lease._deadline, wish.asked_at + validity(wish.ttl))",
+            "pass",
+        ),
+        worlds.SHORTER.under(lost=1),
+        "I1 I2",
+    ),
+    seed(
+        "a renewal that is relied on though a shorter one may still run",
+        Change(renew, "hold.reach = min(hold.reach, wish.ttl)", "pass"),
+        worlds.SHORTER_THEN_LONGER.under(zombie=1),
+        "I1 I2",
+    ),
+    seed(
+        "a background renewal that shortens",
+        script("renew", "return not shortens and ", "return each == 3 and "),
+        worlds.LONGER.under(lost=1),
+        "I1 I2",
+    ),
+    seed(
+        "a background renewal whose answer undoes a longer one",
+        Change(renew, "max(lease._deadline, deadline)", "deadline"),
+        worlds.LONGER,
+        "L",
+    ),
+    seed(
+        "two renewals of one lease at once",
+        Change(renew, "now >= hold.asked_until and not", "not"),
+        worlds.BOTH_RENEW,
+        "I1 I2 L",
+    ),
+    seed(
+        "a renewal by hand that passes max_hold",
+        Change(renew, "span = hold.within_limits(wanted, now)", "span = wanted"),
+        worlds.BOUNDED_LONGER,
+        "N3",
+    ),
+    seed(
+        "a plain renewal that shortens",
+        Change(hold.Hold, "max(ttl, self.least(now)) if self.want.plain else ttl", "ttl"),
+        worlds.PLAIN_RENEWED,
+        "I2 I1",
     ),
 )

@@ -113,7 +113,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a renewal by hand counts from its answer",
-        Change(quorum_keep, "[part], [span], ask.asked_at", "[part], [span], ask.answered_at"),
+        Change(quorum_keep, "[wish.ttl], ask.asked_at", "[wish.ttl], ask.answered_at"),
         worlds.ALONE_BY_HAND.under(late=2),
         "I2",
     ),

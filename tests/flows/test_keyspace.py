@@ -75,7 +75,7 @@ class Sequence:
     def renew(self):
         _, holder, _, owned = self.who()
         keys = [LOCK, RECORD, HOLDS][: 2 + int(owned)]
-        return scripts.RENEW, keys, (len(keys), holder, 80000)
+        return scripts.RENEW, keys, (len(keys), 1, holder, 80000)
 
     def revoked(self):
         return scripts.REVOKED, [REVOKED], ()

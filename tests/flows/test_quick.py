@@ -39,6 +39,12 @@ UNDISTURBED = [
     worlds.OWNER,
     worlds.OWNERS,
     worlds.BY_HAND,
+    *worlds.BY_HAND_ANEW,
+]
+RENEWED_BY_HAND = [
+    scenario.under(**{fault: 1})
+    for scenario in worlds.BY_HAND_ANEW
+    for fault in ("lost", "zombie", "late", "cancel", "silent", "pause")
 ]
 DISTURBED = [
     scenario.under(**{fault: 1})
@@ -60,7 +66,9 @@ DISTURBED = [
 ]
 
 
-@pytest.mark.parametrize("scenario", both(UNDISTURBED + DISTURBED), ids=lambda each: each.title)
+@pytest.mark.parametrize(
+    "scenario", both(UNDISTURBED + DISTURBED + RENEWED_BY_HAND), ids=lambda each: each.title
+)
 def test_no_schedule_breaks_an_invariant(scenario):
     assert_nothing_breaks(scenario)
 

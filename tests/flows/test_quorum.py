@@ -22,12 +22,14 @@ UNDISTURBED = [
     worlds.LONG,
     worlds.IMPATIENT,
     worlds.BY_HAND,
+    worlds.SHORTER,
     worlds.ABSENT,
     worlds.DRIFTING,
 ]
 DISTURBED = [
     worlds.TWO.under(**{fault: 1}) for fault in ("lost", "late", "wake", "crash", "back")
 ] + [
+    *(worlds.SHORTER.under(**{fault: 1}) for fault in ("lost", "late", "cancel", "zombie")),
     worlds.ABSENT.under(restart=1),
     worlds.ALONE_OF_TWO.under(down=1),
 ]

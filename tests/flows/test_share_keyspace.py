@@ -65,7 +65,7 @@ class ShareSequence(Sequence):
         return scripts.SHARES_ALIVE, KEYS[:5], (HOME, len(entries), *entries)
 
     def renew(self):
-        return scripts.SHARES_RENEW, [LOCK, RECORD, HOLDS], (3, self.who()[0], 80000)
+        return scripts.SHARES_RENEW, [LOCK, RECORD, HOLDS], (3, 1, self.who()[0], 80000)
 
     def broken(self):
         return (

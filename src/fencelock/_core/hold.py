@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any, NamedTuple
 
-from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, validity
+from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, spanning, validity
 from fencelock._core.want import Want
 from fencelock.lease import BaseLease
 
@@ -44,6 +45,7 @@ class Hold:
     parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
 
     __slots__ = (
+        "asked_until",
         "body",
         "bucket",
         "cancelled",
@@ -53,7 +55,9 @@ class Hold:
         "granted_at",
         "lease",
         "open",
+        "reach",
         "renewals",
+        "short",
         "told",
         "unit",
         "want",
@@ -72,7 +76,14 @@ class Hold:
         self.count: int = 1  # re-entries of an implicit owner
         self.open: bool = True  # False once released or given up: never renewed again (I11)
         self.renewals: int = 0
+        self.short: bool = False  # it was handed over, and has not grown to its full length yet
         self.failures: int = 0
+        self.asked_until: float = (
+            0.0  # until then, at the latest, the holder's own renewal is under way
+        )
+        # A renewal for so many seconds got no answer. It may run at any time and shorten the lease
+        # (I2), so no later renewal is relied on for longer.
+        self.reach: float = inf
         self.told: bool = False  # the holder was told of a loss (I8: once)
         self.bucket: int = -1  # where the renewal book keeps it
 
@@ -83,24 +94,40 @@ class Hold:
         return self.want.holder, *parts
 
     def renewable(self, now: float) -> bool:
-        """Tell whether a renewal at ``now`` makes sense: asked for, and within its limits."""
+        """Return True if a renewal from ``now`` on makes sense: wanted, and within its limits."""
         terms = self.want.terms
         if not terms.renew or not self.open:
             return False
         if terms.max_renewals is not None and self.renewals >= terms.max_renewals:
             return False
+        if terms.max_hold is None:
+            return True
         # Near ``max_hold`` a renewal must gain something: a lease of a few ms is none.
-        gained = now + validity(self.next_ttl(now)) - self.lease.deadline
-        return terms.max_hold is None or gained > terms.ttl * LEAST_GAIN
+        gained = now + validity(self.granted_at + terms.max_hold - now) - self.lease.deadline
+        return gained > terms.ttl * LEAST_GAIN
+
+    @property
+    def usual(self) -> float:
+        """Return the length of a lease where no limit is near."""
+        terms = self.want.terms
+        return terms.ttl if terms.renew else self.want.ttl
 
     def next_ttl(self, now: float) -> float:
         """Return the length of the next lease: ``max_hold`` cuts the last one short."""
-        terms = self.want.terms
-        if not terms.renew:
-            return self.want.ttl
-        if terms.max_hold is None:
-            return terms.ttl
-        return min(terms.ttl, self.granted_at + terms.max_hold - now)
+        ttl = self.within_limits(self.usual, now)
+        return max(ttl, self.least(now)) if self.want.plain else ttl
+
+    def least(self, now: float) -> float:
+        """Return the shortest length of a next lease that ends this one no earlier.
+
+        Only the plain form needs it: its script sets the ttl whatever the lease has left.
+        """
+        return spanning(self.lease.deadline - now) if self.want.plain else 0.0
+
+    def within_limits(self, ttl: float, now: float) -> float:
+        """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""
+        most = self.want.terms.max_hold
+        return ttl if most is None else min(ttl, self.granted_at + most - now)
 
     def final(self) -> None:
         """Note that nothing prolongs the lease any more, and why it will have ended."""
@@ -110,12 +137,17 @@ class Hold:
 
 
 def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> float:
-    """Return when a hold with a new lease wants attention: at its renewal, or at its end."""
-    deadline = hold.lease.deadline
-    delay = renewal_delay(min(lease, deadline - now), jitter)
+    """Return when a hold with a new lease wants attention: at its renewal, or at its end.
+
+    A lease that was renewed for longer than usual is left alone until it is as long as usual.
+    """
+    deadline, terms = hold.lease.deadline, hold.want.terms
+    usual = min(lease, terms.ttl)
+    spare = max(0.0, deadline - now - usual)
+    delay = spare + renewal_delay(min(usual, deadline - now), jitter)
     if lease < hold.want.ttl:  # handed over and short: whoever stalls now would lose it soon
         delay = min(delay, GROW_SECONDS)
     if not hold.renewable(now + delay):
         hold.final()
         return deadline
-    return min(deadline, gathered(now + delay, lease))
+    return min(deadline, gathered(now + delay, usual))

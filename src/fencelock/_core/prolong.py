@@ -16,18 +16,25 @@ Answer = tuple[Mapping[int, str], NotAcknowledged | None]
 
 
 async def prolong(
-    port: Port, holds: Sequence[Hold], ttls: Sequence[float], until: float, ends: float
+    port: Port,
+    holds: Sequence[Hold],
+    ttls: Sequence[float],
+    until: float,
+    ends: float,
+    *,
+    shortens: bool = False,
 ) -> Answer:
     """Renew holds of one kind; ends like ``Port.call``.
 
     An answer comes by ``until``; replicas, where they count, may take until ``ends``.
     """
+    asked = question(holds, ttls, shortens=shortens)
     if port.replicas is None:
-        return await _ask(port, holds, ttls, until), None
+        return refusals(holds, await port.call(*asked, until)), None
     waiter = Waiter(holds[0].want)
     try:
         await port.open(waiter, until, listen=False)
-        refused = await _ask(port, holds, ttls, until, waiter)
+        refused = refusals(holds, await port.call(*asked, until, waiter))
         if len(refused) < len(holds):
             try:
                 await acknowledged(port, waiter, ends)
@@ -36,15 +43,3 @@ async def prolong(
         return refused, None
     finally:
         port.close(waiter)
-
-
-async def _ask(
-    port: Port,
-    holds: Sequence[Hold],
-    ttls: Sequence[float],
-    until: float,
-    waiter: Waiter | None = None,
-) -> Mapping[int, str]:
-    """Return which are refused, by their index, and how."""
-    script, keys, args = question(holds, ttls)
-    return refusals(holds, await port.call(script, keys, args, until, waiter))

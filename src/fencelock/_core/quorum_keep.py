@@ -22,11 +22,10 @@ from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold
 from fencelock._core.race import node_forms
 from fencelock._core.release import lost_as, post_release, request, retire, settled
-from fencelock._core.renew import apply_renewal, lose
+from fencelock._core.renew import Own, apply_renewal, claim, lose, mind, own, rely_on
+from fencelock._core.renewal import question
 from fencelock._core.timing import validity
-from fencelock._core.want import SHARES, Request, milliseconds
 from fencelock.errors import QuorumNotReached
-from fencelock.scripts import RENEW, SHARES_RENEW
 
 # Leases that are healed in one go: a node that forgot many gets them back little by little.
 HEALED_AT_ONCE = 50
@@ -176,40 +175,58 @@ def _judge(port: QuorumPort, hold: QuorumHold, asks: Sequence[Ask]) -> None:
     raise lost_as(lease, max((word for word in words if word is not None), key=len, default=None))
 
 
-async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
+async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool) -> None:
     """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
     many = cast("QuorumPort", port)
     whole = cast("QuorumHold", hold)
     span = hold.next_ttl(many.now()) if ttl is None else ttl
     # Before any node has it: one that is restarted then may not vote for longer than before.
     await meet(many, hold.want, min(many.now() + many.patience, hold.lease.deadline), span)
-    parts = whole.lasting()
-    asks = [Ask(node, part.want, _renewal(part, span)) for node, part in parts.items()]
+    until = min(many.now() + many.patience, hold.lease.deadline)
+    parts: dict[int, Own] = {}
     try:
-        good = await fan(many, asks, lambda ask: ask.reply == [], many.needed, hold.lease.deadline)
+        for node, part in whole.lasting().items():
+            beside = await claim(many.nodes[node], part, until, waits=False)
+            parts[node] = own(part, ttl, many.now(), shortens=shortens, beside=beside)
+        asks = await _renew_parts(many, whole, parts)
     finally:
-        put_back(many, asks)
-    for ask in asks:
-        node, part = many.nodes[ask.node], parts[ask.node]
-        if ask in good:
-            with node.mutex():
-                node.book.discard(part)
-            apply_renewal(node, [part], [span], ask.asked_at, {})
-        elif ask.error is None:
-            lose(node, part, ask.reply[1].decode(), many.now())
-    if len(good) < many.needed:
+        for node, wish in parts.items():
+            mind(many.nodes[node], wish)
+        many.move(whole, whole.next_attention())
+    if sum(ask.error is None and ask.reply == [] for ask in asks) < many.needed:
         hold.lease.check()
         failed: dict[int, Exception] = {
             ask.node: ask.error for ask in asks if ask.error is not None
         }
         raise not_reached(many, f"renewal of {hold.lease.name!r}", failed)
-    many.move(whole, whole.next_attention())
     hold.lease.check()
 
 
-def _renewal(part: Hold, ttl: float) -> Request:
-    want = part.want
-    told = (want.holder, milliseconds(ttl))
-    if want.form.batch == SHARES:
-        return SHARES_RENEW, want.keys.renew_owned, (b"3", *told)
-    return RENEW, want.keys.renew, (b"2", *told)
+async def _renew_parts(port: QuorumPort, whole: QuorumHold, parts: dict[int, Own]) -> list[Ask]:
+    """Renew all parts; return what was asked of their nodes."""
+    end = whole.lease.deadline
+    for node, wish in parts.items():
+        rely_on(port.nodes[node], wish)
+    port.move(whole, whole.next_attention())
+    asks = [
+        Ask(node, wish.hold.want, question([wish.hold], [wish.ttl], shortens=wish.shortens))
+        for node, wish in parts.items()
+    ]
+    try:
+        good = await fan(port, asks, lambda ask: ask.reply == [], port.needed, end)
+    finally:
+        put_back(port, asks)
+    for ask in asks:
+        wish, at = parts[ask.node], port.nodes[ask.node]
+        part = wish.hold
+        if ask.error is not None:
+            wish.failed(may_run=ask.sent)
+            continue
+        wish.answered(repeated=ask.sent)
+        if ask in good:
+            with at.mutex():
+                at.book.discard(part)
+            apply_renewal(at, [part], [wish.ttl], ask.asked_at, {})
+        else:
+            lose(at, part, ask.reply[1].decode(), port.now())
+    return asks

@@ -5,6 +5,9 @@ Rules of this file:
 - One book for all leases of a client; one thread or task tends it (N1).
 - A renewal counts from the instant before it was sent (I2), asks with the holder's own id, and
   never outlives its hold (I11).
+- One renewal of a hold at a time. Only the holder's own ``renew(ttl)`` may shorten a lease. Before
+  it is sent, no more is relied on than it can leave; and as long as it may still run, neither is
+  more of any later renewal.
 - No answer is not a refusal: it is asked again while the lease lasts (N6). A refusal is a loss.
 - A loss is told once, and at the local deadline at the latest (I8).
 """
@@ -14,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
-from fencelock._core.ask import PASSING, Asked, persist
+from fencelock._core.ask import PASSING, Asked, give_up, persist
 from fencelock._core.hold import Hold, first_attention
 from fencelock._core.port import Broken, Port
 from fencelock._core.prolong import Answer, prolong
@@ -31,6 +34,8 @@ LEASES_PER_PAUSE = 1000
 # One silent call may not hold up the others longer than this, nor longer than a third of a lease.
 CALL_SECONDS_MAX = 1.0
 RECHECK_AFTER_SECONDS = 1.0
+# How often to look whether the other renewal of the same hold has ended.
+TURN_SECONDS = 0.005
 
 
 async def recheck(port: Port) -> None:
@@ -79,6 +84,8 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
     for number, hold in enumerate(due, 1):
         if now >= hold.lease._deadline:
             _ended(port, hold)
+        elif now < hold.asked_until:
+            put_back(port, [hold], min(hold.asked_until, hold.lease._deadline))
         elif hold.renewable(now):
             kinds[hold.want.form.batch].append(hold)
         else:
@@ -169,10 +176,13 @@ def apply_renewal(
             if lease._loss is not None or answered_at >= lease._deadline:
                 late.append(hold)
                 continue
-            lease._deadline = asked_at + validity(ttl)
+            ttl = min(ttl, hold.reach)  # noqa: PLW2901 - what of it may be relied on
+            deadline = asked_at + validity(ttl)
             hold.renewals += 1
             hold.failures = 0
             alike = ttl == terms.ttl and terms.max_hold is None and terms.max_renewals is None
+            alike = alike and deadline > lease._deadline
+            lease._deadline = max(lease._deadline, deadline)
             group = usual.get(ttl) if alike else None
             if group is None:
                 group = groups.setdefault(first_attention(hold, ttl, jitter, asked_at), [])
@@ -224,6 +234,8 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     now = port.now()
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
+        if hold.want.plain:  # it may run yet, and shorten what a later one brought
+            hold.reach = min(hold.reach, hold.within_limits(hold.want.terms.ttl, now))
         again_at = now + retry_delay(hold.failures, port.jitter())
         with port.mutex():
             port.book.discard(hold)  # it may be back already: refused, and why was not told
@@ -262,8 +274,10 @@ def lose(
     return True
 
 
-async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
-    """Renew one lease that is held, for ``ttl`` seconds or as long as usual.
+async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool = True) -> None:
+    """Renew one lease that is held, for ``ttl`` seconds or as long as usual, within its limits.
+
+    Without ``shortens`` it never ends earlier than before.
 
     Raises LeaseLost when it was lost or is refused, and like ``ask`` when no answer comes, or
     NotAcknowledged: then the lease stays what it was.
@@ -273,23 +287,122 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None) -> None:
     if port.nodes:
         from fencelock._core import quorum_keep  # noqa: PLC0415 - only where there is one
 
-        await quorum_keep.renew_now(port, hold, ttl)
+        await quorum_keep.renew_now(port, hold, ttl, shortens=shortens)
         return
-    span = hold.next_ttl(port.now()) if ttl is None else ttl
+    until = min(port.now() + port.patience, hold.lease.deadline)
+    await claim(port, hold, until)
+    wish = own(hold, ttl, port.now(), shortens=shortens)
     asked = Asked()
-    asked_at = port.now()
-    until = min(asked_at + port.patience, hold.lease.deadline)
 
     async def once() -> tuple[float, Answer]:
         sent_at = port.now()
-        return sent_at, await prolong(port, [hold], [span], until, hold.lease.deadline)
+        end = hold.lease.deadline
+        return sent_at, await prolong(port, [hold], [wish.ttl], until, end, shortens=wish.shortens)
 
-    sent_at, (refused, missing) = await persist(port, once, until, asked)
-    if missing is not None:
-        raise missing
+    try:
+        rely_on(port, wish)
+        until = min(until, hold.lease.deadline)
+        try:
+            sent_at, (refused, missing) = await persist(port, once, until, asked)
+        except ServerError:
+            wish.failed(may_run=asked.sent)
+            raise
+        wish.answered(repeated=asked.sent)
+        if missing is not None:
+            raise missing
+        with port.mutex():
+            port.book.discard(hold)
+        apply_renewal(port, [hold], [wish.ttl], sent_at, refused)
+        if refused:
+            await tell_refused(port, {hold: refused[0]}, until)
+    finally:
+        mind(port, wish)
+    hold.lease.check()
+
+
+async def claim(port: Port, hold: Hold, until: float, *, waits: bool = True) -> bool:
+    """Wait until no other renewal of a hold is under way, and have others wait until the instant.
+
+    Raises ServerUnreachable when the other one got no answer by then. Without ``waits`` only the
+    holder's own renewals are waited for: return True if one by the background is under way.
+    """
+    while True:
+        now = port.now()
+        with port.mutex():
+            beside = hold in port.book.under_way
+            if now >= hold.asked_until and not (waits and beside):
+                hold.asked_until = until
+                return beside
+        if now >= until:
+            hold.lease.check()
+            give_up(Broken("another renewal of the lease is under way", sent=False), Asked())
+        await port.sleep(min(until, now + TURN_SECONDS))
+
+
+def own(hold: Hold, ttl: float | None, now: float, *, shortens: bool, beside: bool = False) -> Own:
+    """Return the renewal that the holder asks for: a limit that is near never shortens a lease."""
+    wanted = hold.usual if ttl is None else ttl
+    shortens = shortens and now + validity(wanted) < hold.lease._deadline
+    span = hold.within_limits(wanted, now)
+    return Own(
+        hold,
+        span if shortens else max(span, hold.least(now)),
+        now,
+        shortens=shortens,
+        beside=beside,
+    )
+
+
+class Own:
+    """A renewal that the holder asks for itself: how long it is, and whether it shortens.
+
+    ``beside``: one by the background is under way, and may run before it or after it.
+    """
+
+    __slots__ = ("_before", "_beside", "_reach", "asked_at", "hold", "shortens", "ttl")
+
+    def __init__(self, hold: Hold, ttl: float, now: float, *, shortens: bool, beside: bool) -> None:
+        self.hold = hold
+        self.ttl = ttl
+        self.asked_at = now
+        self.shortens = shortens
+        self._beside = beside
+        self._before, self._reach = hold.lease._deadline, hold.reach
+
+    def answered(self, *, repeated: bool) -> None:
+        """Note that it ran, so that it cannot run later; a repeated one may."""
+        if not repeated and not self._beside:
+            self.hold.reach = self._reach
+
+    def failed(self, *, may_run: bool) -> None:
+        """Note that it was refused, or never sent: then the lease is what it was."""
+        if may_run or self._beside:
+            return
+        self.hold.reach = self._reach
+        if self.shortens and self.hold.lease._loss is None:
+            self.hold.lease._deadline = self._before
+
+
+def rely_on(port: Port, wish: Own) -> None:
+    """Before a renewal that shortens is sent, rely on no more than it can leave (I2)."""
+    if not wish.shortens:
+        return
+    hold = wish.hold
+    with port.mutex():
+        hold.reach = min(hold.reach, wish.ttl)
+        hold.lease._deadline = min(hold.lease._deadline, wish.asked_at + validity(wish.ttl))
+        port.book.discard(hold)
+    if hold.open:
+        port.keep(hold, hold.lease._deadline)
+
+
+def mind(port: Port, wish: Own) -> None:
+    """Have a hold minded again after the holder's own renewal, in time for what is left of it."""
+    hold = wish.hold
+    hold.asked_until = 0.0
     with port.mutex():
         port.book.discard(hold)
-    apply_renewal(port, [hold], [span], sent_at, refused)
-    if refused:
-        await tell_refused(port, {hold: refused[0]}, until)
-    hold.lease.check()
+    if hold.open and not hold.told:
+        now = port.now()
+        left = min(wish.ttl, hold.reach)
+        port.keep(hold, max(now, first_attention(hold, left, port.jitter(), wish.asked_at)))

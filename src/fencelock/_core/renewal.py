@@ -21,14 +21,18 @@ def cut(kind: int, holds: list[Hold]) -> Iterator[list[Hold]]:
         yield holds[start : start + size]
 
 
-def question(holds: Sequence[Hold], ttls: Sequence[float]) -> Request:
-    """Return the request that renews holds of one kind, each for its ttl."""
+def question(holds: Sequence[Hold], ttls: Sequence[float], *, shortens: bool = False) -> Request:
+    """Return the request that renews holds of one kind, each for its ttl.
+
+    Unless it ``shortens`` it never makes a lease end earlier, whenever it may run. The plain form
+    has no such request: see ``Hold.reach``.
+    """
     want = holds[0].want
     if want.plain:
         return KEEP, want.keys.plain, (want.holder, milliseconds(ttls[0]))
     batch = want.form.batch
     keys: list[bytes] = []
-    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3"]
+    told: list[bytes | int] = [b"2" if batch == LOCKS else b"3", b"1" if shortens else b"0"]
     texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
         want = hold.want

@@ -39,6 +39,11 @@ def validity(ttl: float) -> float:
     return ttl - ttl * DRIFT_RATE - DRIFT_SECONDS
 
 
+def spanning(left: float) -> float:
+    """Return the shortest ttl of which ``left`` seconds may be relied on."""
+    return (left + DRIFT_SECONDS) / (1 - DRIFT_RATE)
+
+
 def handed_deadline(
     asked_at: float, answered_us: int, granted_us: int, lease: float, now: float
 ) -> float:

@@ -18,9 +18,12 @@ class AsyncLease(BaseLease):
     __slots__ = ()
 
     async def renew(self, ttl: Seconds | None = None) -> None:
-        """Renew the lease now, for ``ttl`` seconds or for as long as usual.
+        """Renew the lease now, for ``ttl`` seconds or for as long as usual, within ``max_hold``.
 
-        Cancelled, it may or may not have renewed: the lease then stays what it was here.
+        That may make it end earlier: then no more is relied on than the request can leave, from
+        the instant it is sent.
+
+        Cancelled, it may or may not have renewed: ``remaining()`` says what is left for certain.
 
         Raises:
             LeaseLost: it was lost before, or the server refuses it.

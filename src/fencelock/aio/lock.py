@@ -232,7 +232,7 @@ class AsyncRLock(_Base):
             return await self._obtain(patience)
         hold.lease.check()
         if not hold.want.terms.renew:
-            await renew_now(self._port(), hold, None)
+            await renew_now(self._port(), hold, None, shortens=False)
         hold.count += 1
         return hold
 

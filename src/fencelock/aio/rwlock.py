@@ -93,7 +93,7 @@ class _Side(_Base):
         hold = self._holds.again(task)
         if hold is not None:
             if not hold.want.terms.renew:
-                await renew_now(self._port(), hold, None)
+                await renew_now(self._port(), hold, None, shortens=False)
             hold.count += 1
             return hold
         beside = self._holds.beside(task)

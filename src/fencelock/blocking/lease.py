@@ -19,7 +19,10 @@ class Lease(BaseLease):
     __slots__ = ()
 
     def renew(self, ttl: Seconds | None = None) -> None:
-        """Renew the lease now, for ``ttl`` seconds or for as long as usual.
+        """Renew the lease now, for ``ttl`` seconds or for as long as usual, within ``max_hold``.
+
+        That may make it end earlier: then no more is relied on than the request can leave, from
+        the instant it is sent.
 
         Raises:
             LeaseLost: it was lost before, or the server refuses it.

@@ -213,7 +213,7 @@ class RLock(_Base):
             return self._obtain(patience)
         hold.lease.check()
         if not hold.want.terms.renew:
-            run_blocking(renew_now(self._port, hold, None))
+            run_blocking(renew_now(self._port, hold, None, shortens=False))
         hold.count += 1
         return hold
 

@@ -92,7 +92,7 @@ class _Side(_Base):
         hold = self._holds.again(unit)
         if hold is not None:
             if not hold.want.terms.renew:
-                run_blocking(renew_now(self._port, hold, None))
+                run_blocking(renew_now(self._port, hold, None, shortens=False))
             hold.count += 1
             return hold
         beside = self._holds.beside(unit)

@@ -2,16 +2,19 @@
 --
 -- KEYS  per lease: lock record, and holds for explicit owners
 -- ARGV  1 how many keys each lease has: 2, or 3 for explicit owners
+--       2 '1': a lease may be made to end earlier; '0': never, so that a renewal that runs late, when
+--         its client has given it up, takes nothing from a later and longer one (I2)
 --       then per lease: holder, ttl ms
 -- Reply per lease that is refused: its number, and 'expired' or 'taken'; empty when all are renewed
 
 local RECORD_MS = 600000  -- as in _fence.lua
 
 local call, each, refused, record_ms = redis.call, tonumber(ARGV[1]), {}, {}
+-- An explicit owner's holds share the keys: one hold's shorter lease must never end another's.
+local shortens = ARGV[2] == '1' and each == 2
 
--- An explicit owner's holds share the keys: one hold's shorter lease must not end another's.
 local function shorter(k, ttl)
-  return each == 3 and call('PTTL', KEYS[k]) >= tonumber(ttl)
+  return not shortens and call('PTTL', KEYS[k]) >= tonumber(ttl)
 end
 
 local function prolong(k, ttl)
@@ -23,7 +26,7 @@ local function prolong(k, ttl)
 end
 
 for i = 1, #KEYS / each do
-  local k, holder, ttl = (i - 1) * each + 1, ARGV[i * 2], ARGV[i * 2 + 1]
+  local k, holder, ttl = (i - 1) * each + 1, ARGV[i * 2 + 1], ARGV[i * 2 + 2]
   local current = call('GET', KEYS[k])
   if current ~= holder then
     refused[#refused + 1] = i

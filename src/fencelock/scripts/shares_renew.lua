@@ -2,11 +2,12 @@
 --
 -- KEYS  per lease: lock record holds   (see _shares.lua)
 -- ARGV  1 how many keys each lease has: 3
+--       2 '1': a lease may be made to end earlier; '0': never, as in renew.lua
 --       then per lease: holder, ttl ms
 -- Reply per lease that is refused: its number, and 'expired'; empty when all are renewed
 -- include: _fence
 
-local call, refused, prolonged = redis.call, {}, {}
+local call, refused, prolonged, shortens = redis.call, {}, {}, ARGV[2] == '1'
 
 -- Many leases of one name may come in one call: its keys are prolonged once.
 -- The other two never end before what holds the leases: they are prolonged with it.
@@ -21,11 +22,14 @@ end
 
 local now = tonumber(clock())
 for i = 1, #KEYS / 3 do
-  local k, holder, ttl = i * 3 - 2, ARGV[i * 2], tonumber(ARGV[i * 2 + 1])
+  local k, holder, ttl = i * 3 - 2, ARGV[i * 2 + 1], tonumber(ARGV[i * 2 + 2])
   local ends = redis.pcall('ZSCORE', KEYS[k], holder)  -- an error when it is another kind by now
   if type(ends) == 'string' and tonumber(ends) > now then
-    call('ZADD', KEYS[k], string.format('%.0f', now + ttl * 1000), holder)
-    prolong_all(k, ttl)
+    local later = now + ttl * 1000
+    if shortens or later > tonumber(ends) then
+      call('ZADD', KEYS[k], string.format('%.0f', later), holder)
+      prolong_all(k, ttl)
+    end
   else
     refused[#refused + 1] = i
     refused[#refused + 1] = 'expired'

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from fencelock._core import acquire, release, renew
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import LockKeys
+from fencelock._core.timing import validity
 from fencelock._core.want import Form, Terms, Want
-from fencelock.errors import LeaseLost, OutcomeUnknown, QuorumNotReached, ServerError
+from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
 from fencelock.lease import BaseLease
 from fencelock.testing.monitor import Violation
 from fencelock.testing.network import Client
@@ -103,6 +104,26 @@ class Actor:
             if not self.world.faulty:
                 raise Violation("I12", f"without any fault: {error!r}") from error
         return None
+
+    async def renew(self, hold: Hold, ttl: float | None = None) -> bool:
+        """Renew a lease as a face does; True when it was renewed."""
+        asked_at, monitor = self.port.now(), self.world.monitor
+        monitor.wishes(hold)
+        try:
+            hold.lease.check()
+            await renew.renew_now(self.port, hold, ttl)
+        except (LeaseLost, NotHeld):
+            return False
+        except UNANSWERED as error:
+            if not self.world.faulty:
+                raise Violation("I12", f"without any fault: {error!r}") from error
+            return False
+        else:
+            if ttl is not None and not self.world.faulty:
+                monitor.lasts(hold, asked_at + validity(hold.within_limits(ttl, asked_at)))
+            return True
+        finally:
+            monitor.was_answered(hold)
 
     async def hold_once(self, want: Want, patience: float | None, work: float) -> None:
         """Acquire, work, release; end quietly when cancelled."""

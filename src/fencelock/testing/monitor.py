@@ -39,6 +39,8 @@ PLAIN = frozenset({"SET", "give_back"})
 # Sends home who waits for a result, and grants to whom the holder names: nobody is passed over.
 DISMISSING = frozenset({"once_finish", "election_hand_over"})
 RECORD_SECONDS = 700.0
+# What rounding to the wire's milliseconds may take off a lease.
+LEAST_SLACK = 0.002
 
 
 class Violation(Exception):
@@ -67,6 +69,8 @@ class Monitor:
         self._unserved_us: int | None = None
         self._revoked: set[bytes] = set()
         self._told: dict[int, int] = {}
+        self._least: dict[int, float] = {}
+        self._wishes: dict[int, int] = {}
         self._haunted = False  # the server may run what was given up
         self._lagging = False  # everything stood still: nobody could be told in time
 
@@ -91,6 +95,31 @@ class Monitor:
         self._told[id(hold)] = self._told.get(id(hold), 0) + 1
         if self._told[id(hold)] > 1:
             raise Violation("I8", "a loss was told twice")
+
+    def wishes(self, hold: Hold) -> None:
+        """Note that a holder asks for another length: what was promised before may end."""
+        self._least.pop(id(hold), None)
+        self._wishes[id(hold)] = self._wishes.get(id(hold), 0) + 1
+
+    def was_answered(self, hold: Hold) -> None:
+        """Note that such a question is over."""
+        self._wishes[id(hold)] -= 1
+
+    def lasts(self, hold: Hold, until: float) -> None:
+        """See that a lease is proved until an instant at least, now and later (L).
+
+        The holder's next wish takes the place of this one, and may have been made already.
+        """
+        if self._wishes[id(hold)] > 1:
+            return
+        self._least[id(hold)] = until
+        self._long_enough(hold)
+
+    def _long_enough(self, hold: Hold) -> None:
+        lease, until = hold.lease, self._least.get(id(hold), 0.0)
+        if lease.deadline < until - LEAST_SLACK and lease._loss is None:
+            short = until - lease.deadline
+            raise Violation("L", f"the lease of {hold.want.holder!r} is {short} s too short")
 
     def was_revoked(self, hold: Hold) -> bool:
         """Tell whether an operator, or a server that forgot everything, took a hold away."""
@@ -205,6 +234,14 @@ class Monitor:
                     "I1", f"{hold.want.holder!r} proves a lease, but {view.holder!r} has the lock"
                 )
             self._ends_in_time(client, hold, view.end_us)
+            self._within_limits(hold)
+            if not self._world.faulty:
+                self._long_enough(hold)
+
+    def _within_limits(self, hold: Hold) -> None:
+        most = hold.want.terms.max_hold
+        if most is not None and hold.lease.deadline > hold.granted_at + most:
+            raise Violation("N3", f"the lease of {hold.want.holder!r} passes its max_hold")
 
     def _ends_in_time(self, client: Client, hold: Hold, end_us: int) -> None:
         ours = client.world_us(hold.lease.deadline)
