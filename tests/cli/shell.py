@@ -65,15 +65,9 @@ class Process:
     """A command that was started."""
 
     def __init__(self, *words, env, **options):
-        options = {"stdin": subprocess.DEVNULL, "start_new_session": True} | options
-        self.popen = subprocess.Popen(
-            [*FENCELOCK, *map(str, words)],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            **options,
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        options = {"stdin": subprocess.DEVNULL, "start_new_session": True} | pipes | options
+        self.popen = subprocess.Popen([*FENCELOCK, *map(str, words)], env=env, **options)
         self.pid = self.popen.pid
 
     def end(self, patience=PATIENCE):

@@ -1,7 +1,9 @@
 """A lease that is lost: the command is gone before anybody else can have the lock."""
 
+import os
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -216,3 +218,41 @@ def test_the_grace_counts_back_from_the_end_that_max_hold_sets():
     schedule = Schedule(5.0, gentle=True, end=160.0)
     assert schedule.instants(159.9, 155.0)[0] == 155.0
     assert schedule.instants(130.0, 100.0)[0] == 125.0
+
+
+def parent(pid):
+    """Return the parent of a process: the guard of a command."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.parametrize("handles", ["", "TERM"])
+def test_a_stopped_guard_does_not_keep_its_command_beside_the_next_holder(
+    own_server, own_shell, handles
+):
+    words, report = own_shell.reporter(handles=handles)
+    process = own_shell.start("run", "x", "--ttl", "2s", "--grace", "0.5s", "--json", "--", *words)
+    pid = report.up()
+    guard = parent(pid)
+    assert guard != process.pid
+    os.kill(guard, signal.SIGSTOP)
+    deadline = deadline_after_renewal(own_server, 2.0)
+    own_server.pause()
+    gone(pid)
+    assert process.end() == 76
+    assert report.last_sign() < deadline
+    gone(guard)
+    own_server.resume()
+    eventually(lambda: own_server.command("EXISTS", "fencelock:x") == 0, "a free lock")
+
+
+def test_a_lost_lease_does_not_make_run_wait_for_a_frozen_server(own_server, own_shell):
+    words, report = own_shell.reporter()
+    process = own_shell.start("run", "x", "--ttl", "1s", "--grace", "0s", "--", *words)
+    report.up()
+    listens(own_server)
+    own_server.pause()
+    gone(report.pid)
+    stopped_at = instant()
+    assert process.end() == 76
+    assert instant() - stopped_at < 0.9  # a release alone would be waited for that long
+    own_server.resume()

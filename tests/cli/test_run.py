@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,13 @@ def test_busy_gives_75_and_runs_nothing(shell, tmp_path):
         assert "fencelock: 'x' was not granted" in result.err
         assert "hint: `fencelock show x`" in result.err
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("command", [("run", "x", "-n", "--", "true"), ("acquire", "x", "-n")])
+def test_busy_says_who_holds_and_since_when(shell, command):
+    shell("acquire", "x", "--label", "the-nightly-job")
+    said = shell(*command).err
+    assert re.search(r"'x' was not granted.*: held by \S+:\d+ \(the-nightly-job\) for \d", said)
 
 
 def test_a_wait_ends_in_time(shell):

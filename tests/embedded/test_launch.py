@@ -6,11 +6,13 @@ import logging
 import os
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from fencelock.embedded import ensure, find_binary, launch, place
+from fencelock.embedded import alive, ensure, find_binary, launch, place
 from fencelock.errors import ServerUnreachable
 from tests.embedded.world import race
 
@@ -169,3 +171,18 @@ def test_without_a_shell_the_error_is_ours(world, monkeypatch):
     monkeypatch.setattr(launch.subprocess, "run", missing)
     with pytest.raises(ServerUnreachable, match="cannot start"):
         launch.spawn(found, binary, 0, 0.0)
+
+
+CLOSED = ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"]
+ENSURE = "from fencelock import embedded; embedded.ensure()"
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_a_starter_without_standard_streams_starts_the_one_server(world, closed):
+    """The server would have got the lock's descriptor as its own stream, and lost the lock."""
+    command = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", ENSURE]
+    for _ in range(3):
+        subprocess.run(command, check=True, timeout=20)
+    assert alive.held(world.place.alive)
+    assert len(world.servers) == 1
+    assert world.starts == 1

@@ -275,13 +275,13 @@ class BlockingPort:
 
     # -- ends -----------------------------------------------------------------------------------
 
-    def shut(self) -> None:
+    def shut(self, within: float = CLOSE_SECONDS) -> None:
         """Close the connections; who still waits gets an error, who holds keeps its lease."""
         if inside():
             put_off(self.shut)
             return
         self.closing = True
-        until = now() + CLOSE_SECONDS
+        until = now() + within
         with self._lock:
             seats = [waiter.seat for waiter in self.lines.all_waiters()]
         for seat in seats:

@@ -371,7 +371,7 @@ class BlockingQuorum(BlockingPort):
 
     # -- ends -----------------------------------------------------------------------------------
 
-    def shut(self) -> None:
+    def shut(self, within: float = CLOSE_SECONDS) -> None:
         """Close all nodes' ports; who holds keeps its lease until it ends."""
         if inside():
             put_off(self.shut)
@@ -381,6 +381,6 @@ class BlockingQuorum(BlockingPort):
             let_go(self.book.minded())
         lose_all(self, "closed")
         for node in self.nodes:
-            node.shut()
+            node.shut(within)
         self.pool.closed = True
-        self._tender.stop(now() + CLOSE_SECONDS)
+        self._tender.stop(now() + within)

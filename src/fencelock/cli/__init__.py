@@ -21,6 +21,7 @@ Rules:
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 COMMANDS = {
@@ -43,10 +44,25 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command and return its exit status."""
     from fencelock.cli import exits
 
-    if argv is not None:  # somebody else's process
+    if argv is not None:  # a caller's process, and its streams
         return exits.guarded(lambda: _dispatch(argv))
     gc.disable()  # until ``started``
+    _open_standard_streams()
     return exits.leave(exits.guarded(lambda: _dispatch(sys.argv[1:])))
+
+
+def _open_standard_streams() -> None:
+    """Open /dev/null in the place of each standard stream that cron or a daemon has closed.
+
+    Otherwise a socket of ours would get the number, and the command would be given it as its stdin.
+    """
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
+            os.set_inheritable(fd, True)  # noqa: FBT003 - the function's own form
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - as long as we
 
 
 def _dispatch(words: list[str]) -> int:
@@ -68,12 +84,20 @@ def _dispatch(words: list[str]) -> int:
             hint="options come behind it: fencelock COMMAND [options]",
         )
     if name not in COMMANDS:
-        raise UsageError(f"there is no command {name!r}", hint="fencelock --help")
+        raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
     from importlib import import_module
 
     module = import_module(f"fencelock.cli.{'break_' if name == 'break' else name}")
     status: int = module.main(rest)
     return status
+
+
+def _nearest(name: str) -> str:
+    """Return the hint for a command that does not exist: the one that was probably meant."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    return f"did you mean `fencelock {near[0]}`?" if near else "fencelock --help"
 
 
 def started() -> None:

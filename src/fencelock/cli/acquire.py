@@ -15,8 +15,7 @@ from fencelock.cli.arguments import Arguments
 from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
 from fencelock.cli.signals import Signals
-from fencelock.cli.waiting import WaitingLine
-from fencelock.errors import AcquireTimeout
+from fencelock.cli.waiting import WaitingLine, not_granted
 
 _EXAMPLE = """\
 out=$(fencelock acquire deploy --ttl 10m --no-wait) || exit
@@ -37,8 +36,7 @@ def main(argv: list[str]) -> int:
         with WaitingLine(session.port, want.keys, quiet=quiet):
             hold = session.take(want, patience)
         if hold is None:
-            within = arguments.within(args)
-            raise AcquireTimeout(f"{args.name!r} was not granted{within}", name=args.name)
+            raise not_granted(session.port, want.keys, arguments.within(args))
         try:
             _print(hold, as_json=args.json or args.format == "json")
         except BaseException:  # nobody has the holder id: nobody could give the lock back

@@ -116,10 +116,10 @@ def _quoted(name: str) -> str:
 
 def tell(error: BaseException) -> int:
     """Print an error and its hint, and return its exit status."""
-    print(f"fencelock: {error}", file=sys.stderr)
+    from fencelock.cli.output import to_stderr
+
     hint = hint_for(error)
-    if hint:
-        print(f"hint: {hint}", file=sys.stderr)
+    to_stderr(f"fencelock: {error}\n" + (f"hint: {hint}\n" if hint else ""))
     return status_of(error)
 
 
@@ -140,8 +140,10 @@ def guarded(command: Callable[[], int]) -> int:
     except Exception:  # noqa: BLE001 - whatever else comes is ours to mend: show it
         import traceback
 
-        traceback.print_exc()
-        print("fencelock: this is a defect of fencelock: please report it", file=sys.stderr)
+        from fencelock.cli.output import to_stderr
+
+        defect = "fencelock: this is a defect of fencelock: please report it\n"
+        to_stderr(traceback.format_exc() + defect)
         return INTERNAL
 
 

@@ -24,6 +24,10 @@ _MARGIN_OF_GRACE: Final = 0.05
 _GRACE_OF_LEASE: Final = 3
 _MARGIN_OF_LEASE: Final = 6
 NEVER: Final = float("inf")
+# The guard may be this late on a busy machine. What is left of the margin is the holder's, to kill
+# the command in the place of a guard that is stopped.
+_LATE_SECONDS: Final = 0.03
+_SLICE: Final = 1.0  # as in ``watch.py``
 
 
 class Ended(NamedTuple):
@@ -54,6 +58,8 @@ class Guard:
         self._line = ours
         self._unread = b""
         self.command_pid: int | None = None
+        self.frozen = False  # it did not stop the command when it was time to
+        self._kill_at = NEVER
 
     def start(self, environment: dict[str, str]) -> None:
         """Have the command started, with these variables added to our own."""
@@ -61,6 +67,7 @@ class Guard:
 
     def until(self, term_at: float, kill_at: float) -> None:
         """Move the instants at which the command is asked to stop and is killed."""
+        self._kill_at = kill_at
         self._send(f"until {term_at} {kill_at}")
 
     def lost(self) -> None:
@@ -72,7 +79,7 @@ class Guard:
         self._send(f"signal {number}")
 
     def wait(self, wake: int) -> Ended | None:
-        """Return how the command ended, or None when the guard was killed.
+        """Return how the command ended, or None when the guard was killed or is ``frozen``.
 
         ``wake`` is the file descriptor that a signal makes readable: its handler then runs here.
         """
@@ -80,7 +87,7 @@ class Guard:
         poll.register(self._line, select.POLLIN)
         poll.register(wake, select.POLLIN)
         while True:
-            for fd, _ in poll.poll():
+            for fd, _ in poll.poll(1000 * max(0.0, min(_SLICE, self._overdue_at() - now()))):
                 if fd == wake:
                     os.read(wake, 4096)
                     continue
@@ -92,6 +99,13 @@ class Guard:
                     ended = self._take(each.decode().split())
                     if ended is not None:
                         return ended
+            if now() >= self._overdue_at():
+                self.frozen = True
+                return None
+
+    def _overdue_at(self) -> float:
+        """Return when a guard that runs has killed the command and said so."""
+        return self._kill_at + _LATE_SECONDS if self.command_pid is not None else NEVER
 
     def _hear(self) -> bytes:
         try:
@@ -109,8 +123,14 @@ class Guard:
         return None
 
     def close(self) -> None:
-        """Let the guard go, which kills a command that still runs, and wait for its end."""
+        """Let the guard go, which kills a command that still runs, and wait for its end.
+
+        A frozen one is killed: it would not end by itself.
+        """
         self._line.close()
+        if self.frozen:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 

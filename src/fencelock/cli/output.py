@@ -2,36 +2,73 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
 _EXACT_BELOW: Final = 10
+_NAME_MIN: Final = 24  # a name is not cut below this
 
 
 def say(text: str) -> None:
     """Print a message on stderr."""
-    print(f"fencelock: {visible(text)}", file=sys.stderr, flush=True)
+    to_stderr(f"fencelock: {visible(text)}\n")
 
 
-def json_line(data: object, file: Any = None) -> None:
-    """Print one JSON value on one line."""
+def to_stderr(text: str) -> None:
+    """Write on stderr what people may read.
+
+    A stderr that fails (its reader or its terminal is gone, its disk is full) stops no command:
+    what runs under a lock matters more than what is said about it.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def json_line(data: object) -> None:
+    """Print one JSON value on one line of stdout."""
+    print(_json(data), flush=True)
+
+
+def json_to_stderr(data: object) -> None:
+    """Print one JSON value on one line of stderr."""
+    to_stderr(_json(data) + "\n")
+
+
+def _json(data: object) -> str:
     import json
 
-    print(json.dumps(data, ensure_ascii=False, allow_nan=False), file=file, flush=True)
+    return json.dumps(data, ensure_ascii=False, allow_nan=False)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns, each as wide as its widest cell; the last one as it comes."""
+    """Print columns, each as wide as its widest cell; the last one as it comes.
+
+    On a terminal the first column, the name, is cut when the lines would be too long for it. What a
+    program reads has the names whole.
+    """
     lines = [[visible(cell) for cell in row] for row in (header, *rows)]
+    if sys.stdout.isatty():
+        _cut_names(lines, columns(1))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         print("  ".join(cells).rstrip())
+
+
+def _cut_names(lines: Sequence[list[str]], width: int) -> None:
+    """Cut the first cell of each line so that all cells fit in a width, if that leaves enough."""
+    others = [max(map(len, column)) for column in list(zip(*lines, strict=True))[1:]]
+    room = max(_NAME_MIN, width - sum(others) - 2 * len(others))
+    for line in lines:
+        if len(line[0]) > room:
+            line[0] = line[0][: room - 1] + "…"
 
 
 def facts(pairs: Mapping[str, str]) -> None:

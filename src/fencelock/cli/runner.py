@@ -12,8 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-import sys
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold, Taker
@@ -25,18 +24,21 @@ from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.guard import NEVER, Ended, Guard, Schedule
-from fencelock.cli.output import human, json_line, say
+from fencelock.cli.output import human, json_to_stderr, say
 from fencelock.cli.processes import Family
 from fencelock.cli.session import Session
 from fencelock.cli.signals import Signals
-from fencelock.cli.waiting import WaitingLine
+from fencelock.cli.waiting import WaitingLine, not_granted
 from fencelock.cli.watch import let_go
 from fencelock.cli.watched import watched
 from fencelock.clock import now
-from fencelock.errors import AcquireTimeout, FencelockError, LeaseLost
+from fencelock.errors import FencelockError, LeaseLost
 from fencelock.handles import Settings
 from fencelock.lease import BaseLease
 from fencelock.options import TTL_MIN
+
+# How long a release that follows a loss is waited for: the exit status is what matters now.
+_CLOSING_SECONDS: Final = 0.1
 
 
 class Run:
@@ -106,8 +108,7 @@ class Run:
     def _busy(self) -> int:
         self.outcome = "busy"
         if not self.args.quiet and (self.args.busy_exit or self.args.verbose):
-            name, within = self.args.name, arguments.within(self.args)
-            exits.tell(AcquireTimeout(f"{name!r} was not granted{within}", name=name))
+            exits.tell(not_granted(self.session.port, self.want.keys, arguments.within(self.args)))
         status: int = self.args.busy_exit
         return status
 
@@ -190,16 +191,19 @@ class Run:
         self.outcome = "lost"
         why = _why(hold)
         self.session.leave(hold)
-        post_release(self.session.port, hold)  # not waited for: the server may be silent
+        post_release(self.session.port, hold)
+        self.session.closing_seconds = _CLOSING_SECONDS  # the server may be silent
         say(f"the lease of {self.args.name!r} is lost ({why}): {self._what()} was stopped")
         return exits.LOST
 
     def _guard_gone(self, *, terminal: bool) -> int:
-        """The guard was killed: end what the command left behind, then give the lock back."""
+        """The guard was killed, or is stopped: end the command, then give the lock back."""
         hold, pid = self._held_now(), self.guard.command_pid
         if pid is not None:
             mark = f"FENCELOCK_HOLDER={hold.lease.holder}".encode() if terminal else b""
             Family(pid, os.getsid(0) if terminal else pid, mark).kill()
+        if self.guard.frozen:
+            return self._stopped(hold)
         say(f"the guard process was killed: {self._what()} was stopped")
         self._give_back(hold, Ended(exits.INTERNAL, stopped=True, ran=True))
         return exits.INTERNAL
@@ -223,7 +227,7 @@ class Run:
             "held": round(now() - self.granted_at, 3) if hold else 0.0,
             "exit": status,
         }
-        json_line(data, sys.stderr)
+        json_to_stderr(data)
 
 
 def _why(hold: Hold) -> str:

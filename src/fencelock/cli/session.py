@@ -13,7 +13,7 @@ from fencelock._core.acquire import acquire
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.keys import LockKeys
 from fencelock._core.want import Want
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._ports.blocking import CLOSE_SECONDS, BlockingPort, run_blocking
 from fencelock._ports.choose import port_for
 from fencelock.cli import started
 from fencelock.cli.arguments import Arguments
@@ -39,6 +39,7 @@ class Session:
 
     def __init__(self, args: Arguments) -> None:
         self.prefix: str = args.prefix
+        self.closing_seconds = CLOSE_SECONDS
         self._configured = configured(args)
         self._defaults = handles.defaults(
             key_prefix=args.prefix,
@@ -189,8 +190,8 @@ class Session:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Wait up to 1 s for clean-ups and close."""
-        self.port.shut()
+        """Wait for clean-ups, up to 1 s unless a command is in a hurry, and close."""
+        self.port.shut(self.closing_seconds)
 
 
 def embedded_chosen(args: Arguments) -> bool:

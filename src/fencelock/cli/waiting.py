@@ -17,14 +17,15 @@ from typing import Final, Self
 from fencelock._core.inspect import LockInfo, Person, show
 from fencelock._core.keys import LockKeys
 from fencelock._ports.blocking import BlockingPort, run_blocking
-from fencelock.cli.output import columns, human, visible
+from fencelock.cli.output import columns, human, to_stderr, visible
 from fencelock.clock import now
-from fencelock.errors import FencelockError
+from fencelock.errors import AcquireTimeout, FencelockError
 
 _FIRST_AFTER: Final = 0.3
 _ON_TERMINAL: Final = 1.0
 _ELSEWHERE: Final = 60.0
 _WAITERS: Final = 1000
+_LOOK_SECONDS: Final = 0.25
 _ERASE: Final = "\r\x1b[K"
 
 
@@ -56,8 +57,7 @@ class WaitingLine:
         with self._writing:
             self._over.set()
             if self._written and self._terminal:
-                sys.stderr.write(_ERASE)
-                sys.stderr.flush()
+                to_stderr(_ERASE)
 
     def _run(self) -> None:
         pause = _FIRST_AFTER
@@ -77,11 +77,25 @@ class WaitingLine:
             if self._over.is_set():
                 return
             if self._terminal:
-                sys.stderr.write(_ERASE + text[: columns(2) - 1])
+                to_stderr(_ERASE + text[: columns(2) - 1])
             else:
-                sys.stderr.write(f"fencelock: {text}\n")
-            sys.stderr.flush()
+                to_stderr(f"fencelock: {text}\n")
             self._written = True
+
+
+def not_granted(port: BlockingPort, keys: LockKeys, within: str) -> AcquireTimeout:
+    """Return the error of a wait that ended: with the holder, if the server tells it quickly."""
+    text = f"{keys.name!r} was not granted{within}"
+    patience, port.patience = port.patience, min(port.patience, _LOOK_SECONDS)
+    try:
+        info = run_blocking(show(port, keys, 0))
+    except FencelockError:
+        pass  # the timeout is what the caller must know
+    else:
+        text += f": {held_by(info)}" if info.held else ""
+    finally:
+        port.patience = patience
+    return AcquireTimeout(text, name=keys.name)
 
 
 def describe(info: LockInfo) -> str:

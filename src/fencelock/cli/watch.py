@@ -9,7 +9,9 @@ is stopped before the lease can end whatever becomes of the process that holds t
 - the holder is killed: its end of the line closes, and the command is killed at once.
 
 When the guard itself is killed, the kernel kills the command (Linux: PR_SET_PDEATHSIG), and the
-holder, which sees its end of the line close, kills what the command left.
+holder, which sees its end of the line close, kills what the command left. When the guard is
+stopped, the holder kills the command in its place. Only while both are stopped, and the command is
+not, can the command run on beside the next holder of the lock: its fence is what tells them apart.
 
 Rules of this file:
 

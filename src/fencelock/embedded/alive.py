@@ -8,6 +8,8 @@ Rules:
   its own. There is no instant at which a server runs without the lock.
 - Nobody unlocks, ever: LOCK_UN would end the lock of every copy of the descriptor. We only close.
 - Nobody removes the file: a lock on a removed file excludes nobody.
+- The descriptor is never 0, 1 or 2. A starter without a standard stream (cron, a daemon) would get
+  such a number from the system, and the server's own streams would take its place.
 """
 
 # Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
@@ -20,6 +22,7 @@ from typing import Self
 
 from fencelock.errors import ServerUnreachable
 
+_STANDARD_MAX = 2  # stderr
 _in_hand: set[int] = set()
 
 
@@ -80,11 +83,24 @@ def held(path: str) -> bool:
 
 def _open(path: str) -> int:
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = _above_standard(os.open(path, flags, 0o600))
     except OSError as error:
         raise ServerUnreachable(f"cannot open {path}: {error.strerror}") from error
     _in_hand.add(fd)
     return fd
+
+
+def _above_standard(fd: int) -> int:
+    """Return a descriptor of the same open file that is not one of the standard streams."""
+    import fcntl
+
+    if fd > _STANDARD_MAX:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _STANDARD_MAX + 1)
+    finally:
+        os.close(fd)
 
 
 def _lock(fd: int, path: str) -> bool:
