@@ -58,8 +58,8 @@ class Guard:
         self._line = ours
         self._unread = b""
         self.command_pid: int | None = None
-        self.frozen = False  # it did not stop the command when it was time to
-        self._kill_at = NEVER
+        self.frozen: bool = False  # it did not stop the command when it was time to
+        self._kill_at: float = NEVER
 
     def start(self, environment: dict[str, str]) -> None:
         """Have the command started, with these variables added to our own."""

@@ -39,7 +39,7 @@ class Session:
 
     def __init__(self, args: Arguments) -> None:
         self.prefix: str = args.prefix
-        self.closing_seconds = CLOSE_SECONDS
+        self.closing_seconds: float = CLOSE_SECONDS
         self._configured = configured(args)
         self._defaults = handles.defaults(
             key_prefix=args.prefix,
