@@ -198,6 +198,15 @@ class Holds(Taker):
             )
         return Want(form, port.new_id(), describe(unit, settings.label), settings.owner)
 
+    def want_for(self, port: Port, name: str, unit: object) -> Want:
+        """Return a fresh request by a thread or task, as a part of a multi makes it."""
+        del unit
+        return self.want(port, name)
+
+    def part(self, settings: Settings) -> Holds:
+        """Return holds of the same lock for a multi, with the multi's settings."""
+        return Holds(self.keys, settings, self.lease_type)
+
     def refuse_second(self, unit: object) -> None:
         """Raise when a strict handle is acquired by who holds it already (X6)."""
         if self.settings.strict and self.of(unit) is not None:

@@ -8,30 +8,76 @@ from typing import Any, Final
 
 from fencelock import options
 from fencelock._core.hold import Hold
+from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
+from fencelock._core.shares import is_full, state
 from fencelock._core.want import Want
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.handles import Holds, Settings
 from fencelock.lease import BaseLease
 from fencelock.multilease import BaseMultiLease
+from fencelock.permits import Permits
+from fencelock.sides import Side
 
 # One script takes them all, and the server serves nobody else meanwhile.
 NAMES_MAX: Final = 100
 LEFT_MAX: Final = 64
 
 
-def lock_keys(prefix: str, value: Any) -> list[LockKeys]:
-    """Return the keys of the locks to take: 1 to 100, each once."""
+def parts_of(
+    prefix: str, value: Any, *, port: object, kinds: tuple[type, ...]
+) -> list[LockKeys | Holds]:
+    """Return what a multi is to take, 1 to 100 parts, each once: keys of locks, holds of handles.
+
+    ``kinds`` are the handles that can be parts; ``port`` is that of the client, whose they must be.
+    """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"names must be a list of names, not {value!r}")
-    names = tuple(map(options.lock_name, value))
-    if not 1 <= len(names) <= NAMES_MAX:
-        raise ValueError(f"names must be 1 to {NAMES_MAX} names, not {len(names)}")
+    parts = [_part_of(prefix, each, port, kinds) for each in value]
+    if not 1 <= len(parts) <= NAMES_MAX:
+        raise ValueError(f"names must be 1 to {NAMES_MAX} names, not {len(parts)}")
+    names = [_keys_of(each).name for each in parts]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"names must be different: {', '.join(map(repr, twice))}")
-    return [LockKeys(prefix, name) for name in names]
+    return parts
+
+
+def _part_of(prefix: str, each: Any, port: object, kinds: tuple[type, ...]) -> LockKeys | Holds:
+    if isinstance(each, str):
+        return LockKeys(prefix, options.lock_name(each))
+    if not isinstance(each, kinds):
+        known = ", ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"name must be str, or a handle of this client ({known}), not {each!r}")
+    handle: Any = each
+    if handle._port != port:
+        raise ValueError(f"the parts of a multi must be of one client: {each!r} is of another one")
+    holds: Holds = handle._holds
+    return holds
+
+
+def _keys_of(part: LockKeys | Holds) -> LockKeys:
+    return part.keys if isinstance(part, Holds) else part
+
+
+async def is_busy(port: Port, part: Holds) -> bool:
+    """Ask whether a part would have to be waited for now."""
+    if isinstance(part, Side):
+        return part.busy((await state(port, part.keys))[0])
+    if isinstance(part, Permits):
+        return is_full((await state(port, part.keys))[0])
+    return await holder_of(port, part.keys) is not None
+
+
+async def is_owned(port: Port, part: Holds) -> bool:
+    """Ask whether the handle holds a part now; sends nothing when it holds nothing."""
+    mine = tuple(part.holder_ids())
+    if not mine:
+        return False
+    if isinstance(part, (Side, Permits)):
+        return (await state(port, part.keys, mine))[1] > 0
+    return await holder_of(port, part.keys) in mine
 
 
 class Group:
@@ -51,26 +97,29 @@ class MultiHolds:
 
     def __init__(
         self,
-        keys: Sequence[LockKeys],
+        parts: Sequence[LockKeys | Holds],
         settings: Settings,
         lease_types: tuple[type[BaseLease], type[BaseMultiLease]],
     ) -> None:
         lease_type, self._type = lease_types
-        self.names: tuple[str, ...] = tuple(each.name for each in keys)
+        self.names: tuple[str, ...] = tuple(_keys_of(each).name for each in parts)
         self._on_lost = settings.terms.on_lost
         if callable(self._on_lost):
             terms = settings.terms._replace(on_lost=self._lost)
             settings = settings._replace(terms=terms)
         self.settings = settings
-        ordered = sorted(keys, key=lambda each: each.lock)
-        self.parts: list[Holds] = [Holds(each, settings, lease_type) for each in ordered]
+        made = [
+            each.part(settings) if isinstance(each, Holds) else Holds(each, settings, lease_type)
+            for each in parts
+        ]
+        self.parts: list[Holds] = sorted(made, key=lambda each: each.keys.lock)
         self._groups: list[Group] = []
         # Released with a loss that may not have been told yet.
         self._left: deque[Group] = deque(maxlen=LEFT_MAX)
 
-    def wants(self, port: Port, unit: str) -> list[Want]:
-        """Return fresh requests, in the order of the keys."""
-        return [part.want(port, unit) for part in self.parts]
+    def wants(self, port: Port, name: str, unit: object) -> list[Want]:
+        """Return fresh requests by a thread or task of that name, in the order of the keys."""
+        return [part.want_for(port, name, unit) for part in self.parts]
 
     def group(self, holds: Sequence[Hold], unit: object) -> Group:
         """Keep what was granted together."""

@@ -64,6 +64,17 @@ class Permits(Holds):
         form = self.form(port, permits)
         return ShareWant(form, port.new_id(), describe(unit, self.settings.label))
 
+    def want_for(self, port: Port, name: str, unit: object) -> ShareWant:
+        """Return a fresh request for one permit."""
+        del unit
+        return self.want_permits(port, name, 1)
+
+    def part(self, settings: Settings) -> Permits:
+        """Return permits of the same semaphore for a multi."""
+        made = Permits(self.keys, settings, self.lease_type, self._declared, bounded=self.bounded)
+        made.limit = self.limit
+        return made
+
     def add(self, hold: Hold) -> None:
         """Keep a hold, and how many permits it has."""
         form: ShareForm = hold.want.form  # type: ignore[assignment]  # want_permits made it

@@ -105,6 +105,15 @@ class Side(Holds):
             raise self._refused("already written by this thread or task; see reentrant=True")
         return own[0]
 
+    def want_for(self, port: Port, name: str, unit: object) -> ShareWant:
+        """Return a fresh request for this side; NotAcquired when it would wait for itself."""
+        return self.want_side(port, name, self.beside(unit))
+
+    def part(self, settings: Settings) -> Side:
+        """Return the same side for a multi, known to the client as all sides are."""
+        made = (self.keys, settings, self.lease_type, self._sides, self._side)
+        return Side(*made, reentrant=False)
+
     def _refused(self, why: str) -> NotAcquired:
         name = self.keys.name
         return NotAcquired(f"{name!r}: {why}", name=name)

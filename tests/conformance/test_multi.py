@@ -1,10 +1,11 @@
 """``multi``: several locks, all or none."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
-from fencelock import AcquireTimeout, LeaseLost, NotHeld, ServerUnsuitable
+from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
 from tests.conformance.world import cluster_node, needs_no_server
 
 pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
@@ -280,6 +281,223 @@ async def test_a_loss_can_cancel_the_body(world):
                 world.server.command("DEL", world.key(name))
             await asyncio.get_running_loop().create_future()
     assert asyncio.current_task().cancelling() == 0
+
+
+# --- sides and permits ----------------------------------------------------------------------------
+
+
+def mixed(client, **options):
+    """Return a multi of a lock, a read side, a write side and a permit, and the handles."""
+    made = {
+        "lock": client.lock("d-lock"),
+        "reads": client.rwlock("c-reads").read,
+        "writes": client.rwlock("b-writes").write,
+        "permit": client.semaphore("a-permit", 2),
+    }
+    return client.multi([*made.values(), "e-name"], **options), SimpleNamespace(**made)
+
+
+MIXED = ["d-lock", "c-reads", "b-writes", "a-permit", "e-name"]
+
+
+def held(world):
+    """Return what is held of the parts of ``mixed``."""
+    locks = [name for name in ("d-lock", "e-name") if world.holder(name)]
+    return locks + [name for name in ("c-reads", "b-writes", "a-permit") if world.holders(name)]
+
+
+async def test_sides_and_permits_are_taken_with_locks_all_or_none(world):
+    multi, _ = mixed(world.client(), ttl=20)
+    async with multi as lease:
+        assert multi.names == lease.names == tuple(MIXED)
+        assert sorted(held(world)) == sorted(MIXED)
+        assert all(lease.fences[name] > 0 for name in MIXED)
+        assert 19 < lease.remaining() < 20
+        assert await multi.owned()
+        assert await multi.locked()
+        await lease.renew(5)
+        assert 4 < lease.remaining() < 5
+        other, parts = mixed(world.client())
+        assert await other.acquire(blocking=False) is False
+        assert await parts.lock.acquire(blocking=False) is False
+        assert await parts.writes.acquire(blocking=False) is False
+        assert await parts.reads.acquire(blocking=False) is True  # many may read
+        await parts.reads.release()
+        assert await parts.permit.acquire(blocking=False) is True  # the other one of two
+        await parts.permit.release()
+    assert held(world) == []
+    assert not await multi.owned()
+    assert not await multi.locked()
+    with pytest.raises(NotHeld):
+        await multi.release()
+
+
+@pytest.mark.parametrize("busy", ["lock", "reads", "writes", "permit"])
+async def test_a_busy_part_leaves_all_others_alone(world, busy):
+    _, parts = mixed(world.client())
+    multi, _ = mixed(world.client(), timeout=0.1)
+    others = world.client()
+    if busy == "reads":
+        blocking = [others.rwlock("c-reads").write]
+    elif busy == "permit":
+        blocking = [parts.permit, others.semaphore("a-permit", 2)]
+    else:
+        blocking = [getattr(parts, busy)]
+    for each in blocking:
+        assert await each.acquire()
+    before = held(world)
+    assert await multi.acquire(blocking=False) is False
+    with pytest.raises(AcquireTimeout, match="were not all granted within"):
+        await multi.__aenter__()
+    assert held(world) == before
+    assert [world.waiting(name) for name in MIXED] == [0] * 5
+    for each in blocking:
+        await each.release()
+    assert await multi.acquire(timeout=2)
+    await multi.release()
+
+
+async def test_it_waits_for_its_turn_at_a_side_and_a_permit(world):
+    _, parts = mixed(world.client())
+    assert await parts.permit.acquire(permits=2)
+    assert await parts.writes.acquire()
+    multi, _ = mixed(world.client())
+    job = world.start(multi.acquire())
+    await world.in_line("a-permit", 1)
+    assert held(world) == ["b-writes", "a-permit"]
+    await parts.permit.release(2)
+    await world.in_line("b-writes", 1)
+    await parts.writes.release()
+    assert await job.result()
+    assert await multi.owned()
+    await multi.release()
+    assert held(world) == []
+
+
+async def test_mixed_multis_in_any_order_never_wait_for_each_other(world):
+    inside, runs = [], []
+
+    async def works(client, order):
+        _, parts = mixed(client)
+        kinds = [getattr(parts, name) for name in order]
+        for _ in range(6):
+            async with client.multi(kinds):
+                inside.append(order)
+                assert sum("writes" in each for each in inside) <= 1
+                await world.tick()
+                inside.remove(order)
+                runs.append(order)
+
+    orders = [("lock", "writes", "permit"), ("permit", "writes", "reads"), ("reads", "lock")]
+    jobs = [world.start(works(world.client(), order)) for order in orders * 2]
+    for job in jobs:
+        await job.result(30)
+    assert len(runs) == 36
+
+
+@pytest.mark.parametrize("lost", ["c-reads", "b-writes", "a-permit", "d-lock"])
+async def test_the_loss_of_one_part_is_the_loss_of_all(world, lost):
+    told = []
+    multi, _ = mixed(world.client(), ttl=0.6, on_lost=told.append)
+    with pytest.raises(LeaseLost) as error:  # noqa: PT012 - the end of the block raises
+        async with multi as lease:
+            world.server.command("DEL", world.key(lost))
+            await world.until(lambda: lease.lost, "the loss")
+            with pytest.raises(LeaseLost):
+                lease.check()
+            await world.until(lambda: told, "on_lost")
+    assert error.value.name == lost
+    assert [each.names for each in told] == [tuple(MIXED)]
+    assert held(world) == []
+
+
+async def test_a_part_that_ended_is_found_at_release(world):
+    multi, _ = mixed(world.client())
+    await multi.acquire()
+    world.server.command("DEL", world.key("b-writes"))
+    with pytest.raises(LeaseLost) as lost:
+        await multi.release()
+    assert (lost.value.name, lost.value.reason) == ("b-writes", "expired")
+    assert held(world) == []
+
+
+async def test_who_reads_within_a_multi_reads_at_once_and_cannot_write(world):
+    """The sides of a multi are the thread's own: it must not wait for itself."""
+    client = world.client()
+    rwlock = client.rwlock("rw")
+    async with client.multi([rwlock.read, "x"]):
+        job = world.start(held_once(world.client().rwlock("rw").write))
+        await world.in_line("rw", 1)
+        async with rwlock.read:  # whatever the line
+            pass
+        with pytest.raises(NotAcquired, match="would wait for itself"):
+            await rwlock.write.acquire()
+        with pytest.raises(NotAcquired, match="would wait for itself"):
+            await client.multi(["y", rwlock.write]).acquire()
+        async with client.multi(["y", rwlock.read]):
+            assert world.holders("rw") == 2
+        assert world.holder("y") is None
+    await job.result()
+
+
+async def held_once(side):
+    async with side:
+        pass
+
+
+async def test_a_multi_beside_a_side_that_was_lost_is_refused(world):
+    client = world.client()
+    rwlock = client.rwlock("rw")
+    await rwlock.read.acquire()
+    world.server.command("DEL", world.key("rw"))
+    with pytest.raises(LeaseLost):
+        await client.multi(["a", rwlock.read]).acquire()
+    assert world.holder("a") is None
+    assert rwlock.read.lease.lost
+    with pytest.raises(LeaseLost):
+        await rwlock.read.release()
+
+
+async def test_the_limit_of_a_semaphore_is_checked(world):
+    client = world.client()
+    async with client.semaphore("s", 3):
+        with pytest.raises(ServerUnsuitable):
+            await client.multi(["a", client.semaphore("s", 2)]).acquire()
+    assert world.holder("a") is None
+
+
+async def test_a_cancelled_wait_for_a_side_leaves_nothing(world):
+    if world.blocking:
+        return
+    _, parts = mixed(world.client())
+    await parts.writes.acquire()
+    multi, _ = mixed(world.client())
+    task = asyncio.ensure_future(multi.acquire())
+    await world.in_line("b-writes", 1)
+    assert held(world) == ["b-writes", "a-permit"]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await world.until(lambda: held(world) == ["b-writes"], "the permit is back")
+    await world.in_line("b-writes", 0)
+    await parts.writes.release()
+
+
+@needs_no_server
+async def test_parts_that_cannot_work_are_refused(world):
+    client = world.client()
+    rwlock = client.rwlock("rw")
+    for parts, error, complaint in (
+        ([rwlock], TypeError, "name must be str, or a handle of this client"),
+        ([client.rlock("a")], TypeError, "name must be str, or a handle of this client"),
+        ([client.election("a")], TypeError, "name must be str, or a handle of this client"),
+        ([rwlock.read, rwlock.write], ValueError, "names must be different: 'rw'"),
+        (["rw", rwlock.read], ValueError, "names must be different: 'rw'"),
+        ([world.client().lock("a")], ValueError, "must be of one client"),
+        ([world.client().rwlock("a").read], ValueError, "must be of one client"),
+    ):
+        with pytest.raises(error, match=complaint):
+            client.multi(parts)
 
 
 @needs_no_server

@@ -322,6 +322,8 @@ class StraightClient:
         return StraightElection(self.inner.election(name, **options))
 
     def multi(self, names: Any, **options: Any) -> StraightLock:
+        if isinstance(names, list):
+            names = [getattr(each, "inner", each) for each in names]
         return StraightLock(self.inner.multi(names, **options))
 
     def locked(self, name: str, **options: Any) -> Any:

@@ -168,6 +168,11 @@ class State(NamedTuple):
     waiting: int
 
 
+def is_full(now: State) -> bool:
+    """Return True when a permit of a semaphore would have to be waited for."""
+    return now.waiting > 0 or (now.limit > 0 and now.taken >= now.limit)
+
+
 async def give_back(port: Port, hold: Hold, keep: int) -> None:
     """Release a hold but for ``keep`` of its permits; raises as ``take_and_release``."""
     if keep == 0:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fencelock.aio.election import AsyncElection
     from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
+    from fencelock.aio.rwlock import AsyncReadLock, AsyncWriteLock
+    from fencelock.aio.semaphore import AsyncSemaphore
     from fencelock.templates import Call
 
 P = ParamSpec("P")
@@ -290,7 +292,7 @@ class MakesDuties:
 
     def multi(
         self,
-        names: Iterable[str],
+        names: Iterable[str | AsyncLock | AsyncReadLock | AsyncWriteLock | AsyncSemaphore],
         *,
         ttl: Seconds | None = None,
         renew: bool = True,
@@ -302,17 +304,22 @@ class MakesDuties:
     ) -> AsyncMultiLock:
         """Return a handle of several locks that are taken all or none; sends nothing.
 
-        ``names`` are 1 to 100 different names, in any order. ``on_lost`` is called with the lease
-        of all, once, when one of them is lost. The other options are those of ``lock``, for each
-        of them; ``timeout`` bounds ``async with`` for all together. With ``renew=False`` the
-        leases of the first run while the others are waited for.
+        ``names`` are 1 to 100 different names of locks, in any order. A handle of this client may
+        stand for its name: a ``AsyncLock``, a side of a reader/writer lock (``rwlock.read``), or a
+        semaphore, of which one permit is taken. It says what is taken; its own options do not
+        count. ``on_lost`` is called with the lease of all, once, when one of them is lost. The
+        other options are those of ``lock``, for each of them; ``timeout`` bounds ``async with`` for
+        all together. With ``renew=False`` the leases of the first run while the others are waited
+        for.
 
         Raises:
             TypeError, ValueError: names or an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "multi")
         from fencelock.aio.multi import AsyncMultiLock  # noqa: PLC0415 - few programs use it
-        from fencelock.multihandle import lock_keys  # noqa: PLC0415 - likewise
+        from fencelock.aio.rwlock import AsyncReadLock, AsyncWriteLock  # noqa: PLC0415 - likewise
+        from fencelock.aio.semaphore import AsyncSemaphore  # noqa: PLC0415 - likewise
+        from fencelock.multihandle import parts_of  # noqa: PLC0415 - likewise
 
         chosen = settings(
             self._defaults,
@@ -326,8 +333,10 @@ class MakesDuties:
             label=label,
             cancels=True,
         )
-        keys = lock_keys(self._defaults.key_prefix, names)
-        return AsyncMultiLock(self._port, keys, chosen)
+        kinds = (AsyncLock, AsyncReadLock, AsyncWriteLock, AsyncSemaphore)
+        prefix = self._defaults.key_prefix
+        parts = parts_of(prefix, names, port=self._port, kinds=kinds)
+        return AsyncMultiLock(self._port, parts, chosen)
 
     def election(
         self,

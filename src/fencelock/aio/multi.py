@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 
 from fencelock import options
-from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.multi import acquire_all, release_all
 from fencelock._core.renew import renew_now
@@ -16,8 +15,8 @@ from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _task, _was_stopped
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Settings
-from fencelock.multihandle import Group, MultiHolds
+from fencelock.handles import Holds, Settings
+from fencelock.multihandle import Group, MultiHolds, is_busy, is_owned
 from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
 from fencelock.process import Rooted
@@ -50,17 +49,18 @@ class AsyncMultiLease(BaseMultiLease):
 class AsyncMultiLock(Rooted):
     """Several locks that are taken and given back together; ``AsyncClient.multi`` makes it.
 
-    Acquiring again in the task that holds them waits. Many tasks may use one handle. Any
-    task may release. A plain ``AsyncLock`` of one of the names is excluded, and excludes.
+    Parts may also be sides of reader/writer locks and permits of semaphores. Acquiring again in
+    the task that holds them waits. Many tasks may use one handle. Any task may release. A
+    plain ``AsyncLock`` of one of the names is excluded, and excludes.
     """
 
     __slots__ = ("__weakref__", "_holds", "_port")
 
     def __init__(
-        self, port: Callable[[], AioPort], keys: Sequence[LockKeys], settings: Settings
+        self, port: Callable[[], AioPort], parts: Sequence[LockKeys | Holds], settings: Settings
     ) -> None:
         self._port = port
-        self._holds = MultiHolds(keys, settings, (AsyncLease, AsyncMultiLease))
+        self._holds = MultiHolds(parts, settings, (AsyncLease, AsyncMultiLease))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -77,12 +77,15 @@ class AsyncMultiLock(Rooted):
     async def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
         """Acquire all locks; True when all were granted, False when not all were in time.
 
-        When all are free and nobody waits for them, that is one command. Otherwise it waits in
-        line for one after the other, in the order of their keys, and holds those it has: so no
-        two of them wait for each other. It waits for ever, or for ``timeout`` seconds;
+        When all are plain locks that are free, with nobody in line, that is one command. Otherwise
+        it waits in line for one after the other, in the order of their keys, and holds those it
+        has: so no two of them wait for each other. It waits for ever, or for ``timeout`` seconds;
         ``blocking=False`` tries once. However it ends without all of them, it leaves none held.
 
         Raises:
+            NotAcquired: this task reads what it asks to write, and would wait for itself.
+            LeaseLost: this task held a side of a reader/writer lock before, and has lost it.
+            ServerUnsuitable: a semaphore is in use with another limit, or a name is another kind.
             ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
@@ -106,13 +109,13 @@ class AsyncMultiLock(Rooted):
         await give_back(port, release_all(port, lambda taken: self._holds.take(task, taken)))
 
     async def locked(self) -> bool:
-        """Ask the server whether anybody holds any of the locks now; one command each.
+        """Ask the server whether any of them would have to be waited for now; one command each.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         for part in self._holds.parts:
-            if await holder_of(self._port(), part.keys) is not None:
+            if await is_busy(self._port(), part):
                 return True
         return False
 
@@ -125,15 +128,14 @@ class AsyncMultiLock(Rooted):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         for part in self._holds.parts:
-            mine = part.holder_ids()
-            if not mine or await holder_of(self._port(), part.keys) not in mine:
+            if not await is_owned(self._port(), part):
                 return False
         return True
 
     async def _obtain(self, patience: float | None) -> Group | None:
         holds, port, task = self._holds, self._port(), _task()
         granted = await acquire_all(
-            port, lambda: holds.wants(port, task.get_name()), patience, holds.parts, task
+            port, lambda: holds.wants(port, task.get_name(), task), patience, holds.parts, task
         )
         return None if granted is None else holds.group(granted, task)
 

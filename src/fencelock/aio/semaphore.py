@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
-from fencelock._core.shares import release_permits, set_limit, state
+from fencelock._core.shares import is_full, release_permits, set_limit, state
 from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _Base, _task
@@ -86,7 +86,7 @@ class AsyncSemaphore(_Base):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         now, _ = await state(self._port(), self._holds.keys)
-        return now.waiting > 0 or (now.limit > 0 and now.taken >= now.limit)
+        return is_full(now)
 
     async def owned(self) -> bool:
         """Ask the server whether this handle holds a permit now.

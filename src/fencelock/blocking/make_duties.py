@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fencelock.blocking.election import Election
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
+    from fencelock.blocking.rwlock import ReadLock, WriteLock
+    from fencelock.blocking.semaphore import Semaphore
     from fencelock.templates import Call
 
 P = ParamSpec("P")
@@ -281,7 +283,7 @@ class MakesDuties:
 
     def multi(
         self,
-        names: Iterable[str],
+        names: Iterable[str | Lock | ReadLock | WriteLock | Semaphore],
         *,
         ttl: Seconds | None = None,
         renew: bool = True,
@@ -293,17 +295,21 @@ class MakesDuties:
     ) -> MultiLock:
         """Return a handle of several locks that are taken all or none; sends nothing.
 
-        ``names`` are 1 to 100 different names, in any order. ``on_lost`` is called with the lease
-        of all, once, when one of them is lost. The other options are those of ``lock``, for each
-        of them; ``timeout`` bounds ``with`` for all together. With ``renew=False`` the leases of
-        the first run while the others are waited for.
+        ``names`` are 1 to 100 different names of locks, in any order. A handle of this client may
+        stand for its name: a ``Lock``, a side of a reader/writer lock (``rwlock.read``), or a
+        semaphore, of which one permit is taken. It says what is taken; its own options do not
+        count. ``on_lost`` is called with the lease of all, once, when one of them is lost. The
+        other options are those of ``lock``, for each of them; ``timeout`` bounds ``with`` for all
+        together. With ``renew=False`` the leases of the first run while the others are waited for.
 
         Raises:
             TypeError, ValueError: names or an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "multi")
         from fencelock.blocking.multi import MultiLock  # noqa: PLC0415 - few programs use it
-        from fencelock.multihandle import lock_keys  # noqa: PLC0415 - likewise
+        from fencelock.blocking.rwlock import ReadLock, WriteLock  # noqa: PLC0415 - likewise
+        from fencelock.blocking.semaphore import Semaphore  # noqa: PLC0415 - likewise
+        from fencelock.multihandle import parts_of  # noqa: PLC0415 - likewise
 
         chosen = settings(
             self._defaults,
@@ -317,8 +323,10 @@ class MakesDuties:
             label=label,
             cancels=False,
         )
-        keys = lock_keys(self._defaults.key_prefix, names)
-        return MultiLock(self._port, keys, chosen)
+        kinds = (Lock, ReadLock, WriteLock, Semaphore)
+        prefix = self._defaults.key_prefix
+        parts = parts_of(prefix, names, port=self._port, kinds=kinds)
+        return MultiLock(self._port, parts, chosen)
 
     def election(
         self,

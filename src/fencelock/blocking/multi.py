@@ -7,7 +7,6 @@ from threading import current_thread, get_ident
 from types import TracebackType
 
 from fencelock import options
-from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.multi import acquire_all, release_all
 from fencelock._core.release import request, retire
@@ -17,8 +16,8 @@ from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Settings
-from fencelock.multihandle import Group, MultiHolds
+from fencelock.handles import Holds, Settings
+from fencelock.multihandle import Group, MultiHolds, is_busy, is_owned
 from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
 from fencelock.process import Rooted
@@ -50,15 +49,18 @@ class MultiLease(BaseMultiLease):
 class MultiLock(Rooted):
     """Several locks that are taken and given back together; ``Client.multi`` makes it.
 
-    Acquiring again in the thread that holds them waits. Many threads may use one handle. Any
-    thread may release. A plain ``Lock`` of one of the names is excluded, and excludes.
+    Parts may also be sides of reader/writer locks and permits of semaphores. Acquiring again in
+    the thread that holds them waits. Many threads may use one handle. Any thread may release. A
+    plain ``Lock`` of one of the names is excluded, and excludes.
     """
 
     __slots__ = ("__weakref__", "_holds", "_port")
 
-    def __init__(self, port: BlockingPort, keys: Sequence[LockKeys], settings: Settings) -> None:
+    def __init__(
+        self, port: BlockingPort, parts: Sequence[LockKeys | Holds], settings: Settings
+    ) -> None:
         self._port = port
-        self._holds = MultiHolds(keys, settings, (Lease, MultiLease))
+        self._holds = MultiHolds(parts, settings, (Lease, MultiLease))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,12 +77,15 @@ class MultiLock(Rooted):
     def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
         """Acquire all locks; True when all were granted, False when not all were in time.
 
-        When all are free and nobody waits for them, that is one command. Otherwise it waits in
-        line for one after the other, in the order of their keys, and holds those it has: so no
-        two of them wait for each other. It waits for ever, or for ``timeout`` seconds;
+        When all are plain locks that are free, with nobody in line, that is one command. Otherwise
+        it waits in line for one after the other, in the order of their keys, and holds those it
+        has: so no two of them wait for each other. It waits for ever, or for ``timeout`` seconds;
         ``blocking=False`` tries once. However it ends without all of them, it leaves none held.
 
         Raises:
+            NotAcquired: this thread reads what it asks to write, and would wait for itself.
+            LeaseLost: this thread held a side of a reader/writer lock before, and has lost it.
+            ServerUnsuitable: a semaphore is in use with another limit, or a name is another kind.
             ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
@@ -102,15 +107,12 @@ class MultiLock(Rooted):
         run_release(release_all(self._port, lambda taken: self._holds.take(unit, taken)))
 
     def locked(self) -> bool:
-        """Ask the server whether anybody holds any of the locks now; one command each.
+        """Ask the server whether any of them would have to be waited for now; one command each.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        for part in self._holds.parts:
-            if run_blocking(holder_of(self._port, part.keys)) is not None:
-                return True
-        return False
+        return any(run_blocking(is_busy(self._port, part)) for part in self._holds.parts)
 
     def owned(self) -> bool:
         """Ask the server whether this handle holds all of the locks now; one command each.
@@ -120,18 +122,14 @@ class MultiLock(Rooted):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        for part in self._holds.parts:
-            mine = part.holder_ids()
-            if not mine or run_blocking(holder_of(self._port, part.keys)) not in mine:
-                return False
-        return True
+        return all(run_blocking(is_owned(self._port, part)) for part in self._holds.parts)
 
     def _obtain(self, patience: float | None) -> Group | None:
         holds, unit = self._holds, get_ident()
         asked: list[Want] = []
 
         def wants() -> Sequence[Want]:
-            asked[:] = holds.wants(self._port, current_thread().name)
+            asked[:] = holds.wants(self._port, current_thread().name, unit)
             return asked[:]
 
         try:

@@ -7,7 +7,7 @@ from threading import current_thread, get_ident
 from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
-from fencelock._core.shares import release_permits, set_limit, state
+from fencelock._core.shares import is_full, release_permits, set_limit, state
 from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
@@ -83,7 +83,7 @@ class Semaphore(_Base):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         now, _ = run_blocking(state(self._port, self._holds.keys))
-        return now.waiting > 0 or (now.limit > 0 and now.taken >= now.limit)
+        return is_full(now)
 
     def owned(self) -> bool:
         """Ask the server whether this handle holds a permit now.
