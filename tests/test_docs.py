@@ -274,7 +274,7 @@ def test_the_page_of_errors_has_no_code_that_the_library_does_not_know():
     page = (REFERENCE / "errors.md").read_text()
     shown = re.findall(r"^\| `([A-Z]+)` \| `\w+` \|", page, re.MULTILINE)
 
-    assert sorted(set(shown) - {"REFUSED", "CLOSED"}) == codes()
+    assert sorted(set(shown) - {"REFUSED"}) == codes()
 
 
 # --- keys -----------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fencelock.errors import (
     AcquireTimeout,
     BarrierBroken,
+    ClientClosed,
     FencelockError,
     LeaseLost,
     NotAcknowledged,
@@ -92,6 +93,7 @@ __all__ = [
     "BarrierBroken",
     "BoundedSemaphore",
     "Client",
+    "ClientClosed",
     "Condition",
     "Election",
     "Event",

@@ -8,6 +8,7 @@ FencelockError
 ├── BarrierBroken          (also RuntimeError) the parties of a barrier do not come together
 ├── OutcomeUnknown         (also ConnectionError) may or may not have run; undo is scheduled
 ├── QuorumNotReached       one cause per node
+├── ClientClosed           (also RuntimeError) the client was closed before
 └── ServerError            the server is the trouble, not the lock
     ├── ServerUnreachable  (also ConnectionError) no answer: refused, reset, frozen, loading
     ├── ServerDenied       (also PermissionError) wrong password, missing permission
@@ -25,7 +26,23 @@ from typing import Any
 
 
 class FencelockError(Exception):
-    """Base of every error that fencelock raises by itself. It may be copied and pickled."""
+    """Base of every error that fencelock raises by itself. It may be copied and pickled.
+
+    ``name`` is the lock's, or another object's, and ``server`` says where it was asked for, without
+    a password. Either is empty where the error is about none, or about several.
+    """
+
+    name = ""
+    server = ""
+
+    def __str__(self) -> str:
+        """Return the message with the name and the server, unless it has them in its words."""
+        text = super().__str__()
+        if self.name and repr(self.name) not in text:
+            text = f"{self.name!r}: {text}"
+        if self.server and self.server not in text:
+            text = f"{text} [{self.server}]"
+        return text
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Say how to make the same error again: not by calling its type, which asks for more."""
@@ -107,6 +124,10 @@ class QuorumNotReached(FencelockError):
     def __init__(self, message: str, causes: Mapping[str, BaseException]) -> None:
         super().__init__(message)
         self.causes: dict[str, BaseException] = dict(causes)
+
+
+class ClientClosed(FencelockError, RuntimeError):
+    """The client was closed before, or while this waited. To ask again changes nothing."""
 
 
 class ServerError(FencelockError):

@@ -6,11 +6,13 @@ import contextlib
 import socket
 import threading
 import time
+import traceback
 from typing import Self
 
 import pytest
 
 from fencelock import (
+    ClientClosed,
     FencelockError,
     LeaseLost,
     NotAcquired,
@@ -549,13 +551,117 @@ async def test_something_that_is_no_server_at_all(world):
 
 
 async def test_a_closed_client(world):
-    """What it held is not renewed; asking again is an error that says why."""
+    """What it held is not renewed; asking again is an error of its own: "later" would not help."""
     client = world.client()
     lock = client.lock("a", ttl=20)
     await lock.acquire()
     await client.aclose()
-    error = await refused(client.lock("b"), ServerUnreachable, timeout=1)
-    assert (error.code, "closed" in str(error)) == ("CLOSED", True)
-    with pytest.raises((ServerUnreachable, LeaseLost)):
+    for way in ATTEMPTS.values():
+        error = await refused(client.lock("b"), ClientClosed, **way)
+        assert not isinstance(error, (ServerError, OSError))
+        assert (error.name, "closed" in str(error)) == ("b", True)
+    with pytest.raises(ClientClosed, match="'b'"):
+        await client.lock("b").locked()
+    with pytest.raises(ClientClosed, match="'c'"):
+        await client.event("c").wait(1)
+    with pytest.raises((ClientClosed, LeaseLost)):
         await lock.release()
     await client.aclose()
+
+
+# --- what an error says ---------------------------------------------------------------------------
+
+UNREACHABLE = "redis://app:sesame@127.0.0.1:1/0"
+ASKED = {
+    "acquire": lambda client, name: client.lock(name).acquire(),
+    "poll": lambda client, name: client.lock(name, wait=Poll()).acquire(timeout=1),
+    "locked": lambda client, name: client.lock(name).locked(),
+    "rlock": lambda client, name: client.rlock(name, owner="me").release(),
+    "semaphore": lambda client, name: client.semaphore(name, limit=2).acquire(),
+    "available": lambda client, name: client.semaphore(name, limit=2).available(),
+    "reader": lambda client, name: client.rwlock(name).read.acquire(),
+    "multi": lambda client, name: client.multi([name]).acquire(),
+    "set": lambda client, name: client.event(name).set(),
+    "wait": lambda client, name: client.event(name).wait(1),
+    "latch": lambda client, name: client.latch(name, count=2).count_down(),
+    "barrier": lambda client, name: client.barrier(name, parties=2).wait(1),
+    "campaign": lambda client, name: client.election(name).campaign(),
+    "leader": lambda client, name: client.election(name).leader(),
+    "once": lambda client, name: client.once(name, within=60).outcome(),
+}
+
+
+@needs_no_server
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+async def test_an_error_names_what_was_asked_and_where(world, caplog, ask):
+    """Once each, with no password; in a few lines, and raised, not logged as well."""
+    caplog.set_level("INFO", logger="fencelock")
+    client = world.client(UNREACHABLE, server_timeout=0.3)
+    with pytest.raises(ServerUnreachable) as raised:
+        await ask(client, "orders:42")
+    error = raised.value
+    assert_says_once(error, "orders:42", "redis://app@127.0.0.1:1/0")
+    assert caplog.records == []
+    assert error.code == "REFUSED"
+
+
+def assert_says_once(error, name, server):
+    """See that an error names both once in its words, and shows few frames of ours."""
+    text = str(error)
+    assert (text.count(repr(name)), text.count(server)) == (1, 1), text
+    assert (error.name, error.server) == (name, server) or "," in error.name
+    shown = "".join(traceback.format_exception(error))
+    assert "sesame" not in shown
+    ours = [line for line in shown.splitlines() if "/fencelock/" in line]
+    assert len(ours) <= 8, shown
+
+
+@pytest.mark.one_server
+@pytest.mark.slow
+async def test_silence_names_what_was_asked_and_where(world):
+    """A server that is frozen, for connections that are new, and for one that was in use."""
+    server = world.alone()
+    client = world.client(server.tcp_url, server_timeout=0.3)
+    used, fresh = client.lock("a"), world.client(server.tcp_url, server_timeout=0.3).lock("b")
+    await used.acquire()
+    await used.release()
+    server.pause()
+    try:
+        for lock, ways in ((used, ATTEMPTS.values()), (fresh, ATTEMPTS.values())):
+            for way in ways:
+                error = await refused(lock, SILENT, **way)
+                assert_says_once(error, lock.name, server.tcp_url)
+                assert str(error).count("no answer") <= 1
+    finally:
+        server.resume()
+
+
+async def test_a_refusal_names_what_was_asked_and_where(world):
+    """A name in use for something else: of ``acquire``, and of what only looks."""
+    world.server.command("LPUSH", world.key("a"), "x")
+    world.server.command("PEXPIRE", world.key("a"), 60_000)
+    lock = world.client().lock("a")
+    for ask in (lock.acquire, lock.locked):
+        with pytest.raises(ServerUnsuitable) as raised:
+            await ask()
+        assert str(raised.value).count("'a'") == 1
+        assert raised.value.name == "a"
+        assert raised.value.server in str(raised.value)
+
+
+async def test_an_error_in_a_handler_still_shows_what_was_handled(world):
+    """Only what the message says already is cut off."""
+    client = world.client()
+    lock = client.lock("a")
+    await client.aclose()
+
+    async def handles() -> None:
+        try:
+            raise LookupError("the caller's own")
+        except LookupError:
+            await lock.acquire()
+
+    with pytest.raises(ClientClosed) as raised:
+        await handles()
+    assert isinstance(raised.value.__context__, LookupError)
+    assert raised.value.__suppress_context__ is False

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from fencelock import FencelockError, OutcomeUnknown, ServerUnreachable
+from fencelock import ClientClosed, FencelockError, OutcomeUnknown, ServerUnreachable
 from fencelock.clock import now
 from tests.faults.children import ROOT
 from tests.faults.world import Tasks, Threads, View, outcome, spawn, wait_until
@@ -170,7 +170,7 @@ def test_close_while_others_wait(connect, view, face):
     spawn(closing).result(5)
     for each in waiting:
         result, _ = each.result(5)
-        assert isinstance(result, ServerUnreachable)
+        assert isinstance(result, ClientClosed)
     view.until_waiting(0, 1.0)
     assert view.holder() == holding.lease.holder
     holding.release()

@@ -28,6 +28,7 @@ ERRORS = [
     fencelock.OverReleased("too many", name="a"),
     fencelock.OutcomeUnknown("no answer"),
     fencelock.QuorumNotReached("two of five", {"one": fencelock.ServerUnreachable("no")}),
+    fencelock.ClientClosed("closed"),
     fencelock.ServerError("odd", code="ODD"),
     fencelock.ServerUnreachable("silent", code="REFUSED"),
     fencelock.ServerDenied("no right", code="NOPERM"),

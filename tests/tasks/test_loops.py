@@ -12,7 +12,7 @@ import warnings
 import pytest
 
 import fencelock
-from fencelock import LeaseLost, ServerUnreachable
+from fencelock import ClientClosed, LeaseLost
 from tests.tasks.world import LOOPS, SOON
 
 FORKS = """
@@ -134,7 +134,7 @@ def test_a_loop_closed_while_holding(world):
     assert world.run(turn(client))
 
     async def too_late() -> None:
-        with pytest.raises((LeaseLost, ServerUnreachable)):
+        with pytest.raises((LeaseLost, ClientClosed)):
             await lock.release()
 
     world.run(too_late())
@@ -198,7 +198,7 @@ async def test_a_closed_client_says_so(world):
         pass
     await client.aclose()
     await client.aclose()
-    with pytest.raises(ServerUnreachable, match="closed"):
+    with pytest.raises(ClientClosed, match="closed"):
         await client.lock("a").acquire()
 
 
@@ -211,7 +211,7 @@ async def test_closing_while_others_wait(world):
     await client.aclose()
     done, _ = await asyncio.wait(waiters, timeout=SOON)
     assert len(done) == 3
-    assert all(isinstance(task.exception(), ServerUnreachable) for task in done)
+    assert all(isinstance(task.exception(), ClientClosed) for task in done)
     await holder.release()
     await world.nothing_left()
 

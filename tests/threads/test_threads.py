@@ -203,7 +203,7 @@ def test_close_while_holding_ends_the_thread_too(server, prefix):
     until(lambda: not lease_threads(), "the lease thread's end", seconds=3)
     until(lambda: not connections(server), "the connections' end")
     assert server.command("PTTL", f"{prefix}a") > 0
-    with pytest.raises((LeaseLost, fencelock.ServerUnreachable)):
+    with pytest.raises((LeaseLost, fencelock.ClientClosed)):
         lock.release()
 
 

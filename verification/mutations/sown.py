@@ -63,9 +63,9 @@ SOWN = (
     Sown(
         "a server's error is a plain no",
         "_core/acquire.py",
-        "want.keys.name, error)\n        raise\n",
-        "want.keys.name, error)\n        return None\n",
-        "tests/conformance/test_exclusive.py::test_trouble_while_trying_is_logged",
+        "word(port, error, want.keys.name)\n        raise\n",
+        "return None\n",
+        "tests/conformance/test_exclusive.py::test_trouble_while_trying_is_raised",
         "I12",
     ),
     Sown(

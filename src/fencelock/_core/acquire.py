@@ -20,10 +20,10 @@ from fencelock._core.poll import poll
 from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.release import request, retire
 from fencelock._core.timing import validity
+from fencelock._core.trouble import word
 from fencelock._core.waiters import Line, Waiter, look
 from fencelock._core.want import Want, too_late
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
-from fencelock.log import log
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
@@ -215,7 +215,7 @@ async def _leave(port: Port, waiter: Waiter) -> None:
             return
         raise OutcomeUnknown(
             f"{want.keys.name!r} was not granted in time, and the server is silent: {broken}"
-        ) from broken
+        ) from broken.__cause__
 
 
 async def acquire(
@@ -241,7 +241,7 @@ async def acquire(
             grant = await queue(port, want, give_up_at)
         return None if grant is None else begin(port, want, grant, taker, unit)
     except FencelockError as error:
-        log.warning("acquire of %r failed: %s", want.keys.name, error)
+        word(port, error, want.keys.name)
         raise
     except BaseException:
         # A signal's exception may come anywhere, also when the grant was made and nobody had it.

@@ -107,12 +107,12 @@ async def again(port: Port, trouble: Broken | ServerError, until: float, asked: 
 
 def give_up(trouble: Exception, asked: Asked) -> NoReturn:
     """Raise what the silence means: unknown when a request may have run, unreachable when not."""
-    cause = trouble.__cause__ or trouble
     if isinstance(trouble, ServerError):
         raise trouble
+    cause = trouble.__cause__  # a Broken says no more than our words
     if asked.sent:
-        raise OutcomeUnknown(f"no answer in time, it may or may not have run: {trouble}") from cause
-    raise ServerUnreachable(f"no connection in time: {trouble}") from cause
+        raise OutcomeUnknown(f"{trouble}: it may or may not have run") from cause
+    raise ServerUnreachable(str(trouble)) from cause
 
 
 def answer_by(port: Port, now: float, give_up_at: float) -> float:

@@ -21,6 +21,7 @@ from fencelock._core.ask import Asked, answer_by, ask, persist
 from fencelock._core.keys import SignalKeys
 from fencelock._core.port import Args, Port, Reply
 from fencelock._core.question import Question
+from fencelock._core.trouble import tells_trouble
 from fencelock._core.want import milliseconds
 from fencelock._core.watch import Watcher
 from fencelock.errors import BarrierBroken, FencelockError
@@ -125,6 +126,7 @@ class Crossing(NamedTuple):
 FULL = b"full"
 
 
+@tells_trouble
 async def cross(
     port: Port,
     crossing: Crossing,
@@ -176,6 +178,7 @@ async def _act(
     return Outcome(word.decode(), detail)
 
 
+@tells_trouble
 async def change(
     port: Port, crossing: Crossing, what: bytes, give_up_at: float = watch.FOR_EVER
 ) -> tuple[int, str]:

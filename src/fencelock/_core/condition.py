@@ -26,6 +26,7 @@ from fencelock._core.port import Port, Reply
 from fencelock._core.question import Question
 from fencelock._core.release import lost_as, request, retire
 from fencelock._core.timing import PROOF_SECONDS
+from fencelock._core.trouble import tells_trouble
 from fencelock._core.waiters import Waiter
 from fencelock._core.want import Want
 from fencelock._core.watch import Watcher
@@ -150,6 +151,7 @@ class Parked(Watcher):
         self.verdict = NOTIFIED
 
 
+@tells_trouble
 async def wait(
     port: Port,
     place: Place,
@@ -271,6 +273,7 @@ async def _return(port: Port, before: Hold, asker: Asker) -> None:
         return
 
 
+@tells_trouble
 async def notify(port: Port, place: Place, hold: Hold, n: int) -> int:
     """Move the first ``n`` who wait to the lock's line; LeaseLost when the hold has ended."""
     hold.lease.check()

@@ -21,6 +21,7 @@ from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
 from fencelock._core.port import Broken, Port, Reply
 from fencelock._core.release import lost_as, request, retire, settled
 from fencelock._core.timing import PROOF_SECONDS
+from fencelock._core.trouble import tells_trouble
 from fencelock._core.waiters import EXPIRY_SLACK, Waiter
 from fencelock._core.want import Want
 from fencelock.errors import ServerError
@@ -71,6 +72,7 @@ def give_up(port: Port, hold: Hold) -> None:
         port.post(*request(hold.want, hold.lease.fence))
 
 
+@tells_trouble
 async def hand_over(
     port: Port, hold: Hold, keys: ElectionKeys, taker: Taker, candidate: str
 ) -> bool:
@@ -122,12 +124,14 @@ def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> None:
     raise lost_as(hold.lease, reply[1])
 
 
+@tells_trouble
 async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
     """Return who leads now, or None."""
     reply = await ask(port, ELECTION_WATCH, keys.watch, (), port.now() + port.patience)
     return _leader(reply)
 
 
+@tells_trouble
 async def candidates(port: Port, keys: LockKeys) -> list[str]:
     """Return who waits to be elected, in the order of the line; the first hundred."""
     reply = await ask(port, SHOW, keys.show, (WAITERS_SHOWN,), port.now() + port.patience)
@@ -147,6 +151,7 @@ class Watch:
         self.last: Leader | None = None
 
 
+@tells_trouble
 async def next_change(port: Port, watch: Watch, give_up_at: float) -> bool:
     """Wait until another leads than ``watch.last`` says; False at ``give_up_at``.
 

@@ -19,7 +19,13 @@ from fencelock._core.roster import Roster
 from fencelock._core.votes import ILL_SECONDS, UNDECIDED_FACTOR
 from fencelock._core.waiters import Waiter
 from fencelock._core.want import Request, Want
-from fencelock.errors import FencelockError, OutcomeUnknown, QuorumNotReached, ServerUnreachable
+from fencelock.errors import (
+    ClientClosed,
+    FencelockError,
+    OutcomeUnknown,
+    QuorumNotReached,
+    ServerUnreachable,
+)
 
 
 class Ask(Waiter):
@@ -169,7 +175,7 @@ def told(error: Exception) -> Exception:
 def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> FencelockError:
     """Return the error for a majority that did not come about, with one cause per node."""
     for error in failures.values():
-        if isinstance(error, ServerUnreachable) and error.code == "CLOSED":
+        if isinstance(error, ClientClosed):
             return error
     causes = {port.labels[node]: told(error) for node, error in sorted(failures.items())}
     words = "; ".join(f"{label}: {error}" for label, error in causes.items())

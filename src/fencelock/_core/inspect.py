@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from fencelock._core.ask import ask, command, parts
 from fencelock._core.keys import LockKeys, lock_key
 from fencelock._core.port import Port, Reply
+from fencelock._core.trouble import tells_trouble
 from fencelock.scripts import BREAK, SHARES_BREAK, SHARES_SHOW, SHOW
 
 WAITERS_SHOWN = 100
@@ -77,6 +78,7 @@ def home_prefix(key_prefix: str) -> str:
     return "".join("_" if char.isspace() else char for char in key_prefix)
 
 
+@tells_trouble
 async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
     """Return who holds the lock now, or None."""
     if port.nodes:
@@ -92,6 +94,7 @@ async def held_ids(port: Port, keys: LockKeys) -> list[bytes]:
     return sorted(await command(port, (b"SMEMBERS", keys.grant[4]), keys.lock))
 
 
+@tells_trouble
 async def show(port: Port, keys: LockKeys, waiters: int = WAITERS_SHOWN) -> LockInfo:
     """Return what the server knows of one lock."""
     if port.nodes:
@@ -136,6 +139,7 @@ async def scan(port: Port, prefix: str, *kind: bytes) -> set[bytes]:
     return found
 
 
+@tells_trouble
 async def revoke(
     port: Port, keys: LockKeys, reason: str, only: tuple[str, int] | None = None
 ) -> LockInfo | None:

@@ -9,6 +9,7 @@ from fencelock._core.barrier import Crossing, change
 from fencelock._core.inspect import _matches, scan
 from fencelock._core.keys import RESERVED, ConditionKeys, LockKeys, SignalKeys
 from fencelock._core.port import Port
+from fencelock._core.trouble import tells_trouble
 from fencelock.scripts import SIGNAL_SHOW
 
 KINDS = frozenset({"event", "latch", "barrier"})
@@ -36,6 +37,7 @@ class SignalInfo(NamedTuple):
         return self.state
 
 
+@tells_trouble
 async def show_signal(port: Port, keys: SignalKeys) -> SignalInfo | None:
     """Return what the server knows of one; None when the name holds none."""
     until = port.now() + port.patience

@@ -29,10 +29,10 @@ from fencelock._core.release import lost_as, request, retire, settled
 from fencelock._core.renew import CALL_SECONDS_MAX
 from fencelock._core.shares import ShareWant, lost_beside
 from fencelock._core.timing import validity
+from fencelock._core.trouble import word
 from fencelock._core.waiters import Waiter
 from fencelock._core.want import LOCKS, Request, Want, milliseconds, too_late
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
-from fencelock.log import log
 from fencelock.scripts import MULTI_RELEASE, MULTI_TAKE
 
 # Makes fresh requests, one for each lock, in the order of their keys.
@@ -56,7 +56,8 @@ async def acquire_all(
             if _by_one_script(port, asked):
                 holds, free = await _together(port, asked, give_up_at, takers, unit)
         except FencelockError as error:
-            log.warning("acquire of %d locks failed: %s", len(asked), error)
+            names = ", ".join(want.keys.name for want in asked)
+            word(port, error, names)
             raise
         if holds is not None or (at_once and not free):
             return holds

@@ -24,6 +24,7 @@ from fencelock._core.inspect import show
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.port import Port, Reply
 from fencelock._core.release import lost_as, request, retire, settled
+from fencelock._core.trouble import tells_trouble, word
 from fencelock._core.want import Form, Terms, Want, milliseconds
 from fencelock.errors import FencelockError
 from fencelock.log import log
@@ -105,7 +106,7 @@ async def start(
             if done is not None:  # else it was forgotten in this moment
                 return done
     except FencelockError as error:
-        log.warning("once %r failed: %s", want.keys.name, error)
+        word(port, error, want.keys.name)
         raise
     except BaseException:
         # As in acquire: a signal's exception may come when the grant was made and nobody had it.
@@ -113,6 +114,7 @@ async def start(
         raise
 
 
+@tells_trouble
 async def finish(
     port: Port, hold: Hold, taker: Taker, within: float, result: tuple[str, bytes]
 ) -> None:
@@ -151,6 +153,7 @@ def _judge(hold: Hold, reply: Reply) -> None:
     hold.lease._released = True
 
 
+@tells_trouble
 async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> Done | None:
     """Return what the run came to; None when it is not done, or was forgotten."""
     until = answer_by(port, port.now(), give_up_at)
@@ -180,6 +183,7 @@ async def run_by(port: Port, keys: OnceKeys) -> Run | None:
         return None
 
 
+@tells_trouble
 async def forget(port: Port, keys: OnceKeys) -> bool:
     """Drop the result, so that the next who asks runs; tell whether there was one."""
     return bool(await command(port, (b"DEL", keys.once), keys.once))

@@ -60,6 +60,7 @@ class Replicas(Protocol):
 class Port(Protocol):
     """The world as the flows see it."""
 
+    label: str  # the server, as a person calls it; no password
     home: bytes  # this client's channel: names it to the server, hears revocations
     lines: Lines  # who of this client waits for what
     book: RenewalBook  # which leases want attention when

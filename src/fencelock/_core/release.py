@@ -17,8 +17,9 @@ from fencelock._core.ask import Asked, ask, persist
 from fencelock._core.hold import Hold
 from fencelock._core.inspect import held_ids
 from fencelock._core.port import Port, Reply
+from fencelock._core.trouble import tells_trouble, word
 from fencelock._core.want import Request, Want
-from fencelock.errors import LeaseLost, ServerError, ServerUnreachable
+from fencelock.errors import FencelockError, LeaseLost, ServerError, ServerUnreachable
 from fencelock.lease import BaseLease
 
 # Of release.lua: the owner holds, but this acquisition of it was released already.
@@ -50,6 +51,8 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
         if hold is not None and not settled(error):
             retire(port, hold)
             port.post(*request(hold.want, hold.lease.fence), asked.trail)
+        if hold is not None and isinstance(error, FencelockError):
+            word(port, error, hold.want.keys.name)
         raise
 
 
@@ -96,6 +99,7 @@ async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
     return judge(hold, reply, repeated=asked.sent)
 
 
+@tells_trouble
 async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | None:
     """Release one hold of an explicit owner, whichever handle acquired it, in this tenure if told.
 

@@ -24,8 +24,9 @@ from fencelock._core.prolong import Answer, prolong
 from fencelock._core.release import request
 from fencelock._core.renewal import cut
 from fencelock._core.timing import retry_delay, validity
+from fencelock._core.trouble import tells_trouble
 from fencelock._core.want import SHARES
-from fencelock.errors import ServerError
+from fencelock.errors import FencelockError
 from fencelock.log import log
 from fencelock.scripts import REVOKED
 
@@ -104,7 +105,7 @@ async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
     for number, batch in enumerate(batches):
         try:
             await _renew(port, batch, ends.pop())
-        except (Broken, ServerError) as error:
+        except (Broken, FencelockError) as error:
             await failed(port, [hold for left in batches[number:] for hold in left], error)
             return
 
@@ -210,7 +211,7 @@ async def tell_refused(port: Port, refused: Mapping[Hold, str], until: float) ->
         try:
             keys = [hold.want.keys.revoked for hold in full]
             words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
-        except (Broken, ServerError) as error:
+        except (Broken, FencelockError) as error:
             await failed(port, full, error)
             return
     for hold, how in refused.items():
@@ -274,6 +275,7 @@ def lose(
     return True
 
 
+@tells_trouble
 async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool = True) -> None:
     """Renew one lease that is held, for ``ttl`` seconds or as long as usual, within its limits.
 

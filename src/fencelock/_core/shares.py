@@ -20,6 +20,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
 from fencelock._core.release import judge, retire, settled, take_and_release
 from fencelock._core.renew import lose
+from fencelock._core.trouble import tells_trouble
 from fencelock._core.want import SHARES, Form, Request, Terms, Want
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.options import PERMITS_MAX
@@ -173,6 +174,7 @@ def is_full(now: State) -> bool:
     return now.waiting > 0 or (now.limit > 0 and now.taken >= now.limit)
 
 
+@tells_trouble
 async def give_back(port: Port, hold: Hold, keep: int) -> None:
     """Release a hold but for ``keep`` of its permits; raises as ``take_and_release``."""
     if keep == 0:
@@ -221,6 +223,7 @@ async def release_permits(port: Port, take: Callable[[], list[tuple[Hold, int]]]
         raise trouble
 
 
+@tells_trouble
 async def state(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> tuple[State, int]:
     """Return the state of a name, and how many of these holder ids hold."""
     if port.nodes:
@@ -236,6 +239,7 @@ async def state(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> 
     return State(taken, limit, waiting), sum(held)
 
 
+@tells_trouble
 async def set_limit(port: Port, form: ShareForm, limit: int) -> int:
     """Change the limit that is in force; who fits now is granted.
 

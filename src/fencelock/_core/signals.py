@@ -9,6 +9,7 @@ from fencelock._core.ask import ask
 from fencelock._core.keys import SignalKeys
 from fencelock._core.port import Args, Port, Reply
 from fencelock._core.question import Question
+from fencelock._core.trouble import tells_trouble
 from fencelock._core.want import milliseconds
 from fencelock._core.watch import Watcher
 from fencelock.scripts import EVENT, GATE_WAIT, LATCH
@@ -80,17 +81,20 @@ class Gate(NamedTuple):
         watcher.verdict = True
 
 
+@tells_trouble
 async def passes(port: Port, gate: Gate, patience: float | None) -> bool:
     """Wait until it is open; False when it was not in time."""
     return bool(await watch.wait_for(port, gate, patience))
 
 
+@tells_trouble
 async def change_event(port: Port, gate: Gate, what: bytes) -> bool:
     """Set, clear or look at an event; return whether it is set now."""
     args = (what, milliseconds(gate.idle_ttl), port.new_id())
     return bool(await ask(port, EVENT, gate.keys.change, args, port.now() + port.patience))
 
 
+@tells_trouble
 async def change_latch(port: Port, gate: Gate, what: bytes, by: int = 0) -> int:
     """Count a latch down, close it or look at it; return the count that is left."""
     args = (what, milliseconds(gate.idle_ttl), port.new_id(), gate.of, by)

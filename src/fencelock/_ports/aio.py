@@ -57,6 +57,7 @@ class AioPort:
 
     def __init__(self, source: Source | Clustered, *, home: str, patience: float) -> None:
         self.source: Any = source
+        self.label: str = source.label
         self.patience = patience
         self.loop = asyncio.get_running_loop()
         self.home = f"{home}@{os.urandom(8).hex()}".encode()

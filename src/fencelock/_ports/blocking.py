@@ -99,6 +99,7 @@ class BlockingPort:
 
     def __init__(self, source: Source | Clustered, *, home: str, patience: float) -> None:
         self.source: Any = source
+        self.label: str = source.label
         self.patience = patience
         self._prefix = home
         self._ear = _ear(ref(self))

@@ -45,7 +45,7 @@ from fencelock._transport.cluster_proof import Node
 from fencelock._transport.direct import Connection
 from fencelock._transport.wire import ReplyError, pack_call
 from fencelock.clock import now
-from fencelock.errors import ServerError
+from fencelock.errors import FencelockError, ServerError
 from fencelock.log import log
 from fencelock.scripts import Script
 
@@ -278,7 +278,7 @@ class ClusterPort(BlockingPort):
             asked_at = now()
             answers = together(seat, requests, until)
             self.pool.confirm(first, seat.node, asked_at, until)
-        except (Broken, ServerError) as error:
+        except (Broken, FencelockError) as error:
             return [error for _ in requests]
         finally:
             if waiter is None and seat is not None:
@@ -301,7 +301,7 @@ class ClusterPort(BlockingPort):
                     own = waiter is not None and slot(keys[0]) == slot(waiter.key)
                     moves = waiter if own else None
                     answers[number] = await self.call(*requests[number], until, moves)
-                except (Broken, ServerError) as error:
+                except (Broken, FencelockError) as error:
                     answers[number] = error
             elif isinstance(answer, Broken):
                 self.pool.slots.doubt(seat.node)

@@ -35,7 +35,7 @@ from fencelock._transport.wire import (
     pack_source,
 )
 from fencelock.clock import now
-from fencelock.errors import ServerError
+from fencelock.errors import FencelockError, ServerError
 from fencelock.log import log
 from fencelock.scripts import Script
 
@@ -258,7 +258,7 @@ class ClusterAioPort(AioPort):
         own = waiter is not None and slot(request[1][0]) == slot(waiter.key)
         try:
             return await self.call(*request, until, waiter if own else None)
-        except (Broken, ServerError) as error:
+        except (Broken, FencelockError) as error:
             return error
 
     def aside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:

@@ -9,7 +9,7 @@ from fencelock._transport.direct import Connection
 from fencelock._transport.opener import opener
 from fencelock._transport.source import Source
 from fencelock.clock import now
-from fencelock.errors import ServerUnreachable
+from fencelock.errors import ClientClosed, ServerUnreachable
 
 # Idle connections that are kept for the next call; more are opened when more threads ask at once.
 IDLE_MAX = 16
@@ -86,6 +86,6 @@ class Pool:
         return connection
 
 
-def closed() -> ServerUnreachable:
+def closed() -> ClientClosed:
     """Return the error for a client that was closed."""
-    return ServerUnreachable("this client was closed", code="CLOSED")
+    return ClientClosed("this client was closed: make another one")

@@ -20,7 +20,7 @@ from fencelock._ports.link import Link
 from fencelock._transport.mux import Mux
 from fencelock._transport.quorum import Several
 from fencelock.clock import now
-from fencelock.errors import ServerError
+from fencelock.errors import FencelockError
 from fencelock.mutex import mutex
 from fencelock.scripts import Script
 
@@ -123,7 +123,7 @@ class AioQuorum(AioPort):
             ask.asked_at = now()
             ask.begin()
             ask.answer(await node.call(*ask.request, latest), now())
-        except (Broken, ServerError) as error:
+        except (Broken, FencelockError) as error:
             ask.fail(error)
 
     # -- what is not asked of one server ----------------------------------------------------------

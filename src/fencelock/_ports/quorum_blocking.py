@@ -42,7 +42,7 @@ from fencelock._transport.wire import (
     unknown_script,
 )
 from fencelock.clock import now
-from fencelock.errors import ServerError
+from fencelock.errors import FencelockError
 from fencelock.mutex import inside, put_off
 from fencelock.scripts import Script
 
@@ -216,7 +216,7 @@ class _UnderWay:
             ask.asked_at = ask.seat.asked_at = now()
             ask.begin()
             ask.seat.send(pack_call(*ask.request))
-        except (Broken, ServerError) as error:
+        except (Broken, FencelockError) as error:
             ask.fail(error)
         else:
             number = ask.seat.fileno()
@@ -242,7 +242,7 @@ class _UnderWay:
         for ask in [ask for ask, dial in self._dials.items() if dial.over]:
             try:
                 seat = self._dials.pop(ask).result(now())
-            except (Broken, ServerError) as error:
+            except (Broken, FencelockError) as error:
                 ask.fail(error)
             else:
                 ask.seat, seat.waiter = seat, ask

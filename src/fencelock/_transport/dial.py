@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from collections.abc import Callable, Hashable, Sequence
@@ -153,7 +154,9 @@ def _host(address: Address) -> str | bytes:
 
 def refused(address: object, error: OSError) -> ServerUnreachable:
     """Return the error for an address where nobody answers."""
-    return ServerUnreachable(f"cannot connect to {address}: {error}", code="REFUSED")
+    number = error.errno or 0  # the resolver's are below 0
+    why = os.strerror(number) if number > 0 else error.strerror or error
+    return ServerUnreachable(f"cannot connect to {address}: {why}", code="REFUSED")
 
 
 def check_version(hello: Any) -> None:

@@ -183,11 +183,9 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties, Rooted):
         """Close this loop's connection; leases that are still held end by their ttl.
 
         Waits up to 1 s for clean-ups that are under way. Using the client's locks in this loop
-        afterwards raises ServerUnreachable. Other loops' connections stay.
+        afterwards raises ClientClosed. Other loops' connections stay.
         """
-        port = self._ports.get(id(asyncio.get_running_loop()))
-        if port is not None:
-            await port.shut()
+        await self._port().shut()  # one that was never used is closed, too
 
     async def __aenter__(self) -> Self:
         """Return the client."""

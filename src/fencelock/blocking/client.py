@@ -166,7 +166,7 @@ class Client(MakesShares, MakesSignals, MakesDuties, Rooted):
         """Close idle connections; leases that are still held end by their ttl.
 
         Waits up to 1 s for clean-ups that are under way. Using the client's locks afterwards
-        raises ServerUnreachable.
+        raises ClientClosed.
         """
         self._port.shut()
 

@@ -51,6 +51,7 @@ class SimulatedPort:
         self.shared = shared
         self.patience: float = patience
         self.stall: float = patience  # a silent connection is given up after it
+        self.label: str = "the simulated server"
         self.home: bytes = b"home%d" % client.number
         self.replicas: Replicas | None = None
         self.lines: Lines = Lines()
