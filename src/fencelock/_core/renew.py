@@ -26,7 +26,7 @@ from fencelock._core.renewal import cut
 from fencelock._core.timing import retry_delay, validity
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.want import SHARES
-from fencelock.errors import FencelockError
+from fencelock.errors import ClientClosed, FencelockError, ServerError
 from fencelock.log import log
 from fencelock.scripts import REVOKED
 
@@ -306,7 +306,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
         until = min(until, hold.lease.deadline)
         try:
             sent_at, (refused, missing) = await persist(port, once, until, asked)
-        except ServerError:
+        except (ClientClosed, ServerError):
             wish.failed(may_run=asked.sent)
             raise
         wish.answered(repeated=asked.sent)
