@@ -1,9 +1,11 @@
 """After a fork parent and child each do the right thing; run in programs of their own."""
 
+import os
+
 import pytest
 
 from fencelock._core.keys import LockKeys
-from tests.threads.state import SOON, program
+from tests.threads.state import SOON, connections, program, until
 
 HEAD = """
 import os, sys, threading, time, warnings, fencelock
@@ -219,3 +221,100 @@ def test_a_child_that_ends_disturbs_no_connection_of_the_parent(server, prefix):
     assert "Traceback" not in err
     record = server.command("GET", LockKeys(prefix, "a").show[1])
     assert record.split()[1] == entry.split()[1]
+
+
+# A child that lives on: whatever its parent had open, it must not keep.
+SPAWNS = """
+import signal
+
+def spawn():
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    return pid
+"""
+WAITS = {
+    "threads": """
+for name in ("a", "b"):
+    threading.Thread(target=client.lock(name).acquire, daemon=True).start()
+until(lambda: len(client._port.lines) == 2)
+""",
+    "a lease that is held": """
+lock = client.lock("c", ttl=1)
+lock.acquire()
+until(lambda: client._port._tender._ear is not None)
+""",
+}
+ALONE = """
+print(spawn(), flush=True)
+sys.stdin.readline()
+"""
+TASKS = """
+import asyncio, {module}
+
+async def main():
+    client = fencelock.AsyncClient(url, key_prefix=prefix)
+    tasks = [asyncio.create_task(client.lock(name).acquire()) for name in ("a", "b")]
+    while len(client._port().lines) < 2:
+        await asyncio.sleep(0)
+    print(spawn(), flush=True)
+    await asyncio.gather(*tasks)
+
+with asyncio.Runner(loop_factory={module}.new_event_loop) as runner:
+    runner.run(main())
+"""
+FACES = {name: story + ALONE for name, story in WAITS.items()} | {
+    module: TASKS.format(module=module) for module in ("asyncio", "uvloop")
+}
+
+
+@pytest.mark.parametrize("story", FACES.values(), ids=FACES)
+def test_a_child_does_not_hide_its_parents_death(client, server, prefix, story):
+    """I7: its connections end with it, so a dead waiter is skipped at once."""
+    ours = set(connections(server))
+    with client.multi(["a", "b"]), program(HEAD + SPAWNS + story, server.url, prefix) as running:
+        child = int(running.stdout.readline())
+        running.kill()
+        running.wait()
+        os.kill(child, 0)
+        mine = client.lock("a")
+        until(lambda: len(connections(server)) <= len(ours) + 2, "its connections are gone")
+    assert mine.acquire(timeout=2)
+    mine.release()
+
+
+# What the child of a process with an embedded server has open of it.
+EMBEDDED = """
+import os, sys, threading
+from fencelock.embedded import alive, wire
+
+path = sys.argv[1]
+opened, go = threading.Event(), threading.Event()
+
+def look():
+    import fcntl
+    usual = fcntl.flock
+    def flock(fd, how):
+        usual(fd, how)
+        opened.set()
+        go.wait()
+    fcntl.flock = flock
+    alive.held(path)
+
+open(path, "w").close()
+threading.Thread(target=look, daemon=True).start()
+opened.wait()
+pid = os.fork()
+if pid == 0:
+    left = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")[:-1]]
+    os._exit(path in left)
+print(os.waitpid(pid, 0)[1], flush=True)
+go.set()
+"""
+
+
+def test_a_child_does_not_look_like_an_embedded_server(tmp_path):
+    """Its parent was looking whether one lives: that takes the server's own lock for a moment."""
+    with program(EMBEDDED, tmp_path / "alive") as running:
+        out, err = running.communicate(timeout=SOON)
+    assert (out, err) == ("0\n", "")

@@ -299,4 +299,5 @@ class BlockingPort:
     def after_fork(self) -> None:
         """In a child: everything here was the parent's."""
         self.pool.drop()
+        self._tender.in_child()
         self._start()

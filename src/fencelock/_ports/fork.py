@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-- The child never speaks on a connection of the parent, and never shuts one down: closing the
-  child's copy of a socket leaves the parent's alone.
+- The child never speaks on a connection of the parent, and never shuts one down. It closes its
+  copies (descriptors.py): they would hide the parent's death from the server.
 - The child's view of every lease of the parent is: lost (``lease.py`` sees to that).
 """
 
@@ -13,7 +13,7 @@ import os
 from typing import Protocol
 from weakref import WeakSet
 
-from fencelock import mutex
+from fencelock import descriptors, mutex
 
 
 class Forkable(Protocol):
@@ -33,6 +33,7 @@ def watch(each: Forkable) -> None:
 
 def _in_child() -> None:
     mutex.in_child()
+    descriptors.in_child()
     for each in list(_forkables):
         each.after_fork()
 

@@ -145,11 +145,17 @@ class Tender:
                 return False
             self._thread, self._ended = None, self._thread
             self._hang_up()
-            if self._pipe is not None:
-                os.close(self._pipe[0])
-                os.close(self._pipe[1])
-                self._pipe = None
+            self._close_pipe()
             return True
+
+    def in_child(self) -> None:
+        """Close the parent's descriptors: its thread is not here."""
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        pipe, self._pipe = self._pipe, None
+        for number in pipe or ():
+            os.close(number)
 
     def _rest(self, port: BlockingPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""

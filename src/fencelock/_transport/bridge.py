@@ -24,6 +24,7 @@ from fencelock._transport.direct import RECV_BYTES, Connection
 from fencelock._transport.mux import Mux
 from fencelock._transport.source import Bridged
 from fencelock._transport.wire import INCOMPLETE, reader
+from fencelock.descriptors import own
 
 Words = Sequence[bytes]
 
@@ -46,7 +47,7 @@ _RAW: Final[dict[str, Any]] = {"NEVER_DECODE": []}
 
 def connect(source: Bridged, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
     """Return a blocking connection to what a client talks to."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = map(own, socket.socketpair())
     far = _Far(source.client, theirs)
     threading.Thread(target=far.serve, name="fencelock-bridge", daemon=True).start()
     return greeted(make(ours, pushed), [GREETING], source.label, until)
@@ -54,7 +55,7 @@ def connect(source: Bridged, until: float, pushed: Pushed, make: Make = Connecti
 
 async def adopt(source: Bridged, mux: Mux) -> None:
     """Connect a multiplexed connection to what a client talks to."""
-    ours, theirs = socket.socketpair()
+    ours, theirs = map(own, socket.socketpair())
     streams = await asyncio.open_unix_connection(sock=theirs)
     far = _AioFar(source.client, *streams)
     mux.keepsake = asyncio.create_task(far.serve(), name="fencelock-bridge")

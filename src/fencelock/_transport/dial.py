@@ -13,6 +13,7 @@ from fencelock._transport.address import Address
 from fencelock._transport.direct import Connection
 from fencelock._transport.leave import within
 from fencelock.clock import now
+from fencelock.descriptors import own
 from fencelock.errors import ServerUnreachable, ServerUnsuitable
 
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
@@ -68,7 +69,7 @@ def _dial(address: Address, until: float) -> socket.socket:
 def _open(address: Address, seconds: float) -> socket.socket:
     if not address.path:
         return _open_tcp(address, now() + seconds)
-    sock = socket.socket(socket.AF_UNIX)
+    sock = own(socket.socket(socket.AF_UNIX))
     try:
         sock.settimeout(seconds)
         sock.connect(address.path)
@@ -84,7 +85,7 @@ def _open_tcp(address: Address, until: float) -> socket.socket:
     trouble: OSError = OSError(f"{address.host} has no address")
     for number, (family, kind, protocol, _, where) in enumerate(found):
         try:
-            sock = socket.socket(family, kind, protocol)
+            sock = own(socket.socket(family, kind, protocol))
             return _open_at(sock, where, share(until, len(found) - number))
         except OSError as error:
             trouble = error

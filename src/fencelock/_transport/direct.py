@@ -31,6 +31,7 @@ from fencelock._transport.wire import (
     with_source,
 )
 from fencelock.clock import now
+from fencelock.descriptors import own
 from fencelock.scripts import Script
 
 # No wait is longer than this without a look at our clock, which goes on while the machine sleeps.
@@ -66,7 +67,7 @@ class Connection:
     def __init__(
         self, sock: socket.socket, pushed: Callable[[Connection, list[bytes]], None]
     ) -> None:
-        self._sock = sock
+        self._sock = own(sock)
         self._reader = reader()
         self._slice = 0.0
         self._poll: select.poll | None = None

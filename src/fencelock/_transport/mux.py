@@ -32,6 +32,7 @@ from fencelock._transport.wire import (
     with_source,
 )
 from fencelock.clock import now
+from fencelock.descriptors import own
 from fencelock.log import log
 from fencelock.scripts import Script
 
@@ -135,6 +136,14 @@ class Mux(asyncio.BufferedProtocol):
         """Begin."""
         self._transport = transport  # type: ignore[assignment]  # a stream transport, by how it is made
         self.sound = True
+        own(self)
+
+    def fileno(self) -> int:
+        """Return the connection's descriptor; -1 when it has none."""
+        if self._transport is None:
+            return -1
+        sock = self._transport.get_extra_info("socket")
+        return -1 if sock is None else int(sock.fileno())
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Lend the buffer for the next read."""

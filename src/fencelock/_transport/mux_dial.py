@@ -23,6 +23,7 @@ from fencelock._transport.leave_aio import within
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.source import Bridged, Cloned, Direct, One, silence
 from fencelock.clock import now
+from fencelock.descriptors import own
 
 Make = Callable[[asyncio.AbstractEventLoop, Pushed, float], Mux]
 
@@ -77,7 +78,7 @@ async def _open_tcp(
     trouble: OSError = OSError(f"{address.host} has no address")
     for number, (family, kind, protocol, _, where) in enumerate(found):
         try:
-            sock = socket.socket(family, kind, protocol)
+            sock = own(socket.socket(family, kind, protocol))
             return await _open_at(sock, where, loop, share(until, len(found) - number))
         except OSError as error:
             trouble = error

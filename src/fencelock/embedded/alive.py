@@ -71,13 +71,14 @@ def held(path: str) -> bool:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
+    _in_hand.add(fd)  # a child that kept it would look like a server
     try:
         # Shared, so that two who look do not take each other for a server.
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
-        os.close(fd)
+        _close(fd)
     return False
 
 

@@ -12,6 +12,7 @@ import struct
 import time
 from typing import NamedTuple
 
+from fencelock.descriptors import own
 from fencelock.errors import ServerDenied, ServerUnreachable
 
 # Even a caller out of time gives a healthy server this long: it needs some twenty microseconds.
@@ -45,7 +46,7 @@ def ask(path: str, *words: bytes, deadline: float) -> Reply:
         ServerDenied: we may not use that socket.
         ServerUnreachable: the system cannot give us a socket.
     """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+    with own(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as line:
         line.settimeout(_patience(deadline))
         try:
             line.connect(path)

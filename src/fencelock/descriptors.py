@@ -1,0 +1,53 @@
+"""The descriptors of this process's connections, which a child process must not keep open.
+
+A server takes a waiter for alive while any process has its connection open. A child that was forked
+meanwhile has a copy of each: it would hide its parent's death, and the lock would be granted to a
+waiter that is gone.
+
+Rules of this file:
+
+- In the child another file takes a descriptor's place, and closes the copy. The number stays taken:
+  what still refers to it cannot close a file that the child opens later.
+- Nothing is sent and no poller is touched: both would be the parent's.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol, TypeVar
+from weakref import WeakSet
+
+
+class Owner(Protocol):
+    """Something with a descriptor: a socket, or what knows one."""
+
+    def fileno(self) -> int:
+        """Return the descriptor; -1 when there is none any more."""
+
+
+T = TypeVar("T", bound=Owner)
+
+_ours: WeakSet[Owner] = WeakSet()
+
+
+def own(owner: T) -> T:
+    """Have the owner's descriptor closed in every child process, as long as the owner lives."""
+    _ours.add(owner)
+    return owner
+
+
+def in_child() -> None:
+    """Close the parent's descriptors in a child process."""
+    numbers = {each.fileno() for each in list(_ours)}
+    _ours.clear()
+    numbers.discard(-1)
+    if not numbers:
+        return
+    try:
+        nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:  # not even one descriptor is left: take the place of one of them
+        nothing = numbers.pop()
+        os.close(nothing)
+        os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for number in numbers:
+        os.dup2(nothing, number, inheritable=False)
