@@ -16,6 +16,7 @@ Rules of this file:
 from __future__ import annotations
 
 import _thread
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -73,6 +74,31 @@ def catch_up() -> None:
             work()
         except Exception as error:  # noqa: BLE001 - the next one must be done all the same
             log.warning("a release in a finalizer or signal handler failed: %s", error)
+
+
+class Latch:
+    """Opens once, and threads wait for it.
+
+    An Event waits inside a lock of its own: a finalizer that interrupts the wait, and waits for the
+    same event or sets it, would wait for ever.
+    """
+
+    def __init__(self) -> None:
+        self._shut = threading.Lock()
+        self._shut.acquire()
+        self.is_open: bool = False
+
+    def open(self) -> None:
+        """Let all pass who wait, now and later."""
+        self.is_open = True
+        with contextlib.suppress(RuntimeError):  # it is open, or about to be opened again
+            self._shut.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so many seconds at most; return True if it is open."""
+        if not self.is_open and self._shut.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
+            self.open()  # for the next one that waits
+        return self.is_open
 
 
 def in_child() -> None:

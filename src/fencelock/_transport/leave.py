@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from fencelock.clock import now
+from fencelock.mutex import Latch, mutex
 
 T = TypeVar("T")
 
@@ -33,8 +34,9 @@ class Work(Generic[T]):
         self._result: T
         self._error: BaseException | None = None
         self._then: list[Callable[[], object]] = []
-        self._ended = threading.Event()
-        self.claims = 0  # callers that wait for it; guarded by the table's lock
+        self._latch = Latch()
+        self.ended: bool = False
+        self.claims = 0  # callers that wait for it; guarded by the mutex
         self.shared = dispose is None
 
     def run(self) -> None:
@@ -44,11 +46,14 @@ class Work(Generic[T]):
         except BaseException as error:  # noqa: BLE001 - the caller raises it, in its own thread
             self._error = error
 
-    def end(self) -> None:
-        """Have the callers go on; under the table's lock."""
-        self._ended.set()
-        for each in self._then:
-            each()
+    def end(self) -> list[Callable[[], object]]:
+        """Note its end, and return what is to be called then; under the mutex."""
+        self.ended = True
+        return self._then
+
+    def let_go(self) -> None:
+        """Have the threads go on that wait for it."""
+        self._latch.open()
 
     def drop(self) -> None:
         """Dispose of a result that no caller takes."""
@@ -57,19 +62,16 @@ class Work(Generic[T]):
 
     def over(self, until: float) -> bool:
         """Wait for the end of it; False when it did not come by the instant."""
-        return self._ended.wait(max(0.0, until - now()))
+        return self._latch.wait(max(0.0, until - now()))
 
-    def then(self, call: Callable[[], object]) -> None:
-        """Have something called at its end, maybe in its thread; under the table's lock."""
-        if self._ended.is_set():
-            call()
-        else:
+    def then(self, call: Callable[[], object]) -> bool:
+        """Have something called at its end, maybe in its thread; False when it has ended.
+
+        Under the mutex.
+        """
+        if not self.ended:
             self._then.append(call)
-
-    @property
-    def ended(self) -> bool:
-        """Return True once it ended."""
-        return self._ended.is_set()
+        return not self.ended
 
     def result(self) -> T:
         """Return its result or raise its error."""
@@ -86,12 +88,11 @@ class Table:
 
     def forget(self) -> None:
         """Begin with nothing: at first, and in a child process, where the threads are missing."""
-        self.lock = threading.Lock()
         self._under_way: dict[Hashable, list[Work[Any]]] = {}
 
     def claim(self, key: Hashable, make: Callable[[], Work[T]], name: str) -> Work[T]:
         """Return the work of this key that is under way and may be taken, or begin one."""
-        with self.lock:
+        with mutex():
             for each in self._under_way.get(key, ()):
                 if each.shared or each.claims == 0:
                     each.claims += 1
@@ -110,20 +111,23 @@ class Table:
 
     def _run(self, key: Hashable, work: Work[Any]) -> None:
         work.run()
-        with self.lock:
+        with mutex():
             running = self._under_way.get(key, [])
             if work in running:
                 running.remove(work)
             if not running:
                 self._under_way.pop(key, None)
-            work.end()
+            then = work.end()
             abandoned = work.claims == 0
+        work.let_go()
+        for each in then:
+            each()
         if abandoned:
             work.drop()
 
     def leave(self, work: Work[Any]) -> None:
         """Wait for it no more, and take nothing from it."""
-        with self.lock:
+        with mutex():
             work.claims -= 1
             abandoned = work.ended and work.claims == 0
         if abandoned:

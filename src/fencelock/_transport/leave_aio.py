@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from fencelock._transport.leave import Work, under_way
 from fencelock.clock import now
+from fencelock.mutex import mutex
 
 T = TypeVar("T")
 
@@ -31,8 +32,10 @@ async def within(
             loop.call_soon_threadsafe(_ring, bell)
 
     work = under_way.claim(key, lambda: Work(function, None, lives), name)
-    with under_way.lock:
-        work.then(ring)
+    with mutex():
+        awaited = work.then(ring)
+    if not awaited:
+        ring()
     async with asyncio.timeout(max(0.001, until - now())):
         await bell
     return work.result()

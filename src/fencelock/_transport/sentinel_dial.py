@@ -36,7 +36,7 @@ from fencelock._transport.source import One
 from fencelock._transport.wire import INCOMPLETE, ReplyError, server_error
 from fencelock.clock import now
 from fencelock.errors import FencelockError, ServerUnreachable
-from fencelock.mutex import mutex
+from fencelock.mutex import Latch, mutex
 
 
 class Watch:
@@ -109,7 +109,7 @@ class Round:
         self._source = source
         self._known = known
         self._lock = lock
-        self._most, self._done = threading.Event(), threading.Event()
+        self._most, self._done = Latch(), Latch()
         self.began = now()
         self._ends = self.began + ANSWER_SECONDS
         self.words: list[Word | Exception | None] = [None] * len(source.sentinels)
@@ -128,12 +128,12 @@ class Round:
     @property
     def over(self) -> bool:
         """Tell whether nobody needs to wait any more."""
-        return self._done.is_set() or now() >= self._ends
+        return self._done.is_open or now() >= self._ends
 
     def wait(self, until: float) -> None:
         """Return when enough answered, when each had its time, or at the instant."""
-        for event in (self._most, self._done):
-            event.wait(max(0.0, min(until, self._ends) - now()))
+        for latch in (self._most, self._done):
+            latch.wait(max(0.0, min(until, self._ends) - now()))
         if self.over:
             with self._lock:
                 self._known.end_round(self.began, self.words)
@@ -145,7 +145,7 @@ class Round:
             self._known.heard(at, word)
             self._known.learn((each for each in self.words if isinstance(each, Word)), self.began)
             enough = self._known.enough(self.words)
-            most = not enough and self._known.most(self.words) and not self._most.is_set()
+            most = not enough and self._known.most(self.words) and not self._most.is_open
             if enough:
                 self._known.end_round(self.began, self.words)
             elif most:
@@ -153,11 +153,11 @@ class Round:
         if enough:
             self._end()
         elif most:
-            self._most.set()
+            self._most.open()
 
     def _end(self) -> None:
-        self._most.set()
-        self._done.set()
+        self._most.open()
+        self._done.open()
 
 
 def _word_of(source: Watched, sentinel: One, until: float) -> Word | Exception | None:
