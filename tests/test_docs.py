@@ -24,6 +24,7 @@ from fencelock import errors, options
 from fencelock._core.keys import LockKeys
 from fencelock._transport.wire import ReplyError, server_error
 from fencelock.cli.rights import MORE, acl_rule
+from fencelock.hints import Elsewhere
 from tests.replication import replicated
 from tests.servers import Server
 
@@ -138,6 +139,8 @@ def rendered(one: type) -> dict[str, str]:
     for name in dir(one):
         member = inspect.getattr_static(one, name)
         if (name.startswith("_") and name not in ENTERED) or inherited(one, name):
+            continue
+        if isinstance(member, Elsewhere):
             continue
         if isinstance(member, property):
             told[name] = f"@property\n{stub(member.fget)}"

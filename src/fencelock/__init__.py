@@ -156,5 +156,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Name what is not imported yet, too."""
-    return sorted({*globals(), *__all__, "embedded"})
+    """Name the API, also what is not imported yet, and nothing else."""
+    own = (name for name in globals() if name.startswith("__") and name.endswith("__"))
+    return sorted({*own, *__all__, "embedded"})

@@ -65,6 +65,7 @@ class Settings(NamedTuple):
     strict: bool
     instant: datetime | None
     owner: bytes | None = None
+    lone_timeout: bool = False  # a timeout without a ttl: other libraries call a ttl so
 
     def ttl(self) -> float:
         """Return the length of a lease that begins now."""
@@ -114,13 +115,15 @@ def settings(
         interval=wait.interval if isinstance(wait, Poll) else 0.0,
         max_tries=wait.max_tries if isinstance(wait, Poll) else None,
     )
+    patience = options.patience_of_acquire(timeout, blocking=True)
     return Settings(
         terms=terms,
-        timeout=options.patience_of_acquire(timeout, blocking=True),
+        timeout=patience,
         label=given.label if label is None else options.text("label", label),
         strict=strict,
         instant=instant,
         owner=None if owner is None else _owner(owner, plain=plain),
+        lone_timeout=bool(patience) and ttl is None,
     )
 
 
@@ -207,6 +210,16 @@ class Holds(Taker):
         """Return holds of the same lock for a multi, with the multi's settings."""
         return Holds(self.keys, settings, self.lease_type)
 
+    def doubt_timeout(self) -> None:
+        """Warn of an ``acquire`` that does not use the handle's timeout: maybe a ttl was meant."""
+        name, timeout = self.keys.name, self.settings.timeout
+        warnings.warn(
+            f"timeout={timeout:g} of {name!r} bounds its with block; acquire() has its own. If the"
+            f" length of a lease is meant, as in redis-py, write ttl={timeout:g}",
+            UserWarning,
+            stacklevel=3,
+        )
+
     def refuse_second(self, unit: object) -> None:
         """Raise when a strict handle is acquired by who holds it already (X6)."""
         if self.settings.strict and self.of(unit) is not None:
@@ -220,7 +233,9 @@ class Holds(Taker):
             return NotAcquired(f"{name!r} was not free in any try", name=name)
         if timeout < 0:
             return NotAcquired(f"{name!r} is held, or others come first", name=name)
-        return AcquireTimeout(f"{name!r} was not granted within {timeout:g} s", name=name)
+        return AcquireTimeout(
+            f"{name!r} was not granted within its timeout of {timeout:g} s", name=name
+        )
 
     def add(self, hold: Hold) -> None:
         """Keep a hold."""

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock import process
 from fencelock.errors import LeaseLost, NotHeld
+from fencelock.hints import Elsewhere, unnamed
 
 Clock = Callable[[], float]
 
 
+@unnamed
 class BaseLease(process.Rooted):
     """What holds of a lease in threads and in asyncio; see ``Lease`` and ``AsyncLease``.
 
@@ -28,6 +30,11 @@ class BaseLease(process.Rooted):
     """
 
     _partial = False  # it is that of one node of a quorum, whose loss is no news
+
+    if not TYPE_CHECKING:
+        extend = Elsewhere("to renew it now, call renew(), with another ttl if you like")
+        refresh = Elsewhere("to renew it now, call renew(), with another ttl if you like")
+        release = Elsewhere("call release() of the lock, or end its with block")
 
     __slots__ = (
         "__weakref__",

@@ -180,7 +180,9 @@ class MultiHolds:
     def not_granted(self) -> NotAcquired:
         """Return the error for a ``with`` that may not begin."""
         text, timeout = ", ".join(map(repr, self.names)), self.settings.timeout
-        return AcquireTimeout(f"{text} were not all granted within {timeout:g} s", name=text)
+        return AcquireTimeout(
+            f"{text} were not all granted within their timeout of {timeout:g} s", name=text
+        )
 
     def withdraw(self, wants: Iterable[Want]) -> list[Hold]:
         """Take out what these requests brought, for somebody who never heard of it."""

@@ -6,10 +6,12 @@ import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from fencelock.hints import unnamed
 from fencelock.lease import BaseLease
 from fencelock.process import Rooted
 
 
+@unnamed
 class BaseMultiLease(Rooted):
     """One tenure of several locks; see ``MultiLease`` and ``AsyncMultiLease``."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple, Never, Protocol, TypeAlias
 
 Seconds = float | timedelta
@@ -195,21 +196,64 @@ def count(what: str, value: Any, *, least: int = 1) -> int:
 
 
 # As in ``inspect``, which takes long to import.
+_CO_VARARGS: Final = 0x04
 _CO_COROUTINE: Final = 0x80
 
 
-def callback(what: str, value: Any, *, asynchronous: bool, also: str = "") -> Any:
+def callback(
+    what: str, value: Any, *, asynchronous: bool, also: str = "", given: str = "the lease"
+) -> Any:
     """Return a callable or None; a coroutine function, which a thread would never run, is neither.
 
-    ``also`` is what else would be right, for the message.
+    ``also`` is what else would be right, for the message; ``given`` is the one argument that it
+    is called with, empty for none. A callable that cannot be called so is refused here: the loss
+    of a lease would be too late to find out.
     """
-    if value is not None and not callable(value):
+    if value is None:
+        return None
+    if not callable(value):
         raise TypeError(f"{what} must be a callable{also} or None, not {value!r}")
-    bare = getattr(value, "func", value)  # of a partial
-    code = getattr(getattr(bare, "__func__", bare), "__code__", None)
-    if not asynchronous and getattr(code, "co_flags", 0) & _CO_COROUTINE:
+    call = _Call(value, 1 if given else 0)
+    if not asynchronous and call.flags & _CO_COROUTINE:
         raise TypeError(f"{what} must not be async here: Client calls it in a thread; {value!r}")
+    if not call.fits():
+        with_what = f"one argument, {given}" if given else "no arguments"
+        raise TypeError(f"{what} is called with {with_what}: {value!r} cannot be")
     return value
+
+
+class _Call:
+    """A call by position of a function, method, partial or object; ``inspect`` is slow to load."""
+
+    def __init__(self, value: Any, given: int) -> None:
+        self.given = given
+        self.named: set[str] = set()
+        while isinstance(value, partial):
+            self.given += len(value.args)
+            self.named |= set(value.keywords)
+            value = value.func
+        if not isinstance(value, type) and not hasattr(value, "__code__"):
+            value = value if hasattr(value, "__func__") else getattr(value, "__call__", None)  # noqa: B004 - the method is wanted
+        self.given += hasattr(value, "__func__")  # the object of a method
+        self.function = getattr(value, "__func__", value)
+        self.code = getattr(self.function, "__code__", None)  # what is written in C has none
+        self.flags: int = getattr(self.code, "co_flags", 0)
+
+    def fits(self) -> bool:
+        """Return False if the call would be a TypeError before anything runs."""
+        code = self.code
+        if code is None:
+            return True
+        names = code.co_varnames
+        optional = {
+            *names[code.co_argcount - len(self.function.__defaults__ or ()) : code.co_argcount],
+            *(self.function.__kwdefaults__ or ()),
+            *self.named,
+        }
+        most = math.inf if self.flags & _CO_VARARGS else code.co_argcount
+        missing = names[self.given : code.co_argcount + code.co_kwonlyargcount]
+        keyword_only = names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        return self.given <= most and not {*missing, *keyword_only} - optional
 
 
 def text(what: str, value: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Never, SupportsIndex
 
+from fencelock.hints import elsewhere
+
 # How often this process line has forked; a lease of another generation is the parent's.
 generation: int = 0
 
@@ -25,6 +27,12 @@ class Rooted:
     """
 
     __slots__ = ()
+
+    def __dir__(self) -> list[str]:
+        """Name what is there, and not what only says where else it is."""
+        classes = type(self).__mro__
+        hints = {name for each in classes for name in vars(each) if elsewhere(each, name)}
+        return sorted({*super().__dir__()} - hints)
 
     def __reduce_ex__(self, _protocol: SupportsIndex) -> Never:
         """Refuse to be copied or pickled, as the locks of ``threading`` do."""

@@ -1,10 +1,13 @@
 """A call with what belongs elsewhere is refused before anything is sent, in our words."""
 
+import contextlib
 import inspect
+import re
 
 import pytest
 
 import fencelock
+from fencelock import Lease, ServerUnreachable
 from tests.pure.made import made_by
 
 FACES = pytest.mark.parametrize("face", [fencelock.Client, fencelock.AsyncClient])
@@ -33,3 +36,131 @@ def test_seconds_in_the_place_of_blocking_are_refused_by_every_object(face):
         for seconds in (1, 0, 5, 0.5):
             with pytest.raises(TypeError, match=f"timeout={seconds}"):
                 call(method, seconds)
+
+
+@FACES
+@pytest.mark.parametrize(
+    ("make", "options", "hint"),
+    [
+        ("lock", {"expire": 60}, "ttl="),
+        ("lock", {"auto_release_time": 10}, "ttl="),
+        ("lock", {"blocking_timeout": 5}, "timeout="),
+        ("lock", {"timeout": 30, "blocking_timeout": 5}, "the length of a lease, is ttl="),
+        ("lock", {"sleep": 0.1}, "wait=Poll(interval="),
+        ("lock", {"auto_renewal": True}, "renew="),
+        ("lock", {"thread_local": False}, "leave it out"),
+        ("lock", {"blocking": False}, "acquire(blocking=False)"),
+        ("rlock", {"id": "worker-1"}, "owner="),
+        ("lock", {"time_out": 5}, "did you mean timeout="),
+        ("lock", {"zzz": 5}, "its options are name, ttl, renew"),
+        ("event", {"expire": 60}, "its options are name, idle_ttl"),
+        ("locked", {"num_extensions": 3}, "max_renewals="),
+    ],
+)
+def test_an_option_of_another_library_is_refused_with_ours(face, make, options, hint):
+    method = getattr(face("redis://localhost:1"), make)
+    with pytest.raises(TypeError, match=f"has no option '{[*options][-1]}'") as raised:
+        method("a", **options)
+    assert f"{face.__name__}.{make}()" in str(raised.value)
+    assert hint in str(raised.value)
+
+
+@FACES
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        ({"host": "localhost", "port": 6379}, "redis://"),
+        ({"masters": []}, "first argument"),
+        ({"socket_timeout": 1}, "server_timeout="),
+        ({"prefix": "x"}, "key_prefix="),
+    ],
+)
+def test_an_option_of_another_client_is_refused_with_ours(face, options, hint):
+    with pytest.raises(TypeError, match=rf"^{face.__name__}\(\) has no option") as raised:
+        face(**options)
+    assert hint in str(raised.value)
+
+
+@FACES
+def test_options_are_given_by_name(face):
+    client = face("redis://localhost:1")
+    with pytest.raises(TypeError, match=r"by name, here 30: ttl=, renew="):
+        client.lock("a", 30)
+    with pytest.raises(TypeError, match=r"Client\(\) takes its options by name, here 6379: "):
+        face("localhost", 6379)
+
+
+def objects(face):
+    """Return one of everything that the client of a face makes, and the client."""
+    return list(made_by(face("redis://localhost:1")))
+
+
+def methods_of(made):
+    """Yield what users call of an object."""
+    for name in dir(made):
+        member = inspect.getattr_static(made, name)
+        if inspect.isfunction(member) and not name.startswith("_"):
+            yield getattr(made, name)
+
+
+PRIVATE = re.compile(r"(?<!\w)_\w|Base|Makes|\bport\b|\bkeys\b|\bsettings\b|\bholds\b|\bgate\b")
+
+
+@FACES
+def test_errors_of_calls_are_in_public_names(face):
+    """Neither a private class nor a parameter that users do not pass stands in them."""
+    for made in objects(face):
+        for method in methods_of(made):
+            for args, options in (((), {"zzz": 1}), (range(20), {})):
+                if method.__name__ in {"run", "wait_for"} and args:
+                    continue  # they take what a user's function takes
+                with pytest.raises(TypeError) as raised:
+                    call(method, *args, **options)
+                assert method.__name__ in str(raised.value)
+                assert not PRIVATE.search(str(raised.value)), raised.value
+
+
+@FACES
+def test_what_a_client_makes_says_so_when_it_is_made_by_itself(face):
+    for made in objects(face)[1:]:
+        kind = type(made)
+        for args in (("a",), (), ("a", 3, 4, 5, 6, 7)):
+            with pytest.raises(TypeError, match=r"are made by a client: client\.") as raised:
+                kind(*args)
+            way = str(raised.value).partition("client: client.")[2].partition("(")[0]
+            assert hasattr(face, way), way
+
+
+@FACES
+def test_attributes_of_other_libraries_say_what_to_use(face):
+    for made in objects(face)[1:]:
+        if hasattr(made, "acquire") and hasattr(type(made), "lease"):
+            for name in ("extend", "reacquire", "refresh"):
+                assert not hasattr(made, name)
+                assert name not in dir(made)
+                with pytest.raises(AttributeError, match=rf"no attribute '{name}': .*renew\(\)"):
+                    getattr(made, name)
+    lease = Lease("a", 1, b"x", 30.0, 0.0, lambda: 0.0)
+    for name, hint in (("extend", "renew"), ("refresh", "renew"), ("release", "of the lock")):
+        with pytest.raises(AttributeError, match=hint):
+            getattr(lease, name)
+
+
+def test_dir_holds_the_api_and_nothing_else():
+    shown = {name for name in dir(fencelock) if not name.startswith("__")}
+
+    assert shown == {*fencelock.__all__, "embedded"}
+
+
+@FACES
+def test_a_timeout_that_may_be_meant_as_a_ttl_is_doubted_by_acquire(face):
+    """In redis-py ``lock(name, timeout=30)`` is a lease of 30 s, and here it bounds ``with``."""
+    client = face("redis://localhost:1", server_timeout=0.01)
+    for make in (client.lock, client.rlock):
+        doubted = pytest.warns(UserWarning, match=r"If the length .* write ttl=30")
+        with doubted as warned, contextlib.suppress(ServerUnreachable, RuntimeError):
+            call(make("a", timeout=30).acquire, timeout=0.01)
+        assert [each.filename for each in warned] == [__file__]
+        for options in ({"timeout": 30, "ttl": 30}, {"ttl": 30}, {"timeout": -1}, {}):
+            with contextlib.suppress(ServerUnreachable, RuntimeError):
+                call(make("a", **options).acquire, timeout=0.01)

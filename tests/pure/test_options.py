@@ -2,6 +2,8 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from unittest.mock import Mock
 
 import pytest
 
@@ -152,3 +154,62 @@ def test_blocking_is_true_or_false(patience):
             patience(None, blocking=seconds)
     assert patience(None, blocking=True) is None
     assert patience(None if "sem" in patience.__name__ else -1, blocking=False) == options.NO_WAIT
+
+
+class Told:
+    def told(self, lease):
+        """Be called with the lease."""
+
+    def __call__(self, lease):
+        """Likewise."""
+
+    def nothing(self):
+        """Be called without anything."""
+
+
+def two(lease, reason):
+    """Want too much."""
+
+
+def named(lease, *, reason):
+    """Likewise."""
+
+
+def positional(lease, /, *, label="x"):
+    """Be called with the lease."""
+
+
+class Kept:
+    def __init__(self, lease):
+        """Be made with the lease."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(print, [].append, lambda lease: None, lambda *leases: None, lambda lease, *, x=1: x),
+        *(Told().told, Told(), partial(two, reason="x"), partial(two, "first"), positional, Kept),
+        *(partial(named, reason=1), lambda lease=None: lease, Mock(), partial(Told.told, Told())),
+    ],
+)
+def test_a_callback_that_takes_the_lease_is_accepted(value):
+    assert options.callback("on_lost", value, asynchronous=False) is value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(lambda: None, two, named, Told().nothing, partial(two, 1, 2), partial(two)),
+        *(lambda *, lease: lease, partial(named), Told.told),
+    ],
+)
+def test_a_callback_that_cannot_take_the_lease_is_refused_at_once(value):
+    """A loss would be the first to call it, and a TypeError in the log all that came of it."""
+    with pytest.raises(TypeError, match="on_lost is called with one argument, the lease"):
+        options.callback("on_lost", value, asynchronous=False)
+
+
+def test_a_callback_without_arguments_is_called_without():
+    options.callback("action", lambda: None, asynchronous=False, given="")
+    with pytest.raises(TypeError, match="action is called with no arguments"):
+        options.callback("action", lambda party: party, asynchronous=False, given="")

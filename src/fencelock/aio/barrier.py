@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from fencelock import errors, options
 from fencelock._core.barrier import Crossing, change, cross
 from fencelock._ports.aio import AioPort
+from fencelock.hints import made_by_clients
 from fencelock.process import Rooted
 
 
@@ -28,6 +29,7 @@ class AsyncBarrier(Rooted):
 
     __slots__ = ("__weakref__", "_action", "_crossing", "_port", "_seen", "_timeout")
 
+    @made_by_clients
     def __init__(
         self,
         port: Callable[[], AioPort],

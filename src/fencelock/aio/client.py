@@ -17,11 +17,13 @@ from fencelock.aio.make_duties import MakesDuties
 from fencelock.aio.make_shares import MakesShares
 from fencelock.aio.make_signals import MakesSignals
 from fencelock.handles import defaults, settings
+from fencelock.hints import published
 from fencelock.options import Queue, Seconds, Wait
 from fencelock.process import Rooted
 from fencelock.sides import Sides
 
 
+@published
 class AsyncClient(MakesShares, MakesSignals, MakesDuties, Rooted):
     """Make locks over one server, for asyncio.
 

@@ -11,6 +11,7 @@ from fencelock._core import condition as core
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock, _task
 from fencelock.clock import now
+from fencelock.hints import made_by_clients
 from fencelock.process import Rooted
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ class AsyncCondition(Rooted):
 
     lock: AsyncLock | AsyncRLock
 
+    @made_by_clients
     def __init__(self, lock: AsyncLock | AsyncRLock, place: core.Place) -> None:
         self.lock = lock
         self._place = place

@@ -26,6 +26,7 @@ from fencelock.bodies import give_way
 from fencelock.candidacy import CandidateHolds
 from fencelock.errors import FencelockError
 from fencelock.handles import Settings
+from fencelock.hints import made_by_clients
 from fencelock.options import Seconds
 from fencelock.process import Rooted
 
@@ -53,6 +54,7 @@ class AsyncElection(Rooted):
 
     __slots__ = ("__weakref__", "_holds", "_lock", "_on_elected", "_port")
 
+    @made_by_clients
     def __init__(
         self,
         port: Callable[[], AioPort],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock import options
 from fencelock._core.acquire import acquire
@@ -20,6 +20,7 @@ from fencelock.aio.lease import AsyncLease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
+from fencelock.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock.process import Rooted
 
 
@@ -30,11 +31,18 @@ def _task() -> asyncio.Task[Any]:
     return task
 
 
+@unnamed
 class _Base(Rooted):
     """What ``AsyncLock`` and ``AsyncRLock`` share; ``port`` gives the running loop's port."""
 
     __slots__ = ("__weakref__", "_holds", "_port")
 
+    if not TYPE_CHECKING:
+        extend = Elsewhere(RENEW)
+        reacquire = Elsewhere(RENEW)
+        refresh = Elsewhere(RENEW)
+
+    @made_by_clients
     def __init__(self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings) -> None:
         self._port = port
         self._holds = Holds(keys, settings, AsyncLease)
@@ -153,6 +161,8 @@ class AsyncLock(_Base):
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
         patience = options.patience_of_acquire(timeout, blocking=blocking)
+        if self._holds.settings.lone_timeout:
+            self._holds.doubt_timeout()
         self._holds.refuse_second(_task())
         return await self._obtain(patience) is not None
 
@@ -199,6 +209,8 @@ class AsyncRLock(_Base):
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
         """
         patience = options.patience_of_acquire(timeout, blocking=blocking)
+        if self._holds.settings.lone_timeout:
+            self._holds.doubt_timeout()
         return await self._enter(patience) is not None
 
     async def release(self) -> int:

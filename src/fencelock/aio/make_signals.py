@@ -72,7 +72,7 @@ class MakesSignals:
         """
         refuse(self._defaults.quorum, "barrier")
         count = options.count("parties", parties)
-        options.callback("action", action, asynchronous=True)
+        options.callback("action", action, asynchronous=True, given="")
         patience = options.patience_of_wait(timeout)
         kept = options.idle_ttl(idle_ttl)
         crossing = Crossing(self._signal_keys(name), count, kept, action is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
@@ -16,6 +17,7 @@ from fencelock.aio.lock import _task, _was_stopped
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
+from fencelock.hints import RENEW, Elsewhere, made_by_clients
 from fencelock.multihandle import Group, MultiHolds, is_busy, is_owned
 from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
@@ -56,6 +58,12 @@ class AsyncMultiLock(Rooted):
 
     __slots__ = ("__weakref__", "_holds", "_port")
 
+    if not TYPE_CHECKING:
+        extend = Elsewhere(RENEW)
+        reacquire = Elsewhere(RENEW)
+        refresh = Elsewhere(RENEW)
+
+    @made_by_clients
     def __init__(
         self, port: Callable[[], AioPort], parts: Sequence[LockKeys | Holds], settings: Settings
     ) -> None:

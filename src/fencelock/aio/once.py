@@ -22,6 +22,7 @@ from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, _task
 from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.handles import Settings
+from fencelock.hints import made_by_clients
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
 from fencelock.process import Rooted
 from fencelock.templates import Plan
@@ -42,6 +43,7 @@ class AsyncOnce(Rooted, Generic[Given]):
 
     __slots__ = ("_port", "_prefix", "_settings", "_terms", "name")
 
+    @made_by_clients
     def __init__(
         self,
         port: Callable[[], AioPort],

@@ -12,6 +12,7 @@ from fencelock._core.shares import lost_beside, state
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _Base, _task
+from fencelock.hints import made_by_clients, unnamed
 from fencelock.process import Rooted
 from fencelock.sides import Side
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fencelock._core.keys import LockKeys
 
 
+@unnamed
 class _Side(_Base):
     """What ``AsyncReadLock`` and ``AsyncWriteLock`` share."""
 
@@ -26,6 +28,7 @@ class _Side(_Base):
 
     _holds: Side
 
+    @made_by_clients
     def __init__(self, port: Callable[[], AioPort], holds: Side) -> None:
         self._port = port
         self._holds = holds
@@ -145,6 +148,7 @@ class AsyncRWLock(Rooted):
     read: AsyncReadLock
     write: AsyncWriteLock
 
+    @made_by_clients
     def __init__(
         self, port: Callable[[], AioPort], keys: LockKeys, read: Side, write: Side
     ) -> None:

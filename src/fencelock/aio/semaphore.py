@@ -12,6 +12,7 @@ from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _Base, _task
 from fencelock.handles import Settings
+from fencelock.hints import made_by_clients
 from fencelock.permits import Permits, checked_limit
 
 
@@ -30,6 +31,7 @@ class AsyncSemaphore(_Base):
     _holds: Permits
     _bounded = False
 
+    @made_by_clients
     def __init__(
         self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings, limit: int
     ) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fencelock import options
 from fencelock._core.signals import Gate, change_event, change_latch, passes
 from fencelock._ports.aio import AioPort
+from fencelock.hints import made_by_clients
 from fencelock.process import Rooted
 
 
@@ -19,6 +20,7 @@ class AsyncEvent(Rooted):
 
     __slots__ = ("__weakref__", "_gate", "_port", "_seen")
 
+    @made_by_clients
     def __init__(self, port: Callable[[], AioPort], gate: Gate) -> None:
         self._port = port
         self._gate = gate
@@ -92,6 +94,7 @@ class AsyncLatch(Rooted):
 
     __slots__ = ("__weakref__", "_gate", "_port", "_seen")
 
+    @made_by_clients
     def __init__(self, port: Callable[[], AioPort], gate: Gate) -> None:
         self._port = port
         self._gate = gate

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from fencelock import errors, options
 from fencelock._core.barrier import Crossing, change, cross
 from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.hints import made_by_clients
 from fencelock.process import Rooted
 
 
@@ -27,6 +28,7 @@ class Barrier(Rooted):
 
     __slots__ = ("__weakref__", "_action", "_crossing", "_port", "_seen", "_timeout")
 
+    @made_by_clients
     def __init__(
         self,
         port: BlockingPort,

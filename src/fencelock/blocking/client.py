@@ -15,11 +15,13 @@ from fencelock.blocking.make_duties import MakesDuties
 from fencelock.blocking.make_shares import MakesShares
 from fencelock.blocking.make_signals import MakesSignals
 from fencelock.handles import defaults, settings
+from fencelock.hints import published
 from fencelock.options import Queue, Seconds, Wait
 from fencelock.process import Rooted
 from fencelock.sides import Sides
 
 
+@published
 class Client(MakesShares, MakesSignals, MakesDuties, Rooted):
     """Make locks over one server, for threads.
 

@@ -13,6 +13,7 @@ from fencelock._ports.blocking import run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.clock import now
+from fencelock.hints import made_by_clients
 from fencelock.process import Rooted
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ class Condition(Rooted):
 
     lock: Lock | RLock
 
+    @made_by_clients
     def __init__(self, lock: Lock | RLock, place: core.Place) -> None:
         self.lock = lock
         self._place = place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from threading import current_thread, get_ident
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from fencelock import options
 from fencelock._core.acquire import acquire
@@ -18,14 +19,22 @@ from fencelock.blocking.lease import Lease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
+from fencelock.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock.process import Rooted
 
 
+@unnamed
 class _Base(Rooted):
     """What ``Lock`` and ``RLock`` share."""
 
     __slots__ = ("__weakref__", "_holds", "_port")
 
+    if not TYPE_CHECKING:
+        extend = Elsewhere(RENEW)
+        reacquire = Elsewhere(RENEW)
+        refresh = Elsewhere(RENEW)
+
+    @made_by_clients
     def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings) -> None:
         self._port = port
         self._holds = Holds(keys, settings, Lease)
@@ -133,6 +142,8 @@ class Lock(_Base):
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
         patience = options.patience_of_acquire(timeout, blocking=blocking)
+        if self._holds.settings.lone_timeout:
+            self._holds.doubt_timeout()
         self._holds.refuse_second(get_ident())
         return self._obtain(patience) is not None
 
@@ -180,7 +191,10 @@ class RLock(_Base):
             LeaseLost: this thread entered before, and that lease is lost.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
-        return self._enter(options.patience_of_acquire(timeout, blocking=blocking)) is not None
+        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        if self._holds.settings.lone_timeout:
+            self._holds.doubt_timeout()
+        return self._enter(patience) is not None
 
     def release(self) -> int:
         """Leave the lock once; return how many holds are left (0: released).

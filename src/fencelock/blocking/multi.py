@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import current_thread, get_ident
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
@@ -17,6 +18,7 @@ from fencelock.blocking.lease import Lease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
+from fencelock.hints import RENEW, Elsewhere, made_by_clients
 from fencelock.multihandle import Group, MultiHolds, is_busy, is_owned
 from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
@@ -56,6 +58,12 @@ class MultiLock(Rooted):
 
     __slots__ = ("__weakref__", "_holds", "_port")
 
+    if not TYPE_CHECKING:
+        extend = Elsewhere(RENEW)
+        reacquire = Elsewhere(RENEW)
+        refresh = Elsewhere(RENEW)
+
+    @made_by_clients
     def __init__(
         self, port: BlockingPort, parts: Sequence[LockKeys | Holds], settings: Settings
     ) -> None:

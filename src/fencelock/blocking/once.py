@@ -23,6 +23,7 @@ from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
 from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.handles import Settings
+from fencelock.hints import made_by_clients
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
 from fencelock.process import Rooted
 from fencelock.templates import Plan, refuse_coroutine
@@ -43,6 +44,7 @@ class Once(Rooted, Generic[Given]):
 
     __slots__ = ("_port", "_prefix", "_settings", "_terms", "name")
 
+    @made_by_clients
     def __init__(
         self, port: BlockingPort, prefix: str, name: str, settings: Settings, terms: OnceTerms
     ) -> None:

@@ -12,6 +12,7 @@ from fencelock._core.shares import lost_beside, state
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
+from fencelock.hints import made_by_clients, unnamed
 from fencelock.process import Rooted
 from fencelock.sides import Side
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fencelock._core.keys import LockKeys
 
 
+@unnamed
 class _Side(_Base):
     """What ``ReadLock`` and ``WriteLock`` share."""
 
@@ -26,6 +28,7 @@ class _Side(_Base):
 
     _holds: Side
 
+    @made_by_clients
     def __init__(self, port: BlockingPort, holds: Side) -> None:
         self._port = port
         self._holds = holds
@@ -147,6 +150,7 @@ class RWLock(Rooted):
     read: ReadLock
     write: WriteLock
 
+    @made_by_clients
     def __init__(self, port: BlockingPort, keys: LockKeys, read: Side, write: Side) -> None:
         self._keys = keys
         self.read = ReadLock(port, read)

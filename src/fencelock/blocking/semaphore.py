@@ -12,6 +12,7 @@ from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
 from fencelock.handles import Settings
+from fencelock.hints import made_by_clients
 from fencelock.permits import Permits, checked_limit
 
 
@@ -30,6 +31,7 @@ class Semaphore(_Base):
     _holds: Permits
     _bounded = False
 
+    @made_by_clients
     def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings, limit: int) -> None:
         self._port = port
         self._holds = Permits(keys, settings, Lease, limit, bounded=self._bounded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fencelock import options
 from fencelock._core.signals import Gate, change_event, change_latch, passes
 from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.hints import made_by_clients
 from fencelock.process import Rooted
 
 
@@ -17,6 +18,7 @@ class Event(Rooted):
 
     __slots__ = ("__weakref__", "_gate", "_port", "_seen")
 
+    @made_by_clients
     def __init__(self, port: BlockingPort, gate: Gate) -> None:
         self._port = port
         self._gate = gate
@@ -90,6 +92,7 @@ class Latch(Rooted):
 
     __slots__ = ("__weakref__", "_gate", "_port", "_seen")
 
+    @made_by_clients
     def __init__(self, port: BlockingPort, gate: Gate) -> None:
         self._port = port
         self._gate = gate

@@ -1,0 +1,184 @@
+"""What people who know another library write, and what it is called here.
+
+Rules of this file:
+
+- A call that does not fit ends with a TypeError in public names: those of a private base class, or
+  of the parameters of a constructor that only clients call, would help no reader.
+- A hint names an option only if that call has it.
+- Acquiring and releasing do not pass through any of this: it costs no time there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from types import FunctionType
+from typing import Any, Final, Never, TypeVar
+
+# As in ``inspect``, which takes long to import.
+_CO_COROUTINE: Final = 0x80
+
+Kind = TypeVar("Kind", bound=type)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_TTL: Final = ("ttl", "the length of a lease is ttl=")
+_TIMEOUT: Final = ("timeout", "how long to wait is timeout=")
+_TRIES: Final = ("wait", "waiters stand in line; to poll, pass wait=Poll(interval=, max_tries=)")
+_RENEW: Final = ("renew", "a lease is renewed by itself; renew=False keeps its length")
+_PATIENCE: Final = (
+    "server_timeout",
+    "how long a silent server is asked again is server_timeout=; a lock has a timeout= of its own",
+)
+_URL: Final = ("source", "the first argument says all of it, such as 'redis://user:pw@host:6379/0'")
+_THREADS: Final = ("name", "leave it out: the hold of each thread or task is its own")
+
+# By the option that was written: ours, which the call must have, and what to say.
+OPTIONS: Final[dict[str, tuple[str, str]]] = {
+    **dict.fromkeys(("expire", "expiry", "expires", "expiration", "ex", "px", "duration"), _TTL),
+    **dict.fromkeys(("auto_release_time", "lock_timeout", "lease_time", "lease_timeout"), _TTL),
+    **dict.fromkeys(("blocking_timeout", "acquire_timeout", "wait_timeout", "max_wait"), _TIMEOUT),
+    **dict.fromkeys(("sleep", "retry_delay", "retry_interval", "poll_interval"), _TRIES),
+    **dict.fromkeys(("retry_count", "retry_times", "retries", "max_retries"), _TRIES),
+    **dict.fromkeys(("auto_renewal", "auto_renew", "auto_extend", "renewal"), _RENEW),
+    **dict.fromkeys(("host", "port", "db", "username", "password", "url", "redis_url"), _URL),
+    **dict.fromkeys(("connection_pool", "redis", "client", "masters", "servers", "ssl"), _URL),
+    "num_extensions": ("max_renewals", "how often a lease is renewed is max_renewals="),
+    "thread_local": _THREADS,
+    "blocking": ("name", "it belongs to the call that waits: acquire(blocking=False)"),
+    "id": ("owner", "the id that owns the lock is owner="),
+    "token": ("owner", "the id that owns the lock is owner="),
+    "prefix": ("key_prefix", "what all keys begin with is key_prefix="),
+    "namespace": ("key_prefix", "what all keys begin with is key_prefix="),
+    **dict.fromkeys(("timeout", "socket_timeout", "socket_connect_timeout"), _PATIENCE),
+}
+
+# By the class, how a client makes its objects.
+MAKERS: Final = {
+    "Lock": "lock(name)",
+    "RLock": "rlock(name)",
+    "Semaphore": "semaphore(name, limit)",
+    "BoundedSemaphore": "bounded_semaphore(name, limit)",
+    "RWLock": "rwlock(name)",
+    "ReadLock": "rwlock(name).read",
+    "WriteLock": "rwlock(name).write",
+    "MultiLock": "multi(names)",
+    "Once": "once(name, within=)",
+    "Election": "election(name)",
+    "Event": "event(name)",
+    "Latch": "latch(name, count)",
+    "Barrier": "barrier(name, parties)",
+    "Condition": "condition(lock)",
+}
+
+
+def published(cls: Kind) -> Kind:
+    """Decorate a client: errors of calls to its methods are in public names, and with hints."""
+    for owner in cls.__mro__[:-1]:
+        for name, function in tuple(vars(owner).items()):
+            if isinstance(function, FunctionType) and _public(name):
+                function.__qualname__ = f"{cls.__name__}.{name}"
+                if not function.__code__.co_flags & _CO_COROUTINE:  # none of these has options
+                    setattr(cls, name, _hinted(function))
+    return cls
+
+
+def _public(name: str) -> bool:
+    return name == "__init__" or not name.startswith("_")
+
+
+def _hinted(function: FunctionType) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except TypeError as error:
+            wrong = _wrong(function, args, options) if _at_the_call(error) else None
+            if wrong is None:
+                raise
+        raise TypeError(wrong)
+
+    return call
+
+
+def _at_the_call(error: TypeError) -> bool:
+    """Return True if the arguments did not fit, so that the function's body never began."""
+    trace = error.__traceback__
+    return trace is not None and trace.tb_next is None
+
+
+def _wrong(function: FunctionType, args: Any, options: dict[str, Any]) -> str | None:
+    """Return what is wrong with the arguments; None if Python says it well itself."""
+    code, called = function.__code__, function.__qualname__.removesuffix(".__init__")
+    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    for name in options:
+        if name not in known:
+            return f"{called}() has no option {name!r}{_instead(name, options, known)}"
+    if len(args) > code.co_argcount:
+        named = ", ".join(f"{name}=" for name in known[code.co_argcount - 1 :])
+        return f"{called}() takes its options by name, here {args[code.co_argcount]!r}: {named}"
+    return None
+
+
+def _instead(name: str, options: dict[str, Any], known: tuple[str, ...]) -> str:
+    """Return what to write instead of an option that is not ours."""
+    ours, hint = OPTIONS.get(name, ("", ""))
+    if ours in known:
+        if name == "blocking_timeout" and "timeout" in options and "ttl" not in options:
+            hint += "; what is timeout= in redis-py, the length of a lease, is ttl="
+        return f": {hint}"
+    import difflib  # noqa: PLC0415 - only for this error
+
+    alike = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {alike[0]}=?" if alike else f"; its options are {', '.join(known)}"
+
+
+def made_by_clients(function: Function) -> Function:
+    """Decorate a constructor that only clients call: to all others it says how to get one."""
+
+    @wraps(function)
+    def construct(self: object, *args: Any, **options: Any) -> None:
+        try:
+            return function(self, *args, **options)  # type: ignore[no-any-return]  # it is None
+        except TypeError as error:
+            if not _at_the_call(error):
+                raise
+        kind = type(self).__name__
+        how = MAKERS.get(kind.removeprefix("Async"), "")
+        raise TypeError(f"{kind} objects are made by a client: client.{how}")
+
+    return construct  # type: ignore[return-value]  # it takes what the constructor takes
+
+
+def unnamed(cls: Kind) -> Kind:
+    """Decorate a private base class: its name does not stand in the errors of its methods."""
+    for name, member in vars(cls).items():
+        if isinstance(member, FunctionType):
+            member.__qualname__ = name
+    return cls
+
+
+RENEW: Final = "a lease is renewed by itself; to renew it now, call renew() of its lease"
+
+
+def elsewhere(owner: type, name: str) -> bool:
+    """Return True if a class has only a hint under that name."""
+    return isinstance(vars(owner).get(name), Elsewhere)
+
+
+class Elsewhere:
+    """An attribute that other libraries have: asking for it says what to use instead.
+
+    A descriptor, as ``__getattr__`` would slow down each access to an attribute that is there.
+    """
+
+    def __init__(self, instead: str) -> None:
+        self._instead = instead
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Never:
+        raise AttributeError(
+            f"{owner.__name__!r} object has no attribute {self._name!r}: {self._instead}"
+        )
