@@ -43,11 +43,11 @@ LOCAL = {
     },
     "MultiLock": {"__del__", "__init__", "__repr__", "lease", "names"},
     "Once": {"__init__", "__repr__", "name"},
-    "Semaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name"},
+    "Semaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name", "permits"},
     "RWLock": {"__init__", "__repr__", "name", "read", "write"},
     "ReadLock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "WriteLock": {"__del__", "__init__", "__repr__", "lease", "name"},
-    "BoundedSemaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name"},
+    "BoundedSemaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name", "permits"},
     "Lease": {
         *("__init__", "__repr__", "check", "deadline", "expires_at", "fence"),
         *("holder", "lost", "name", "remaining", "ttl"),

@@ -11,7 +11,7 @@ from fencelock._core.hold import Hold
 from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
-from fencelock._core.shares import is_full, state
+from fencelock._core.shares import held_of
 from fencelock._core.want import Want
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.handles import Holds, Settings
@@ -63,10 +63,8 @@ def _keys_of(part: LockKeys | Holds) -> LockKeys:
 
 async def is_busy(port: Port, part: Holds) -> bool:
     """Ask whether a part would have to be waited for now."""
-    if isinstance(part, Side):
-        return part.busy((await state(port, part.keys))[0])
-    if isinstance(part, Permits):
-        return is_full((await state(port, part.keys))[0])
+    if isinstance(part, (Side, Permits)):
+        return await part.busy(port)
     return await holder_of(port, part.keys) is not None
 
 
@@ -76,7 +74,7 @@ async def is_owned(port: Port, part: Holds) -> bool:
     if not mine:
         return False
     if isinstance(part, (Side, Permits)):
-        return (await state(port, part.keys, mine))[1] > 0
+        return await held_of(port, part.keys, mine) > 0
     return await holder_of(port, part.keys) in mine
 
 

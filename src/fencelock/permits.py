@@ -16,10 +16,13 @@ from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
-from fencelock._core.shares import SEMAPHORE, ShareForm, ShareWant
-from fencelock.errors import NotHeld, OverReleased
+from fencelock._core.shares import SEMAPHORE, ShareForm, ShareWant, State, state
+from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
 from fencelock.handles import Holds, Settings, describe
 from fencelock.lease import BaseLease
+
+# Packed requests that are kept, by their number of permits: most programs use one or two.
+FORMS_MAX = 16
 
 
 class Permits(Holds):
@@ -46,6 +49,8 @@ class Permits(Holds):
         """Return what requests for so many permits have in common."""
         form, settings = self._forms.get(permits), self.settings
         if form is None or form.home is not port.home or settings.instant is not None:
+            if len(self._forms) == FORMS_MAX:
+                self._forms = {}
             form = self._forms[permits] = ShareForm(
                 keys=self.keys,
                 terms=settings.terms,
@@ -59,8 +64,8 @@ class Permits(Holds):
 
     def want_permits(self, port: Port, unit: str, permits: int) -> ShareWant:
         """Return a fresh request for permits by a thread or task of that name."""
-        if options.count("permits", permits) > self.limit:
-            raise ValueError(f"permits must be at most the limit of {self.limit}, not {permits}")
+        if options.count("permits", permits) > options.PERMITS_MAX:
+            raise ValueError(f"permits must be at most {options.PERMITS_MAX}, not {permits}")
         form = self.form(port, permits)
         return ShareWant(form, port.new_id(), describe(unit, self.settings.label))
 
@@ -74,6 +79,25 @@ class Permits(Holds):
         made = Permits(self.keys, settings, self.lease_type, self._declared, bounded=self.bounded)
         made.limit = self.limit
         return made
+
+    def refuse_too_many(self, permits: int, refused: ServerUnsuitable) -> None:
+        """Raise ValueError when a refusal means more permits than this handle ever named.
+
+        The server decides: another handle may have raised the limit.
+        """
+        if refused.code == "OVERLIMIT" and permits > self.limit:
+            raise ValueError(
+                f"permits must be at most the limit in force, not {permits}: {refused}"
+            ) from refused
+
+    async def state(self, port: Port) -> State:
+        """Return what the server knows of the semaphore, for who names the limit of this handle."""
+        return await state(port, self.keys, SEMAPHORE, self._declared)
+
+    async def busy(self, port: Port) -> bool:
+        """Return True if a permit would have to be waited for."""
+        now = await self.state(port)
+        return now.waiting > 0 or now.taken >= now.limit
 
     def add(self, hold: Hold) -> None:
         """Keep a hold, and how many permits it has."""
@@ -114,6 +138,12 @@ class Permits(Holds):
             raise
         return taken
 
+    def take_rest(self, hold: Hold) -> list[tuple[Hold, int]]:
+        """Take out what was not released yet of a hold; NotHeld when nothing is left of it."""
+        if not self.remove(hold):
+            raise self.not_held()
+        return [(hold, 0)]
+
     def too_many(self, count: int, held: int) -> NotHeld:
         """Return the error for a release of more than is held."""
         name = self.keys.name
@@ -129,6 +159,13 @@ class Permits(Holds):
             f"<fencelock.{kind} object name={name!r} limit={self.limit} held={held}"
             f" at {id(handle):#x}>"
         )
+
+
+def taken_by(unit: object, holds: list[Hold]) -> Hold:
+    """Take the newest hold of a thread or task out of a list that it is in."""
+    hold = next(each for each in reversed(holds) if each.unit == unit)
+    holds.remove(hold)
+    return hold
 
 
 def checked_limit(value: object) -> int:

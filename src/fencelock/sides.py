@@ -15,7 +15,7 @@ from __future__ import annotations
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
-from fencelock._core.shares import ALL, RWLOCK, WRITE, ShareForm, ShareWant, State
+from fencelock._core.shares import ALL, RWLOCK, WRITE, ShareForm, ShareWant, state
 from fencelock.errors import NotAcquired
 from fencelock.handles import Holds, Settings, describe
 from fencelock.lease import BaseLease
@@ -133,8 +133,9 @@ class Side(Holds):
             )
         return ShareWant(form, port.new_id(), describe(unit, settings.label), beside)
 
-    def busy(self, now: State) -> bool:
-        """Tell whether who asks for this side now has to wait."""
+    async def busy(self, port: Port) -> bool:
+        """Return True if a thread or task that asks for this side now has to wait."""
+        now = await state(port, self.keys, RWLOCK, ALL)
         if now.waiting:
             return True
         return now.taken > 0 if self._side == WRITE else now.taken >= ALL

@@ -288,3 +288,191 @@ async def test_arguments_that_cannot_be(world):
     assert await semaphore.acquire(timeout=-1) is True, "as threading: a try"
     await semaphore.release()
     assert issubclass(fencelock.OverReleased, fencelock.NotHeld)
+
+
+async def test_a_limit_that_is_changed_twice_locks_out_nobody(world):
+    """Handles that name the limit in between go on working, in use and idle."""
+    client = world.client()
+    two, five, ten = (client.semaphore("a", limit) for limit in (2, 5, 10))
+    await two.acquire()
+    await two.set_limit(5)
+    await five.acquire(permits=4)
+    await two.set_limit(10)
+    for each in (two, five, ten):
+        assert await each.acquire(blocking=False) is True
+    assert [await each.available() for each in (two, five, ten)] == [2, 2, 2]
+    with pytest.raises(ServerUnsuitable, match="10, not 4"):
+        await client.semaphore("a", 4).acquire()
+    await two.release(2)
+    await five.release(5)
+    await ten.release()
+    async with five:
+        assert await ten.available() == 9
+
+
+async def test_of_many_limits_the_first_and_the_last_may_be_named(world):
+    """The record does not grow for ever."""
+    client = world.client()
+    first = client.semaphore("a", 1)
+    await first.acquire()
+    for limit in range(2, 20):
+        await first.set_limit(limit)
+    for limit in (1, 19, 18, 13):
+        async with client.semaphore("a", limit):
+            pass
+    with pytest.raises(ServerUnsuitable, match="19, not 5"):
+        await client.semaphore("a", 5).acquire()
+    await first.release()
+
+
+async def test_a_raised_limit_is_in_force_for_every_handle(world):
+    """Each may take as many permits as there are now, not as many as it names."""
+    changer, other = world.client().semaphore("a", 2), world.client().semaphore("a", 2)
+    with pytest.raises(ValueError, match="permits"):
+        await other.acquire(permits=5)
+    await changer.set_limit(10)
+    assert await other.acquire(permits=5) is True
+    assert await changer.available() == 5
+    with pytest.raises(ValueError, match="permits must be at most the limit in force, not 11"):
+        await other.acquire(permits=11)
+    await other.release(5)
+
+
+async def test_with_several_permits(world):
+    """All or nothing; the end gives back what the body did not."""
+    semaphore, other = world.client().semaphore("a", 4, timeout=0.05), world.client()
+    three = semaphore.permits(3)
+    async with three as lease:
+        lease.check()
+        assert (semaphore.lease.fence, await semaphore.available()) == (lease.fence, 1)
+        with pytest.raises(AcquireTimeout):
+            async with other.semaphore("a", 4, timeout=0.05).permits(2):
+                pass
+        async with semaphore as inner:
+            assert inner.fence > lease.fence
+        await semaphore.release()
+        assert await semaphore.available() == 2
+    assert await semaphore.available() == 4
+    async with three, semaphore.permits(1):
+        assert await semaphore.available() == 0
+    with pytest.raises(KeyError):
+        async with three:
+            raise KeyError
+    assert await semaphore.available() == 4
+    with pytest.raises(NotHeld):
+        async with three:
+            await semaphore.release(3)
+    with pytest.raises(ValueError, match="n must"):
+        semaphore.permits(0)
+
+
+async def test_with_several_permits_ends_only_its_own(world):
+    """Others of the same handle keep theirs, whatever the body gave back or lost."""
+    semaphore = world.client().semaphore("a", 4, ttl=0.3, renew=False)
+    kept = world.client().semaphore("a", 4)
+    await kept.acquire()
+
+    async def outlast() -> None:
+        async with semaphore.permits(2) as lease:
+            await world.until(lambda: lease.lost, "its lease ends")
+            await kept.acquire()
+
+    with pytest.raises(LeaseLost):
+        await outlast()
+    assert world.holders("a") == 2
+    await kept.release(2)
+
+
+async def test_who_waits_keeps_its_place_when_its_connection_is_cut(world):
+    """I5, I6: it comes back to its place, also while others behind it would fit."""
+    server = world.alone()
+    holder, order = world.client().semaphore("a", 3), []
+    await holder.acquire(permits=2)
+
+    async def enter(place: int, permits: int) -> None:
+        semaphore = world.client().semaphore("a", 3)
+        await semaphore.acquire(permits=permits)
+        order.append(place)
+        await semaphore.release(permits)
+
+    jobs = []
+    for place in range(5):
+        jobs.append(world.start(enter(place, 3 if place == 0 else 2)))
+        await world.in_line("a", place + 1)
+    before = server.command("ZRANGE", world.keys("a").grant[2], 0, -1)
+    for kind in ("normal", "pubsub"):
+        server.command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
+    channels = {entry.split()[2] for entry in before}
+    await world.until(
+        lambda: server.command("PUBSUB", "NUMSUB", *channels)[1::2] == [1] * len(channels)
+    )
+    assert server.command("ZRANGE", world.keys("a").grant[2], 0, -1) == before
+    await holder.release(2)
+    for job in jobs:
+        await job.result()
+    assert order == [0, 1, 2, 3, 4]
+
+
+async def test_questions_about_a_name_of_another_kind(world):
+    """Refused while it is in use; a name that nobody uses is free for every kind and limit."""
+    client = world.client()
+    rwlock, two, five = client.rwlock("a"), client.semaphore("a", 2), client.semaphore("a", 5)
+    async with rwlock.write:
+        for ask in (two.available, two.locked):
+            with pytest.raises(ServerUnsuitable, match="reader/writer lock"):
+                await ask()
+        assert await two.owned() is False
+    assert (await two.available(), await two.locked()) == (2, False)
+    async with two:
+        for side in (rwlock.read, rwlock.write):
+            with pytest.raises(ServerUnsuitable, match="a semaphore"):
+                await side.locked()
+        assert await five.available() == 1, "of the limit in force"
+    assert (await rwlock.read.locked(), await rwlock.write.locked()) == (False, False)
+    assert await five.available() == 5
+    async with client.lock("a"):
+        with pytest.raises(ServerUnsuitable):
+            await two.available()
+
+
+@pytest.mark.one_server  # each server has its own batches of commands
+async def test_a_name_that_became_another_kind_is_no_trouble_for_others(world):
+    """Who waits for another lock goes on waiting, though both are looked at in one command."""
+    client, other = world.client(), world.client()
+    before, holder = other.lock("a", ttl=1, renew=False), other.lock("b")
+    await before.acquire()
+    await holder.acquire()
+    locks = [client.lock(name) for name in ("a", "b")]
+    refused, waits = (world.start(lock.acquire()) for lock in locks)
+    await world.in_line("a", 1)
+    await world.in_line("b", 1)
+    world.server.command("DEL", world.key("a"))
+    world.server.command("HSET", world.key("a"), "kind", "event")
+    world.server.command("PEXPIRE", world.key("a"), 60_000)
+    with pytest.raises(ServerUnsuitable):
+        await refused.result()
+    assert not waits.done
+    await holder.release()
+    assert await waits.result() is True
+    with pytest.raises(LeaseLost):
+        await before.release()
+
+
+@pytest.mark.one_server
+async def test_a_name_that_became_another_kind_ends_no_other_lease(world):
+    """Renewed in one command: the one is lost at its renewal, the other one goes on."""
+    client = world.client()
+    one, other = client.lock("a", ttl=1.5), client.lock("b", ttl=1.5)
+    await one.acquire()
+    await other.acquire()
+    world.server.command("DEL", world.key("a"))
+    world.server.command("HSET", world.key("a"), "kind", "event")
+    world.server.command("PEXPIRE", world.key("a"), 60_000)
+    began = one.lease.deadline
+    await world.until(lambda: one.lease.lost, "the loss is noticed")
+    assert one.lease.remaining() == 0
+    first = other.lease.deadline
+    await world.until(lambda: other.lease.deadline > max(first, began) + 1, "it is renewed")
+    with pytest.raises(LeaseLost, match="taken"):
+        await one.release()
+    await other.release()

@@ -493,6 +493,19 @@ class StraightCondition(Straight):
         return self.inner.__exit__(*error)
 
 
+class StraightPermits:
+    """What ``Semaphore.permits`` returns, with the methods of its asyncio twin."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    async def __aenter__(self) -> StraightLease:
+        return StraightLease(self.inner.__enter__())
+
+    async def __aexit__(self, *error: object) -> None:
+        self.inner.__exit__(*error)
+
+
 class StraightLock:
     """``Lock``, ``RLock`` or ``Semaphore`` with the methods of their asyncio twins."""
 
@@ -520,6 +533,9 @@ class StraightLock:
 
     async def release(self, *args: Any) -> int | None:
         return self.inner.release(*args)
+
+    def permits(self, n: int) -> StraightPermits:
+        return StraightPermits(self.inner.permits(n))
 
     async def available(self) -> int:
         return self.inner.available()

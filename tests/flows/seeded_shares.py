@@ -1,6 +1,6 @@
 """Faults sown on purpose into what many may hold at once; see seeded.py."""
 
-from fencelock._core import acquire, renew
+from fencelock._core import acquire, renew, want
 from tests.flows import shares as worlds
 from tests.flows.seeded import Change, script, seed
 
@@ -31,7 +31,7 @@ SEEDS = (
     ),
     seed(
         "a try that overtakes the line",
-        script("shares_acquire", "(not queued or call('EXISTS', KEYS[3]) == 0)", "true"),
+        script("shares_acquire", "fits() and not s.held_up", "fits()"),
         worlds.MIXED_TRY,
         "I5",
     ),
@@ -72,6 +72,36 @@ SEEDS = (
         "I5",
     ),
     seed(
+        "a place in line that is lost with its connection",
+        script("shares_acquire", "local UNHEARD_MAX = 100", "local UNHEARD_MAX = 0"),
+        worlds.IN_LINE.under(cut=1),
+        "I5",
+    ),
+    seed(
+        "a limit that locks out who named the one before it",
+        script("shares_limit", "if not is_named(s, s.limit) then", "if false then"),
+        worlds.CHANGED_TWICE,
+        "I12",
+    ),
+    seed(
+        "a renewal for less than was asked for",
+        script("shares_renew", "now + ttl * 1000", "now + ttl * 999"),
+        worlds.BY_HAND,
+        "I1 I2",
+    ),
+    seed(
+        "a fixed lease that a handoff cuts short",
+        Change(want.Form, "if self.terms.renew else self.ttl", "if True else self.ttl"),
+        worlds.UNLIKE,
+        "I2",
+    ),
+    seed(
+        "a longer lease that ends with the first one",
+        script("shares_acquire", "s.last = math.max(s.last, ends)", ""),
+        worlds.UNLIKE,
+        "I1 I2 I4",
+    ),
+    seed(
         "a dead waiter that is granted all the same",
         script("shares_release", "return type(heard) == 'table' or heard > 0", "return true"),
         worlds.TWO.under(crash=1),
@@ -82,7 +112,7 @@ SEEDS = (
         script(
             "shares_renew",
             "if type(ends) == 'string' and tonumber(ends) > now then",
-            "if true then",
+            "if type(ends) ~= 'string' then ends = now end\n  if true then",
         ),
         worlds.LONG.under(late=1),
         "I1 I11",
@@ -119,7 +149,7 @@ SEEDS = (
     ),
     seed(
         "a wait without bound",
-        Change(acquire, "min(line.bound(waiter), give_up_at)", "give_up_at"),
+        Change(acquire, "min(line.bound(waiter), give_up_at", "min(give_up_at"),
         worlds.WORKING_SIDES.under(wake=1),
         "I6",
     ),

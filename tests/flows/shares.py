@@ -4,13 +4,20 @@ import contextlib
 from dataclasses import dataclass
 
 from fencelock._core.ask import ask
+from fencelock._core.renew import renew_now
 from fencelock._core.shares import ALL, RWLOCK, give_back, set_limit
+from fencelock._core.want import Terms
 from fencelock.errors import FencelockError
 from fencelock.scripts import SHARES, SHARES_BREAK
 from fencelock.testing.actors import GAVE_UP, KEYS
 from fencelock.testing.shares import ShareActor, SharesMonitor
 from fencelock.testing.simulation import World
 from tests.flows.scenarios import FIXED, RENEWED, Role, Scenario
+
+# Actors that are not alike: another ttl, with and without renewal.
+SHORT = Terms(ttl=2.5, renew=True)
+LONGER = Terms(ttl=4.0, renew=True)
+SHORT_FIXED = Terms(ttl=1.0, renew=False)
 
 
 class Reader(ShareActor):
@@ -75,19 +82,21 @@ def in_parts():
     return single(program)
 
 
-def downgrader():
+def downgrader(*, write_terms=RENEWED, read_terms=RENEWED, work=0.0):
     """Writes, takes the read side meanwhile, and releases the write side first."""
 
     async def program(one):
-        write = await one.acquire(one.want_permits(RENEWED, ALL), None)
+        write = await one.acquire(one.want_permits(write_terms, ALL), None)
         if write is None:
             return
         read = None
         try:
-            read = await one.acquire(one.want_permits(RENEWED, beside=write), 0.0)
+            read = await one.acquire(one.want_permits(read_terms, beside=write), 0.0)
         finally:
             try:
                 await one.release(write)
+                if work:
+                    await one.port.sleep(one.port.now() + work)
             finally:
                 if read is not None:
                     await one.release(read)
@@ -110,6 +119,12 @@ def operator():
     return single(breaks)
 
 
+class NamesThree(ShareActor):
+    """One user of a semaphore who names another limit than the others do."""
+
+    limit = 3
+
+
 def changer(limit):
     """One who changes the limit once."""
 
@@ -119,6 +134,48 @@ def changer(limit):
             await set_limit(one.port, one.want_permits(RENEWED).form, limit)
 
     return single(changes)
+
+
+def changer_and_user(*limits):
+    """Changes the limit to 3 and then further, while it holds; its handles go on naming 3."""
+
+    async def program(one):
+        held = one.want_permits(RENEWED)
+        names_three = NamesThree(one.world, one.client, one.flows)
+        hold = await one.acquire(held, None)
+        try:
+            for limit in (3, *limits) if hold else ():
+                await set_limit(one.port, held.form, limit)
+                await names_three.hold_once(names_three.want_permits(RENEWED), None, 0.1)
+        except FencelockError:
+            if not one.world.faulty:
+                raise
+        finally:
+            if hold is not None:
+                await one.release(hold)
+
+    return single(program)
+
+
+def renewer(*ttls, terms=FIXED, permits=1, actor=ShareActor):
+    """Acquires, and renews the lease by hand for longer and shorter: a second act after each."""
+
+    async def program(one):
+        hold = await one.acquire(one.want_permits(terms, permits), None)
+        if hold is None:
+            return
+        try:
+            for ttl in ttls:
+                await one.port.sleep(one.port.now() + 0.5)
+                await renew_now(one.port, hold, ttl)
+            await one.port.sleep(one.port.now() + 0.5)
+        except FencelockError:
+            if not one.world.faulty:
+                raise
+        finally:
+            await one.release(hold)
+
+    return single(program, actor)
 
 
 def single(program, actor=ShareActor) -> Role:
@@ -180,6 +237,26 @@ CHANGED = Shared("2 for both permits, limit 2 to 3", (taker(), taker(permits=2),
 LOWERED = Shared(
     "1 and 2 of 2 permits, limit 2 to 1", (taker(work=0.5), taker(permits=2), changer(1))
 )
+CHANGED_TWICE = Shared(
+    "1 for both permits, limit 2 to 3 to 4, 1 names 3", (taker(permits=2), changer_and_user(4))
+)
+CHANGED_DOWN = Shared(
+    "1 for 1 permit, limit 2 to 3 to 2, 1 names 3", (taker(work=0.5), changer_and_user(2))
+)
+UNLIKE = Shared(
+    "1 fixed 4 s, 2 permits for 2.5 s and 1 for 4 s, 2 rounds",
+    (
+        taker(FIXED, work=0.5, rounds=2),
+        taker(SHORT, permits=2, rounds=2),
+        taker(LONGER, work=1.0),
+    ),
+)
+TWO_ROUNDS = Shared("2 for both permits, 2 rounds", (taker(permits=2, rounds=2),) * 2, alike=True)
+BY_HAND = Shared("1 renewing by hand, longer", (renewer(4.0, 5.0, permits=2), taker()))
+BY_HAND_SHORTER = Shared("1 renewing by hand, shorter", (renewer(4.0, 2.0, permits=2), taker()))
+BY_HAND_RENEWED = Shared(
+    "1 renewing by hand and by itself", (renewer(4.0, 2.0, terms=RENEWED, permits=2), taker())
+)
 
 # -- a reader/writer lock --------------------------------------------------------------------------
 
@@ -197,6 +274,24 @@ IMPATIENT_SIDES = Shared(
 )
 DOWNGRADED = Shared("1 downgrading, 1 reader", (downgrader(), reader()))
 DOWNGRADED_WRITER = Shared("1 downgrading, 1 writer", (downgrader(), writer()))
+DOWNGRADED_UNLIKE = Shared(
+    "1 downgrading to a longer lease, 1 writer, 1 reader",
+    (downgrader(write_terms=SHORT, read_terms=LONGER, work=1.0), writer(SHORT_FIXED), reader()),
+)
+# A reader holds, a writer waits at the head and a reader behind it: whose connection is lost while
+# it waits keeps its place.
+IN_LINE = Shared(
+    "1 reader 1.5 s, 1 writer and 1 reader in line",
+    (reader(work=1.5), writer(), reader(work=0.1)),
+)
+UNLIKE_SIDES = Shared(
+    "1 reader fixed 1 s twice, 1 writer for 2.5 s twice",
+    (reader(SHORT_FIXED, work=0.5, rounds=2), writer(SHORT, work=0.5, rounds=2)),
+)
+BY_HAND_SIDES = Shared(
+    "1 writer renewing by hand, 1 reader",
+    (renewer(4.0, 2.0, permits=ALL, actor=Reader), reader()),
+)
 PIECEMEAL = Shared(
     "1 writer 1 s, 3 readers 1 s, granted one by one",
     (writer(work=1.0), *(reader(work=1.0),) * 3),

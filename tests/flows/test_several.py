@@ -61,7 +61,7 @@ SEEDS = [
     ),
     Seed(
         "anybody's lock is released",
-        Change("multi_release", "redis.call('GET', KEYS[base]) == holder", "true"),
+        Change("multi_release", "redis.pcall('GET', KEYS[base]) == holder", "true"),
         several.WORKING.under(late=1),
         frozenset({"I1"}),
     ),

@@ -70,7 +70,7 @@ def test_a_real_server_shows_the_same_break(how):
 
 # --- each of these instruments can fail -----------------------------------------------------------
 
-UNASKED = script("release", "if call('GET', KEYS[1]) ~= holder then", "if false then")
+UNASKED = script("release", "if redis.pcall('GET', KEYS[1]) ~= holder then", "if false then")
 
 
 def test_a_defect_sown_into_fencelock_is_found():

@@ -63,18 +63,9 @@ async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
     return agreed(port, [reply[2] for reply in found])
 
 
-async def state(
-    port: Port, keys: LockKeys, holders: tuple[bytes, ...]
-) -> tuple[int, int, int, int]:
-    """Return the taken permits, the limit, how many wait, and how many of the ids hold."""
-    found = await replies(port, keys.name, (SHARES_SHOW, keys.grant, (0, *holders)))
-    limits = [words[3] for reply in found if len(words := reply[1].split(b" ")) == 5]  # noqa: PLR2004 - see _shares.lua
-    return (
-        reached(port, [reply[2] for reply in found]),
-        int(limits[0]) if limits else 0,
-        max(reply[5] for reply in found),
-        reached(port, [sum(reply[7:]) for reply in found]),
-    )
+async def shares(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> list[Reply]:
+    """Return what the nodes answer to ``shares_show.lua``: permits, and which ids hold some."""
+    return await replies(port, keys.name, (SHARES_SHOW, keys.grant, (-1, *holders)))
 
 
 async def show(port: Port, keys: LockKeys, waiters: int) -> LockInfo:

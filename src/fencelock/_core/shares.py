@@ -17,12 +17,12 @@ from typing import Final, NamedTuple, cast
 from fencelock._core.ask import Asked, ask
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
-from fencelock._core.port import Port
+from fencelock._core.port import Port, Reply
 from fencelock._core.release import judge, retire, settled, take_and_release
 from fencelock._core.renew import lose
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.want import SHARES, Form, Request, Terms, Want
-from fencelock.errors import FencelockError, LeaseLost
+from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
 from fencelock.options import PERMITS_MAX
 from fencelock.scripts import (
     SHARES_ABANDON,
@@ -162,16 +162,35 @@ def lost_beside(port: Port, hold: Hold) -> LeaseLost:
 
 
 class State(NamedTuple):
-    """How many permits are taken, of how many, and how many requests wait in line."""
+    """How many permits are taken, of how many, and above 0 when a live waiter is in line."""
 
     taken: int
     limit: int
     waiting: int
 
 
-def is_full(now: State) -> bool:
-    """Return True when a permit of a semaphore would have to be waited for."""
-    return now.waiting > 0 or (now.limit > 0 and now.taken >= now.limit)
+# What a name is to who asks about it.
+KINDS: Final = {SEMAPHORE: "a semaphore", RWLOCK: "a reader/writer lock"}
+
+
+def described(kind: bytes, limit: int, reply: Reply) -> State:
+    """Return the state that a reply of ``shares_show.lua`` tells to who names this kind and limit.
+
+    A name that nobody uses is free: the next use decides its kind, and its limit unless it is one
+    of those that its users named. Raises ServerUnsuitable when it is in use as another kind.
+    """
+    _, record, taken, holders, _, waiting, *_ = reply
+    words = record.split(b" ")
+    if len(words) != 5:  # noqa: PLR2004 - see _shares.lua
+        return State(0, limit, 0)
+    _, found, named, in_force, _ = words
+    found, in_use = found.removeprefix(b"="), holders or waiting
+    if found != kind and in_use:
+        raise ServerUnsuitable(f"the name is in use as {KINDS[found]}", code="WRONGTYPE")
+    known = limit == int(in_force) or b"%d" % limit in named.split(b",")
+    if found != kind or not (in_use or known):
+        return State(0, limit, 0)
+    return State(taken, int(in_force), waiting)
 
 
 @tells_trouble
@@ -224,19 +243,29 @@ async def release_permits(port: Port, take: Callable[[], list[tuple[Hold, int]]]
 
 
 @tells_trouble
-async def state(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> tuple[State, int]:
-    """Return the state of a name, and how many of these holder ids hold."""
+async def state(port: Port, keys: LockKeys, kind: bytes, limit: int) -> State:
+    """Return the state of a name, for who names this kind and limit; see ``described``."""
     if port.nodes:
         from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
 
-        taken, limit, waiting, mine = await quorum_look.state(port, keys, holders)
-        return State(taken, limit, waiting), mine
+        replies = await quorum_look.shares(port, keys)
+        states = [described(kind, limit, reply) for reply in replies]
+        taken = quorum_look.reached(port, [each.taken for each in states])
+        return State(taken, limit, max(each.waiting for each in states))
     until = port.now() + port.patience
-    reply = await ask(port, SHARES_SHOW, keys.grant, (0, *holders), until)
-    _, record, taken, _, _, waiting, _, *held = reply
-    words = record.split(b" ")
-    limit = int(words[3]) if len(words) == 5 else 0  # noqa: PLR2004 - see _shares.lua
-    return State(taken, limit, waiting), sum(held)
+    return described(kind, limit, await ask(port, SHARES_SHOW, keys.grant, (-1,), until))
+
+
+@tells_trouble
+async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
+    """Return how many of these holder ids hold."""
+    if port.nodes:
+        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+
+        replies = await quorum_look.shares(port, keys, holders)
+        return quorum_look.reached(port, [sum(reply[7:]) for reply in replies])
+    until = port.now() + port.patience
+    return sum((await ask(port, SHARES_SHOW, keys.grant, (-1, *holders), until))[7:])
 
 
 @tells_trouble

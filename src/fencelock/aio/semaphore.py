@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import TracebackType
 
 from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
-from fencelock._core.shares import is_full, release_permits, set_limit, state
+from fencelock._core.shares import held_of, release_permits, set_limit
 from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.lease import AsyncLease
-from fencelock.aio.lock import _Base, _task
+from fencelock.aio.lock import _Base, _task, _was_stopped
+from fencelock.bodies import give_way
+from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.handles import Settings
 from fencelock.hints import made_by_clients
-from fencelock.permits import Permits, checked_limit
+from fencelock.permits import Permits, checked_limit, taken_by
 
 
 class AsyncSemaphore(_Base):
@@ -85,10 +88,10 @@ class AsyncSemaphore(_Base):
         """Ask the server whether a permit would have to be waited for now.
 
         Raises:
+            ServerUnsuitable: the name is in use as another kind of object.
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        now, _ = await state(self._port(), self._holds.keys)
-        return is_full(now)
+        return await self._holds.busy(self._port())
 
     async def owned(self) -> bool:
         """Ask the server whether this handle holds a permit now.
@@ -99,16 +102,17 @@ class AsyncSemaphore(_Base):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         mine = tuple(self._holds.holder_ids())
-        return bool(mine) and (await state(self._port(), self._holds.keys, mine))[1] > 0
+        return bool(mine) and await held_of(self._port(), self._holds.keys, mine) > 0
 
     async def available(self) -> int:
         """Ask the server how many permits are free now; others may be faster.
 
         Raises:
+            ServerUnsuitable: the name is in use as another kind of object.
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        now, _ = await state(self._port(), self._holds.keys)
-        return max(0, (now.limit or self._holds.limit) - now.taken)
+        now = await self._holds.state(self._port())
+        return max(0, now.limit - now.taken)
 
     async def set_limit(self, limit: int) -> None:
         """Change the limit for everybody; who fits now is granted.
@@ -134,11 +138,73 @@ class AsyncSemaphore(_Base):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        return self._entered(await self._permits(self._holds.settings.timeout, 1))
+        return self._entered(await self._enter(1))
+
+    def permits(self, n: int) -> AsyncPermitsContext:
+        """Return what an ``async with`` acquires ``n`` permits by, at once and as one lease.
+
+        It may be entered again and again, by any task. It sends nothing before.
+
+        Raises:
+            ValueError: fewer than 1.
+        """
+        return AsyncPermitsContext(self, options.count("n", n))
 
     async def _permits(self, patience: float | None, permits: int) -> Hold | None:
         want = self._holds.want_permits(self._port(), _task().get_name(), permits)
-        return await self._obtain(patience, want)
+        try:
+            return await self._obtain(patience, want)
+        except ServerUnsuitable as refused:
+            self._holds.refuse_too_many(permits, refused)
+            raise
+
+    async def _enter(self, permits: int) -> Hold:
+        hold = await self._permits(self._holds.settings.timeout, permits)
+        if hold is None:
+            raise self._holds.not_granted()
+        return hold
+
+
+class AsyncPermitsContext:
+    """What an ``async with`` acquires several permits by; made by ``AsyncSemaphore.permits``."""
+
+    __slots__ = ("_entered", "_permits", "_semaphore")
+
+    def __init__(self, semaphore: AsyncSemaphore, permits: int) -> None:
+        self._semaphore = semaphore
+        self._permits = permits
+        self._entered: list[Hold] = []
+
+    async def __aenter__(self) -> AsyncLease:
+        """Acquire the permits within the handle's ``timeout`` and return their lease.
+
+        Raises:
+            AcquireTimeout: they were not granted in time; and all that ``AsyncSemaphore.acquire``
+                raises.
+        """
+        hold = await self._semaphore._enter(self._permits)
+        self._entered.append(hold)
+        return self._semaphore._entered(hold)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release what the body did not release of them; otherwise as ``AsyncSemaphore.release``.
+
+        Raises:
+            LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``AsyncSemaphore.release``,
+                unless the body raised itself.
+        """
+        semaphore, hold = self._semaphore, taken_by(_task(), self._entered)
+        holds, stopped = semaphore._holds, _was_stopped(hold, error)
+        try:
+            port = semaphore._port()
+            await give_back(port, release_permits(port, lambda: holds.take_rest(hold)))
+        except FencelockError as trouble:
+            give_way(trouble, error, f"release of {semaphore.name!r}", stopped=stopped)
 
 
 class AsyncBoundedSemaphore(AsyncSemaphore):

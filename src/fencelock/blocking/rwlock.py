@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.renew import renew_now
-from fencelock._core.shares import lost_beside, state
+from fencelock._core.shares import held_of, lost_beside
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
@@ -74,10 +74,10 @@ class _Side(_Base):
         """Ask the server whether this side would have to be waited for now.
 
         Raises:
+            ServerUnsuitable: the name is in use as another kind of object.
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        now, _ = run_blocking(state(self._port, self._holds.keys))
-        return self._holds.busy(now)
+        return run_blocking(self._holds.busy(self._port))
 
     def owned(self) -> bool:
         """Ask the server whether this handle holds this side now.
@@ -88,7 +88,7 @@ class _Side(_Base):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         mine = tuple(self._holds.holder_ids())
-        return bool(mine) and run_blocking(state(self._port, self._holds.keys, mine))[1] > 0
+        return bool(mine) and run_blocking(held_of(self._port, self._holds.keys, mine)) > 0
 
     def _enter(self, patience: float | None) -> Hold | None:
         unit = get_ident()

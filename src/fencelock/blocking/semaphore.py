@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from threading import current_thread, get_ident
+from types import TracebackType
 
 from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
-from fencelock._core.shares import is_full, release_permits, set_limit, state
+from fencelock._core.shares import held_of, release_permits, set_limit
 from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
+from fencelock.bodies import give_way
+from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.handles import Settings
 from fencelock.hints import made_by_clients
-from fencelock.permits import Permits, checked_limit
+from fencelock.permits import Permits, checked_limit, taken_by
 
 
 class Semaphore(_Base):
@@ -82,10 +85,10 @@ class Semaphore(_Base):
         """Ask the server whether a permit would have to be waited for now.
 
         Raises:
+            ServerUnsuitable: the name is in use as another kind of object.
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        now, _ = run_blocking(state(self._port, self._holds.keys))
-        return is_full(now)
+        return run_blocking(self._holds.busy(self._port))
 
     def owned(self) -> bool:
         """Ask the server whether this handle holds a permit now.
@@ -96,16 +99,17 @@ class Semaphore(_Base):
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
         mine = tuple(self._holds.holder_ids())
-        return bool(mine) and run_blocking(state(self._port, self._holds.keys, mine))[1] > 0
+        return bool(mine) and run_blocking(held_of(self._port, self._holds.keys, mine)) > 0
 
     def available(self) -> int:
         """Ask the server how many permits are free now; others may be faster.
 
         Raises:
+            ServerUnsuitable: the name is in use as another kind of object.
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        now, _ = run_blocking(state(self._port, self._holds.keys))
-        return max(0, (now.limit or self._holds.limit) - now.taken)
+        now = run_blocking(self._holds.state(self._port))
+        return max(0, now.limit - now.taken)
 
     def set_limit(self, limit: int) -> None:
         """Change the limit for everybody; who fits now is granted.
@@ -130,14 +134,72 @@ class Semaphore(_Base):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        hold = self._permits(self._holds.settings.timeout, 1)
-        if hold is None:
-            raise self._holds.not_granted()
-        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+        return self._enter(1).lease  # type: ignore[return-value]  # acquire() was given the Lease type
+
+    def permits(self, n: int) -> PermitsContext:
+        """Return what a ``with`` acquires ``n`` permits by, at once and as one lease.
+
+        It may be entered again and again, by any thread. It sends nothing before.
+
+        Raises:
+            ValueError: fewer than 1.
+        """
+        return PermitsContext(self, options.count("n", n))
 
     def _permits(self, patience: float | None, permits: int) -> Hold | None:
         want = self._holds.want_permits(self._port, current_thread().name, permits)
-        return self._obtain(patience, want)
+        try:
+            return self._obtain(patience, want)
+        except ServerUnsuitable as refused:
+            self._holds.refuse_too_many(permits, refused)
+            raise
+
+    def _enter(self, permits: int) -> Hold:
+        hold = self._permits(self._holds.settings.timeout, permits)
+        if hold is None:
+            raise self._holds.not_granted()
+        return hold
+
+
+class PermitsContext:
+    """What a ``with`` acquires several permits by; made by ``Semaphore.permits``."""
+
+    __slots__ = ("_entered", "_permits", "_semaphore")
+
+    def __init__(self, semaphore: Semaphore, permits: int) -> None:
+        self._semaphore = semaphore
+        self._permits = permits
+        self._entered: list[Hold] = []
+
+    def __enter__(self) -> Lease:
+        """Acquire the permits within the handle's ``timeout`` and return their lease.
+
+        Raises:
+            AcquireTimeout: they were not granted in time; and all that ``Semaphore.acquire``
+                raises.
+        """
+        hold = self._semaphore._enter(self._permits)
+        self._entered.append(hold)
+        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Release what the body did not release of them; otherwise as ``Semaphore.release``.
+
+        Raises:
+            LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``Semaphore.release``, unless
+                the body raised itself.
+        """
+        semaphore, hold = self._semaphore, taken_by(get_ident(), self._entered)
+        holds = semaphore._holds
+        try:
+            run_release(release_permits(semaphore._port, lambda: holds.take_rest(hold)))
+        except FencelockError as trouble:
+            give_way(trouble, error, f"release of {semaphore.name!r}")
 
 
 class BoundedSemaphore(Semaphore):

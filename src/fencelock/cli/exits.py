@@ -84,6 +84,7 @@ _BY_CODE: Final = {
     "NOPERM": "`fencelock doctor` prints the permissions that are needed",
     "WRONGTYPE": _SHOW,
     "OTHERLIMIT": _SHOW,
+    "OVERLIMIT": _SHOW,
 }
 
 

@@ -8,8 +8,9 @@
 --
 -- The keys of one name always come together and in this order; `base` is the index of the first:
 --   lock     zset    holder id -> the end of its lease (server microseconds)
---   record   string  "fence =kind declared limit taken": the last fence, the limit that users name,
---                    the limit in force, and the permits of all holders in `lock`
+--   record   string  "fence =kind named limit taken": the last fence, the limits that users may name
+--                    ("2" or "2,5,10": the first one, and others that were in force since), the limit
+--                    in force, and the permits of all holders in `lock`
 --   queue    zset    waiter entries by arrival, as in _grant.lua, but for the terms
 --   alive    zset    as in _grant.lua
 --   holds    hash    holder id -> "permits fence terms"
@@ -25,6 +26,10 @@ local HOLDS = {string = 'a lock', semaphore = 'a semaphore', rwlock = 'a reader/
 local ENDS_SUMMED = 10
 -- A script that grants to more than this would hold up everybody else: the next in line goes on.
 local GRANTS_MAX = 500
+-- So many waiters whose connection is lost keep their places while others are granted.
+local UNHEARD_MAX = 100
+-- So many limits are remembered that users may name.
+local NAMED_MAX = 8
 
 local function text(number) return string.format('%.0f', number) end
 
@@ -50,22 +55,40 @@ local function foreign(s, kind, found)
   return redis.error_reply('WRONGTYPE the name holds ' .. holds)
 end
 
+local function is_named(s, limit)
+  return string.find(',' .. s.named .. ',', ',' .. text(limit) .. ',', 1, true) ~= nil
+end
+
+-- Users name the limit in force, or one that was in force when they began.
+local function may_name(s, limit)
+  return s.limit == limit or s.named ~= nil and is_named(s, limit)
+end
+
+local function change_limit(s, limit)
+  if not is_named(s, s.limit) then
+    s.named = s.named .. ',' .. text(s.limit)
+    local _, commas = string.gsub(s.named, ',', ',')
+    if commas >= NAMED_MAX then s.named = string.gsub(s.named, '^(%d+),%d+', '%1') end
+  end
+  s.limit, s.changed = limit, true
+end
+
 -- Returns the state of a name as a table, or nil and an error when it holds something else.
 -- `kind` and `declared` are what the caller takes it for; without them the record decides.
 local function open(base, kind, declared)
   local found, record = call('TYPE', KEYS[base]).ok, call('GET', KEYS[base + 1])
   local s = {base = base, clock = clock(), record = record, changed = false}
   s.now = tonumber(s.clock)
-  local known, last, limit, taken = string.match(record or '', '^%d+ =(%l+) (%d+) (%d+) (%d+)$')
+  local known, named, limit, taken = string.match(record or '',
+    '^%d+ =(%l+) ([%d,]+) (%d+) (%d+)$')
   local idle = found == 'none' and call('EXISTS', KEYS[base + 2]) == 0
   if not (found == 'zset' and known or found == 'none' and (known or idle)) then
     return nil, foreign(s, nil, found)
   end
   if kind and known ~= kind and not idle then return nil, foreign(s, known, '') end
-  s.kind, s.declared, s.limit = known, tonumber(last), tonumber(limit)
-  local agreed = s.declared == declared or s.limit == declared
-  if kind and (known ~= kind or idle and not agreed) then  -- its first use
-    s.kind, s.declared, s.limit = kind, declared, declared
+  s.kind, s.named, s.limit = known, named, tonumber(limit)
+  if kind and (known ~= kind or idle and not may_name(s, declared)) then  -- its first use
+    s.kind, s.named, s.limit = kind, text(declared), declared
   end
   s.taken, s.idle, s.last = tonumber(taken or 0), idle, 0
   if found == 'zset' then
@@ -89,7 +112,7 @@ local function save(s)
   end
   local fence = s.fence or tonumber(string.match(s.record or '0', '^%d+'))
   call('SET', KEYS[s.base + 1],
-    string.format('%.0f =%s %d %d %d', fence, s.kind, s.declared, s.limit, s.taken),
+    string.format('%.0f =%s %s %d %d', fence, s.kind, s.named, s.limit, s.taken),
     'PX', RECORD_MS + left)
   if left > 0 then
     call('PEXPIRE', KEYS[s.base], left)
@@ -124,7 +147,8 @@ local function give_back(s, holder, keep, hold)
   s.taken, s.changed = s.taken - math.max(0, permits - keep), true
 end
 
--- A process that is gone has no subscription. A user who may not ask takes it for alive.
+-- A process that is gone has no subscription, and neither has one that is about to connect again.
+-- A user who may not ask takes it for alive.
 local function listens(channel)
   local sharded = string.byte(channel, -1) == 33
   local heard = redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
@@ -138,35 +162,47 @@ local function again(channel, waiter)
 end
 
 -- Grants to every live waiter at the head of the line that fits; the first that does not fit holds up
--- all behind it, as long as it lives and can ever fit. `me` is the waiter that asks, it hears by the
+-- all behind it, as long as it lives and can ever fit. One whose connection is lost holds up nobody.
+-- It keeps its place until it is taken for dead or its turn comes, as in a lock's line: it may only
+-- be connecting again. `me` is the waiter that asks, it hears by the
 -- reply; a waiter of another client than the asking one (`near`) starts with a short lease.
--- Returns the fence for `me`, or nil.
+-- Returns the fence for `me`, or nil; `s.held_up` says that a live waiter is in line still.
 local function serve(s, me, near)
-  local mine, granted = nil, 0
+  local mine, granted, unheard, queue = nil, 0, 0, KEYS[s.base + 2]
   while true do
-    local head = call('ZRANGE', KEYS[s.base + 2], 0, 0, 'WITHSCORES')
+    local head = call('ZRANGE', queue, unheard, unheard, 'WITHSCORES')
     if not head[1] then return mine end
     local waiter, holder, channel, terms, ttl, claim, permits, home = string.match(head[1],
       '^(%S+) (%S+) (%S+) ((%d+) (%d+) p(%d+) (%S+) .*)$')
     permits = tonumber(permits)
     local my_own = waiter == me
     local alive = my_own or lives(s.base, s.now, home, tonumber(head[2]))
-    local fits = s.taken + permits <= s.limit
-    if alive and not fits and permits <= s.limit and (my_own or listens(channel)) then
-      s.lacking = s.taken + permits - s.limit
+    local waits = alive and permits <= s.limit and s.taken + permits > s.limit
+    if waits and (my_own or listens(channel)) then
+      s.held_up, s.lacking = true, s.taken + permits - s.limit
       return mine
     end
-    if alive and fits and granted == GRANTS_MAX and again(channel, waiter) then return mine end
-    call('ZREM', KEYS[s.base + 2], head[1])
-    if permits > s.limit then  -- the limit was lowered: it asks again, and is told so
-      again(channel, waiter)
-    elseif alive and fits and granted < GRANTS_MAX then
-      local lease_ms = (my_own or home == near) and ttl or claim
-      local fence = fence_after(s)
-      if my_own then mine = fence end
-      if my_own or told(channel, waiter, text(fence), s.clock, lease_ms) then
-        take(s, holder, permits, terms, tonumber(lease_ms))
-        granted = granted + 1
+    if waits and unheard < UNHEARD_MAX then
+      unheard = unheard + 1
+    elseif waits and s.taken >= s.limit then  -- nobody behind it fits either
+      return mine
+    else
+      local fits = alive and permits <= s.limit and not waits
+      if fits and granted == GRANTS_MAX and again(channel, waiter) then
+        s.held_up = true
+        return mine
+      end
+      call('ZREM', queue, head[1])
+      if permits > s.limit then  -- the limit was lowered: it asks again, and is told so
+        again(channel, waiter)
+      elseif fits and granted < GRANTS_MAX then
+        local lease_ms = (my_own or home == near) and ttl or claim
+        local fence = fence_after(s)
+        if my_own then mine = fence end
+        if my_own or told(channel, waiter, text(fence), s.clock, lease_ms) then
+          take(s, holder, permits, terms, tonumber(lease_ms))
+          granted = granted + 1
+        end
       end
     end
   end

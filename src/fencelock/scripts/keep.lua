@@ -4,5 +4,7 @@
 -- ARGV  1 holder   2 ttl ms
 -- Reply 1 prolonged, 0 not ours
 
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+local current = redis.pcall('GET', KEYS[1])  -- an error when it is another kind by now
+if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE') then return current end
+if current == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return 0

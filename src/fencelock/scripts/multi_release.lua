@@ -13,7 +13,7 @@
 local reply = {}
 for i = 1, #KEYS / 6 do
   local base, holder = (i - 1) * 6 + 1, ARGV[i + 1]
-  if redis.call('GET', KEYS[base]) == holder then
+  if redis.pcall('GET', KEYS[base]) == holder then  -- an error when it is another kind by now
     if not grant_next(base, '', ARGV[1]) then redis.call('DEL', KEYS[base]) end
     reply[i] = 1
   else

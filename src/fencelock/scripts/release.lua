@@ -10,7 +10,7 @@
 --                         else holds, or nil
 
 local call, holder = redis.call, ARGV[1]
-if call('GET', KEYS[1]) ~= holder then
+if redis.pcall('GET', KEYS[1]) ~= holder then  -- an error when it is another kind by now
   local revoked, reason = string.match(call('GET', KEYS[6]) or '', '^(%S+) (.*)$')
   return {-1, revoked == holder and reason or call('EXISTS', KEYS[1]) == 1 and ''}
 end

@@ -27,7 +27,8 @@ end
 
 for i = 1, #KEYS / each do
   local k, holder, ttl = (i - 1) * each + 1, ARGV[i * 2 + 1], ARGV[i * 2 + 2]
-  local current = call('GET', KEYS[k])
+  local current = redis.pcall('GET', KEYS[k])  -- an error when it is another kind by now
+  if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE') then return current end
   if current ~= holder then
     refused[#refused + 1] = i
     refused[#refused + 1] = current and 'taken' or 'expired'

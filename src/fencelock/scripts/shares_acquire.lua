@@ -9,6 +9,7 @@
 -- Reply fence                                    granted
 --       {now us, pttl ms, position, 0}           not now; position 0 is the head, -1 is not in line
 --       error OTHERLIMIT                         it is in use with another limit
+--       error OVERLIMIT                          more permits than there are
 -- include: _fence
 -- include: _line
 -- include: _shares
@@ -23,13 +24,13 @@ if not s then return refused end
 s.floor = ARGV[7]
 local kept = not s.idle and call('ZSCORE', KEYS[1], holder)
 
-if not kept and declared ~= s.declared and declared ~= s.limit then
+if not kept and not may_name(s, declared) then
   save(s)
   return redis.error_reply(string.format('OTHERLIMIT it has %d, not %d', s.limit, declared))
 end
 if not kept and permits > s.limit then
   save(s)
-  return redis.error_reply(string.format('OTHERLIMIT it has %d: nobody can have %d permits',
+  return redis.error_reply(string.format('OVERLIMIT it has %d: nobody can have %d permits',
     s.limit, permits))
 end
 
@@ -68,8 +69,8 @@ local function decide()
     fence = serve(s, holder, home)
     if fence or channel ~= '' then return fence end
   end
-  -- Nobody comes first any more: those who did were granted, or are gone.
-  if fits() and (not queued or call('EXISTS', KEYS[3]) == 0) then
+  -- Nobody comes first any more: those who did were granted, or do not hear us.
+  if fits() and not s.held_up then
     return take(s, holder, permits, terms, ttl)
   end
   if channel ~= '' then

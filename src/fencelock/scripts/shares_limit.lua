@@ -3,14 +3,14 @@
 --
 -- KEYS  lock record queue alive holds   (see _shares.lua)
 -- ARGV  1 kind   2 the limit that the caller names   3 the limit from now on   4 home
--- Reply {how many permits are taken, the limit that users name}
+-- Reply {how many permits are taken, the limit that users named first}
 -- include: _fence
 -- include: _line
 -- include: _shares
 
 local s, refused = open(1, ARGV[1], tonumber(ARGV[2]))
 if not s then return refused end
-s.limit, s.changed = tonumber(ARGV[3]), true
+change_limit(s, tonumber(ARGV[3]))
 serve(s, '', ARGV[4])
 save(s)
-return {s.taken, s.declared}
+return {s.taken, tonumber(string.match(s.named, '^%d+'))}

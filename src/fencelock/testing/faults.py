@@ -2,6 +2,7 @@
 
 ==========  =====================================================================================
 lost        a connection breaks: the request never arrived, or its answer is gone
+cut         a connection on which somebody waits breaks, and its process listens again a while later
 zombie      a connection breaks, and the server runs what it was sent some time later
 silent      a connection passes nothing any more and looks sound, for as long as a port's patience
 wake        a push vanishes
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from fencelock.testing.simulation import World
 
 KINDS = (
-    *("lost", "zombie", "silent", "wake", "noise", "late", "expiry", "crash", "pause", "cancel"),
+    *("lost", "cut", "zombie", "silent", "wake", "noise", "late", "expiry", "crash"),
+    *("pause", "cancel"),
     *("back", "jump", "restart", "reboot", "down", "unacked", "failover"),
 )
 ON_SERVERS = ("back", "jump", "restart", "reboot", "down", "failover")
@@ -45,6 +47,8 @@ BACK_US = 10_000_000
 # After the lock's end the others need this long to notice and be granted.
 AFTER_EXPIRY_US = 300_000
 
+# As long as a process may take to connect again, with the pauses between its tries.
+CUT_US = 300_000
 RESTART_US = 100_000
 DOWN_US = 5_000_000
 
@@ -76,14 +80,18 @@ def anywhere(world: World) -> list[Action]:
         for link in client.links:
             if link.up and link.passes_up(world.now_us):
                 found += _on_message(world, link, "up")
-            elif left.get("lost") and not link.closed and not link.up and link.seat_of:
-                found.append(("lost", *link.who, "idle"))
+            elif not link.closed and not link.up and _is_waited_on(link):
+                found += [(kind, *link.who, "idle") for kind in ("lost", "cut") if left.get(kind)]
             if left.get("noise") and not link.closed and link.server.listens(link.who):
                 found += [("noise", *link.who, number) for number in range(len(NOISE))]
         if client.alive and not _over(client):
             found += [(kind, client.number) for kind in ("crash", "pause") if left.get(kind)]
             found += _cancellations(client) if left.get("cancel") else []
     return found + _on_servers(world) + _expiry(world)
+
+
+def _is_waited_on(link: Link) -> bool:
+    return bool(link.seat_of or (link.port.shared and link.channel and link.port.waiters))
 
 
 def _on_servers(world: World) -> list[Action]:
@@ -180,10 +188,8 @@ def _restart(world: World, server: Server, kind: str) -> None:
 
 def _disturb(world: World, link: Link, kind: str, way: Any) -> None:
     link.client.touched = True
-    if kind == "zombie":
-        world.monitor.is_haunted()
-    if kind in {"lost", "zombie"}:
-        break_link(world, link, keeps=kind == "zombie")
+    if kind in {"lost", "cut", "zombie"}:
+        _break(world, link, kind)
     elif kind == "unacked":
         _unacknowledged(link)
     elif kind == "noise":
@@ -201,6 +207,14 @@ def _disturb(world: World, link: Link, kind: str, way: Any) -> None:
         link.blocked_up_us = _end_us(world) + AFTER_EXPIRY_US
     else:
         link.blocked_down_us = _end_us(world) + AFTER_EXPIRY_US
+
+
+def _break(world: World, link: Link, kind: str) -> None:
+    if kind == "zombie":
+        world.monitor.is_haunted()
+    if kind == "cut":
+        link.client.cut_us = world.now_us + CUT_US
+    break_link(world, link, keeps=kind == "zombie")
 
 
 def _unacknowledged(link: Link) -> None:

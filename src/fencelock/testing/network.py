@@ -169,6 +169,7 @@ class Client:
 
     __slots__ = (
         "alive",
+        "cut_us",
         "history",
         "lanes",
         "links",
@@ -192,6 +193,7 @@ class Client:
         self.tasks: list[Task] = []
         self.alive: bool = True
         self.paused_us: int = 0
+        self.cut_us: int = 0  # nobody of it listens again before this instant
         self.was_paused: bool = False
         self.touched: bool = False  # something happened to it: it is no longer like the others
         self.history: int = number
@@ -220,7 +222,7 @@ class Client:
         """Return all that decides what this process can still do."""
         links = tuple([link.key() for link in self.links])
         lanes = tuple(self.lanes)
-        return self.history, lanes, self.alive, self.paused_us, self.touched, links
+        return self.history, lanes, self.alive, self.paused_us, self.cut_us, self.touched, links
 
     def remember(self, *event: Any, lane: int = -1) -> None:
         """Add to the history: two equal histories make two equal processes.

@@ -156,8 +156,13 @@ class SimulatedPort:
         """Leave it to ``open``, which suspends nowhere here."""
         return False
 
-    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:  # noqa: ARG002 - it is there at once
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
         """Seat a waiter; the subscription is there before anything that is asked afterwards."""
+        back = self.client.local(self.client.cut_us)
+        if listen and back > self.now():
+            await self.sleep(min(back, until))
+            if until < back:
+                raise Broken("no connection in time", sent=False)
         link = self._idle() if self.shared else self._seated(waiter)
         waiter.origin = link
         if not listen:

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 
 from fencelock._core.hold import Hold
 from fencelock._core.shares import SEMAPHORE, ShareForm, ShareWant
+from fencelock._core.timing import CLAIM_SECONDS, validity
 from fencelock._core.want import Terms
 from fencelock.testing.actors import KEYS, Actor
 from fencelock.testing.hashes import Hash
 from fencelock.testing.keyspace import Frozen
-from fencelock.testing.monitor import Monitor, Violation
+from fencelock.testing.monitor import PATIENCE_US, Monitor, Violation
 from fencelock.testing.network import Client
 from fencelock.testing.server import EPOCH_US, Request
 from fencelock.testing.view import Entry
@@ -26,6 +27,10 @@ DECIDING = GIVING_UP | {"shares_acquire", "shares_limit"}
 # An expired lease is noticed by who looks: the head of the line a moment later, who became head
 # since then within a proof of life.
 UNSERVED_US_MAX_FAULTLESS = 2_600_000
+
+
+# A lease's end is whole milliseconds on the wire.
+ROUNDING_SECONDS = 0.002
 
 
 class Permits(NamedTuple):
@@ -122,6 +127,7 @@ class SharesMonitor(Monitor):
         self._fences_grow(after)
         granted = [who for who in after.leases if who not in before.leases]
         self._within_limit(after, granted)
+        self._last_as_wanted(request, before, after)
         for who in before.leases:
             if who not in after.leases:
                 self._may_end(request, who)
@@ -145,6 +151,25 @@ class SharesMonitor(Monitor):
         )
         if granted and own > after.limit:  # a limit that was lowered takes nothing away
             raise Violation("I1", f"{own} permits are taken of {after.limit}")
+
+    def _last_as_wanted(self, request: Request, before: ShareView, after: ShareView) -> None:
+        """See that each lease that this request began or renewed is as long as was wanted."""
+        now_us = self._world.server.now_us
+        renewed = dict(zip(request.args[2::2], request.args[3::2], strict=False))
+        for who, lease in after.leases.items():
+            old = before.leases.get(who)
+            if old is not None and old.end_us == lease.end_us:
+                continue
+            want = next((want for _, want in self.wants if want.holder == who), None)
+            if request.name == "shares_renew":
+                wanted_us = int(renewed[who]) * 1000
+            elif want is None:
+                continue
+            else:
+                wanted_us = round(_first_lease(request, want) * 1_000_000)
+            lasts_us = lease.end_us - now_us
+            if lasts_us != wanted_us and (old is None or request.name == "shares_renew"):
+                raise Violation("I2", f"{who!r} has {lasts_us} us of {wanted_us} us")
 
     def _may_end(self, request: Request, who: bytes) -> None:
         if request.name == "shares_break":
@@ -179,7 +204,9 @@ class SharesMonitor(Monitor):
             if overtaken and not self._came_before(granted, entry, before):
                 raise Violation("I5", f"{granted} were granted before {entry.waiter!r}")
             dropped = entry.waiter not in left and entry.holder not in granted
-            if dropped and self._counts(entry) and not self._leaves(request, entry, after):
+            if not dropped or self._leaves(request, entry, after):
+                continue
+            if self._counts(entry) or self._must_wait(entry, before, after, granted):
                 raise Violation("I5", f"{entry.waiter!r} lost its place")
         channels = self._world.server.channels
         living = [each for each in after.line if each[0].channel in channels]
@@ -189,6 +216,20 @@ class SharesMonitor(Monitor):
             entry, permits = living[0]
             if self._counts(entry) and after.taken + permits <= after.limit:
                 raise Violation("I5", f"{entry.waiter!r} fits and was not granted")
+
+    def _must_wait(
+        self, entry: Entry, before: ShareView, after: ShareView, granted: list[bytes]
+    ) -> bool:
+        """Tell whether a waiter whose connection is lost could not have been granted anyway.
+
+        It may be connecting again: until it is taken for dead it keeps its place.
+        """
+        line = {each.holder: place for place, (each, _) in enumerate(before.line)}
+        place = line[entry.holder]
+        permits = before.line[place][1]
+        behind = sum(after.leases[who].permits for who in granted if line.get(who, place) >= place)
+        fresh = self._world.server.now_us - entry.arrived_us <= PATIENCE_US
+        return fresh and after.taken - behind + permits > after.limit
 
     def _leaves(self, request: Request, entry: Entry, after: ShareView) -> bool:
         """Tell whether a waiter goes by itself, or can never be granted."""
@@ -224,6 +265,24 @@ class SharesMonitor(Monitor):
                 raise Violation("I1", f"{who!r} believes in more permits than it has")
             self._ends_in_time(client, hold, view.leases[who].end_us)
 
+    def passing(self, instant: int) -> None:
+        """See that nobody believes in less than it has while nothing is under way."""
+        if not self._world.faulty:
+            leases = self.view().leases
+            for client, hold in self.holds:
+                if hold.open and hold.want.holder in leases:
+                    self._lasts(client, hold, leases[hold.want.holder].end_us)
+        super().passing(instant)
+
+    def _lasts(self, client: Client, hold: Hold, end_us: int) -> None:
+        theirs = (end_us - EPOCH_US - self._world.skew_us) / 1_000_000
+        ours = client.world_us(hold.lease.deadline) / 1_000_000
+        # The drift of the lease, and of the time that it was waited for.
+        span = max(hold.lease.ttl + self._world.now_us / 1_000_000, theirs)
+        if theirs - ours > span - validity(span) + ROUNDING_SECONDS:
+            who = hold.want.holder
+            raise Violation("I2", f"the lease of {who!r} is proved {theirs - ours} s too short")
+
     def _unserved(self, view: Any) -> bool:
         """Tell whether the head of the line could be granted, and is not."""
         waiting = {want.holder for want in self._waiting()}
@@ -247,6 +306,14 @@ class SharesMonitor(Monitor):
             return "a grant"
         waits = any(entry.waiter == want.waiter for entry, _ in view.line)
         return "a place in line" if waits else ""
+
+
+def _first_lease(request: Request, want: Any) -> float:
+    """Return how long the lease of a request is: a handoff to another client may start short."""
+    words = b" ".join(arg for arg in request.args if isinstance(arg, bytes)).split(b" ")
+    if want.home in words or want.holder in words or not want.terms.renew:
+        return float(want.ttl)
+    return float(min(want.ttl, CLAIM_SECONDS))
 
 
 class ShareActor(Actor):
