@@ -3,8 +3,9 @@
 import pytest
 
 from fencelock._core.keys import LockKeys
+from fencelock._ports import cluster, cluster_links
 from fencelock.clock import now
-from tests.faults.world import PREFIX, Threads, spawn, wait_until
+from tests.faults.world import PREFIX, Threads, View, spawn, wait_until
 
 TTL = 3.0
 LEASES = 1000
@@ -118,3 +119,49 @@ def test_a_silent_node_holds_up_no_other_lock_of_a_multi(own, connect):
     released.exception(5)  # it may have given up a moment before
     assert multi.acquire(timeout=5)
     multi.release()
+
+
+SLOTS_WAITED_IN = 30
+ROOM = 6
+
+
+def test_channels_of_slots_that_are_waited_in_no_more_are_left(shared, connect, face, monkeypatch):
+    """I10: one channel for each slot is needed while somebody waits there, and no longer."""
+    for module in (cluster, cluster_links):
+        monkeypatch.setattr(module, "CHANNELS_MAX", ROOM)
+    client = connect(shared.url)
+    for turn in range(2):  # also at channels that were left before
+        for number in range(SLOTS_WAITED_IN):
+            name = f"slot {number}"
+            view = View(shared, name)
+            holder, waiter = client.lock(name, ttl=9), client.lock(name, ttl=9)
+            assert holder.acquire()
+            job = spawn(waiter.acquire, timeout=9)
+            view.until_waiting(1)
+            holder.release()
+            assert job.result(9) is True, f"turn {turn}"
+            waiter.release()
+    most = len(shared.masters) * (ROOM + 1)
+    wait_until(lambda: channels(shared) <= most, 5, f"at most {most} channels are heard")
+
+
+def test_a_user_who_may_not_leave_channels_waits_all_the_same(shared, connect, face, monkeypatch):
+    """The refusal is an answer like any other: the next ones still belong to their requests."""
+    monkeypatch.setattr(cluster_links, "CHANNELS_MAX", 1)
+    for node in shared.nodes:
+        rules = ("reset", "on", ">x", "~*", "&*", "+@all", "-sunsubscribe")
+        node.command("ACL", "SETUSER", "stayer", *rules)
+    client = connect(shared.url.replace("://", "://stayer:x@"))
+    for number in range(SLOTS_WAITED_IN):
+        name = f"slot {number}"
+        holder, waiter = client.lock(name, ttl=9), client.lock(name, ttl=9)
+        assert holder.acquire()
+        job = spawn(waiter.acquire, timeout=9)
+        View(shared, name).until_waiting(1)
+        holder.release()
+        assert job.result(9) is True
+        waiter.release()
+
+
+def channels(cluster):
+    return sum(len(node.command("PUBSUB", "SHARDCHANNELS", "*")) for node in cluster.masters)

@@ -1,6 +1,7 @@
 """From a URL or a RedisCluster client to the nodes of a Cluster."""
 
 import asyncio
+import contextlib
 import subprocess
 
 import pytest
@@ -14,6 +15,8 @@ from fencelock._core.keys import slot
 from fencelock._transport.cluster import SlotMap, in_slot, key_in, tag_in
 from fencelock._transport.cluster_proof import Node
 from fencelock._transport.source import resolve
+from fencelock._transport.wire import ReplyError, server_error
+from tests.faults.proxy import Proxy
 from tests.faults.world import Threads, View, spawn, wait_until
 from tests.servers import Server, binaries
 from tests.tls import certificate
@@ -62,6 +65,43 @@ def test_the_map_is_what_the_last_one_said():
     assert list(slots.sources())[-1] == NODES[0]
     assert Node("10.0.0.1", 7001) in slots.sources()
     assert slots.sure(key_in(1)) is None
+
+
+def test_addresses_are_remapped_wherever_a_node_names_them():
+    slots = SlotMap(NODES[:1], lambda node: Node(f"nat-{node.host}", node.port + 1))
+    slots.learn(REPLY, NODES[0])
+    assert slots.owner(0) == Node("nat-10.0.0.1", 7001)
+    assert Node("nat-10.0.0.1", 7002) in slots.sources(), (
+        "a replica, told by a node that names no host"
+    )
+    moved = server_error(ReplyError("MOVED 1 10.0.0.3:7000"))
+    assert slots.redirect(moved).node == slots.owner(1) == Node("nat-10.0.0.3", 7001)
+
+
+@pytest.mark.parametrize("library", [redis, valkey], ids=["redis-py", "valkey-py"])
+def test_a_clients_address_remap_is_used(shared, connect, face, library, name):
+    """Behind NAT nodes name addresses that cannot be reached; here all goes through proxies."""
+    with contextlib.ExitStack() as open_:
+        gates = {node.port: open_.enter_context(Proxy(node)) for node in shared.nodes}
+
+        def remap(address):
+            host, port = address
+            return host, gates[port].port if port in gates else port
+
+        module = library if face is Threads else library.asyncio
+        make = getattr(module, "RedisCluster", None) or module.ValkeyCluster
+        theirs = make(host="127.0.0.1", port=shared.nodes[0].port, address_remap=remap)
+        client = connect(theirs)
+        for number in range(8):
+            lock = client.lock(f"{name}-{number}")
+            assert lock.acquire()
+            lock.release()
+        assert sum(gate.seen["acquire"] for gate in gates.values()) >= 8
+        client.close()
+        if face is Threads:
+            theirs.close()
+        else:
+            asyncio.run(theirs.aclose())
 
 
 @pytest.mark.parametrize("number", [0, 1, 8191, 16383])

@@ -188,9 +188,12 @@ class ClusterAioPort(AioPort):
         return None
 
     def close(self, waiter: Waiter) -> None:
-        """Forget a waiter."""
-        self._seats.pop(waiter.want.waiter, None)
+        """Forget a waiter; leave channels when many are idle."""
+        link = self._seats.pop(waiter.want.waiter, None)
         super().close(waiter)
+        if link is not None and len(link.heard) > link.room:
+            here = [who for who, seat in self._seats.items() if seat is link]
+            link.leave_idle({each.channel for who in here if (each := self._waiters.get(who))})
 
     def _pushed_from(self, link: NodeLink, message: list[bytes]) -> None:
         """Take a push; a channel that the server closed went elsewhere with its slot."""

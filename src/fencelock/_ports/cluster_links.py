@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from typing import Any
 
 from fencelock._core.keys import slot
 from fencelock._core.port import Broken
@@ -12,6 +13,7 @@ from fencelock._ports.pool import closed
 from fencelock._transport.cluster import (
     MAP_SECONDS,
     READ_MAP,
+    SLOTS,
     Clustered,
     SlotMap,
     replaced,
@@ -19,8 +21,13 @@ from fencelock._transport.cluster import (
 )
 from fencelock._transport.cluster_proof import Node
 from fencelock._transport.mux import Mux
+from fencelock._transport.wire import ReplyError
 from fencelock.clock import now
 from fencelock.errors import ServerDenied, ServerError, ServerUnreachable
+from fencelock.log import log
+
+# Channels of a connection, one for each slot that was waited for, before idle ones are left.
+CHANNELS_MAX = 256
 
 Pushed = Callable[["NodeLink", list[bytes]], None]
 Unplugged = Callable[["NodeLink"], None]
@@ -43,6 +50,7 @@ class NodeLink(Link):
         self.number = number  # tells this client's links apart
         self.heard: set[bytes] = set()
         self._dropped: set[bytes] = set()  # since they were last asked for
+        self.room = CHANNELS_MAX  # channels that may be heard before idle ones are left
 
     def _gone(self, links: ClusterLinks) -> None:
         self.heard.clear()
@@ -68,6 +76,24 @@ class NodeLink(Link):
         if mux is self.mux and mux.sound:
             self.heard.add(channel)
 
+    def leave_idle(self, busy: Collection[bytes]) -> None:
+        """Listen no more to channels that none of ``busy`` is; one refusal, and none is left again.
+
+        One command each: so it is done for many at once, and seldom.
+        """
+        mux, idle = self.mux, [each for each in self.heard if each not in busy]
+        self.room = max(CHANNELS_MAX, 2 * (len(self.heard) - len(idle)))
+        if mux is None or not mux.sound:
+            return
+        self.heard.difference_update(idle)
+        for each in idle:
+            mux.leave(each, now() + self._patience).add_done_callback(self._left)
+
+    def _left(self, answer: asyncio.Future[Any]) -> None:
+        if answer.exception() is None and isinstance(answer.result(), ReplyError):
+            self.room = SLOTS  # the user may not
+            log.info("channels are not left: %s", answer.result())
+
     def drop(self, channel: bytes) -> None:
         """Note that the server ended a subscription, which may be about to be noted as made."""
         self.heard.discard(channel)
@@ -91,7 +117,7 @@ class ClusterLinks(Link):
         self.cluster = cluster
         self.pushed = pushed
         self.unplugged = unplugged
-        self.slots = SlotMap(cluster.seeds)
+        self.slots = SlotMap(cluster.seeds, cluster.remap)
         self._links: dict[Node, NodeLink] = {}
         self._reading: asyncio.Task[None] | None = None
         self._inquiries: dict[Node, asyncio.Task[bool]] = {}

@@ -59,7 +59,7 @@ class ClusterPool(Pool):
         self._pools: dict[Node, NodePool] = {}
         # A finalizer that interrupts the thread inside may read the map as well.
         self._reading = threading.RLock()
-        self.slots = SlotMap(cluster.seeds)
+        self.slots = SlotMap(cluster.seeds, cluster.remap)
 
     def take(self, until: float) -> Connection:
         """Return a connection to any master."""

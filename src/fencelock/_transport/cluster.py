@@ -46,6 +46,7 @@ class Clustered(NamedTuple):
     seeds: tuple[Node, ...]
     at: Callable[[Node], Direct | Cloned]
     label: str
+    remap: Callable[[Node], Node] | None = None  # from what nodes say of one to where we reach it
 
 
 class Redirect(NamedTuple):
@@ -58,8 +59,9 @@ class Redirect(NamedTuple):
 class SlotMap:
     """Who serves each slot, as far as we know."""
 
-    def __init__(self, seeds: Sequence[Node]) -> None:
+    def __init__(self, seeds: Sequence[Node], remap: Callable[[Node], Node] | None = None) -> None:
         self._seeds = tuple(seeds)
+        self._remap = remap
         self._owners: list[Node | None] = [None] * SLOTS
         self._doubted: dict[Node, None] = {}
         self.masters: tuple[Node, ...] = ()
@@ -119,7 +121,7 @@ class SlotMap:
         masters: dict[Node, None] = {}
         followers: dict[Node, tuple[Node, ...]] = {}
         for first, last, *nodes in reply:
-            found = [node for node in (_node(each, told_by) for each in nodes) if node]
+            found = [node for node in (self._named(each, told_by) for each in nodes) if node]
             if not found:
                 continue
             owners[first : last + 1] = [found[0]] * (last + 1 - first)
@@ -166,12 +168,15 @@ class SlotMap:
         _, number, where = str(error.__cause__).split(" ")[:3]
         host, _, port = where.rpartition(":")
         owner = self._owners[int(number)] or self._seeds[0]
-        return int(number), Node(host.strip("[]") or owner.host, int(port))
+        return int(number), self._reached(Node(host.strip("[]") or owner.host, int(port)))
 
+    def _named(self, told: Sequence[Any], told_by: Node) -> Node | None:
+        host = (told[0] or b"").decode()
+        return None if host == "?" else self._reached(Node(host or told_by.host, int(told[1])))
 
-def _node(told: Sequence[Any], told_by: Node) -> Node | None:
-    host = (told[0] or b"").decode()
-    return None if host == "?" else Node(host or told_by.host, int(told[1]))
+    def _reached(self, node: Node) -> Node:
+        """Return where we reach a node of which another one told."""
+        return node if self._remap is None else self._remap(node)
 
 
 def replaced(node: Node) -> Broken:

@@ -88,17 +88,30 @@ def from_client(client: Any, *, asynchronous: bool) -> Clustered:
     check_colour(client, connection_class, asynchronous=asynchronous)
     seeds = tuple(dict.fromkeys(Node(str(node.host), int(node.port)) for node in nodes))
     name = type(client).__name__
+    remap = _remap(getattr(known, "address_remap", None))
     address = from_settings(settings) if is_plain(connection_class) else None
     if address is None:
         at: Callable[[Node], Direct | Cloned] = _cloning(connection_class, settings, f"{name} node")
-        return Clustered(seeds, at, f"{name} client")
+        return Clustered(seeds, at, f"{name} client", remap)
     known_address = address
 
     def direct(node: Node) -> Direct:
         own = known_address._replace(host=node.host, port=node.port, path="", db=0)
         return Direct(lambda _: own, str(own))
 
-    return Clustered(seeds, direct, f"redis+cluster://{','.join(map(str, seeds))}")
+    return Clustered(seeds, direct, f"redis+cluster://{','.join(map(str, seeds))}", remap)
+
+
+def _remap(theirs: Any) -> Callable[[Node], Node] | None:
+    """Return how a client's ``address_remap`` changes a node's address, behind NAT for example."""
+    if theirs is None:
+        return None
+
+    def reached(node: Node) -> Node:
+        host, port = theirs((node.host, node.port))
+        return Node(str(host), int(port))
+
+    return reached
 
 
 def _settings(client: Any, nodes: list[Any]) -> tuple[Any, dict[str, Any]]:

@@ -60,6 +60,7 @@ class Mux(asyncio.BufferedProtocol):
         self._watch: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
         self._heard_at = 0.0
+        self._leaving: dict[bytes, asyncio.Future[Any]] = {}  # channels that are being left
         self.keepsake: object = None  # what must live as long as the connection
 
     # -- what callers use -----------------------------------------------------------------------
@@ -113,6 +114,23 @@ class Mux(asyncio.BufferedProtocol):
         """Listen to a channel; ServerDenied when the user may not. Its answer is a push."""
         await self.command((word, channel), until)
 
+    def leave(self, channel: bytes, until: float) -> asyncio.Future[Any]:
+        """Listen to a sharded channel no more; ends like ``request``, a refusal is a value."""
+        slot = self._leaving[channel] = self.request(pack((b"SUNSUBSCRIBE", channel)), until)
+        slot.add_done_callback(lambda _: self._leaving.pop(channel, None))
+        return slot
+
+    def _answers(self, push: list[bytes]) -> bool:
+        """Return True if a push is the answer to the oldest request.
+
+        The server also says by itself that a channel is left, when its slot has moved.
+        """
+        if push[0] in CONFIRMS:
+            return True
+        if push[0] != b"sunsubscribe" or not self._leaving or not self._slots:
+            return False
+        return self._slots[0][0] is self._leaving.get(push[1])
+
     def flush(self) -> None:
         """Write what is queued, now."""
         if self._unsent and self._transport is not None and not self._transport.is_closing():
@@ -156,7 +174,7 @@ class Mux(asyncio.BufferedProtocol):
         try:
             self._reader.feed(self._buffer, 0, nbytes)
             while (message := self._reader.gets()) is not INCOMPLETE:
-                if type(message) is Push and message[0] not in CONFIRMS:
+                if type(message) is Push and not self._answers(message):
                     self._pushed(message)
                     continue
                 slot, _, _ = self._slots.popleft()

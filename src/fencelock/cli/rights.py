@@ -67,7 +67,7 @@ MORE: Final = {
     "ls, election.candidates()": "+scan",
     "a database other than 0": "+select",
     "clients with replicas": "+wait +info",
-    "a Cluster": " ".join(f"+{name}" for name in CLUSTER_COMMANDS),
+    "a Cluster": " ".join(f"+{name}" for name in (*CLUSTER_COMMANDS, "sunsubscribe")),
     "a quorum": " ".join(f"+{name}" for name in QUORUM_COMMANDS),
     "all that doctor looks at": "+info +config|get +acl|whoami +cluster|info +cluster|nodes",
 }
