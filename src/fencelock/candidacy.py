@@ -1,4 +1,12 @@
-"""What a candidate is in threads and in asyncio alike: its name, and its place in line."""
+"""What a candidate is in threads and in asyncio alike: its name, its place, who relies on it.
+
+Rules of this file:
+
+- The candidate leads, and several threads or tasks may rely on that: each body of ``with``, and
+  each thread or task that campaigned. The leadership is given up when the last of them has left.
+- ``resign`` and ``hand_over`` end it for all of them, as a loss does.
+- What changes ``_stays`` together with the hold is done under the port's mutex.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +36,27 @@ def candidate_name(value: Any) -> str:
     return name
 
 
+class Stay:
+    """One thread or task that relies on a leadership; ``inside`` a body of ``with``.
+
+    ``body``, ``cancelled`` and ``cancelling`` are those of ``Hold``.
+    """
+
+    __slots__ = ("body", "cancelled", "cancelling", "inside", "lease", "unit")
+
+    def __init__(self, unit: object, lease: BaseLease, *, inside: bool) -> None:
+        self.unit: object = unit
+        self.lease: BaseLease = lease
+        self.inside: bool = inside
+        self.body: Any = None
+        self.cancelled: bool = False
+        self.cancelling: int = 0
+
+
 class CandidateHolds(Holds):
     """The leadership of one candidate; its place in line tells its name."""
 
-    __slots__ = ("campaigning", "candidate", "election")
+    __slots__ = ("_ending", "_stays", "campaigning", "cancels", "candidate", "election")
 
     def __init__(
         self,
@@ -40,7 +65,12 @@ class CandidateHolds(Holds):
         lease_type: type[BaseLease],
         candidate: str,
     ) -> None:
+        self.cancels: bool = settings.terms.on_lost == "cancel"
+        if self.cancels:  # not one body, but all that rely on it
+            settings = settings._replace(terms=settings.terms._replace(on_lost=self._cancel))
         super().__init__(keys, settings, lease_type)
+        self._stays: list[Stay] = []
+        self._ending: BaseLease | None = None  # the last one leaves it just now
         self.election: ElectionKeys = keys
         self.candidate: str = candidate
         self.campaigning: bool = False
@@ -58,6 +88,74 @@ class CandidateHolds(Holds):
         """Tell whether the candidate leads, as far as can be proved here."""
         hold = self.newest()
         return hold is not None and hold.lease.remaining() > 0
+
+    def join(self, unit: object, *, inside: bool) -> Stay | None:
+        """Note that a thread or task relies on the leadership; None when there is none to rely on.
+
+        Under the port's mutex.
+        """
+        hold = self.newest()
+        if hold is None or hold.lease is self._ending or hold.lease.remaining() <= 0:
+            return None
+        return self.stay(unit, hold.lease, inside=inside)
+
+    def stay(self, unit: object, lease: BaseLease, *, inside: bool) -> Stay:
+        """Note that a thread or task relies on this leadership. Under the port's mutex."""
+        stay = Stay(unit, lease, inside=inside)
+        if inside or not self._campaigned(unit, lease):
+            self._stays.append(stay)
+        return stay
+
+    def _campaigned(self, unit: object, lease: BaseLease) -> list[Stay]:
+        of_unit = [each for each in self._stays if each.unit == unit and each.lease is lease]
+        return [each for each in of_unit if not each.inside]
+
+    def leave(self, unit: object) -> tuple[Stay | None, Hold | None]:
+        """Note the end of the newest body of a thread or task, or else of any.
+
+        Returns what it relied on, and the hold to give back when nothing else relies on it. Under
+        the port's mutex.
+        """
+        bodies = [each for each in self._stays if each.inside and not each.lease._forked()]
+        if not bodies:
+            return None, None
+        stay = ([each for each in bodies if each.unit == unit] or bodies)[-1]
+        bodies.remove(stay)
+        self._stays.remove(stay)
+        if not any(each.unit == stay.unit and each.lease is stay.lease for each in bodies):
+            for each in self._campaigned(stay.unit, stay.lease):
+                self._stays.remove(each)
+        hold = self._hold_of(stay.lease)
+        relied_on = any(each.lease is stay.lease for each in self._stays)
+        if hold is None or relied_on or self.campaigning:
+            return stay, None
+        self._ending = stay.lease
+        return stay, hold
+
+    def _hold_of(self, lease: BaseLease) -> Hold | None:
+        return next((hold for hold in tuple(self._now()) if hold.lease is lease), None)
+
+    def remove(self, hold: Hold) -> bool:
+        """Take out a hold; False when another thread was faster. Its bodies end by themselves."""
+        removed = super().remove(hold)
+        if removed and self._hold_of(hold.lease) is None:
+            for each in tuple(self._stays):
+                if each.lease is hold.lease and not each.inside:
+                    self._stays.remove(each)
+        return removed
+
+    def take_this(self, hold: Hold) -> Hold:
+        """Take out one hold; NotHeld when it was given up already."""
+        if not self.remove(hold):
+            raise self.not_held()
+        return hold
+
+    def _cancel(self, lease: BaseLease) -> None:
+        """Cancel the bodies of a leadership that was lost."""
+        for stay in tuple(self._stays):
+            if stay.lease is lease and stay.body is not None:
+                stay.cancelled = True
+                stay.body.cancel(f"lease of {lease.name!r} is lost")
 
     def begin(self) -> list[Hold]:
         """Note that the candidate campaigns; return what it lost before, to be given back."""

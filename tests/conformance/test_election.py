@@ -108,6 +108,135 @@ async def test_with_campaigns_and_resigns(world):
     assert world.holder("e") is None
 
 
+# --- several who rely on one candidate ------------------------------------------------------------
+
+
+def staying(world, election, number):
+    """Return jobs with a body each, in the order in which they began, and what ends each."""
+    ended, inside, jobs = set(), [], []
+
+    async def stays(me):
+        async with election as lease:
+            inside.append(lease)
+            await world.until(lambda: me in ended or lease.lost, "the end of the body", 20)
+            if me not in ended:
+                lease.check()
+
+    async def begin():
+        for me in range(number):
+            jobs.append(world.start(stays(me)))
+            await world.until(lambda: len(inside) == me + 1, "it is inside")  # noqa: B023 - at once
+        return jobs, inside, ended.add
+
+    return begin()
+
+
+async def test_a_leadership_lasts_until_the_last_body_has_ended(world):
+    ann = world.client().election("e", candidate="ann")
+    jobs, leases, end = await staying(world, ann, 3)
+    assert len({lease.fence for lease in leases}) == 1
+    for me in (1, 0):
+        end(me)
+        await jobs[me].result()
+        assert ann.is_leader
+        leases[2].check()
+        assert world.holder("e")
+    end(2)
+    await jobs[2].result()
+    assert not ann.is_leader
+    assert world.holder("e") is None
+
+
+async def test_a_body_does_not_end_what_another_campaigned_for(world):
+    ann = await elected(world)
+    jobs, _, end = await staying(world, ann, 1)
+    end(0)
+    await jobs[0].result()
+    assert ann.is_leader
+    async with ann:  # in the thread or task that campaigned
+        pass
+    assert not ann.is_leader
+    assert world.holder("e") is None
+
+
+async def test_who_resigns_ends_it_for_all_bodies_and_they_end_nothing_later(world):
+    ann = await elected(world)
+    jobs, leases, end = await staying(world, ann, 2)
+    await ann.resign()
+    for lease in leases:
+        with pytest.raises(NotHeld):
+            lease.check()
+    assert await ann.campaign()
+    fence = ann.lease.fence
+    for me in (0, 1):
+        end(me)
+        await jobs[me].result()
+    assert ann.is_leader
+    assert ann.lease.fence == fence
+    await ann.resign()
+
+
+async def test_a_hand_over_ends_all_bodies_quietly(world):
+    ann = world.client().election("e", candidate="ann")
+    jobs, _, end = await staying(world, ann, 2)
+    ((bob, bobs),) = await in_line(world, "bob")
+    await ann.hand_over("bob")
+    assert await bobs.result()
+    for me in (0, 1):
+        end(me)
+        await jobs[me].result()
+    assert bob.is_leader
+    await bob.resign()
+
+
+async def test_every_body_hears_of_a_loss(world):
+    ann = world.client().election("e", candidate="ann", ttl=0.4)
+    jobs, _, _ = await staying(world, ann, 2)
+    world.server.command("SET", world.key("e"), "another", "PX", 20_000)
+    for job in jobs:
+        with pytest.raises(LeaseLost):
+            await job.result()
+    assert world.holder("e") == "another"
+
+
+async def test_a_body_hears_of_its_loss_though_the_candidate_leads_again(world):
+    ann = world.client().election("e", candidate="ann", ttl=0.4)
+    with pytest.raises(LeaseLost) as lost:  # noqa: PT012 - the end of the block raises
+        async with ann as lease:
+            world.server.command("DEL", world.key("e"))
+            await world.until(lambda: not ann.is_leader, "the loss")
+            await world.start(again(ann)).result()
+            assert ann.is_leader
+    assert lost.value.fence == lease.fence
+    assert ann.is_leader
+    await ann.resign()
+
+
+async def again(election):
+    assert await election.campaign()
+
+
+async def test_a_loss_cancels_every_body(world):
+    if world.blocking:
+        return
+    ann = world.client().election("e", candidate="ann", ttl=0.4, on_lost="cancel")
+    inside = []
+
+    async def stays():
+        async with ann as lease:
+            inside.append(lease)
+            await asyncio.get_running_loop().create_future()
+
+    jobs = []
+    for number in (1, 2):
+        jobs.append(world.start(stays()))
+        await world.until(lambda: len(inside) == number, "it is inside")  # noqa: B023 - at once
+    world.server.command("DEL", world.key("e"))
+    for job in jobs:
+        with pytest.raises(LeaseLost):
+            await job.result()
+
+
 # --- handing over ---------------------------------------------------------------------------------
 
 

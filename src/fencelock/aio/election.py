@@ -19,12 +19,14 @@ from fencelock._core.election import (
     leader,
     next_change,
 )
-from fencelock._ports.aio import AioPort
+from fencelock._core.hold import Hold
+from fencelock._core.release import take_and_release
+from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, _task, _was_stopped
 from fencelock.bodies import give_way
-from fencelock.candidacy import CandidateHolds
-from fencelock.errors import FencelockError
+from fencelock.candidacy import CandidateHolds, Stay
+from fencelock.errors import FencelockError, NotHeld
 from fencelock.handles import Settings
 from fencelock.hints import made_by_clients
 from fencelock.options import Seconds
@@ -50,6 +52,8 @@ class AsyncElection(Rooted):
 
     Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here
     before it can begin elsewhere. The candidate leads, not a task: any task may resign.
+    That ends it for all. Where several tasks campaigned or are inside ``async with``, the end of
+    a body resigns only when no other task relies on the leadership.
     """
 
     __slots__ = ("__weakref__", "_holds", "_lock", "_on_elected", "_port")
@@ -103,29 +107,35 @@ class AsyncElection(Rooted):
             NotAcquired: this candidate campaigns already, elsewhere in this process.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
         """
-        return await self._stand(options.patience_of_acquire(timeout, blocking=blocking))
+        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        return await self._stand(patience) is not None
 
-    async def _stand(self, patience: float | None) -> bool:
-        if self.is_leader:
-            return True
-        for lost in self._holds.begin():
-            give_up(self._port(), lost)
+    async def _stand(self, patience: float | None, *, inside: bool = False) -> Stay | None:
+        holds, task, port = self._holds, _task(), self._port()
+        with port.mutex():
+            stay = holds.join(task, inside=inside)
+        if stay is not None:
+            return stay
+        for lost in holds.begin():
+            give_up(port, lost)
         try:
             hold = await self._lock._obtain(patience)
+            if hold is None:
+                return None
+            with port.mutex():
+                stay = holds.stay(task, hold.lease, inside=inside)
         finally:
-            self._holds.campaigning = False
-        if hold is None:
-            return False
-        announce(self._port(), self._holds.election)
+            holds.campaigning = False
+        announce(port, holds.election)
         if self._on_elected is not None:
             try:
                 told = self._on_elected(hold.lease)  # type: ignore[arg-type]  # it is of our type
                 if inspect.isawaitable(told):
                     await told
             except BaseException as error:
-                await self.__aexit__(type(error), error, error.__traceback__)
+                await self._end(hold, error)
                 raise
-        return True
+        return stay
 
     async def resign(self) -> None:
         """Give the leadership to the next in line, or to nobody.
@@ -190,9 +200,13 @@ class AsyncElection(Rooted):
         Raises:
             AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
         """
-        if not await self._stand(self._holds.settings.timeout):
+        stay = await self._stand(self._holds.settings.timeout, inside=True)
+        if stay is None:
             raise self._holds.not_granted()
-        return self._lock._entered(self._holds.leading())
+        if self._holds.cancels:
+            stay.body = _task()
+            stay.cancelling = stay.body.cancelling()
+        return stay.lease  # type: ignore[return-value]  # it is of our type
 
     async def __aexit__(
         self,
@@ -200,15 +214,31 @@ class AsyncElection(Rooted):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Resign, unless it was handed over; LeaseLost when the leadership had ended before."""
-        hold = self._holds.newest()
-        if hold is None:
-            return
-        stopped = _was_stopped(hold, error)
+        """Resign, unless other tasks still lead by this handle, or it was handed over.
+
+        Raises:
+            LeaseLost: the leadership had ended before; not when the body raised itself.
+        """
+        port = self._port()
+        with port.mutex():
+            stay, hold = self._holds.leave(_task())
+        stopped = stay is not None and _was_stopped(stay, error)  # type: ignore[arg-type]  # as a hold
+        if hold is not None:
+            await self._end(hold, error, stopped=stopped)
+        elif stay is not None and stay.lease.lost and not stay.lease._forked():
+            trouble = stay.lease._lost_error()
+            give_way(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
+
+    async def _end(self, hold: Hold, error: BaseException | None, *, stopped: bool = False) -> None:
+        """Give a leadership up, unless another task does; the error of a body goes first."""
+        holds, port = self._holds, self._port()
         try:
-            await self.resign()
+            await give_back(port, take_and_release(port, lambda: holds.take_this(hold)))
+        except NotHeld:
+            return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
             give_way(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
+        announce(port, holds.election)
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""

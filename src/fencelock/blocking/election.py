@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import current_thread
+from threading import current_thread, get_ident
 from types import TracebackType
 
 from fencelock import options
@@ -18,12 +18,14 @@ from fencelock._core.election import (
     leader,
     next_change,
 )
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._core.hold import Hold
+from fencelock._core.release import take_and_release
+from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock
 from fencelock.bodies import give_way
-from fencelock.candidacy import CandidateHolds
-from fencelock.errors import FencelockError
+from fencelock.candidacy import CandidateHolds, Stay
+from fencelock.errors import FencelockError, NotHeld
 from fencelock.handles import Settings
 from fencelock.hints import made_by_clients
 from fencelock.options import Seconds
@@ -49,6 +51,8 @@ class Election(Rooted):
 
     Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here
     before it can begin elsewhere. The candidate leads, not a thread: any thread may resign.
+    That ends it for all. Where several threads campaigned or are inside ``with``, the end of
+    a body resigns only when no other thread relies on the leadership.
     """
 
     __slots__ = ("__weakref__", "_holds", "_lock", "_on_elected", "_port")
@@ -102,27 +106,32 @@ class Election(Rooted):
             NotAcquired: this candidate campaigns already, elsewhere in this process.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
-        return self._stand(options.patience_of_acquire(timeout, blocking=blocking))
+        return self._stand(options.patience_of_acquire(timeout, blocking=blocking)) is not None
 
-    def _stand(self, patience: float | None) -> bool:
-        if self.is_leader:
-            return True
-        for lost in self._holds.begin():
+    def _stand(self, patience: float | None, *, inside: bool = False) -> Stay | None:
+        holds, unit = self._holds, get_ident()
+        with self._port.mutex():
+            stay = holds.join(unit, inside=inside)
+        if stay is not None:
+            return stay
+        for lost in holds.begin():
             give_up(self._port, lost)
         try:
             hold = self._lock._obtain(patience)
+            if hold is None:
+                return None
+            with self._port.mutex():
+                stay = holds.stay(unit, hold.lease, inside=inside)
         finally:
-            self._holds.campaigning = False
-        if hold is None:
-            return False
-        announce(self._port, self._holds.election)
+            holds.campaigning = False
+        announce(self._port, holds.election)
         if self._on_elected is not None:
             try:
                 self._on_elected(hold.lease)  # type: ignore[arg-type]  # it is of our type
             except BaseException as error:
-                self.__exit__(type(error), error, error.__traceback__)
+                self._end(hold, error)
                 raise
-        return True
+        return stay
 
     def resign(self) -> None:
         """Give the leadership to the next in line, or to nobody.
@@ -187,9 +196,10 @@ class Election(Rooted):
         Raises:
             AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
         """
-        if not self._stand(self._holds.settings.timeout):
+        stay = self._stand(self._holds.settings.timeout, inside=True)
+        if stay is None:
             raise self._holds.not_granted()
-        return self._holds.leading().lease  # type: ignore[return-value]  # it is of our type
+        return stay.lease  # type: ignore[return-value]  # it is of our type
 
     def __exit__(
         self,
@@ -197,13 +207,31 @@ class Election(Rooted):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Resign, unless it was handed over; LeaseLost when the leadership had ended before."""
-        if self._holds.newest() is None:
-            return
+        """Resign, unless other threads still lead by this handle, or it was handed over.
+
+        Raises:
+            LeaseLost: the leadership had ended before; not when the body raised itself.
+        """
+        with self._port.mutex():
+            stay, hold = self._holds.leave(get_ident())
+        if hold is not None:
+            self._end(hold, error)
+        elif stay is not None and stay.lease.lost and not stay.lease._forked():
+            give_way(stay.lease._lost_error(), error, f"to resign from {self.name!r}")
+
+    def _end(self, hold: Hold, error: BaseException | None) -> None:
+        """Give a leadership up, unless another thread does; the error of a body goes first."""
+        holds = self._holds
         try:
-            self.resign()
+            run_release(take_and_release(self._port, lambda: holds.take_this(hold)))
+        except NotHeld:
+            return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
             give_way(trouble, error, f"to resign from {self.name!r}")
+        except BaseException:  # a signal's exception: nobody would give it up
+            self._lock._withdraw(hold)
+            raise
+        announce(self._port, holds.election)
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""
