@@ -27,7 +27,6 @@ NAMED = {
     "rlock": lambda client, it: client.rlock(it),
     "semaphore": lambda client, it: client.semaphore(it, 1),
     "rwlock": lambda client, it: client.rwlock(it),
-    "multi": lambda client, it: client.multi([it, "b"]),
     "election": lambda client, it: client.election(it),
     "once": lambda client, it: client.once(it, within=60),
     "locked": lambda client, it: client.locked(it),
@@ -52,6 +51,14 @@ def test_a_condition_takes_its_client_s_locks(face):
     client = face(URL)
     for lock in (client.lock("a"), client.rlock("a")):
         assert client.condition(lock).lock is lock
+
+
+@FACES
+@pytest.mark.parametrize("kind", [*OTHERS])
+def test_a_multi_wants_handles_of_its_own_client(face, kind):
+    other = OTHERS[kind](face)
+    with pytest.raises((TypeError, ValueError), match=r"client|name|handle"):
+        face(URL).multi(["b", other])
 
 
 @FACES
