@@ -40,15 +40,15 @@ class AsyncCondition(Rooted):
         return self._place.title
 
     async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
-        """Acquire the lock; see its ``acquire``."""
+        """Acquire the lock, as ``AsyncLock.acquire`` does, in the same time and with its errors."""
         return await self.lock.acquire(blocking, timeout)
 
     async def release(self) -> int | None:
-        """Release the lock; see its ``release``."""
+        """Release the lock, as ``AsyncLock.release`` does, and with its errors."""
         return await self.lock.release()
 
     async def locked(self) -> bool:
-        """Ask the server whether anybody holds the lock now; see its ``locked``."""
+        """Ask the server whether anybody holds the lock now, as ``AsyncLock.locked`` does."""
         return await self.lock.locked()
 
     async def wait(self, timeout: options.Seconds | None = None) -> bool:

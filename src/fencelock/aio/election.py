@@ -217,7 +217,8 @@ class AsyncElection(Rooted):
         """Resign, unless other tasks still lead by this handle, or it was handed over.
 
         Raises:
-            LeaseLost: the leadership had ended before; not when the body raised itself.
+            LeaseLost: the leadership had ended before; and all that ``resign`` raises. When the
+                body raised, its error goes on and this one is logged.
         """
         port = self._port()
         with port.mutex():

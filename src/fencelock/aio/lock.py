@@ -103,7 +103,12 @@ class _Base(Rooted):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release; LeaseLost when the lease ended before, unless the body raised itself."""
+        """Release, as ``release`` does.
+
+        Raises:
+            LeaseLost: the lease had ended before; and all that ``release`` raises. When the body
+                raised, its error goes on and this one is logged.
+        """
         hold = self._holds.of(_task())
         stopped = hold is not None and hold.count == 1 and _was_stopped(hold, error)
         try:

@@ -168,7 +168,12 @@ class AsyncMultiLock(Rooted):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release; LeaseLost when a lease ended before, unless the body raised itself."""
+        """Release all of them, as ``release`` does.
+
+        Raises:
+            LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
+                raised, its error goes on and this one is logged.
+        """
         group = self._holds.of(_task())
         # Each of them that was lost has cancelled the body: each takes its own cancellation back.
         stopped = [] if group is None else [_was_stopped(hold, error) for hold in group.holds]

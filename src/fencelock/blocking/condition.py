@@ -42,15 +42,15 @@ class Condition(Rooted):
         return self._place.title
 
     def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
-        """Acquire the lock; see its ``acquire``."""
+        """Acquire the lock, as ``Lock.acquire`` does, in the same time and with its errors."""
         return self.lock.acquire(blocking, timeout)
 
     def release(self) -> int | None:
-        """Release the lock; see its ``release``."""
+        """Release the lock, as ``Lock.release`` does, and with its errors."""
         return self.lock.release()
 
     def locked(self) -> bool:
-        """Ask the server whether anybody holds the lock now; see its ``locked``."""
+        """Ask the server whether anybody holds the lock now, as ``Lock.locked`` does."""
         return self.lock.locked()
 
     def wait(self, timeout: options.Seconds | None = None) -> bool:

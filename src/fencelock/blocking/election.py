@@ -210,7 +210,8 @@ class Election(Rooted):
         """Resign, unless other threads still lead by this handle, or it was handed over.
 
         Raises:
-            LeaseLost: the leadership had ended before; not when the body raised itself.
+            LeaseLost: the leadership had ended before; and all that ``resign`` raises. When the
+                body raised, its error goes on and this one is logged.
         """
         with self._port.mutex():
             stay, hold = self._holds.leave(get_ident())

@@ -97,7 +97,12 @@ class _Base(Rooted):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release; LeaseLost when the lease ended before, unless the body raised itself."""
+        """Release, as ``release`` does.
+
+        Raises:
+            LeaseLost: the lease had ended before; and all that ``release`` raises. When the body
+                raised, its error goes on and this one is logged.
+        """
         try:
             self.release()
         except FencelockError as trouble:

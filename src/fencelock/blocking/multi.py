@@ -170,7 +170,12 @@ class MultiLock(Rooted):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release; LeaseLost when a lease ended before, unless the body raised itself."""
+        """Release all of them, as ``release`` does.
+
+        Raises:
+            LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
+                raised, its error goes on and this one is logged.
+        """
         try:
             self.release()
         except FencelockError as trouble:
