@@ -72,8 +72,8 @@ class LeaseLost(FencelockError):
     """The lease was held and can no longer be proved.
 
     ``reason`` is one of ``expired``, ``taken``, ``revoked``, ``max_hold``, ``forked``, ``closed``;
-    ``detail`` carries an operator's text, when there is one; ``since`` is the instant of the loss
-    on this process's monotonic clock, in seconds.
+    ``detail`` carries an operator's text, or why the lease expired; ``since`` is the instant of the
+    loss on this process's monotonic clock, in seconds.
     """
 
     def __init__(

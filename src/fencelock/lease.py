@@ -4,7 +4,10 @@ Rules of this file (I2, I8):
 
 - A lease is judged by this process's monotonic clock alone, never by asking a server.
 - A child process holds none of its parent's leases.
-- Once a lease is lost it stays lost, whatever arrives later, and its loss is told once.
+- Once a lease is lost it stays lost, whatever arrives later.
+- Whoever notices a loss first (the deadline, a renewal, a release, ``check``), it is noted in one
+  place, ``_lose``, and from there its holder is notified, once. That sends nothing.
+- A lease that is being given back proves nothing from that instant on.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ class BaseLease(process.Rooted):
         "_loss",
         "_port",
         "_released",
+        "_unnoticed",
         "fence",
         "name",
         "ttl",
@@ -63,7 +67,8 @@ class BaseLease(process.Rooted):
         self._clock = clock
         self._end = "expired"  # the reason, when the deadline comes
         self._loss: tuple[str, float, str] | None = None
-        self._released = False
+        self._released = False  # it is given back, or is being given back
+        self._unnoticed = True  # until its loss is noticed: then this is gone
         self._generation = process.generation
         self._port: Any = None
         self._hold: Any = None
@@ -74,7 +79,7 @@ class BaseLease(process.Rooted):
         return self._holder.decode()
 
     def _bind(self, port: object, hold: object) -> None:
-        """Tie the lease to what renews it."""
+        """Tie the lease to what renews it, and what is notified of its loss."""
         self._port = port
         self._hold = hold
 
@@ -85,9 +90,9 @@ class BaseLease(process.Rooted):
 
     @property
     def lost(self) -> bool:
-        """Tell whether the lease was lost or can no longer be proved; sends nothing.
+        """Return True if the lease was lost or can no longer be proved; sends nothing.
 
-        False after a release in time: what was given back was not lost.
+        False from the start of a release in time: what was given back was not lost.
         """
         if self._loss is not None:
             return True
@@ -122,22 +127,43 @@ class BaseLease(process.Rooted):
 
         Raises:
             LeaseLost: it expired, was taken or revoked, or reached ``max_hold``.
-            NotHeld: it was released.
+            NotHeld: it was released, or a release of it has begun.
         """
         if self.lost:
             raise self._lost_error()
         if self._released:
             raise NotHeld(f"the lease of {self.name!r} was released", name=self.name)
 
+    def _bound(self) -> tuple[Any, Any]:
+        """Return the port and the hold by which it is renewed; raise as ``check``."""
+        bound = self._port, self._hold  # read first: a release unties them
+        self.check()
+        return bound
+
     def _lost_error(self) -> LeaseLost:
         reason, since, detail = self._loss or (self._end, self._deadline, "")
         return LeaseLost(self.name, fence=self.fence, reason=reason, since=since, detail=detail)
 
-    def _lose(self, reason: str, since: float, detail: str = "") -> bool:
-        """Mark the loss; return True to the one caller that shall tell it."""
-        if self._loss is not None or self._released:
+    def _lose(
+        self, reason: str, since: float, detail: str = "", *, at_release: bool = False
+    ) -> bool:
+        """Note the loss, and have the holder notified; False when it was noticed before.
+
+        Of a lease that is given back only its release knows: ``at_release``.
+        """
+        if self._released and not at_release:
             return False
+        try:
+            del self._unnoticed  # one instruction: of several threads one is the first
+        except AttributeError:
+            return False
+        port, hold = self._port, self._hold
+        if hold is not None and reason != "forked":
+            detail = detail or hold.cause(reason, since)
         self._loss = (reason, since, detail)
+        if hold is not None and reason != "forked":
+            hold.told = True
+            port.tell(hold)
         return True
 
     def __repr__(self) -> str:

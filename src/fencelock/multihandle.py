@@ -10,6 +10,7 @@ from fencelock import options
 from fencelock._core.hold import Hold
 from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
+from fencelock._core.multi import release_all
 from fencelock._core.port import Port
 from fencelock._core.shares import held_of
 from fencelock._core.want import Want
@@ -112,7 +113,7 @@ class MultiHolds:
         ]
         self.parts: list[Holds] = sorted(made, key=lambda each: each.keys.lock)
         self._groups: list[Group] = []
-        # Released with a loss that may not have been told yet.
+        # Being released, or released with a loss that may not have been told yet.
         self._left: deque[Group] = deque(maxlen=LEFT_MAX)
 
     def wants(self, port: Port, name: str, unit: object) -> list[Want]:
@@ -132,8 +133,11 @@ class MultiHolds:
     def _lost(self, lease: BaseLease) -> Any:
         """Tell the loss of one lease as that of all, once; what waits in vain is not told of."""
         for group in (*self._groups, *self._left):
-            if any(hold.lease is lease for hold in group.holds) and group.untold:
-                group.untold.pop()
+            if any(hold.lease is lease for hold in group.holds):
+                try:
+                    group.untold.pop()
+                except IndexError:
+                    return None
                 return self._on_lost(group.lease)
         return None
 
@@ -160,11 +164,23 @@ class MultiHolds:
                 text = ", ".join(map(repr, self.names))
                 raise NotHeld(f"not locked: release of {text} without holding them", name=text)
             taken[:] = group.holds
-            if group.lease.lost:
-                self._left.append(group)
+            self._left.append(group)
             if self._remove(group):
                 return
             taken.clear()  # another thread was faster
+            self._left.remove(group)
+
+    async def release(self, port: Port, unit: object) -> None:
+        """Give back the group that a release by ``unit`` means; ends as ``release_all``."""
+        taken: list[Hold] = []
+
+        def take(holds: list[Hold]) -> None:
+            self.take(unit, holds)
+            taken[:] = holds
+
+        await release_all(port, take)
+        for group in [each for each in tuple(self._left) if each.holds == taken]:
+            self._left.remove(group)
 
     def _remove(self, group: Group) -> bool:
         try:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fencelock import OutcomeUnknown, Poll, ServerUnreachable
+from fencelock import NotHeld, OutcomeUnknown, Poll, ServerUnreachable
 from tests.faults.world import MACHINE_SECONDS, outcome, spawn, wait_until
 
 TTL = 60.0
@@ -192,9 +192,14 @@ def test_renewal_by_itself(client, proxy, view, how):
 def test_release(client, proxy, view, how):
     lock = client.lock(view.name, ttl=TTL)
     lock.acquire()
+    lease = lock.lease
     fault = proxy.on("release", how.action, then=how.then)
     result, took = outcome(lock.release)
     fault.wait()
+    assert lease.remaining() == 0, "what was given back proves nothing, whatever is known of it"
+    assert isinstance(outcome(lease.check)[0], NotHeld)
+    assert isinstance(outcome(lease.renew)[0], NotHeld)
+    assert isinstance(outcome(lock.release)[0], NotHeld)
     if isinstance(result, UNKNOWN):
         assert how.then in {"silence", "blackhole"}
         assert took < TIMEOUT + 0.1 + MACHINE_SECONDS

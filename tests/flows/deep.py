@@ -62,6 +62,7 @@ SINGLE = (
     worlds.OWNERS_WORKING,
     worlds.BY_HAND,
     *worlds.BY_HAND_ANEW,
+    *worlds.AFTERWARDS,
     worlds.CROWD,
 )
 # What is made of locks.
@@ -101,6 +102,7 @@ COMBINED = (
     worlds.OWNERS_WORKING,
     worlds.SHORT_PATIENCE,
     *worlds.BY_HAND_ANEW,
+    *worlds.AFTERWARDS,
 )
 
 

@@ -218,6 +218,43 @@ def renewing(*ttls, terms=FIXED, pause=0.3, after=0.3, fellow=(), heard=False):
     return single(holds)
 
 
+def returning(*, fellow=False):
+    """A holder that gives its lease back, uses it after that, and acquires again.
+
+    ``fellow``: another task renews the lease meanwhile.
+    """
+
+    async def returns(actor):
+        hold = await actor.acquire(actor.want(RENEWED), None)
+        if hold is None:
+            return
+        if fellow:
+            actor.world.start(actor.client, _quietly(actor.renew(hold, 2.5)))
+        await _quietly(actor.release(hold))
+        if actor.check(hold) or await actor.renew(hold, 2.0):
+            raise Violation("I1", "a lease that was given back is proved")
+        await actor.hold_once(actor.want(RENEWED), 2.0, 0.0)
+
+    return single(returns)
+
+
+def checking(terms=RENEWED, *, work=4.0, pause=0.7):
+    """A holder that asks its lease now and then; it may be the first to notice a loss."""
+
+    async def checks(actor):
+        hold = await actor.acquire(actor.want(terms), None)
+        if hold is None:
+            return
+        try:
+            until = actor.port.now() + work
+            while actor.check(hold) and actor.port.now() < until:
+                await actor.port.sleep(actor.port.now() + pause)
+        finally:
+            await actor.release(hold)
+
+    return single(checks)
+
+
 async def _quietly(flow):
     with contextlib.suppress(*GAVE_UP):
         await flow
@@ -292,6 +329,11 @@ BOTH_RENEW = Scenario("2 tasks renew one lease", (renewing(0.8, fellow=(2.5,)),)
 PLAIN_RENEWED = Scenario(
     "1 polling, by hand for more", (renewing(5.0, terms=POLLED, after=2.0, heard=True),)
 )
+RETURNED = Scenario("1 using its lease after the release, 1 in line", (returning(), user()))
+RETURNED_BESIDE = Scenario("1 releasing while another task renews", (returning(fellow=True),))
+CHECKED = Scenario("1 asking its lease, 1 in line", (checking(), user()))
+CHECKED_FIXED = Scenario("1 asking its fixed lease, 1 in line", (checking(FIXED), user()))
+AFTERWARDS = (RETURNED, RETURNED_BESIDE, CHECKED, CHECKED_FIXED)
 BY_HAND_ANEW = (
     *(SHORTER, SHORTER_THEN_LONGER, LONGER, LONGER_SHORTER),
     *(BOUNDED_LONGER, BOTH_RENEW, PLAIN_RENEWED),

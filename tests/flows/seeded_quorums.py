@@ -15,17 +15,22 @@ GIVE_BACK = (
 
 
 @dataclass(frozen=True)
-class Two:
-    """Two changes, where one does what the other leaves out."""
+class Several:
+    """Several changes, where one does what the others leave out."""
 
     where: Any
-    first: Change
-    second: Change
+    changes: tuple[Change, ...]
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        with self.first.applied(), self.second.applied():
+        with contextlib.ExitStack() as all_of_them:
+            for change in self.changes:
+                all_of_them.enter_context(change.applied())
             yield
+
+
+def several(where: Any, *changes: Change) -> Several:
+    return Several(where, changes)
 
 
 SEEDS = (
@@ -119,16 +124,21 @@ SEEDS = (
     ),
     seed(
         "a quorum: a lost majority is not told",
-        Change(quorum_keep, "lose(port, hold, reason, since, detail)", "pass"),
+        several(
+            quorum_keep,
+            Change(quorum_keep, "lose(port, hold, lease._end, lease._deadline)", "pass"),
+            Change(quorum_hold.QuorumHold, "lease._lose(lease._end, lease._deadline)", "pass"),
+        ),
         worlds.ALONE_OF_TWO.under(down=1),
         "I6 I8",
     ),
     seed(
         "a quorum: nobody minds a hold after it was healed, nor hears of its parts' ends",
-        Two(
+        several(
             quorum_keep,
             Change(quorum_keep, "if hold.open and not hold.told:", "if False:"),
             Change(quorum_hold.QuorumHold, "if not self.open or self.told:", "if True:"),
+            Change(quorum_hold.QuorumHold, "lease._lose(lease._end, lease._deadline)", "pass"),
         ),
         worlds.ALONE_OF_TWO.under(down=1),
         "I8",

@@ -80,7 +80,7 @@ SEEDS = [
     ),
     Seed(
         "a repeated hand-over is refused",
-        Change(election, "reply[0] == 1 or repeated", "reply[0] == 1"),
+        Change(election, "reply[0] != 1 and not repeated", "reply[0] != 1"),
         elections.HAND_OVER.under(lost=1),
         frozenset({"I4"}),
     ),

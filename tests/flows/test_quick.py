@@ -40,10 +40,16 @@ UNDISTURBED = [
     worlds.OWNERS,
     worlds.BY_HAND,
     *worlds.BY_HAND_ANEW,
+    *worlds.AFTERWARDS,
+]
+AFTERWARDS = [
+    scenario.under(**{fault: 1})
+    for scenario in (worlds.RETURNED, worlds.CHECKED, worlds.CHECKED_FIXED)
+    for fault in ("lost", "silent", "late", "expiry", "pause", "cancel", "restart")
 ]
 RENEWED_BY_HAND = [
     scenario.under(**{fault: 1})
-    for scenario in worlds.BY_HAND_ANEW
+    for scenario in (*worlds.BY_HAND_ANEW, worlds.RETURNED_BESIDE)
     for fault in ("lost", "zombie", "late", "cancel", "silent", "pause")
 ]
 DISTURBED = [
@@ -67,7 +73,9 @@ DISTURBED = [
 
 
 @pytest.mark.parametrize(
-    "scenario", both(UNDISTURBED + DISTURBED + RENEWED_BY_HAND), ids=lambda each: each.title
+    "scenario",
+    both(UNDISTURBED + DISTURBED + RENEWED_BY_HAND + AFTERWARDS),
+    ids=lambda each: each.title,
 )
 def test_no_schedule_breaks_an_invariant(scenario):
     assert_nothing_breaks(scenario)

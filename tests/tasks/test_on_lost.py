@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from fencelock import AsyncLease, LeaseLost
+from fencelock import AsyncLease, LeaseLost, NotHeld
 
 
 def lose(world) -> None:
@@ -238,3 +238,53 @@ async def test_a_reentrant_body_is_ended_from_the_outside_in(world):
         await hold_twice()
     assert cancellations() == 0
     assert lock.lease is None
+
+
+async def test_a_body_that_finds_the_loss_itself_is_left_alone_afterwards(world):
+    """Its own renewal raises LeaseLost; no cancellation strikes the task behind the body."""
+    lock = world.client().lock("a", ttl=60, on_lost="cancel")
+
+    async def renew() -> None:
+        async with lock as lease:
+            lose(world)
+            await lease.renew()
+
+    with pytest.raises(LeaseLost):
+        await renew()
+    assert cancellations() == 0
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_a_body_that_looks_and_goes_on_is_cancelled(world):
+    """To see that the lease is lost is no reason to be let alone: the body is still in there."""
+    lock = world.client().lock("a", ttl=0.1, on_lost="cancel", renew=False)
+
+    async def look() -> None:
+        async with lock as lease:
+            while not lease.lost:  # without letting others run
+                pass
+            await asyncio.Event().wait()
+
+    with pytest.raises(LeaseLost):
+        await look()
+    assert cancellations() == 0
+
+
+async def test_a_cancelled_release_leaves_nothing_proved(world):
+    """It is carried out in the background, so the next in line may be granted at once."""
+    client, other = world.client(), world.client()
+    lock = client.lock("a", ttl=60)
+    await lock.acquire()
+    lease = lock.lease
+    release = asyncio.create_task(lock.release())
+    await asyncio.sleep(0)
+    release.cancel()
+    await asyncio.wait({release})
+    assert (lease.remaining(), lease.lost) == (0.0, False)
+    for use in (lease.renew(), lock.release()):
+        with pytest.raises(NotHeld):
+            await use
+    async with other.lock("a", timeout=5):
+        with pytest.raises(NotHeld):
+            lease.check()

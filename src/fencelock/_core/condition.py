@@ -207,8 +207,9 @@ async def _interrupted(
 
 def _end_tenure(port: Port, hold: Hold) -> None:
     """End the renewal before the lock is given back; raise when the lease has ended already."""
+    lost = hold.lease.lost
     retire(port, hold)
-    if hold.lease.lost:
+    if lost:
         raise hold.lease._lost_error()
 
 
@@ -226,7 +227,7 @@ def _lost(port: Port, stay: Stay, parked: Parked) -> bool:
     lease = stay.hold.lease
     if parked.sent and port.now() < lease.deadline:
         return True
-    raise lost_as(lease, parked.place)
+    raise lost_as(port, stay.hold, parked.place)
 
 
 async def _stand(port: Port, parked: Parked, *, placed: bool) -> Grant:
@@ -251,7 +252,6 @@ def _resume(port: Port, before: Hold, want: Want, grant: Grant, asker: Asker) ->
 
     It is for the thread or task that held before: ``asyncio.wait_for`` waits in a task of its own.
     """
-    before.lease._released = True
     hold = begin(port, want, grant, asker.taker, before.unit)
     hold.count = before.count
     hold.body, hold.cancelling = before.body, before.cancelling
@@ -281,5 +281,5 @@ async def notify(port: Port, place: Place, hold: Hold, n: int) -> int:
     until = port.now() + port.patience
     moved: int = await ask(port, CONDITION_NOTIFY, place.keys.all, args, until)
     if moved < 0:
-        raise lost_as(hold.lease, b"" if moved == -1 else None)
+        raise lost_as(port, hold, b"" if moved == -1 else None)
     return moved

@@ -100,7 +100,7 @@ async def hand_over(
         _resume(port, hold, taker)
         return False
     taker.remove(hold)
-    _judge(hold, reply, repeated=asked.sent)
+    _judge(port, hold, reply, repeated=asked.sent)
     return True
 
 
@@ -111,17 +111,17 @@ def _resume(port: Port, hold: Hold, taker: Taker) -> None:
     """
     kept = Hold(hold.want, hold.lease, hold.granted_at, hold.unit)
     kept.body, kept.cancelling = hold.body, hold.cancelling
+    kept.renewals, kept.reach = hold.renewals, hold.reach
     taker.add(kept)
     taker.remove(hold)
     hold.lease._bind(port, kept)
+    hold.lease._released = False  # it was not given back
     port.keep(kept, port.now())
 
 
-def _judge(hold: Hold, reply: Reply, *, repeated: bool) -> None:
-    if reply[0] == 1 or repeated:
-        hold.lease._released = True
-        return
-    raise lost_as(hold.lease, reply[1])
+def _judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> None:
+    if reply[0] != 1 and not repeated:
+        raise lost_as(port, hold, reply[1])
 
 
 @tells_trouble

@@ -72,6 +72,7 @@ class QuorumPort(Port, Protocol):
 
     labels: Sequence[str]
     needed: int  # a majority
+    closing: bool  # nobody may ask for anything any more
     node_timeout: float
     roster: Roster
     roster_key: bytes

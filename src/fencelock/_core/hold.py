@@ -59,6 +59,7 @@ class Hold:
         "renewals",
         "short",
         "told",
+        "trouble",
         "unit",
         "want",
     )
@@ -78,6 +79,7 @@ class Hold:
         self.renewals: int = 0
         self.short: bool = False  # it was handed over, and has not grown to its full length yet
         self.failures: int = 0
+        self.trouble: Exception | None = None  # why the last renewal failed
         self.asked_until: float = (
             0.0  # until then, at the latest, the holder's own renewal is under way
         )
@@ -128,6 +130,21 @@ class Hold:
         """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""
         most = self.want.terms.max_hold
         return ttl if most is None else min(ttl, self.granted_at + most - now)
+
+    def cause(self, reason: str, since: float) -> str:
+        """Return in words why a lease was lost, as far as ``reason`` does not say it."""
+        if reason == "taken":
+            return "the server has another holder"
+        if reason != "expired":
+            return ""
+        terms, lease = self.want.terms, self.lease
+        if since < lease.deadline:
+            return "the server did not have it any more"
+        if not terms.renew:
+            return "it was not renewed, as it was asked for"
+        if self.trouble is not None:
+            return f"its last renewal failed: {self.trouble}"
+        return "no renewal was answered in time; did the process stand still?"
 
     def final(self) -> None:
         """Note that nothing prolongs the lease any more, and why it will have ended."""

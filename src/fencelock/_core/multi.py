@@ -225,9 +225,11 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
     are given back; and as ``release`` when no answer came.
     """
     holds: list[Hold] = []
+    lost: list[Hold] = []
     given = _Given()
     try:
         take(holds)
+        lost += [hold for hold in holds if hold.lease.lost]
         for hold in holds:
             retire(port, hold)
         until = port.now() + port.patience
@@ -237,7 +239,7 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
             retire(port, hold)
         given.post_rest(port, [hold.want for hold in holds], error)
         raise
-    _judge(holds, given)
+    _judge(port, holds, lost, given)
 
 
 async def _give_back(port: Port, wants: Sequence[Want], given: _Given, until: float) -> None:
@@ -320,14 +322,11 @@ def _in_several_slots(port: Port, wants: Sequence[Want]) -> bool:
     return apart is not None and len({apart.slot(want.keys.lock) for want in wants}) > 1
 
 
-def _judge(holds: Sequence[Hold], given: _Given) -> None:
-    lost = [hold.lease for hold in holds if hold.lease.lost]
+def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: _Given) -> None:
+    errors = [hold.lease._lost_error() for hold in lost]
     for hold in holds:
-        lease, told = hold.lease, given.answers[hold.want]
-        if told == 1 or hold.want in given.unsure or lease in lost:
-            lease._released = True
-            continue
-        lost_as(lease, told)
-        lost.append(lease)
-    if lost:
-        raise lost[0]._lost_error()
+        told = given.answers[hold.want]
+        if told != 1 and hold.want not in given.unsure and hold not in lost:
+            errors.append(lost_as(port, hold, told))
+    if errors:
+        raise errors[0]

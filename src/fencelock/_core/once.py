@@ -142,15 +142,14 @@ async def finish(
             taker.remove(hold)
             port.post(ONCE_FINISH, keys.finish, args, asked.trail)
         raise
-    _judge(hold, reply)
+    _judge(port, hold, reply)
     if missing is not None:
         raise missing
 
 
-def _judge(hold: Hold, reply: Reply) -> None:
+def _judge(port: Port, hold: Hold, reply: Reply) -> None:
     if reply != 1:
-        raise lost_as(hold.lease, reply[1])
-    hold.lease._released = True
+        raise lost_as(port, hold, reply[1])
 
 
 @tells_trouble

@@ -138,7 +138,10 @@ class Port(Protocol):
         """Put a new hold into the book, and see that ``renew.attend`` runs by ``when``."""
 
     def tell(self, hold: Hold) -> None:
-        """Tell the holder of a lost lease, once: callback, cancellation."""
+        """Log that a lease is lost, and notify its holder: callback, cancellation.
+
+        Called once for each lease, from any thread; never blocks, sends nothing.
+        """
 
 
 class Apart(Protocol):

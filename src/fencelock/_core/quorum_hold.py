@@ -50,10 +50,12 @@ class NodeLease(BaseLease):
             self.whole.check_gap(self._clock())
         self._until = instant
 
-    def _lose(self, reason: str, since: float, detail: str = "") -> bool:
-        first = super()._lose(reason, since, detail)
-        if first and self.whole is not None:
-            self.whole.part_lost(reason, since, detail)
+    def _lose(
+        self, reason: str, since: float, detail: str = "", *, at_release: bool = False
+    ) -> bool:
+        first = super()._lose(reason, since, detail, at_release=at_release)
+        if first and self.whole is not None and self._loss is not None:
+            self.whole.part_lost(*self._loss)
         return first
 
 
@@ -113,6 +115,12 @@ class QuorumHold(Hold):
     def renewable(self, now: float) -> bool:  # noqa: ARG002 - as Hold
         """Leave renewal to the parts."""
         return False
+
+    def cause(self, reason: str, since: float) -> str:
+        """Return in words why a lease was lost: what its parts know of it, too."""
+        troubles = [part.trouble for part in self.parts if part is not None and part.trouble]
+        self.trouble = troubles[0] if troubles else None
+        return super().cause(reason, since)
 
     def final(self) -> None:
         """Say why the lease will have ended, where that is known."""
@@ -180,6 +188,7 @@ class QuorumHold(Hold):
                 reason, detail = "revoked", part.lease._loss[2]
         end = self.lease._deadline
         lose(port, self, reason, since if end == -inf else end, detail)
+        drop_parts(port, self)
 
 
 class PartTaker(Taker):
@@ -205,7 +214,12 @@ def make_hold(
 
 
 def drop_parts(port: QuorumPort, hold: Hold) -> None:
-    """End the parts of a hold that was lost or given up, in the background."""
+    """End the parts of a hold that was lost or given up, in the background.
+
+    At the end of the client they are left to themselves.
+    """
+    if port.closing:
+        return
     with port.mutex():
         parts = [(node, part) for node, part in enumerate(hold.parts) if part is not None]
     for node, part in parts:

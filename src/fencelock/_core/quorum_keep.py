@@ -19,7 +19,7 @@ from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, post_unanswer
 from fencelock._core.hold import Grant, Hold
 from fencelock._core.meet import meet, remind
 from fencelock._core.port import Port
-from fencelock._core.quorum_hold import PARTS, QuorumHold
+from fencelock._core.quorum_hold import PARTS, QuorumHold, drop_parts
 from fencelock._core.race import node_forms
 from fencelock._core.release import lost_as, post_release, request, retire, settled
 from fencelock._core.renew import Own, apply_renewal, claim, lose, mind, own, rely_on
@@ -53,8 +53,8 @@ def _lost(port: QuorumPort, hold: QuorumHold, now: float) -> bool:
     if lease._loss is None and now < lease._deadline:
         return False
     hold.final()
-    reason, since, detail = lease._loss or (lease._end, lease._deadline, "")
-    lose(port, hold, reason, since, detail)
+    lose(port, hold, lease._end, lease._deadline)
+    drop_parts(port, hold)
     return True
 
 
@@ -127,8 +127,9 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
 
 async def _release(port: QuorumPort, hold: QuorumHold) -> None:
     lease, parts = hold.lease, list(enumerate(hold.parts))
+    lost = lease.lost
     retire(port, hold)
-    if lease.lost:
+    if lost:
         if not lease._forked():
             post_release(port, hold)
         raise lease._lost_error()
@@ -165,14 +166,13 @@ def _judge(port: QuorumPort, hold: QuorumHold, asks: Sequence[Ask]) -> None:
     given = [ask for ask in asks if ask.error is None and _given_back(ask)]
     failed = {ask.node: ask.error for ask in asks if ask.error is not None}
     if len(given) >= port.needed:
-        lease._released = True
         return
     if len(given) + len(failed) >= port.needed:
-        lease._released = True
         raise not_reached(port, f"release of {lease.name!r} was not confirmed", dict(failed))
     words = [ask.reply[1] for ask in asks if ask.error is None and not _given_back(ask)]
     # An operator's reason before somebody else's holding, and that before nobody's.
-    raise lost_as(lease, max((word for word in words if word is not None), key=len, default=None))
+    word = max((word for word in words if word is not None), key=len, default=None)
+    raise lost_as(port, hold, word)
 
 
 async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool) -> None:

@@ -2,7 +2,8 @@
 
 Rules of this file:
 
-- Renewal ends before the release is asked for (I11).
+- Renewal ends before the release is asked for (I11), and so does what the lease proves: from then
+  on the next in line may be granted, whatever becomes of the answer.
 - A release whose answer was lost is asked again. "Not the holder" then means that the first one
   ran, as long as the lease was proved when it was first sent (I4).
 - Only the ids of the acquisition are used: nobody else's grant can be freed.
@@ -20,7 +21,6 @@ from fencelock._core.port import Port, Reply
 from fencelock._core.trouble import tells_trouble, word
 from fencelock._core.want import Request, Want
 from fencelock.errors import FencelockError, LeaseLost, ServerError, ServerUnreachable
-from fencelock.lease import BaseLease
 
 # Of release.lua: the owner holds, but this acquisition of it was released already.
 ELSEWHERE = -2
@@ -63,11 +63,15 @@ def settled(error: BaseException) -> bool:
 
 
 def retire(port: Port, hold: Hold) -> None:
-    """End renewal, in the book of the port (another loop's, maybe) that began it (I11)."""
+    """End renewal, in the book of the port (another loop's, maybe) that began it (I11).
+
+    From now on the lease proves nothing: it is being given back.
+    """
     lease = hold.lease
     tended = lease._port or port
     with tended.mutex():
         hold.open = False
+        lease._released = True
         tended.book.discard(hold)
     lease._bind(None, None)
     for part in hold.parts:
@@ -77,8 +81,9 @@ def retire(port: Port, hold: Hold) -> None:
 
 async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
     lease, want = hold.lease, hold.want
+    lost = lease.lost
     retire(port, hold)
-    if lease.lost:
+    if lost:
         if not lease._forked():  # maybe the server still has it: the next in line may go
             port.post(*request(want, lease.fence))
         raise lease._lost_error()
@@ -89,14 +94,12 @@ async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
         packed = want.form.release(want.holder)
         reply = await persist(port, lambda: port.run(packed, want.keys.lock, until), until, asked)
     if reply == 1:
-        lease._released = True
         return 0
     if _told(reply)[0] == ELSEWHERE and not asked.sent:
         left = await release_for_owner(port, want, lease.fence)
         if left is not None:
-            lease._released = True
             return left
-    return judge(hold, reply, repeated=asked.sent)
+    return judge(port, hold, reply, repeated=asked.sent)
 
 
 @tells_trouble
@@ -138,24 +141,27 @@ def _told(reply: Reply) -> tuple[int, Any]:
     return verdict, extra
 
 
-def lost_as(lease: BaseLease, word: bytes | None) -> LeaseLost:
-    """Return the error for a lease that the server refused to give back, and mark its loss.
+def lost_as(port: Port, hold: Hold, word: bytes | None) -> LeaseLost:
+    """Return the error for a lease that the server refused to give back, and note its loss.
 
     ``word`` is what a script says of it: an operator's reason, nothing where somebody else holds,
     None where nobody does.
     """
     reason = "expired" if word is None else "revoked" if word else "taken"
-    lease._lose(reason, lease.deadline, (word or b"").decode())
+    lease = hold.lease
+    lease._bind(port, hold)  # it was being given back
+    since = min(port.now(), lease.deadline)
+    lease._lose(reason, since, (word or b"").decode(), at_release=True)
+    lease._bind(None, None)
     return lease._lost_error()
 
 
-def judge(hold: Hold, reply: Reply, *, repeated: bool) -> int:
+def judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> int:
     """Return how many an explicit owner has left; raise LeaseLost for "not the holder".
 
     Unless the request was repeated: then the first one ran.
     """
     verdict, extra = _told(reply)
     if verdict < 0 and not repeated:
-        raise lost_as(hold.lease, extra if verdict == -1 else b"")
-    hold.lease._released = True
+        raise lost_as(port, hold, extra if verdict == -1 else b"")
     return extra if isinstance(extra, int) else 0

@@ -9,7 +9,7 @@ Rules of this file:
   it is sent, no more is relied on than it can leave; and as long as it may still run, neither is
   more of any later renewal.
 - No answer is not a refusal: it is asked again while the lease lasts (N6). A refusal is a loss.
-- A loss is told once, and at the local deadline at the latest (I8).
+- A loss is told once, and at the local deadline at the latest (I8): see ``BaseLease._lose``.
 """
 
 from __future__ import annotations
@@ -181,6 +181,7 @@ def apply_renewal(
             deadline = asked_at + validity(ttl)
             hold.renewals += 1
             hold.failures = 0
+            hold.trouble = None
             alike = ttl == terms.ttl and terms.max_hold is None and terms.max_renewals is None
             alike = alike and deadline > lease._deadline
             lease._deadline = max(lease._deadline, deadline)
@@ -235,6 +236,7 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     now = port.now()
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
+        hold.trouble = error
         if hold.want.plain:  # it may run yet, and shorten what a later one brought
             hold.reach = min(hold.reach, hold.within_limits(hold.want.terms.ttl, now))
         again_at = now + retry_delay(hold.failures, port.jitter())
@@ -246,33 +248,32 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
 
 
 def lose_all(port: Port, reason: str) -> None:
-    """Tell the holder of every lease in the book that it is not minded any more."""
+    """Notify the holder of every lease in the book that it is not minded any more."""
     with port.mutex():
         holds = port.book.minded()
         port.book.clear()
-    lost = sum(lose(port, hold, reason, port.now(), logged=False) for hold in holds)
+    lost = sum(lose(port, hold, reason, port.now()) for hold in holds)
     if lost:
         log.warning("%d lease(s) were held and are not renewed any more: %s", lost, reason)
 
 
-def lose(
-    port: Port, hold: Hold, reason: str, since: float, detail: str = "", *, logged: bool = True
-) -> bool:
-    """Mark a hold lost and tell its holder, once; return whether this was the one time."""
+def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
+    """End the renewal of a lost hold; return True if the loss was not noticed before."""
     with port.mutex():
-        first = hold.open and not hold.told
-        hold.told = True
         port.book.discard(hold)
-    if not first:
-        return False
+        kept = hold.open  # else it was given back meanwhile: its release says what became of it
+    return kept and hold.lease._lose(reason, since, detail)
+
+
+def log_loss(hold: Hold) -> None:
+    """Log a loss with its cause; what a client that is closed gives up is logged as one."""
     lease = hold.lease
-    lease._lose(reason, since, detail)
-    if logged:
-        tell = log.info if lease._partial else log.warning
-        why = f"{reason}: {detail}" if detail else reason
-        tell("lost lease of %r, fence %d: %s", lease.name, lease.fence, why)
-    port.tell(hold)
-    return True
+    reason, _, detail = lease._loss or (lease._end, 0.0, "")
+    if reason == "closed":
+        return
+    tell = log.info if lease._partial else log.warning
+    why = f"{reason}: {detail}" if detail else reason
+    tell("lost lease of %r, fence %d: %s", lease.name, lease.fence, why)
 
 
 @tells_trouble

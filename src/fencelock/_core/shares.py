@@ -210,7 +210,7 @@ async def give_back(port: Port, hold: Hold, keep: int) -> None:
             port.post(*want.keeping(hold.count if hold.open else 0), asked.trail)
         raise
     if reply != 1:
-        judge(hold, reply, repeated=False)
+        judge(port, hold, reply, repeated=False)
 
 
 async def release_permits(port: Port, take: Callable[[], list[tuple[Hold, int]]]) -> None:

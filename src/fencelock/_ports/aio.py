@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Coroutine, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fencelock._core.ask import ask
@@ -22,7 +22,7 @@ from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
 from fencelock._core.port import Apart, Args, Broken, Keys, Replicas, Reply
 from fencelock._core.pushes import dispatch
-from fencelock._core.renew import attend, lose_all, recheck
+from fencelock._core.renew import attend, log_loss, lose_all, recheck
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
 from fencelock._ports.chance import Chance
@@ -34,7 +34,7 @@ from fencelock._transport.wire import ReplyError, not_now, pack_source
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.log import log
-from fencelock.mutex import inside, mutex
+from fencelock.mutex import inside, mutex, put_off
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -239,12 +239,22 @@ class AioPort:
 
     def tell(self, hold: Hold) -> None:
         """Cancel the body or call ``on_lost``, as asked; what it raises is logged."""
+        if inside():
+            put_off(lambda: self.tell(hold))
+            return
+        log_loss(hold)
+        if hold.want.terms.on_lost is not None:
+            # In a turn of its own: the body that noticed it may end by itself, and any thread may.
+            with suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(self._tell, hold)
+
+    def _tell(self, hold: Hold) -> None:
         on_lost = hold.want.terms.on_lost
         if on_lost == "cancel":
             if hold.body is not None:
                 hold.cancelled = True
                 hold.body.cancel(f"lease of {hold.lease.name!r} is lost")
-        elif on_lost is not None:
+        else:
             self._spawn(tell(on_lost, hold), "fencelock-on-lost")
 
     def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
@@ -280,6 +290,7 @@ class AioPort:
         if posts:
             await asyncio.wait(posts, timeout=max(0.0, until - now()))
         lose_all(self, "closed")
+        await asyncio.sleep(0)  # holders are notified in a turn of their own
         told = {task for task in self._tasks if task.get_name() == "fencelock-on-lost"}
         if told:
             await asyncio.wait(told, timeout=CLOSE_SECONDS)

@@ -21,7 +21,7 @@ from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
 from fencelock._core.port import Apart, Args, Broken, Keys, Replicas, Reply
 from fencelock._core.pushes import dispatch
-from fencelock._core.renew import lose_all
+from fencelock._core.renew import log_loss, lose_all
 from fencelock._core.waiters import Lines, Waiter
 from fencelock._ports import fork
 from fencelock._ports.chance import Chance
@@ -260,6 +260,10 @@ class BlockingPort:
 
     def tell(self, hold: Hold) -> None:
         """Call the holder's ``on_lost`` in another thread: other leases cannot wait for it."""
+        if inside():
+            put_off(lambda: self.tell(hold))
+            return
+        log_loss(hold)
         if hold.want.terms.on_lost is not None:
             self._teller.add(hold)
 

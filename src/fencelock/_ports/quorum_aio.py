@@ -10,7 +10,7 @@ from fencelock._core.fan import Ask
 from fencelock._core.hold import Hold
 from fencelock._core.keys import roster_key
 from fencelock._core.port import Args, Broken, Keys, Reply
-from fencelock._core.quorum_hold import drop_parts, let_go
+from fencelock._core.quorum_hold import let_go
 from fencelock._core.quorum_keep import attend
 from fencelock._core.renew import lose_all
 from fencelock._core.roster import Roster, parse_info
@@ -151,12 +151,6 @@ class AioQuorum(AioPort):
                 self.book.add(hold, when)
             self._set_timer(when)
 
-    def tell(self, hold: Hold) -> None:
-        """End what is left of a lost lease, and tell its holder."""
-        if not self.closing:
-            drop_parts(self, hold)
-        super().tell(hold)
-
     # -- ends -----------------------------------------------------------------------------------
 
     async def shut(self) -> None:
@@ -164,6 +158,7 @@ class AioQuorum(AioPort):
         self.closing = True
         let_go(self.book.minded())
         lose_all(self, "closed")
+        await asyncio.sleep(0)  # holders are notified in a turn of their own
         await asyncio.gather(*[node.shut() for node in self.nodes])
         told = {task for task in self._tasks if task.get_name() == "fencelock-on-lost"}
         if told:

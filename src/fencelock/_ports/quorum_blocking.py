@@ -23,7 +23,7 @@ from fencelock._core.fan import Ask
 from fencelock._core.hold import Hold
 from fencelock._core.keys import roster_key
 from fencelock._core.port import Args, Broken, Keys, Reply
-from fencelock._core.quorum_hold import drop_parts, let_go
+from fencelock._core.quorum_hold import let_go
 from fencelock._core.quorum_keep import attend
 from fencelock._core.renew import lose_all
 from fencelock._core.roster import Roster, parse_info
@@ -362,12 +362,6 @@ class BlockingQuorum(BlockingPort):
             self.book.discard(hold)
             self.book.add(hold, when)
         self._tender.mind(when)
-
-    def tell(self, hold: Hold) -> None:
-        """End what is left of a lost lease, and tell its holder."""
-        if not self.closing:
-            drop_parts(self, hold)
-        super().tell(hold)
 
     # -- ends -----------------------------------------------------------------------------------
 

@@ -31,5 +31,5 @@ class AsyncLease(BaseLease):
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)
-        self.check()
-        await renew_now(self._port, self._hold, span)
+        port, hold = self._bound()
+        await renew_now(port, hold, span)

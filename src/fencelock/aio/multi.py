@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._core.multi import acquire_all, release_all
+from fencelock._core.multi import acquire_all
 from fencelock._core.renew import renew_now
 from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.lease import AsyncLease
@@ -45,7 +45,8 @@ class AsyncMultiLease(BaseMultiLease):
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
         for lease in self._leases:
-            await renew_now(lease._port, lease._hold, span)
+            port, hold = lease._bound()
+            await renew_now(port, hold, span)
 
 
 class AsyncMultiLock(Rooted):
@@ -114,7 +115,7 @@ class AsyncMultiLock(Rooted):
                 background, and the leases end by their ttl at the latest.
         """
         port, task = self._port(), _task()
-        await give_back(port, release_all(port, lambda taken: self._holds.take(task, taken)))
+        await give_back(port, self._holds.release(port, task))
 
     async def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.

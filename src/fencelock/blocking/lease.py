@@ -30,5 +30,5 @@ class Lease(BaseLease):
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)
-        self.check()
-        run_blocking(renew_now(self._port, self._hold, span))
+        port, hold = self._bound()
+        run_blocking(renew_now(port, hold, span))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._core.multi import acquire_all, release_all
+from fencelock._core.multi import acquire_all
 from fencelock._core.release import request, retire
 from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
@@ -45,7 +45,8 @@ class MultiLease(BaseMultiLease):
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
         for lease in self._leases:
-            run_blocking(renew_now(lease._port, lease._hold, span))
+            port, hold = lease._bound()
+            run_blocking(renew_now(port, hold, span))
 
 
 class MultiLock(Rooted):
@@ -112,7 +113,7 @@ class MultiLock(Rooted):
                 background, and the leases end by their ttl at the latest.
         """
         unit = get_ident()
-        run_release(release_all(self._port, lambda taken: self._holds.take(unit, taken)))
+        run_release(self._holds.release(self._port, unit))
 
     def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.

@@ -49,6 +49,8 @@ class Run:
         self.signals: Signals = signals
         self.guard: Guard = guard
         self.warns: bool = args.on_lost == "warn"
+        self.ended: bool = False  # the command has
+        self.was_told: bool = False  # the holder's loss, while the command ran
         self.began: float = now()
         self.granted_at: float = self.began
         self.hold: Hold | None = None
@@ -127,7 +129,10 @@ class Run:
             self.guard.until(*self.schedule.now(deadline))
 
     def _lost(self, lease: BaseLease) -> None:
-        """Hear of the loss, in the thread that tends the lease."""
+        """Hear of the loss, in a thread of its own."""
+        if self.ended:  # the release found it: it says so itself
+            return
+        self.was_told = True
         if self.warns:
             say(f"{lease._lost_error()}; {self._what()} goes on without it")
         else:
@@ -167,7 +172,7 @@ class Run:
 
     def _give_back(self, hold: Hold, ended: Ended) -> None:
         """Release, or keep the lock for the rest of ``--at-least``; never changes the status."""
-        port = self.session.port
+        port, self.ended = self.session.port, True
         rest = self.granted_at + (self.args.at_least or 0.0) - now()
         try:
             if ended.ran and rest >= TTL_MIN:
@@ -181,7 +186,7 @@ class Run:
                 run_blocking(release(port, hold))
         except LeaseLost as error:
             self.outcome = "ran, lease lost"
-            if not (hold.told and self.warns):
+            if not (self.was_told and self.warns):
                 say(f"{error}; {self._what()} had ended by itself")
         except FencelockError as error:
             say(f"the lock {self.args.name!r} ends by itself, it could not be given back: {error}")

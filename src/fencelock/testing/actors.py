@@ -125,6 +125,14 @@ class Actor:
         finally:
             monitor.was_answered(hold)
 
+    def check(self, hold: Hold) -> bool:
+        """Ask a lease as its holder does; True when it is proved."""
+        try:
+            hold.lease.check()
+        except (LeaseLost, NotHeld):
+            return False
+        return True
+
     async def hold_once(self, want: Want, patience: float | None, work: float) -> None:
         """Acquire, work, release; end quietly when cancelled."""
         try:

@@ -54,6 +54,12 @@ class Violation(Exception):
         return ": ".join(self.args)
 
 
+def proves(hold: Hold) -> bool:
+    """Return True if a lease proves anything now; unlike its own answer this notes nothing."""
+    lease = hold.lease
+    return lease._loss is None and not lease._released and lease._clock() < lease._deadline
+
+
 class Monitor:
     """Checks after every step."""
 
@@ -92,8 +98,9 @@ class Monitor:
 
     def told(self, hold: Hold) -> None:
         """Count that a holder was told of its loss."""
-        self._told[id(hold)] = self._told.get(id(hold), 0) + 1
-        if self._told[id(hold)] > 1:
+        lease = id(hold.lease)
+        self._told[lease] = self._told.get(lease, 0) + 1
+        if self._told[lease] > 1:
             raise Violation("I8", "a loss was told twice")
 
     def wishes(self, hold: Hold) -> None:
@@ -224,7 +231,7 @@ class Monitor:
         """Check every lease that its holder believes in (I1, I2, I4)."""
         view = None
         for client, hold in self.holds:
-            if not hold.open or not client.alive or hold.lease.remaining() <= 0.0:
+            if not client.alive or not proves(hold):
                 continue
             view = view or self.view()
             if hold.want.holder in self._revoked:
@@ -313,6 +320,9 @@ class Monitor:
         for client in self._world.clients:
             if client.alive:
                 self._nothing_kept(client)
+        for client, hold in self.holds:
+            if client.alive and hold.lease._loss is not None and id(hold.lease) not in self._told:
+                raise Violation("I8", f"the loss of {hold.want.holder!r} was told to nobody")
         self._nothing_in_time()
 
     def _left_by(self, want: Want, view: Any) -> str:

@@ -33,6 +33,7 @@ class SimulatedPort:
     """Implements ``_core.port.Port`` for one simulated process."""
 
     apart = None
+    closing = False
     nodes: Sequence[SimulatedPort] = ()  # of a quorum only
     lane = -1  # of a quorum's node: its number
 

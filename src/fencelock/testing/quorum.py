@@ -22,7 +22,6 @@ from fencelock._core.hold import Hold
 from fencelock._core.keys import roster_key
 from fencelock._core.meet import meet
 from fencelock._core.port import Args, Broken, Keys, Reply
-from fencelock._core.quorum_hold import drop_parts
 from fencelock._core.roster import Roster
 from fencelock._core.votes import FIRST_FACTOR, NODE_SECONDS
 from fencelock._core.waiters import Waiter
@@ -234,8 +233,3 @@ class SimulatedQuorum(SimulatedPort):
         if hold.open and not hold.told:
             self.book.discard(hold)
             self.book.add(hold, when)
-
-    def tell(self, hold: Hold) -> None:
-        """End what is left of a lost lease, and tell its holder."""
-        drop_parts(self, hold)
-        super().tell(hold)

@@ -149,8 +149,8 @@ class QuorumMonitor(Monitor):
     def check(self) -> None:
         """Check every lease that its holder believes in."""
         nodes, proved = self.view().nodes, []
-        for client, hold in self._held():
-            if _proves(client, hold):
+        for client, hold in self.holds:
+            if client.alive and not hold.lease._released and _proves(client, hold):
                 self._is_backed(client, hold, nodes)
                 proved.append(hold.want.holder)
         if len(proved) > 1:

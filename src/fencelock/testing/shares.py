@@ -15,7 +15,7 @@ from fencelock._core.want import Terms
 from fencelock.testing.actors import KEYS, Actor
 from fencelock.testing.hashes import Hash
 from fencelock.testing.keyspace import Frozen
-from fencelock.testing.monitor import PATIENCE_US, Monitor, Violation
+from fencelock.testing.monitor import PATIENCE_US, Monitor, Violation, proves
 from fencelock.testing.network import Client
 from fencelock.testing.server import EPOCH_US, Request
 from fencelock.testing.view import Entry
@@ -253,7 +253,7 @@ class SharesMonitor(Monitor):
         """Check every lease that its holder believes in (I1, I2)."""
         view: ShareView | None = None
         for client, hold in self.holds:
-            if not hold.open or not client.alive or hold.lease.remaining() <= 0.0:
+            if not client.alive or not proves(hold):
                 continue
             view = view or self.view()
             who = hold.want.holder
