@@ -68,6 +68,7 @@ MAKERS: Final = {
     "Latch": "latch(name, count)",
     "Barrier": "barrier(name, parties)",
     "Condition": "condition(lock)",
+    "Outcome": "once(name, within=).run(function)",
 }
 
 
@@ -157,6 +158,7 @@ def unnamed(cls: Kind) -> Kind:
     return cls
 
 
+SIDES: Final = "take one of its sides, .read or .write"
 RENEW: Final = "a lease is renewed by itself; to renew it now, call renew() of its lease"
 
 

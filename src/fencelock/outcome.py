@@ -10,6 +10,7 @@ from fencelock._core.port import Port
 from fencelock._core.want import Want
 from fencelock.errors import AcquireTimeout
 from fencelock.handles import Holds, Settings, describe
+from fencelock.hints import made_by_clients
 from fencelock.lease import BaseLease
 
 # Every waiter and every late host reads it: what is larger belongs elsewhere, with its key here.
@@ -59,6 +60,7 @@ class Outcome(Generic[T_co]):
 
     __slots__ = ("_form", "_value", "by", "done", "ended", "fence", "name", "ran", "started")
 
+    @made_by_clients
     def __init__(
         self, name: str, done: Done | None, *, ran: bool = False, running: Run | None = None
     ) -> None:

@@ -91,7 +91,10 @@ class Plan:
 
     def call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Call:
         """Return a call with these arguments; TypeError when they do not fit the function."""
-        bound = self.open.bind(*args, **kwargs)
+        try:
+            bound = self.open.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{_named(self.function)}() {error}") from None
         bound.apply_defaults()
         return Call(self, bound)
 

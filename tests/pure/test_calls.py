@@ -140,10 +140,27 @@ def test_attributes_of_other_libraries_say_what_to_use(face):
                 assert name not in dir(made)
                 with pytest.raises(AttributeError, match=rf"no attribute '{name}': .*renew\(\)"):
                     getattr(made, name)
+    both = face("redis://localhost:1").rwlock("a")
+    for name in ("acquire", "release", "read_lock", "write_lock"):
+        assert name not in dir(both)
+        with pytest.raises(AttributeError, match=r"one of its sides, \.read or \.write"):
+            getattr(both, name)
     lease = Lease("a", 1, b"x", 30.0, 0.0, lambda: 0.0)
     for name, hint in (("extend", "renew"), ("refresh", "renew"), ("release", "of the lock")):
         with pytest.raises(AttributeError, match=hint):
             getattr(lease, name)
+
+
+def test_a_call_that_does_not_fit_a_decorated_function_names_the_function():
+    client = fencelock.Client("redis://localhost:1")
+
+    @client.locked("order:{order}")
+    def pay(order):
+        """Pay."""
+
+    for args, wrong in (((), "missing a required argument: 'order'"), ((1, 2), "too many")):
+        with pytest.raises(TypeError, match=rf"pay\(\) {wrong}"):
+            pay(*args)
 
 
 def test_dir_holds_the_api_and_nothing_else():

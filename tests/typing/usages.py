@@ -81,7 +81,10 @@ def other_objects() -> None:
     with client.semaphore("s", 3) as lease, client.rwlock("r").read as reader:
         assert_type(lease, Lease)
         assert_type(reader, Lease)
-    with client.multi(["a", "b"]) as both:
+    with client.semaphore("s", 3).permits(2) as lease:
+        assert_type(lease, Lease)
+    sides, slots = client.rwlock("r"), client.semaphore("s", 3)
+    with client.multi(["a", "b", client.lock("c"), sides.read, slots]) as both:
         assert_type(both.fences, Mapping[str, int])
     with client.election("leader", candidate="ann", on_elected=told) as term:
         assert_type(term, Lease)

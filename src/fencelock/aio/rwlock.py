@@ -12,7 +12,7 @@ from fencelock._core.shares import held_of, lost_beside
 from fencelock._ports.aio import AioPort
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _Base, _task
-from fencelock.hints import made_by_clients, unnamed
+from fencelock.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock.process import Rooted
 from fencelock.sides import Side
 
@@ -144,6 +144,12 @@ class AsyncRWLock(Rooted):
     """
 
     __slots__ = ("_keys", "read", "write")
+
+    if not TYPE_CHECKING:
+        acquire = Elsewhere(SIDES)
+        release = Elsewhere(SIDES)
+        read_lock = Elsewhere(SIDES)
+        write_lock = Elsewhere(SIDES)
 
     read: AsyncReadLock
     write: AsyncWriteLock

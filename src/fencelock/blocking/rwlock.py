@@ -12,7 +12,7 @@ from fencelock._core.shares import held_of, lost_beside
 from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
-from fencelock.hints import made_by_clients, unnamed
+from fencelock.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock.process import Rooted
 from fencelock.sides import Side
 
@@ -146,6 +146,12 @@ class RWLock(Rooted):
     """
 
     __slots__ = ("_keys", "read", "write")
+
+    if not TYPE_CHECKING:
+        acquire = Elsewhere(SIDES)
+        release = Elsewhere(SIDES)
+        read_lock = Elsewhere(SIDES)
+        write_lock = Elsewhere(SIDES)
 
     read: ReadLock
     write: WriteLock
