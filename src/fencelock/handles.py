@@ -168,16 +168,50 @@ def _told(text: str) -> str:
     return printable.encode(errors="replace")[:TOLD_BYTES_MAX].decode(errors="ignore")
 
 
+class Bodies:
+    """What the bodies of ``with`` hold by a handle, newest last, until they end.
+
+    The end of a body means what its beginning acquired, or what its own thread or task has instead;
+    never what another one holds by the same handle.
+    """
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        self._begun: list[Any] = []
+
+    def begin(self, held: Any) -> None:
+        """Note that a body begins, and what it holds."""
+        self._begun.append(held)
+
+    def end(self, unit: object) -> Any:
+        """Return what the body of a thread or task held that ends; None when none began.
+
+        One that began in another thread or task may end here.
+        """
+        begun = tuple(self._begun)
+        mine = [each for each in begun if each.unit == unit] or begun
+        if not mine:
+            return None
+        self._begun.remove(mine[-1])
+        return mine[-1]
+
+    def hold(self, held: Any) -> bool:
+        """Return True if a body that has not ended yet holds this too."""
+        return held in self._begun
+
+
 class Holds(Taker):
     """The holds of one handle, newest last."""
 
-    __slots__ = ("_form", "_generation", "_holds", "keys", "settings")
+    __slots__ = ("_form", "_generation", "_holds", "bodies", "keys", "settings")
 
     def __init__(self, keys: LockKeys, settings: Settings, lease_type: type[BaseLease]) -> None:
         super().__init__(lease_type)
         self.keys: LockKeys = keys
         self.settings: Settings = settings
         self._holds: list[Hold] = []
+        self.bodies: Bodies = Bodies()
         self._form: Form | None = None
         self._generation = process.generation
 
@@ -185,7 +219,7 @@ class Holds(Taker):
         """Return the holds of this process: after a fork there are none."""
         if self._generation != process.generation:
             self._generation = process.generation
-            self._holds = []
+            self._holds, self.bodies = [], Bodies()
         return self._holds
 
     def want(self, port: Port, unit: str) -> Want:
@@ -269,6 +303,20 @@ class Holds(Taker):
             hold = self.of(unit) or (None if only_own else self.newest())
             if hold is None:
                 raise self.not_held()
+            if self.remove(hold):
+                return hold
+
+    def of_body(self, held: Hold) -> Hold:
+        """Return the hold that the end of a body means; NotHeld when it was released inside."""
+        hold = held if held in self._now() else self.of(held.unit)
+        if hold is None:
+            raise self.not_held()
+        return hold
+
+    def take_of_body(self, held: Hold) -> Hold:
+        """Take out the hold that the end of a body means; NotHeld when it was released inside."""
+        while True:
+            hold = self.of_body(held)
             if self.remove(hold):
                 return hold
 

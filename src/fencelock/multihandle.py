@@ -15,7 +15,7 @@ from fencelock._core.port import Port
 from fencelock._core.shares import held_of
 from fencelock._core.want import Want
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
-from fencelock.handles import Holds, Settings
+from fencelock.handles import Bodies, Holds, Settings
 from fencelock.lease import BaseLease
 from fencelock.multilease import BaseMultiLease
 from fencelock.permits import Permits
@@ -113,6 +113,7 @@ class MultiHolds:
         ]
         self.parts: list[Holds] = sorted(made, key=lambda each: each.keys.lock)
         self._groups: list[Group] = []
+        self.bodies: Bodies = Bodies()
         # Being released, or released with a loss that may not have been told yet.
         self._left: deque[Group] = deque(maxlen=LEFT_MAX)
 
@@ -153,13 +154,17 @@ class MultiHolds:
         living = [each for each in tuple(self._groups) if not each.holds[0].lease._forked()]
         return living[-1] if living else None
 
-    def take(self, unit: object, taken: list[Hold]) -> None:
+    def take(self, unit: object, taken: list[Hold], held: Group | None = None) -> None:
         """Take out the group that a release by ``unit`` means; NotHeld when there is none.
 
-        Its holds are put into ``taken`` first: whoever is interrupted from then on gives them back.
+        ``held``: what a body held that ends; another thread's or task's is not meant then. Its
+        holds are put into ``taken`` first: whoever is interrupted from then on gives them back.
         """
         while True:
-            group = self.of(unit) or self.newest()
+            if held is None:
+                group = self.of(unit) or self.newest()
+            else:
+                group = held if held in self._groups else self.of(held.unit)
             if group is None:
                 text = ", ".join(map(repr, self.names))
                 raise NotHeld(f"not locked: release of {text} without holding them", name=text)
@@ -170,12 +175,12 @@ class MultiHolds:
             taken.clear()  # another thread was faster
             self._left.remove(group)
 
-    async def release(self, port: Port, unit: object) -> None:
+    async def release(self, port: Port, unit: object, held: Group | None = None) -> None:
         """Give back the group that a release by ``unit`` means; ends as ``release_all``."""
         taken: list[Hold] = []
 
         def take(holds: list[Hold]) -> None:
-            self.take(unit, holds)
+            self.take(unit, holds, held)
             taken[:] = holds
 
         await release_all(port, take)

@@ -112,10 +112,14 @@ class Permits(Holds):
             self._declared = limit
             self._forms = {}
 
-    def take_permits(self, unit: object, count: int) -> list[tuple[Hold, int]]:
+    def take_permits(
+        self, unit: object, count: int, *, only_own: bool = False
+    ) -> list[tuple[Hold, int]]:
         """Take so many permits out; return the holds they are of, each with what it keeps."""
         options.count("n", count)
         holds = [hold for hold in reversed(self._now()) if hold.count > 0]
+        if only_own:
+            holds = [hold for hold in holds if hold.unit == unit]
         held = sum(hold.count for hold in holds)
         if held < count:
             raise self.too_many(count, held)

@@ -92,6 +92,11 @@ class _Base(Rooted):
         """Return the lease for a body that begins; a loss may cancel the body from here on."""
         if hold is None:
             raise self._holds.not_granted()
+        self._holds.bodies.begin(hold)
+        return self._watched(hold)
+
+    def _watched(self, hold: Hold) -> AsyncLease:
+        """Return the lease for a body that a loss may cancel from here on."""
         if hold.want.terms.on_lost == "cancel" and hold.body is None:
             hold.body = _task()
             hold.cancelling = hold.body.cancelling()
@@ -109,12 +114,28 @@ class _Base(Rooted):
             LeaseLost: the lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        hold = self._holds.of(_task())
-        stopped = hold is not None and hold.count == 1 and _was_stopped(hold, error)
+        bodies = self._holds.bodies
+        held = bodies.end(_task())
+        last = held is not None and not bodies.hold(held)
+        stopped = last and _was_stopped(held, error)
         try:
-            await self.release()
+            if held is None:
+                await self.release()
+            else:
+                await self._end_body(held)
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {self.name!r}", stopped=stopped)
+
+    async def _end_body(self, held: Hold) -> None:
+        """Give back what a body held, or leave it once more."""
+        holds = self._holds
+        hold = holds.of_body(held)
+        if hold.count > 1:
+            hold.count -= 1
+            hold.lease.check()
+        else:
+            port = self._port()
+            await give_back(port, take_and_release(port, lambda: holds.take_of_body(held)))
 
     async def release(self) -> int | None:
         """Release; see the subclasses."""

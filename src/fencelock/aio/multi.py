@@ -161,6 +161,7 @@ class AsyncMultiLock(Rooted):
             task = _task()
             for hold in group.holds:
                 hold.body, hold.cancelling = task, task.cancelling()
+        self._holds.bodies.begin(group)
         return group.lease  # type: ignore[return-value]  # the group was made with our type
 
     async def __aexit__(
@@ -175,11 +176,13 @@ class AsyncMultiLock(Rooted):
             LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        group = self._holds.of(_task())
+        port, task = self._port(), _task()
+        held = self._holds.bodies.end(task)
+        group = held or self._holds.of(task)
         # Each of them that was lost has cancelled the body: each takes its own cancellation back.
         stopped = [] if group is None else [_was_stopped(hold, error) for hold in group.holds]
         try:
-            await self.release()
+            await give_back(port, self._holds.release(port, task, held))
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 
 from fencelock import options
@@ -140,6 +141,12 @@ class AsyncSemaphore(_Base):
         """
         return self._entered(await self._enter(1))
 
+    async def _end_body(self, held: Hold) -> None:
+        """Give back one permit of the task whose body ends."""
+        port, holds, unit = self._port(), self._holds, held.unit
+        take = partial(holds.take_permits, unit, 1, only_own=True)
+        await give_back(port, release_permits(port, take))
+
     def permits(self, n: int) -> AsyncPermitsContext:
         """Return what an ``async with`` acquires ``n`` permits by, at once and as one lease.
 
@@ -184,7 +191,7 @@ class AsyncPermitsContext:
         """
         hold = await self._semaphore._enter(self._permits)
         self._entered.append(hold)
-        return self._semaphore._entered(hold)
+        return self._semaphore._watched(hold)
 
     async def __aexit__(
         self,

@@ -103,10 +103,24 @@ class _Base(Rooted):
             LeaseLost: the lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
+        held = self._holds.bodies.end(get_ident())
         try:
-            self.release()
+            if held is None:
+                self.release()
+            else:
+                self._end_body(held)
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {self.name!r}")
+
+    def _end_body(self, held: Hold) -> None:
+        """Give back what a body held, or leave it once more."""
+        holds = self._holds
+        hold = holds.of_body(held)
+        if hold.count > 1:
+            hold.count -= 1
+            hold.lease.check()
+        else:
+            run_release(take_and_release(self._port, lambda: holds.take_of_body(held)))
 
     def release(self) -> int | None:
         """Release; see the subclasses."""
@@ -175,6 +189,7 @@ class Lock(_Base):
         hold = self._obtain(self._holds.settings.timeout)
         if hold is None:
             raise self._holds.not_granted()
+        self._holds.bodies.begin(hold)
         return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
 
 
@@ -241,4 +256,5 @@ class RLock(_Base):
         hold = self._enter(self._holds.settings.timeout)
         if hold is None:
             raise self._holds.not_granted()
+        self._holds.bodies.begin(hold)
         return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type

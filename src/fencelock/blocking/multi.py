@@ -163,6 +163,7 @@ class MultiLock(Rooted):
         group = self._obtain(self._holds.settings.timeout)
         if group is None:
             raise self._holds.not_granted()
+        self._holds.bodies.begin(group)
         return group.lease  # type: ignore[return-value]  # the group was made with our type
 
     def __exit__(
@@ -177,8 +178,10 @@ class MultiLock(Rooted):
             LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
+        unit = get_ident()
+        held = self._holds.bodies.end(unit)
         try:
-            self.release()
+            run_release(self._holds.release(self._port, unit, held))
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {self.names!r}")
 

@@ -114,6 +114,7 @@ class _Side(_Base):
         hold = self._enter(self._holds.settings.timeout)
         if hold is None:
             raise self._holds.not_granted()
+        self._holds.bodies.begin(hold)
         return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from threading import current_thread, get_ident
 from types import TracebackType
 
@@ -134,7 +135,15 @@ class Semaphore(_Base):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        return self._enter(1).lease  # type: ignore[return-value]  # acquire() was given the Lease type
+        hold = self._enter(1)
+        self._holds.bodies.begin(hold)
+        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+
+    def _end_body(self, held: Hold) -> None:
+        """Give back one permit of the thread whose body ends."""
+        holds, unit = self._holds, held.unit
+        take = partial(holds.take_permits, unit, 1, only_own=True)
+        run_release(release_permits(self._port, take))
 
     def permits(self, n: int) -> PermitsContext:
         """Return what a ``with`` acquires ``n`` permits by, at once and as one lease.
