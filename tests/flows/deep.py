@@ -19,6 +19,7 @@ from tests.flows import (
     crossings,
     duties,
     elections,
+    quorum_shares,
     quorums,
     seeded_quorums,
     seeded_shares,
@@ -137,7 +138,7 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
-    for module in (signals, crossings, conditions, acknowledged, quorums):
+    for module in (signals, crossings, conditions, acknowledged, quorums, quorum_shares):
         for scenario in module.plan():
             yield from both(scenario)
 

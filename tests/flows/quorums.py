@@ -48,7 +48,7 @@ class Quorums(Scenario):
     """A world of three nodes.
 
     ``late``: a vote in vain left a late fence on the last; ``absent_us``: till then nobody reaches
-    the second.
+    the ``absent`` one. ``cut``: which process can never reach which node.
     """
 
     flows: Flows = field(default_factory=shipping)
@@ -56,6 +56,8 @@ class Quorums(Scenario):
     others: tuple[Server, ...] = ()
     late: bool = False
     absent_us: int = 0
+    absent: int = 1
+    cut: tuple[tuple[int, int], ...] = ()
 
     def world(self, server, traced):
         world = Nodes(
@@ -81,12 +83,18 @@ class Quorums(Scenario):
     def begin(self, world):
         super().begin(world)
         if self.absent_us:
-            second = world.servers[1]
-            second.started_us = self.absent_us
+            absent = world.servers[self.absent]
+            absent.started_us = self.absent_us
             for client in world.clients:
                 for link in tuple(client.links):
-                    if link.server is second:
+                    if link.server is absent:
                         break_link(world, link, keeps=False)
+        for number, node in self.cut:
+            client = world.clients[number]
+            client.port.unreachable |= {node}
+            for link in tuple(client.links):
+                if link.server is world.servers[node]:
+                    break_link(world, link, keeps=False)
 
     def as_shipped(self):
         return replace(self, flows=shipping())

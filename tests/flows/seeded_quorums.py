@@ -6,12 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fencelock._core import quorum, quorum_hold, quorum_keep, race, roster, votes
+from tests.flows import quorum_shares as sides
 from tests.flows import quorums as worlds
 from tests.flows.seeded import Change, script, seed
-
-GIVE_BACK = (
-    "await _give_back(race, first, [ask for ask in asks if ask.error is None and granted(ask)])"
-)
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: what was granted in vain is not given back",
-        Change(quorum, GIVE_BACK, "pass"),
+        Change(quorum, "await _give_back(race, grants)", "pass"),
         worlds.ABSENT.under(silent=1),
         "I6 I9",
     ),
@@ -100,7 +97,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: votes are not undone after a cancellation",
-        Change(quorum, "undo(port, asks, all_of_them=True)\n        port.nodes", "port.nodes"),
+        Change(quorum, "undo(port, asks, all_of_them=True)\n        for node", "for node"),
         worlds.ALONE.under(cancel=1).threads(),
         "I9",
     ),
@@ -166,5 +163,21 @@ SEEDS = (
         script("vote", "call('SET', KEYS[1], holder, 'PX', ttl)", "call('SET', KEYS[1], holder)"),
         worlds.ALONE,
         "I10",
+    ),
+    seed(
+        "a quorum: who is refused behind a line does not stand in it",
+        Change(quorum, "waits and race.want.lines_up and", "False and"),
+        sides.CUT_OFF,
+        "I5",
+    ),
+    seed(
+        "a quorum: one node without its lease refuses a writer that asks to read",
+        several(
+            quorum,
+            Change(race.Race, "self.want.other is None or node in self.beside", "True"),
+            Change(quorum, "if grant is None and race.want.other is not None:", "if False:"),
+        ),
+        sides.DOWNGRADED_ABSENT,
+        "I8",
     ),
 )

@@ -7,9 +7,10 @@ from fencelock._core.ask import ask
 from fencelock._core.renew import renew_now
 from fencelock._core.shares import ALL, RWLOCK, give_back, set_limit
 from fencelock._core.want import Terms
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, LeaseLost
 from fencelock.scripts import SHARES, SHARES_BREAK
 from fencelock.testing.actors import GAVE_UP, KEYS
+from fencelock.testing.monitor import Violation
 from fencelock.testing.shares import ShareActor, SharesMonitor
 from fencelock.testing.simulation import World
 from tests.flows.scenarios import FIXED, RENEWED, Role, Scenario
@@ -44,10 +45,14 @@ class Shared(Scenario):
         )
 
 
-def taker(terms=RENEWED, *, permits=1, patience=None, work=0.0, rounds=1, actor=ShareActor):
-    """A process that takes permits, works and gives them back, some rounds."""
+def taker(
+    terms=RENEWED, *, permits=1, patience=None, work=0.0, rounds=1, after=0.0, actor=ShareActor
+):
+    """A process that takes permits, works and gives them back, some rounds; it may begin later."""
 
     async def turns(one):
+        if after:
+            await one.port.sleep(one.port.now() + after)
         for _ in range(rounds):
             await one.hold_once(one.want_permits(terms, permits), patience, work)
 
@@ -82,8 +87,8 @@ def in_parts():
     return single(program)
 
 
-def downgrader(*, write_terms=RENEWED, read_terms=RENEWED, work=0.0):
-    """Writes, takes the read side meanwhile, and releases the write side first."""
+def downgrader(*, write_terms=RENEWED, read_terms=RENEWED, before=0.0, work=0.0):
+    """Writes, takes the read side meanwhile, releases the write side first, and reads on."""
 
     async def program(one):
         write = await one.acquire(one.want_permits(write_terms, ALL), None)
@@ -91,17 +96,32 @@ def downgrader(*, write_terms=RENEWED, read_terms=RENEWED, work=0.0):
             return
         read = None
         try:
-            read = await one.acquire(one.want_permits(read_terms, beside=write), 0.0)
+            if before:
+                await one.port.sleep(one.port.now() + before)
+            read = await read_beside(one, write, read_terms)
         finally:
             try:
                 await one.release(write)
-                if work:
+                if read is not None and work:
                     await one.port.sleep(one.port.now() + work)
             finally:
                 if read is not None:
                     await one.release(read)
 
     return single(program, Reader)
+
+
+async def read_beside(one, write, terms=RENEWED):
+    """Take the read side beside the own write side: only a fault may refuse it."""
+    try:
+        read = await one.acquire(one.want_permits(terms, beside=write), 0.0)
+    except LeaseLost as loss:
+        if not one.world.faulty:
+            raise Violation("I8", f"without any fault: {loss}") from loss
+        return None
+    if read is None and not one.world.faulty:
+        raise Violation("I8", "a writer may not read beside its own hold")
+    return read
 
 
 def operator():

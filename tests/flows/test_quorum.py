@@ -10,6 +10,7 @@ import pytest
 from fencelock.testing.explorer import Explorer
 from fencelock.testing.quorum_monitor import QuorumMonitor
 from fencelock.testing.server import Server
+from tests.flows import quorum_shares as sides
 from tests.flows import quorums as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded_quorums import SEEDS
@@ -38,12 +39,32 @@ OVERTAKEN = [
     worlds.ALONE_LONG.under(late=1).threads(),  # in a healing vote
     worlds.ALONE_WORKING.under(late=1, down=1).threads(),  # in a later round
 ]
-ALL = both(UNDISTURBED + DISTURBED) + OVERTAKEN
+SIDES = [
+    sides.SIDES,
+    sides.WRITERS,
+    sides.LONG,
+    sides.IMPATIENT,
+    sides.DOWNGRADED,
+    sides.DOWNGRADED_READER,
+    sides.DOWNGRADED_WRITER,
+    sides.DOWNGRADED_ABSENT,
+    sides.DOWNGRADED.under(restart=1),
+    sides.SIDES.under(crash=1),
+    sides.CUT_OFF_IMPATIENT,
+    sides.CUT_OFF_BOTH,
+]
+ALL = both(UNDISTURBED + DISTURBED + SIDES) + OVERTAKEN
 
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda each: each.title)
 def test_no_schedule_breaks_an_invariant(scenario):
     assert_nothing_breaks(scenario)
+
+
+def test_readers_that_overlap_keep_no_writer_out():
+    """Not even one that cannot reach the first node; too many schedules to go through all."""
+    report = sides.CUT_OFF.explore(seconds=60, schedules=400)
+    assert report.violation is None, report.story()
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)

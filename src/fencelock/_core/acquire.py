@@ -158,7 +158,7 @@ async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
     with port.mutex():
         line = port.lines.join(waiter)
     while True:
-        await port.wait(waiter, min(line.bound(waiter), give_up_at, waiter.keep_at))
+        await port.wait(waiter, min(line.bound(waiter), give_up_at))
         now = port.now()
         if waiter.news:
             return waiter.granted(now)

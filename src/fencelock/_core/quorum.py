@@ -24,10 +24,11 @@ from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.meet import meet
 from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold, make_hold
+from fencelock._core.quorum_line import climb
 from fencelock._core.race import Race, granted, restarted
 from fencelock._core.release import retire
 from fencelock._core.timing import retry_delay
-from fencelock._core.votes import ILL_SECONDS, proved_until
+from fencelock._core.votes import proved_until
 from fencelock._core.waiters import EXPIRY_SLACK
 from fencelock._core.want import Request, Want, too_late
 from fencelock.errors import (
@@ -35,7 +36,6 @@ from fencelock.errors import (
     OutcomeUnknown,
     QuorumNotReached,
     ServerError,
-    ServerUnreachable,
     ServerUnsuitable,
 )
 from fencelock.scripts import RAISE
@@ -110,11 +110,9 @@ async def _round(
         except (ServerError, OutcomeUnknown) as error:
             if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
                 raise  # what a name holds is the same everywhere
-            race.failures[node] = error
+            race.fail(node, error)
             race.rename()
             race.stood = race.stood or port.now() > began + 2 * port.nodes[node].patience
-            if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
-                port.ill[node] = port.now() + ILL_SECONDS
             continue
         if grant is None and race.want.other is not None:
             race.refuse(node)
@@ -122,12 +120,19 @@ async def _round(
         if grant is None:
             race.refused = list(range(len(port.nodes)))
             return None
-        return await _ask_others(race, node, grant, give_up_at, taker, unit)
+        return await _ask_others(race, node, grant, give_up_at, taker, unit, waits=not once)
     return None
 
 
 async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
-    race: Race, first: int, grant: Grant, give_up_at: float, taker: Taker, unit: object
+    race: Race,
+    first: int,
+    grant: Grant,
+    give_up_at: float,
+    taker: Taker,
+    unit: object,
+    *,
+    waits: bool,
 ) -> Hold | None:
     port, grants = race.port, {first: grant}
     asks: list[Ask] = []
@@ -143,25 +148,39 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
             await fan(port, more, granted, port.needed - len(grants), latest)
             race.count(more, grants)
             asks += await _stay(race, more, grants, latest)
-        fence = max(each.fence for each in grants.values())
-        if _voting(race, grants) and await _written(race, grants, fence):
-            if proved_until([each.deadline for each in grants.values()], port.needed) <= port.now():
-                raise too_late(race.want)
-            hold = _begin(race, grants, fence, taker, unit, first=first)
+        if waits and race.want.lines_up and len(grants) < port.needed:
+            undo(port, asks)
+            put_back(port, asks)
+            await climb(race, grants, give_up_at)
+        hold = await _taken(race, grants, taker, unit)
+        if hold is not None:
             undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)
             return hold
         undo(port, asks)
         put_back(port, asks)
-        await _give_back(race, first, [ask for ask in asks if ask.error is None and granted(ask)])
+        await _give_back(race, grants)
         race.stand_at = race.refused[0] if len(race.refused) >= port.needed else None
     except BaseException:
         undo(port, asks, all_of_them=True)
-        port.nodes[first].post(*race.wants[first].abandon(b""))
+        for node in {first, *grants}:
+            port.nodes[node].post(*race.wants[node].abandon(b""))
         raise
     else:
         return None
     finally:
         put_back(port, asks)
+
+
+async def _taken(
+    race: Race, grants: dict[int, Grant], taker: Taker, unit: object
+) -> QuorumHold | None:
+    """Make a hold of what was granted, or return None where that is no majority."""
+    port, fence = race.port, max((each.fence for each in grants.values()), default=0)
+    if not _voting(race, grants) or not await _written(race, grants, fence):
+        return None
+    if proved_until([each.deadline for each in grants.values()], port.needed) <= port.now():
+        raise too_late(race.want)
+    return _begin(race, grants, fence, taker, unit)
 
 
 def _groups(race: Race, first: int) -> list[list[int]]:
@@ -237,11 +256,12 @@ async def _written(race: Race, grants: dict[int, Grant], fence: int) -> bool:
 
 
 def _begin(
-    race: Race, grants: dict[int, Grant], fence: int, taker: Taker, unit: object, *, first: int
+    race: Race, grants: dict[int, Grant], fence: int, taker: Taker, unit: object
 ) -> QuorumHold:
     """Make each node's grant an ordinary hold of that node, and all of them the taker's hold."""
     port = race.port
-    hold = make_hold(port, race.want, fence, taker, unit, first=first)
+    hold = make_hold(port, race.want, fence, taker, unit, first=next(iter(grants)))
+    hold.named = race.named
     try:
         for node, grant in grants.items():
             own = grant._replace(fence=fence)
@@ -258,9 +278,8 @@ def _begin(
     return hold
 
 
-async def _give_back(race: Race, first: int, asks: Sequence[Ask]) -> None:
+async def _give_back(race: Race, grants: dict[int, Grant]) -> None:
     """Give back what was granted in vain: the first node last, as who is next there asks us."""
-    others = [Ask(ask.node, ask.want, ask.want.abandon(b"")) for ask in asks]
-    want = race.wants[first]
-    await settle(race.port, others)
-    await settle(race.port, [Ask(first, want, want.abandon(b""))])
+    asks = [Ask(node, race.wants[node], race.wants[node].abandon(b"")) for node in grants]
+    await settle(race.port, asks[1:])
+    await settle(race.port, asks[:1])

@@ -12,9 +12,9 @@ from fencelock._core.fan import Ask, QuorumPort
 from fencelock._core.hold import Grant, Hold
 from fencelock._core.renew import lose
 from fencelock._core.timing import validity
-from fencelock._core.votes import order
+from fencelock._core.votes import ILL_SECONDS, order
 from fencelock._core.want import Form, Want
-from fencelock.errors import ServerUnreachable
+from fencelock.errors import ServerError, ServerUnreachable
 
 
 class Race:
@@ -89,6 +89,13 @@ class Race:
         if part is not None:
             lose(self.port.nodes[node], part, "expired", self.port.now())
 
+    def fail(self, node: int, error: Exception) -> None:
+        """Note that a node failed; one that was silent is avoided for a while."""
+        self.failures[node] = error
+        self.refused = [each for each in self.refused if each != node]
+        if not isinstance(error, ServerError) or isinstance(error, ServerUnreachable):
+            self.port.ill[node] = self.port.now() + ILL_SECONDS
+
     def prevented(self) -> bool:
         """Return True if errors, not other holders, stood between us and a majority.
 
@@ -98,12 +105,12 @@ class Race:
         alone = not self.refused or self.want.other is not None
         return bool(self.failures) and (alone or answered < self.port.needed)
 
-    def another(self, node: int) -> Want:
-        """Return the request for a node by a new id, after the last one was given up there."""
+    def ask_anew(self, node: int) -> None:
+        """Ask a node by a new id from here on: the last one is given up there."""
         self.named += 1
         want = self.want.on(node_forms(self.port, self.want.form)[node])
         want.waiter = want.holder = b"%b~%d" % (self.want.holder, self.named)
-        return want
+        self.wants[node] = want
 
 
 def granted(ask: Ask) -> bool:

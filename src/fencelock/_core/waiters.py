@@ -148,9 +148,10 @@ class Line:
             self.look_at = min(self.look_at, now + pttl_ms / 1000 + EXPIRY_SLACK + behind)
 
     def bound(self, waiter: Waiter) -> float:
-        """Return how long this waiter may sleep before it looks."""
+        """Return how long this waiter may sleep before it looks, or keeps what it has elsewhere."""
         first = next(iter(self.waiters), waiter)
-        return self.look_at if waiter is first else self.look_at + BEHIND_SECONDS
+        look_at = self.look_at if waiter is first else self.look_at + BEHIND_SECONDS
+        return min(look_at, waiter.keep_at)
 
 
 def foreign_pause(position: int, crowd: int) -> float:

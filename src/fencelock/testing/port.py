@@ -36,6 +36,7 @@ class SimulatedPort:
     closing = False
     nodes: Sequence[SimulatedPort] = ()  # of a quorum only
     lane = -1  # of a quorum's node: its number
+    unreachable: frozenset[int] = frozenset()  # a quorum's nodes that this process cannot reach
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class NodePort(SimulatedPort):
     def dial(self) -> Link:
         """Open another connection, and hear who answers there."""
         server, now_us = self.server, self.world.now_us
-        if server.is_down(now_us):
+        if server.is_down(now_us) or self.lane in self._whole.unreachable:
             raise ServerUnreachable("connection refused", code="REFUSED")
         run_id = b"node%d.%d" % (self.lane, server.generation)
         uptime = (now_us - server.started_us) // 1_000_000
@@ -76,6 +76,8 @@ class NodePort(SimulatedPort):
             super()._repost(request)
 
     def _later(self, request: Request) -> None:
+        if self.lane in self._whole.unreachable:
+            return  # it never arrives
         link = super().dial()
         link.blocked_up_us, link.apart = self.server.started_us, True
         self._send(request, link)

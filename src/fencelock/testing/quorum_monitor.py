@@ -11,16 +11,18 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencelock._core.hold import Hold
+from fencelock._core.timing import CLAIM_SECONDS, validity
 from fencelock._core.votes import known_as
 from fencelock._core.want import Want
 from fencelock.testing.keyspace import NEVER, Frozen
 from fencelock.testing.monitor import Monitor, Violation
 from fencelock.testing.network import Client, Link, Task
-from fencelock.testing.server import EPOCH_US, Request
-from fencelock.testing.view import View, read
+from fencelock.testing.server import EPOCH_US, Request, Server
+from fencelock.testing.view import read
 
 if TYPE_CHECKING:
     from fencelock.testing.simulation import World
@@ -31,11 +33,13 @@ UNSERVED_US_MAX = 6_000_000
 TOLD_WITHIN_SECONDS = 0.001
 # A node that was restarted does not vote for the longest ttl and the slack of its uptime.
 AFTER_RESTART_US = 5_000_000
+# Answers that take no time leave a lease as long as it was asked for, but for a moment's pause.
+ASKING_SECONDS_MAX = 0.15
 # Without any fault only a lease may end with nobody told.
 UNSERVED_US_MAX_FAULTLESS = 1_000_000
 
 
-def _proves(client: Client, hold: Hold, later: float = 0.0) -> bool:
+def proves(client: Client, hold: Hold, later: float = 0.0) -> bool:
     """Tell whether a holder proves its lease; asking the lease itself would note a loss."""
     return hold.lease._loss is None and client.port.now() + later < hold.lease._deadline
 
@@ -48,7 +52,7 @@ def _is_asked(link: Link) -> bool:
 class Quorum(NamedTuple):
     """The lock on all nodes at one instant."""
 
-    nodes: tuple[View, ...]
+    nodes: tuple[Any, ...]
     holder: bytes | None  # who has it on a majority
 
 
@@ -59,10 +63,11 @@ class QuorumMonitor(Monitor):
         super().__init__(world)
         self._granted = 0  # the last fence
         self._asking: dict[Task, Want] = {}
+        self._asked_us: dict[Task, int] = {}  # since when
         self._seen: list[tuple[Frozen, int]] = []
         self._now = Quorum((), None)
         self._generations = [0] * len(world.servers)
-        self._before = tuple(read(server.state) for server in world.servers)
+        self._before: tuple[Any, ...] = tuple(self._read(server) for server in world.servers)
         # Node and hold -> until when the node had the lock for it, before it forgot.
         self._forgotten: dict[tuple[int, bytes], int] = {}
 
@@ -73,16 +78,33 @@ class QuorumMonitor(Monitor):
         super().asks(client, want)
         if self._world.running is not None:
             self._asking[self._world.running] = want
+            self._asked_us[self._world.running] = self._world.now_us
 
     def holds_now(self, client: Client, hold: Hold) -> None:
-        """Judge a grant in the order of grants."""
-        if hold.lease.fence <= self._granted:
-            raise Violation("I3", f"fence {hold.lease.fence} after {self._granted}")
-        self._granted = hold.lease.fence
+        """Judge a grant in the order of grants, and its length."""
+        self._in_order(hold)
+        self._granted_enough(client, hold)
         if self._world.running is not None:
             self._asking.pop(self._world.running, None)
         super().holds_now(client, hold)
         self.check()  # who does no work gives it back in the same step
+
+    def _in_order(self, hold: Hold) -> None:
+        if hold.lease.fence <= self._granted:
+            raise Violation("I3", f"fence {hold.lease.fence} after {self._granted}")
+        self._granted = hold.lease.fence
+
+    def _granted_enough(self, client: Client, hold: Hold) -> None:
+        """See that a lease is as long as it was asked for, where nothing took time.
+
+        One that is renewed may start short, where it was handed over.
+        """
+        ttl = hold.want.ttl
+        least = validity(min(ttl, CLAIM_SECONDS) if hold.want.terms.renew else ttl)
+        least += client.port.now() - ASKING_SECONDS_MAX
+        if not self._world.faulty and hold.lease._deadline < least:
+            short = least - hold.lease._deadline
+            raise Violation("L", f"{hold.want.holder!r} got {short} s less than it asked for")
 
     def was_revoked(self, hold: Hold) -> bool:
         """Tell whether nodes forgot a hold: it may be refused then, though it could be proved."""
@@ -92,9 +114,8 @@ class QuorumMonitor(Monitor):
         """Note what a node forgot."""
         for number, server in enumerate(self._world.servers):
             if server.generation != self._generations[number]:
-                view = self._before[number]
-                if view.holder is not None:
-                    self._forgotten[number, known_as(view.holder)] = view.end_us
+                for who, end_us in self._leases(self._before[number]).items():
+                    self._forgotten[number, known_as(who)] = end_us
 
     # -- the nodes' truth -----------------------------------------------------------------------
 
@@ -103,12 +124,28 @@ class QuorumMonitor(Monitor):
         servers = self._world.servers
         seen = [(server.state, server.now_us) for server in servers]
         if seen != self._seen:
-            views = [(read(server.state), server.now_us) for server in servers]
-            nodes = [v if v.end_us > now_us else v._replace(holder=None) for v, now_us in views]
-            holders = [known_as(view.holder or b"") for view in nodes]
-            most = [each for each in holders if each and holders.count(each) >= self._needed]
-            self._seen, self._now = seen, Quorum(tuple(nodes), most[0] if most else None)
+            nodes = tuple(self._read(server) for server in servers)
+            self._seen, self._now = seen, Quorum(nodes, self._holder_of(nodes))
         return self._now
+
+    def _read(self, server: Server) -> Any:
+        """Return the lock on a node: a lease that ended holds nothing."""
+        view = read(server.state)
+        return view if view.end_us > server.now_us else view._replace(holder=None)
+
+    def _leases(self, view: Any) -> dict[bytes, int]:
+        """Return who has a lease of a node, and until when by its clock."""
+        return {} if view.holder is None else {view.holder: view.end_us}
+
+    def _waits_at(self, view: Any) -> list[bytes]:
+        return [entry.waiter for entry in view.line]
+
+    def _holder_of(self, nodes: Sequence[Any]) -> bytes | None:
+        """Return one who has it on a majority."""
+        names = [{known_as(who) for who in self._leases(view)} for view in nodes]
+        found = {each for node in names for each in node}
+        most = [each for each in found if sum(each in node for node in names) >= self._needed]
+        return min(most, default=None)
 
     @property
     def _needed(self) -> int:
@@ -120,7 +157,8 @@ class QuorumMonitor(Monitor):
 
     def end_us(self) -> int:
         """Return the world's instant at which all nodes will be free if nobody does anything."""
-        ends = [self._world_us(n, view.end_us) for n, view in enumerate(self.view().nodes)]
+        nodes = enumerate(self.view().nodes)
+        ends = [self._world_us(n, end) for n, view in nodes for end in self._leases(view).values()]
         return max(ends)
 
     def key(self) -> Any:
@@ -148,25 +186,32 @@ class QuorumMonitor(Monitor):
 
     def check(self) -> None:
         """Check every lease that its holder believes in."""
-        nodes, proved = self.view().nodes, []
-        for client, hold in self.holds:
-            if client.alive and not hold.lease._released and _proves(client, hold):
-                self._is_backed(client, hold, nodes)
-                proved.append(hold.want.holder)
-        if len(proved) > 1:
-            raise Violation("I1", f"both prove a lease: {proved}")
+        nodes = self.view().nodes
+        proved = [
+            (client, hold)
+            for client, hold in self.holds
+            if client.alive and not hold.lease._released and proves(client, hold)
+        ]
+        for client, hold in proved:
+            self._is_backed(client, hold, nodes)
+        self._exclude([hold for _, hold in proved])
         self._before = nodes
         self._generations = [server.generation for server in self._world.servers]
+
+    def _exclude(self, proved: Sequence[Hold]) -> None:
+        if len(proved) > 1:
+            raise Violation("I1", f"both prove a lease: {[hold.want.holder for hold in proved]}")
 
     def _held(self) -> list[tuple[Client, Hold]]:
         return [(client, hold) for client, hold in self.holds if hold.open and client.alive]
 
-    def _is_backed(self, client: Client, hold: Hold, nodes: tuple[View, ...]) -> None:
+    def _is_backed(self, client: Client, hold: Hold, nodes: Sequence[Any]) -> None:
         holder, ends = hold.want.holder, []
         for number, view in enumerate(nodes):
             end_us = self._forgotten.get((number, holder), 0)
-            if known_as(view.holder or b"") == holder:
-                end_us = max(end_us, view.end_us)
+            for who, until_us in self._leases(view).items():
+                if known_as(who) == holder:
+                    end_us = max(end_us, until_us)
             ends.append(self._world_us(number, end_us))
         theirs = sorted(ends, reverse=True)[self._needed - 1]
         ours = client.world_us(hold.lease._deadline)
@@ -181,21 +226,21 @@ class QuorumMonitor(Monitor):
         """See that nobody waits in vain while time passes (I6)."""
         world = self._world
         for client, hold in self._held():
-            lost = not _proves(client, hold, -TOLD_WITHIN_SECONDS)
+            lost = not proves(client, hold, -TOLD_WITHIN_SECONDS)
             if lost and not hold.told and self.is_punctual(client):
                 raise Violation("I8", f"{hold.want.holder!r} lost its majority, and is not told")
         self._no_orphans()
         for server in world.servers:
             server.now_us = EPOCH_US + instant + server.skew_us
         asking = self._waits()
-        if not any(self._could_have_it(client, asking, instant) for client in asking):
+        if not any(self._could_have_it(client, want, instant) for client, want in asking):
             self._unserved_us = None
             return
         if self._unserved_us is None:
             self._unserved_us = world.now_us
         most = UNSERVED_US_MAX if world.faulty else UNSERVED_US_MAX_FAULTLESS
         if instant - self._unserved_us > most:
-            raise Violation("I6", f"{[*asking.values()]} wait, and a majority is free")
+            raise Violation("I6", f"{self._ids(asking)} wait, and a majority is free")
 
     def _no_orphans(self) -> None:
         """See that no node has what nobody asks for or holds, when nothing is under way (I9)."""
@@ -203,31 +248,41 @@ class QuorumMonitor(Monitor):
             if any(map(_is_asked, client.links)) or not client.alive or self._haunted:
                 continue
             known = {each for owner, hold in self.holds if owner is client for each in hold.ids}
-            known |= {want.holder for task, want in self._asking.items() if task.client is client}
+            asked = {want.holder for task, want in self._asking.items() if task.client is client}
             for number, node in enumerate(self.view().nodes):
-                holder = node.holder or b""
-                if holder.startswith(client.name.encode()) and holder not in known:
-                    raise Violation("I9", f"{holder!r} was given up, and has node {number}")
+                for holder in self._leases(node):
+                    mine = holder.startswith(client.name.encode())
+                    if mine and holder not in known and known_as(holder) not in asked:
+                        raise Violation("I9", f"{holder!r} was given up, and has node {number}")
 
-    def _waits(self) -> dict[Client, bytes]:
-        """Return who asks now, and by which id."""
+    def _waits(self) -> list[tuple[Client, Want]]:
+        """Return who asks now, and for what."""
         now_us = self._world.now_us
-        return {
-            task.client: want.holder
+        return [
+            (task.client, want)
             for task, want in self._asking.items()
             if not task.done and task.client.alive and task.client.paused_us <= now_us
-        }
+        ]
 
-    def _could_have_it(self, client: Client, asking: dict[Client, bytes], instant: int) -> bool:
+    def _ids(self, asking: Sequence[tuple[Client, Want]]) -> list[bytes]:
+        return [want.holder for _, want in asking]
+
+    def _could_have_it(self, client: Client, want: Want, instant: int) -> bool:
         """Tell whether a majority that this process reaches has nobody but those who ask."""
-        free = 0
-        for server, view in zip(self._world.servers, self.view().nodes, strict=True):
+        free, asking = 0, set(self._ids(self._waits()))
+        for number, view in enumerate(self.view().nodes):
+            server = self._world.servers[number]
             restarted = instant <= server.started_us + AFTER_RESTART_US and server.generation
             links = [link for link in client.links if link.server is server]
             cut_off = any(link.stalled or max(link.instants_us()[:2]) > instant for link in links)
-            away = restarted or cut_off or server.is_down(instant)
-            free += not away and view.holder in {None, *asking.values()}
+            reached = not cut_off and number not in client.port.unreachable
+            away = restarted or not reached or server.is_down(instant)
+            free += not away and self._open_to(want, view, asking)
         return free >= self._needed
+
+    def _open_to(self, want: Want, view: Any, asking: set[bytes]) -> bool:  # noqa: ARG002 - of a plain lock all want the same
+        """Return True if a node has nobody but those who ask."""
+        return all(known_as(who) in asking for who in self._leases(view))
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -242,6 +297,6 @@ class QuorumMonitor(Monitor):
     def _nothing_left(self, client: Client) -> None:
         """Look for every id that the process ever used."""
         for number, node in enumerate(self.view().nodes):
-            ids = [node.holder or b"", *[entry.waiter for entry in node.line]]
+            ids = [*self._leases(node), *self._waits_at(node)]
             if left := [each for each in ids if each.startswith(client.name.encode())]:
                 raise Violation("I9", f"{client.name} left {left} on node {number}")

@@ -79,7 +79,7 @@ def read(state: Frozen) -> ShareView:
         elif key.endswith(b"~record"):
             words = value.split(b" ")
             fence, limit, counted = int(words[0]), int(words[3]), int(words[4])
-        elif isinstance(value, Hash):
+        elif isinstance(value, Hash) and key.endswith(b"~holds"):
             holds = value
         elif isinstance(value, tuple) and b"~" not in key:
             ends = {member: int(score) for score, member in value}
