@@ -279,17 +279,36 @@ def elapsed_ms(world, began):
     return (int(now[0]) - int(began[0])) * 1000 + (int(now[1]) - int(began[1])) // 1000
 
 
-async def test_a_candidate_that_is_gone_is_not_waited_for(world):
-    ann = await elected(world)
-    entry = b'dead dead nobody:1.1 30000 2000 0 nobody:1 {"candidate":"bob"}'
+def stand_silently(world, candidate):
+    """Put a candidate in line that does not listen: gone, or about to come back."""
+    terms = f'30000 2000 0 nobody:1 {{"candidate":"{candidate}"}}'
     now = world.server.command("TIME")
-    world.server.command("ZADD", world.keys("e").grant[2], f"{now[0]}{now[1]:0>6}", entry)
-    world.server.command("PEXPIRE", world.keys("e").grant[2], 20_000)
+    queue = world.keys("e").grant[2]
+    world.server.command("ZADD", queue, f"{now[0]}{now[1]:0>6}", f"dead dead nobody:1.1 {terms}")
+    world.server.command("PEXPIRE", queue, 20_000)
+
+
+@pytest.mark.slow  # it may be coming back, for three seconds
+async def test_a_candidate_that_is_gone_is_given_up_and_taken_out_of_the_line(world):
+    ann = await elected(world)
+    stand_silently(world, "bob")
     with pytest.raises(LookupError):
         await ann.hand_over("bob")
     assert ann.is_leader
     assert await ann.candidates() == []
     await ann.resign()
+
+
+async def test_a_candidate_whose_connection_was_lost_a_moment_ago_is_waited_for(world):
+    """As in a failover: its place is there, and it does not listen yet."""
+    ann = await elected(world)
+    stand_silently(world, "bob")
+    job = world.start(ann.hand_over("bob"))
+    bob = world.client().election("e", candidate="bob")
+    assert await bob.campaign()
+    await job.result()
+    assert (ann.is_leader, bob.is_leader) == (False, True)
+    await bob.resign()
 
 
 async def test_only_a_leader_hands_over(world):

@@ -5,6 +5,7 @@ import contextlib
 from fencelock._core import once
 from fencelock._core.once import Done, OnceForm, OnceKeys
 from fencelock._core.release import release
+from fencelock._core.timing import CLAIM_SECONDS
 from fencelock._core.want import Want
 from fencelock.errors import LeaseLost, NotAcknowledged, OutcomeUnknown, ServerError
 from fencelock.testing.actors import _Watch
@@ -13,6 +14,8 @@ from tests.flows.scenarios import RENEWED, Scenario, single, user
 
 ONCE = OnceKeys("", "lock")
 WITHIN = 600.0  # longer than any schedule
+# What is left at least of a lease that is renewed each third of its ttl, and when it is grown.
+RENEWED_PART, GROWN_SECONDS, SLACK = 0.6, 0.4, 0.2
 
 
 def kept(world):
@@ -63,10 +66,11 @@ async def runs_on(actor, hold, watch, work, fails):
     port, done = actor.port, kept(actor.world)
     if done is not None and hold.lease.remaining():
         raise Violation("I1", f"a run began after it was done, with fence {done.fence}")
-    ended = False
+    ended, began = False, port.now()
     try:
         if work:
-            await port.sleep(port.now() + work)
+            await port.sleep(began + work)
+        long_enough(actor, hold, port.now() - began)
         ended = True
     finally:
         if fails or not ended:
@@ -95,6 +99,20 @@ def errors(actor):
     except (ServerError, OutcomeUnknown) as error:
         if not actor.world.faulty:
             raise Violation("I12", f"without any fault: {error!r}") from error
+
+
+def long_enough(actor, hold, held):
+    """See that a lease has the length that was asked for, so long after it was granted (L)."""
+    terms, world = hold.want.terms, actor.world
+    if world.faulty or hold.lease.lost or hold.lease._released:
+        return
+    least = terms.ttl - held
+    if terms.renew:  # renewed by a third; a handed-over one starts short
+        least = terms.ttl * RENEWED_PART if held > GROWN_SECONDS else CLAIM_SECONDS - held
+        least = min(least, terms.ttl)
+    if hold.lease.remaining() < least - SLACK:
+        text = f"{hold.lease.remaining()} s are left of {terms.ttl} s after {held} s"
+        raise Violation("L", f"the lease of {hold.want.holder!r} is too short: {text}")
 
 
 ALONE = Scenario("once, 1 alone", (runner(),))

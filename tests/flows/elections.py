@@ -2,14 +2,15 @@
 
 from fencelock._core import election
 from fencelock._core.election import ElectionKeys, Watch, mark
-from fencelock._core.want import Form, Want
+from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import LeaseLost
 from fencelock.testing.actors import _Watch
 from fencelock.testing.monitor import Monitor, Violation
-from tests.flows.duties import errors
+from tests.flows.duties import errors, long_enough
 from tests.flows.scenarios import RENEWED, Scenario, single, user
 
 KEYS = ElectionKeys("", "lock")
+SHORT = Terms(ttl=1.5, renew=True)  # shorter than the lease with which a handed-over one starts
 # A watcher looks every 2 s; an answer that does not come costs it the port's patience once.
 SEEN_SECONDS = 9.0
 
@@ -30,22 +31,27 @@ class Election(Scenario):
         world = Scenario("empty", ()).build(server, traced)
         world.budgets, world.push_first = dict(self.budgets), self.push_first
         world.monitor, world.elected, world.handed = Watched(world), [], set()
+        world.standing = {}  # who campaigns now, by name
         world.monitor.flows = self.flows
         for role in self.roles:
             role(self, world)
         return world
 
 
-def request(port, candidate):
-    form = Form(keys=KEYS, terms=RENEWED, home=port.home, ttl=RENEWED.ttl)
+def request(port, candidate, terms=RENEWED):
+    form = Form(keys=KEYS, terms=terms, home=port.home, ttl=terms.ttl)
     return Want(form, port.new_id(), b"{" + mark(candidate))
 
 
-async def elected(actor, name):
+async def elected(actor, name, terms=RENEWED):
     """Campaign; return the hold."""
-    hold = await actor.acquire(request(actor.port, name), None)
+    world = actor.world
+    world.standing[name] = actor.client
+    try:
+        hold = await actor.acquire(request(actor.port, name, terms), None)
+    finally:
+        world.standing.pop(name, None)
     if hold is not None:
-        world = actor.world
         skipped = world.handed.difference(world.elected, {name})
         if skipped and not world.faulty:
             raise Violation("I5", f"{name} was elected though {skipped} was handed over to")
@@ -53,17 +59,16 @@ async def elected(actor, name):
     return hold
 
 
-def candidate(name, *, work=0.0, late=0.0):
+def candidate(name, *, work=0.0, late=0.0, terms=RENEWED):
     """A process that is elected, leads and resigns."""
 
     async def stands(actor):
         if late:
             await actor.port.sleep(actor.port.now() + late)
-        hold = await elected(actor, name)
+        hold = await elected(actor, name, terms)
         if hold is not None:
             try:
-                if work:
-                    await actor.port.sleep(actor.port.now() + work)
+                await leads_for(actor, hold, work)
             finally:
                 await actor.release(hold)
                 election.announce(actor.port, KEYS)
@@ -71,36 +76,106 @@ def candidate(name, *, work=0.0, late=0.0):
     return single(stands)
 
 
-def hands_over(to, *, before=0.3, after=0.0):
-    """A leader that hands over; when nobody takes it, it leads on and resigns."""
+async def leads_for(actor, hold, work):
+    """Lead for some time; a lease that is renewed has its full length by then (L)."""
+    began = actor.port.now()
+    if work:
+        await actor.port.sleep(began + work)
+    long_enough(actor, hold, actor.port.now() - began)
+
+
+def stands_again(name, *, work=0.0, rounds=2):
+    """A candidate that campaigns again: it leads on, or gives up what it lost and stands anew.
+
+    As the faces do it: see ``CandidateHolds.begin``.
+    """
+
+    async def stands(actor):
+        hold = None
+        try:
+            for _ in range(rounds):
+                if hold is None or not hold.lease.remaining():
+                    if hold is not None:
+                        lost, hold = hold, None
+                        election.give_up(actor.port, lost)
+                    hold = await elected(actor, name)
+                    if hold is None:
+                        return
+                await actor.port.sleep(actor.port.now() + work)
+        finally:
+            if hold is not None:
+                await actor.release(hold)
+                election.announce(actor.port, KEYS)
+
+    return single(stands)
+
+
+def in_line(world, name):
+    """Return True if a candidate stands in line on the server."""
+    queue = KEYS.grant[2]
+    entries = [value for key, (value, _) in world.server.state if key == queue]
+    return any(mark(name) in text for line in entries for _, text in line)
+
+
+def hands_over(*names, before=0.3, after=0.0, again=False, terms=RENEWED):
+    """A leader that hands over to the first of these who waits; else it leads on and resigns.
+
+    ``again``: it campaigns again when it has handed over.
+    """
 
     async def leads(actor):
-        port, watch = actor.port, _Watch(actor)
-        hold = await elected(actor, "leader")
+        port = actor.port
+        hold = await elected(actor, "leader", terms)
         if hold is None:
             return
-        handed = False
+        lease, handed = hold.lease, False
         try:
             await port.sleep(port.now() + before)
-            with errors(actor):
-                try:
-                    handed = await election.hand_over(port, hold, KEYS, watch, to)
-                except LeaseLost as loss:
-                    proved = port.now() < hold.lease.deadline
-                    if proved and not actor.world.monitor.was_revoked(hold):
-                        raise Violation("I4", f"a proved lease was refused: {loss}") from loss
-                    raise
-            if handed:
-                actor.world.handed.add(to)
-            elif hold.lease._hold is not None and after:
+            for name in names:
+                if not handed and lease._hold is not None:
+                    handed = await hand_over(actor, lease._hold, name)
+            if not handed and lease._hold is not None and after:
                 await port.sleep(port.now() + after)
-                if hold.lease.lost and not actor.world.faulty:
+                if lease.lost and not actor.world.faulty:
                     raise Violation("I8", "a lease that was kept was lost")
+                long_enough(actor, lease._hold, after)
         finally:
-            if hold.lease._hold is not None:
-                await actor.release(hold.lease._hold)
+            if lease._hold is not None:
+                await actor.release(lease._hold)
+        if handed and again:
+            anew = await elected(actor, "leader", terms)
+            if anew is not None:
+                await actor.release(anew)
 
     return single(leads)
+
+
+async def hand_over(actor, hold, name):
+    """Hand over as the faces do; True when it was done.
+
+    A candidate that stands in line, and lives, must not be said to be away (I12).
+    """
+    port, world = actor.port, actor.world
+    waits, client, handed = in_line(world, name), world.standing.get(name), False
+    with errors(actor):
+        try:
+            handed = await election.hand_over(port, hold, KEYS, _Watch(actor), name)
+        except LeaseLost as loss:
+            proved = port.now() < hold.lease.deadline
+            if proved and not world.monitor.was_revoked(hold):
+                raise Violation("I4", f"a proved lease was refused: {loss}") from loss
+            raise
+        if handed:
+            world.handed.add(name)
+        elif waits and client is not None and still_stands(world, name, client):
+            raise Violation("I12", f"{name} stands in line, and is said to be away")
+    return handed
+
+
+def still_stands(world, name, client):
+    """Return True if a candidate has campaigned on, undisturbed; not while a cancellation ends."""
+    stands = world.standing.get(name) is client and client.alive
+    return stands and world.monitor.is_punctual(client) and "cancel" not in world.budgets
 
 
 def watcher():
@@ -127,6 +202,22 @@ HAND_OVER = Election("election, to the 2nd of 2", (hands_over("c"), candidate("b
 TO_FIRST = Election("election, to the 1st of 2", (hands_over("b"), candidate("b"), candidate("c")))
 TO_ONLY = Election("election, to the only one", (hands_over("b"), candidate("b")))
 TO_NOBODY = Election("election, to nobody", (hands_over("x", after=4.0), candidate("b")))
+TO_NOBODY_AND_ONE = Election(
+    "election, to nobody and then to one", (hands_over("x", "b"), candidate("b"))
+)
+AND_BACK = Election("election, handed over and back", (hands_over("b", again=True), candidate("b")))
+SHORT_LEADER = Election(
+    "election, a short lease to a long one",
+    (hands_over("b", terms=SHORT), candidate("b", work=1.0)),
+)
+SHORT_CANDIDATE = Election(
+    "election, a long lease to a short one",
+    (hands_over("b"), candidate("b", work=1.0, terms=SHORT), candidate("c")),
+)
+AGAIN = Election("election, 1 campaigns again", (stands_again("a", work=1.0),))
+AGAIN_BESIDE = Election(
+    "election, 1 campaigns again beside another", (stands_again("a", work=1.5), candidate("b"))
+)
 ALONE = Election("election, alone, to nobody", (hands_over("x"),))
 AT_ONCE = Election(
     "election, at once", (hands_over("c", before=0.0), candidate("b"), candidate("c"))

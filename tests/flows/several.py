@@ -140,14 +140,14 @@ class Several(Scenario):
         return world
 
 
-def wants_of(actor, locks):
+def wants_of(actor, locks, terms):
     """Return what makes fresh requests for these locks, each known to the monitor."""
     port = actor.port
 
     def wants():
         made = []
         for keys in locks:
-            form = Form(keys=keys, terms=RENEWED, home=port.home, ttl=RENEWED.ttl)
+            form = Form(keys=keys, terms=terms, home=port.home, ttl=terms.ttl)
             made.append(Want(form, port.new_id()))
             actor.world.monitor.asks(actor.client, made[-1])
         return made
@@ -155,7 +155,7 @@ def wants_of(actor, locks):
     return wants
 
 
-def both(*, patience=None, work=0.0, locks=BOTH):
+def both(*, patience=None, work=0.0, locks=BOTH, terms=RENEWED, rounds=1):
     """A process that takes all locks, works and gives them back."""
 
     async def takes(actor: Actor):

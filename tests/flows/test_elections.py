@@ -19,6 +19,12 @@ QUIET = [
     elections.UNANNOUNCED,
     elections.LEADING_ON,
     elections.RIVAL,
+    elections.TO_NOBODY_AND_ONE,
+    elections.AND_BACK,
+    elections.SHORT_LEADER,
+    elections.SHORT_CANDIDATE,
+    elections.AGAIN,
+    elections.AGAIN_BESIDE,
 ]
 SMALL = [
     *(
@@ -26,6 +32,14 @@ SMALL = [
         for scenario in (elections.TO_ONLY, elections.TO_NOBODY, elections.WATCHED)
         for fault in FAULTS
     ),
+    *(
+        elections.AGAIN_BESIDE.under(**{fault: 1})
+        for fault in ("pause", "expiry", "late", "lost", "restart")
+    ),
+    *(elections.TO_ONLY.under(**{fault: 1}) for fault in ("reboot", "down")),
+    *(elections.AND_BACK.under(**{fault: 1}) for fault in ("lost", "late", "reboot", "cancel")),
+    elections.TO_NOBODY_AND_ONE.under(lost=1),
+    elections.TO_ONLY.under(cut=1),
 ]
 # One of two candidates, in one of the two ways; python -m tests.flows.deep does the rest.
 LARGE = [elections.HAND_OVER.under(lost=1), elections.HAND_OVER.under(crash=1)]
@@ -68,7 +82,7 @@ SEEDS = [
     ),
     Seed(
         "a leadership that was kept is forgotten",
-        Change(election, "_resume(port, hold, taker)\n        return", "return"),
+        Change(election, "return reply, _resume(port, hold, taker)", "return reply, hold"),
         elections.TO_NOBODY,
         frozenset({"I9"}),
     ),
@@ -77,6 +91,18 @@ SEEDS = [
         Change(election, "retire(port, hold)\n        reply", "reply"),
         elections.HAND_OVER,
         frozenset({"I1", "I8"}),
+    ),
+    Seed(
+        "a candidate whose connection was lost is said to be away",
+        Change("election_hand_over", "if alive and ARGV[4] ~= '1' then", "if false then"),
+        elections.TO_ONLY.under(cut=1),
+        frozenset({"I12"}),
+    ),
+    Seed(
+        "a candidate that is silent is not waited for",
+        Change(election, "or reply[1] == SILENT", ""),
+        elections.TO_ONLY.under(cut=1),
+        frozenset({"I12"}),
     ),
     Seed(
         "a repeated hand-over is refused",

@@ -5,6 +5,8 @@ Rules of this file:
 - Leadership is a lease: it ends here before it ends on the server (I2, I8).
 - A hand-over moves a waiting candidate to the head of the line and releases, in one script; when
   that candidate does not wait, nothing is given up, and the lease is renewed again.
+- That a candidate does not wait is said only when no lost connection, its own or ours, may have
+  taken its place in line a moment ago (I12).
 - Whoever was elected, or resigned, has the watchers told. That is a hint: they look every two
   seconds, and when a lease should have ended (I6).
 """
@@ -23,11 +25,16 @@ from fencelock._core.release import lost_as, request, retire, settled
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.waiters import EXPIRY_SLACK, Waiter
-from fencelock._core.want import Want
+from fencelock._core.want import Request, Want
 from fencelock.errors import ServerError
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
 
 CANDIDATE_BYTES_MAX = 128
+SILENT = b"silent"  # of election_hand_over.lua
+# A candidate that stands in line and does not listen, or may have lost its place in a failover that
+# this client saw too, is back within this if it lives: it asks as often as we do.
+RETURN_SECONDS = 3.0
+ASK_AGAIN_SECONDS = 0.1
 
 
 class Leader(NamedTuple):
@@ -78,16 +85,39 @@ async def hand_over(
 ) -> bool:
     """Hand a leadership over to a candidate; False when that one does not wait.
 
+    A candidate that may be coming back is waited for; nothing is given up meanwhile, and a
+    cancellation in this time leaves it so.
+
     Raises LeaseLost when the lease had ended before, and like ``ask`` when no answer came: then,
     as after a cancellation, the leadership is given up to whoever is next.
     """
-    lease, asked = hold.lease, Asked()
+    give_up_at = port.now() + min(RETURN_SECONDS, port.patience)
+    disturbed = False
+    while True:
+        last = port.now() >= give_up_at
+        asked = Asked()
+        args = (hold.want.holder, hold.want.home, mark(candidate), b"1" if last else b"0")
+        offer = ELECTION_HAND_OVER, keys.all, args
+        reply, hold = await _offer(port, hold, taker, offer, asked)
+        if reply[0] != 0:
+            _judge(port, hold, reply, repeated=asked.sent)
+            return True
+        disturbed = disturbed or asked.tries > 0 or reply[1] == SILENT
+        if last or not disturbed:
+            return False
+        await port.sleep(port.now() + ASK_AGAIN_SECONDS)
+
+
+async def _offer(
+    port: Port, hold: Hold, taker: Taker, offer: Request, asked: Asked
+) -> tuple[Reply, Hold]:
+    """Ask once for a hand-over; return the answer, and the hold: a fresh one if it was kept."""
+    lease = hold.lease
     lease.check()
-    args = (hold.want.holder, hold.want.home, mark(candidate))
     until = min(port.now() + port.patience, lease.deadline)
     try:
         retire(port, hold)
-        reply = await ask(port, ELECTION_HAND_OVER, keys.all, args, until, asked=asked)
+        reply = await ask(port, *offer, until, asked=asked)
     except BaseException as error:
         retire(port, hold)
         if not settled(error):
@@ -97,14 +127,12 @@ async def hand_over(
             _resume(port, hold, taker)
         raise
     if reply[0] == 0:
-        _resume(port, hold, taker)
-        return False
+        return reply, _resume(port, hold, taker)
     taker.remove(hold)
-    _judge(port, hold, reply, repeated=asked.sent)
-    return True
+    return reply, hold
 
 
-def _resume(port: Port, hold: Hold, taker: Taker) -> None:
+def _resume(port: Port, hold: Hold, taker: Taker) -> Hold:
     """Have the lease renewed again, at once.
 
     As another hold: a renewal of the first may be under way still, and must not touch the book.
@@ -117,6 +145,7 @@ def _resume(port: Port, hold: Hold, taker: Taker) -> None:
     hold.lease._bind(port, kept)
     hold.lease._released = False  # it was not given back
     port.keep(kept, port.now())
+    return kept
 
 
 def _judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> None:

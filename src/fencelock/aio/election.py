@@ -152,6 +152,9 @@ class AsyncElection(Rooted):
     async def hand_over(self, candidate: str) -> None:
         """Give the leadership to a candidate who waits, whatever its place in line.
 
+        A candidate that stands in line and does not listen, as during a failover, may be about to
+        come back: it is waited for, 3 s at most.
+
         Raises:
             LookupError: that candidate does not wait; this one leads on.
             NotHeld: this candidate does not lead.

@@ -3,8 +3,11 @@
 --
 -- KEYS  lock record queue alive holds revoked   (see _grant.lua)
 -- ARGV  1 holder   2 home   3 what the candidate's entry has in its info, and no other's
+--       4 '1': a candidate that does not listen is gone
 -- Reply {1, waiter}      handed over
 --       {0, ''}          the candidate does not wait; nothing was given up
+--       {0, 'silent'}    it stands in line and does not listen: it is gone, or its connection was
+--                        lost a moment ago and it is coming back; nothing was given up
 --       {-1, revoked}    not the holder; revoked is the operator's reason, or '' where
 --                        somebody else holds, or nil
 -- include: _fence
@@ -24,19 +27,20 @@ local function hears(channel)
   return type(heard) == 'table' or heard > 0
 end
 
-local line = call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES')
+local line, silent = call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), ''
 for i = 1, #line, 2 do
   local entry = line[i]
   if string.find(entry, ARGV[3], 1, true) then
     local channel, home = string.match(entry, '^%S+ %S+ (%S+) %d+ %d+ %d (%S+) ')
-    if lives(1, now, home, tonumber(line[i + 1])) and hears(channel) then
+    local alive = lives(1, now, home, tonumber(line[i + 1]))
+    if alive and hears(channel) then
       -- At the head it seems to have come long ago: what was just seen proves that it lives.
       call('ZADD', KEYS[4], string.format('%.0f', now), home)
       call('PEXPIRE', KEYS[4], QUEUE_MS)
       call('ZADD', KEYS[3], string.format('%.0f', tonumber(line[2]) - 1), entry)
       return {1, (grant_next(1, '', ARGV[2]))}
     end
-    call('ZREM', KEYS[3], entry)
+    if alive and ARGV[4] ~= '1' then silent = 'silent' else call('ZREM', KEYS[3], entry) end
   end
 end
-return {0, ''}
+return {0, silent}
