@@ -5,14 +5,15 @@
 
 from fencelock._core import multi
 from fencelock._core.keys import LockKeys
-from fencelock._core.want import Form, Want
+from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import LeaseLost
 from fencelock.testing.actors import Actor, _Watch
 from fencelock.testing.monitor import Monitor, Violation
 from fencelock.testing.view import read
-from tests.flows.duties import errors
-from tests.flows.scenarios import RENEWED, Scenario, single
+from tests.flows.duties import errors, long_enough
+from tests.flows.scenarios import FIXED, RENEWED, Scenario, single
 
+SHORT = Terms(ttl=1.5, renew=True)  # shorter than the lease with which a handed-over one starts
 BOTH = (LockKeys("", "a"), LockKeys("", "b"))
 
 
@@ -158,25 +159,32 @@ def wants_of(actor, locks, terms):
 def both(*, patience=None, work=0.0, locks=BOTH, terms=RENEWED, rounds=1):
     """A process that takes all locks, works and gives them back."""
 
-    async def takes(actor: Actor):
+    async def turn(actor: Actor):
         port, world = actor.port, actor.world
         asked_at = port.now()
         watch = [_Watch(actor) for _ in locks]
-        with errors(actor):
-            holds = await multi.acquire_all(port, wants_of(actor, locks), patience, watch)
-            if holds is None:
-                if patience and world.monitor.is_punctual(actor.client):
-                    actor._in_time(asked_at + patience)
-                return
-            if len(holds) != len(locks):
-                raise Violation("I1", f"{len(holds)} of {len(locks)} locks were granted")
-            if any(hold.lease.lost for hold in holds):
-                raise Violation("I8", "it was granted with a lease that is lost")
-            try:
-                if work:
-                    await port.sleep(port.now() + work)
-            finally:
-                await give_back(actor, holds)
+        holds = await multi.acquire_all(port, wants_of(actor, locks, terms), patience, watch)
+        if holds is None:
+            if patience and world.monitor.is_punctual(actor.client):
+                actor._in_time(asked_at + patience)
+            return
+        if len(holds) != len(locks):
+            raise Violation("I1", f"{len(holds)} of {len(locks)} locks were granted")
+        if any(hold.lease.lost for hold in holds):
+            raise Violation("I8", "it was granted with a lease that is lost")
+        began = port.now()
+        try:
+            if work:
+                await port.sleep(began + work)
+            for hold in holds if work else ():  # until then the first ones ran alone
+                long_enough(actor, hold, port.now() - hold.granted_at)
+        finally:
+            await give_back(actor, holds)
+
+    async def takes(actor: Actor):
+        for _ in range(rounds):
+            with errors(actor):
+                await turn(actor)
 
     return single(takes)
 
@@ -209,6 +217,13 @@ BESIDE_FIRST = Several("multi, 1 of both, 1 of the first", (both(), one(0, work=
 BESIDE_LAST = Several("multi, 1 of both, 1 of the last", (one(1, work=0.5), both()))
 BESIDE_LAST_IMPATIENT = Several(
     "multi, 1 of both giving up, 1 of the last", (one(1, work=1.5), both(patience=1.0))
+)
+FIXED_TWO = Several(
+    "multi, 2 of both, fixed, 0.5 s of work", (both(work=0.5, terms=FIXED),) * 2, alike=True
+)
+TWICE = Several("multi, 2 of both, twice", (both(rounds=2, work=0.2), both(rounds=2)))
+SHORT_BESIDE = Several(
+    "multi, 1 of both, 1 short of both", (both(work=0.5), both(work=1.0, terms=SHORT))
 )
 OVERTAKING = Several(
     "multi, 2 of the first, 1 tries both", (one(0, work=0.5), one(0), both(patience=0.0))

@@ -3,6 +3,7 @@
 import pytest
 
 from fencelock._core import multi
+from fencelock._core.want import Form
 from tests.flows import several
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, Seed
@@ -20,6 +21,9 @@ QUIET = [
     several.BESIDE_LAST,
     several.BESIDE_LAST_IMPATIENT,
     several.CROSSED,
+    several.FIXED_TWO,
+    several.TWICE,
+    several.SHORT_BESIDE,
 ]
 DISTURBED = [
     *(
@@ -32,6 +36,7 @@ DISTURBED = [
     several.ALONE.under(lost=1, cancel=1),
     several.TWO.under(lost=1, crash=1),
     several.LONG.under(lost=1),
+    several.TWICE.under(lost=1),
 ]
 
 
@@ -41,6 +46,12 @@ def test_no_schedule_breaks_an_invariant(scenario):
 
 
 SEEDS = [
+    Seed(
+        "a fixed lease that was handed over stays short",
+        Change(Form, "min(self.ttl, CLAIM_SECONDS) if self.terms.renew else self.ttl", "2.0"),
+        several.FIXED_TWO,
+        frozenset({"L", "I2"}),
+    ),
     Seed(
         "who is in line is overtaken",
         Change("multi_take", "call('EXISTS', KEYS[base + 2]) == 1", "false"),
