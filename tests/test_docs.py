@@ -168,7 +168,7 @@ def stub(function: FunctionType) -> str:
     signature = inspect.signature(function)
     given = [bare(one) for one in signature.parameters.values()]
     returned = Written(signature.return_annotation)
-    form = "async def" if inspect.iscoroutinefunction(function) else "def"
+    form = "async def" if inspect.iscoroutinefunction(inspect.unwrap(function)) else "def"
     text = signature.replace(parameters=given, return_annotation=returned)
     return f"{form} {function.__name__}{text}: ..."
 

@@ -153,7 +153,7 @@ def test_properties_have_the_same_type(face, name, sync, aio):
 @each(FunctionType)
 def test_what_sends_is_awaited_and_nothing_else_is(face, name, sync, aio):
     assert not inspect.iscoroutinefunction(sync)
-    assert inspect.iscoroutinefunction(aio) == (name not in LOCAL[face])
+    assert inspect.iscoroutinefunction(inspect.unwrap(aio)) == (name not in LOCAL[face])
 
 
 # --- words ----------------------------------------------------------------------------------------

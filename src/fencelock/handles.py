@@ -300,7 +300,7 @@ class Holds(Taker):
     def take(self, unit: object, *, only_own: bool = False) -> Hold:
         """Take out the hold that a release by ``unit`` means; NotHeld when there is none."""
         while True:
-            hold = self.of(unit) or (None if only_own else self.newest())
+            hold = self.of(unit) or (self._ownerless() if only_own else self.newest())
             if hold is None:
                 raise self.not_held()
             if self.remove(hold):
@@ -319,6 +319,14 @@ class Holds(Taker):
             hold = self.of_body(held)
             if self.remove(hold):
                 return hold
+
+    def _ownerless(self) -> Hold | None:
+        """Return the newest hold of a task that has ended: nobody else could release it."""
+        for hold in reversed(self._now()):
+            has_ended = getattr(hold.unit, "done", None)
+            if has_ended is not None and has_ended():
+                return hold
+        return None
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster."""

@@ -165,13 +165,6 @@ class Permits(Holds):
         )
 
 
-def taken_by(unit: object, holds: list[Hold]) -> Hold:
-    """Take the newest hold of a thread or task out of a list that it is in."""
-    hold = next(each for each in reversed(holds) if each.unit == unit)
-    holds.remove(hold)
-    return hold
-
-
 def checked_limit(value: object) -> int:
     """Return a limit: a whole number from 1 to a thousand million."""
     limit = options.count("limit", value)

@@ -178,7 +178,7 @@ class OnLoop:
             lease = self._face.run(self._newest_lease())
             return lease and OnLoop(self._face, lease)
         value = getattr(self._inner, name)
-        if not inspect.iscoroutinefunction(value):
+        if not inspect.iscoroutinefunction(inspect.unwrap(value)):
             return value
         return lambda *args, **options: self._face.run(value(*args, **options))
 

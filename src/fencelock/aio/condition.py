@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from fencelock import options
 from fencelock._core import condition as core
+from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
-from fencelock.aio.lock import AsyncLock, AsyncRLock, _task
+from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.clock import now
 from fencelock.hints import made_by_clients
 from fencelock.process import Rooted
@@ -39,10 +40,12 @@ class AsyncCondition(Rooted):
         """Return the condition's name; empty when it has none."""
         return self._place.title
 
+    @by_caller
     async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
         """Acquire the lock, as ``AsyncLock.acquire`` does, in the same time and with its errors."""
         return await self.lock.acquire(blocking, timeout)
 
+    @by_caller
     async def release(self) -> int | None:
         """Release the lock, as ``AsyncLock.release`` does, and with its errors."""
         return await self.lock.release()
@@ -51,6 +54,7 @@ class AsyncCondition(Rooted):
         """Ask the server whether anybody holds the lock now, as ``AsyncLock.locked`` does."""
         return await self.lock.locked()
 
+    @by_caller
     async def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Give the lock back, wait to be notified, and take the lock again; True when notified.
 
@@ -68,7 +72,7 @@ class AsyncCondition(Rooted):
             ServerError: the server refuses; nothing is held.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        holds, unit, port = self.lock._holds, _task(), self.lock._port()
+        holds, unit, port = self.lock._holds, caller(), self.lock._port()
         flow = core.wait(
             port,
             self._place,
@@ -78,6 +82,7 @@ class AsyncCondition(Rooted):
         )
         return await flow
 
+    @by_caller
     async def wait_for(
         self, predicate: Callable[[], T], timeout: options.Seconds | None = None
     ) -> T:
@@ -99,6 +104,7 @@ class AsyncCondition(Rooted):
             await self.wait(left)
         return result
 
+    @by_caller
     async def notify(self, n: int = 1) -> None:
         """Wake the first ``n`` tasks that wait: they get the lock one after the other.
 
@@ -113,6 +119,7 @@ class AsyncCondition(Rooted):
         """
         await self._notify(options.count("n", n))
 
+    @by_caller
     async def notify_all(self) -> None:
         """Wake all tasks that wait: they get the lock one after the other.
 
@@ -128,7 +135,7 @@ class AsyncCondition(Rooted):
 
     async def _notify(self, n: int) -> None:
         holds = self.lock._holds
-        hold = holds.of(_task()) or (None if self._owned else holds.newest())
+        hold = holds.of(caller()) or (None if self._owned else holds.newest())
         if hold is None:
             raise holds.not_held()
         await core.notify(self.lock._port(), self._place, hold, n)

@@ -22,8 +22,9 @@ from fencelock._core.election import (
 from fencelock._core.hold import Hold
 from fencelock._core.release import take_and_release
 from fencelock._ports.aio import AioPort, give_back
+from fencelock.aio.caller import caller
 from fencelock.aio.lease import AsyncLease
-from fencelock.aio.lock import AsyncLock, _task, _was_stopped
+from fencelock.aio.lock import AsyncLock, _was_stopped
 from fencelock.bodies import give_way
 from fencelock.candidacy import CandidateHolds, Stay
 from fencelock.errors import FencelockError, NotHeld
@@ -111,7 +112,7 @@ class AsyncElection(Rooted):
         return await self._stand(patience) is not None
 
     async def _stand(self, patience: float | None, *, inside: bool = False) -> Stay | None:
-        holds, task, port = self._holds, _task(), self._port()
+        holds, task, port = self._holds, caller(), self._port()
         with port.mutex():
             stay = holds.join(task, inside=inside)
         if stay is not None:
@@ -207,7 +208,7 @@ class AsyncElection(Rooted):
         if stay is None:
             raise self._holds.not_granted()
         if self._holds.cancels:
-            stay.body = _task()
+            stay.body = caller()
             stay.cancelling = stay.body.cancelling()
         return stay.lease  # type: ignore[return-value]  # it is of our type
 
@@ -225,7 +226,7 @@ class AsyncElection(Rooted):
         """
         port = self._port()
         with port.mutex():
-            stay, hold = self._holds.leave(_task())
+            stay, hold = self._holds.leave(caller())
         stopped = stay is not None and _was_stopped(stay, error)  # type: ignore[arg-type]  # as a hold
         if hold is not None:
             await self._end(hold, error, stopped=stopped)
@@ -260,7 +261,7 @@ class _Changes:
     ) -> None:
         self._port = port()
         self._timeout = timeout
-        self._watch = Watch(holds.want(port(), _task().get_name()), holds.election)
+        self._watch = Watch(holds.want(port(), caller().get_name()), holds.election)
 
     def __aiter__(self) -> AsyncIterator[Leader | None]:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fencelock import options
 from fencelock._core.acquire import acquire
@@ -16,19 +16,13 @@ from fencelock._core.release import release_for_owner, take_and_release
 from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
 from fencelock._ports.aio import AioPort, give_back
+from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
 from fencelock.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock.process import Rooted
-
-
-def _task() -> asyncio.Task[Any]:
-    task = asyncio.current_task()
-    if task is None:
-        raise RuntimeError("fencelock's asyncio face must be used from a task")
-    return task
 
 
 @unnamed
@@ -78,13 +72,13 @@ class _Base(Rooted):
         return bool(mine) and await holder_of(self._port(), self._holds.keys) in mine
 
     async def _obtain(self, patience: float | None, want: Want | None = None) -> Hold | None:
-        port, task = self._port(), _task()
+        port, task = self._port(), caller()
         if want is None:
             want = self._holds.want(port, task.get_name())
         return await acquire(port, want, patience, self._holds, task)
 
     async def _give_back(self, *, only_own: bool = False) -> int:
-        port, task = self._port(), _task()
+        port, task = self._port(), caller()
         flow = take_and_release(port, lambda: self._holds.take(task, only_own=only_own))
         return await give_back(port, flow) or 0
 
@@ -98,7 +92,7 @@ class _Base(Rooted):
     def _watched(self, hold: Hold) -> AsyncLease:
         """Return the lease for a body that a loss may cancel from here on."""
         if hold.want.terms.on_lost == "cancel" and hold.body is None:
-            hold.body = _task()
+            hold.body = asyncio.current_task()
             hold.cancelling = hold.body.cancelling()
         return hold.lease  # type: ignore[return-value]  # acquire() was given the AsyncLease type
 
@@ -115,7 +109,7 @@ class _Base(Rooted):
                 raised, its error goes on and this one is logged.
         """
         bodies = self._holds.bodies
-        held = bodies.end(_task())
+        held = bodies.end(caller())
         last = held is not None and not bodies.hold(held)
         stopped = last and _was_stopped(held, error)
         try:
@@ -173,6 +167,7 @@ class AsyncLock(_Base):
 
     __slots__ = ()
 
+    @by_caller
     async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
         """Acquire the lock; True when granted, False when it was not granted in time.
 
@@ -189,9 +184,10 @@ class AsyncLock(_Base):
         patience = options.patience_of_acquire(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
-        self._holds.refuse_second(_task())
+        self._holds.refuse_second(caller())
         return await self._obtain(patience) is not None
 
+    @by_caller
     async def release(self) -> None:
         """Release this task's hold, or the newest one when this task has none.
 
@@ -212,7 +208,7 @@ class AsyncLock(_Base):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        self._holds.refuse_second(_task())
+        self._holds.refuse_second(caller())
         return self._entered(await self._obtain(self._holds.settings.timeout))
 
 
@@ -225,6 +221,7 @@ class AsyncRLock(_Base):
 
     __slots__ = ()
 
+    @by_caller
     async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
         """Acquire the lock, or enter it once more; otherwise as ``AsyncLock.acquire``.
 
@@ -239,6 +236,7 @@ class AsyncRLock(_Base):
             self._holds.doubt_timeout()
         return await self._enter(patience) is not None
 
+    @by_caller
     async def release(self) -> int:
         """Leave the lock once; return how many holds are left (0: released).
 
@@ -247,7 +245,7 @@ class AsyncRLock(_Base):
             LeaseLost: the lease had ended before; somebody else may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``AsyncLock.release``.
         """
-        task = _task()
+        task = caller()
         hold = self._holds.of(task)
         if hold is not None and hold.count > 1:
             hold.count -= 1
@@ -258,14 +256,14 @@ class AsyncRLock(_Base):
         if self._holds.newest() is not None:
             return await self._give_back()
         # The owner id travelled here: another handle or process acquired.
-        want = self._holds.want(self._port(), _task().get_name())
+        want = self._holds.want(self._port(), caller().get_name())
         left = await release_for_owner(self._port(), want)
         if left is None:
             raise self._holds.not_held()
         return left
 
     async def _enter(self, patience: float | None) -> Hold | None:
-        hold = None if self._holds.settings.owner else self._holds.of(_task())
+        hold = None if self._holds.settings.owner else self._holds.of(caller())
         if hold is None:
             return await self._obtain(patience)
         hold.lease.check()

@@ -12,8 +12,9 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.multi import acquire_all
 from fencelock._core.renew import renew_now
 from fencelock._ports.aio import AioPort, give_back
+from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
-from fencelock.aio.lock import _task, _was_stopped
+from fencelock.aio.lock import _was_stopped
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
@@ -83,6 +84,7 @@ class AsyncMultiLock(Rooted):
         lease = None if group is None else group.lease
         return lease if isinstance(lease, AsyncMultiLease) else None
 
+    @by_caller
     async def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
         """Acquire all locks; True when all were granted, False when not all were in time.
 
@@ -102,6 +104,7 @@ class AsyncMultiLock(Rooted):
         patience = options.patience_of_acquire(timeout, blocking=blocking)
         return await self._obtain(patience) is not None
 
+    @by_caller
     async def release(self) -> None:
         """Release all that this task holds by this handle, or else the newest of any task.
 
@@ -114,7 +117,7 @@ class AsyncMultiLock(Rooted):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        port, task = self._port(), _task()
+        port, task = self._port(), caller()
         await give_back(port, self._holds.release(port, task))
 
     async def locked(self) -> bool:
@@ -142,7 +145,7 @@ class AsyncMultiLock(Rooted):
         return True
 
     async def _obtain(self, patience: float | None) -> Group | None:
-        holds, port, task = self._holds, self._port(), _task()
+        holds, port, task = self._holds, self._port(), caller()
         granted = await acquire_all(
             port, lambda: holds.wants(port, task.get_name(), task), patience, holds.parts, task
         )
@@ -158,7 +161,7 @@ class AsyncMultiLock(Rooted):
         if group is None:
             raise self._holds.not_granted()
         if self._holds.settings.terms.on_lost == "cancel":
-            task = _task()
+            task = caller()
             for hold in group.holds:
                 hold.body, hold.cancelling = task, task.cancelling()
         self._holds.bodies.begin(group)
@@ -176,7 +179,7 @@ class AsyncMultiLock(Rooted):
             LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        port, task = self._port(), _task()
+        port, task = self._port(), caller()
         held = self._holds.bodies.end(task)
         group = held or self._holds.of(task)
         # Each of them that was lost has cancelled the body: each takes its own cancellation back.

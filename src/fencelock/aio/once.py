@@ -18,8 +18,9 @@ from fencelock._core.once import (
     start,
 )
 from fencelock._ports.aio import AioPort
+from fencelock.aio.caller import caller
 from fencelock.aio.lease import AsyncLease
-from fencelock.aio.lock import AsyncLock, _task
+from fencelock.aio.lock import AsyncLock
 from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.handles import Settings
 from fencelock.hints import made_by_clients
@@ -150,7 +151,7 @@ class AsyncOnce(Rooted, Generic[Given]):
 
     async def _run(self, name: str, body: Callable[[object], Any]) -> Outcome[Any]:
         run = _Run(self._port, self._keys(name), self._settings)
-        me = (process.generation, _task(), run._holds.keys.lock)
+        me = (process.generation, caller(), run._holds.keys.lock)
         mark = UnderWay(self._terms.under_way, me)
         if mark.found and self._terms.wait:
             raise within_itself(name)
@@ -185,7 +186,7 @@ class _Run(AsyncLock):
         self._holds = OnceHolds(keys, settings, AsyncLease)
 
     async def _begin(self) -> Hold | Done | None:
-        holds, task = self._holds, _task()
+        holds, task = self._holds, caller()
         port, patience = self._port(), holds.settings.timeout
         want = holds.want(port, task.get_name())
         return await start(port, want, patience, holds, task)

@@ -10,8 +10,9 @@ from fencelock._core.hold import Hold
 from fencelock._core.renew import renew_now
 from fencelock._core.shares import held_of, lost_beside
 from fencelock._ports.aio import AioPort
+from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
-from fencelock.aio.lock import _Base, _task
+from fencelock.aio.lock import _Base
 from fencelock.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock.process import Rooted
 from fencelock.sides import Side
@@ -33,6 +34,7 @@ class _Side(_Base):
         self._port = port
         self._holds = holds
 
+    @by_caller
     async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
         """Acquire this side, or enter it once more; True when granted, False when not in time.
 
@@ -52,6 +54,7 @@ class _Side(_Base):
         patience = options.patience_of_acquire(timeout, blocking=blocking)
         return await self._enter(patience) is not None
 
+    @by_caller
     async def release(self) -> int:
         """Leave this side once; return how many holds of it this task has left (0: released).
 
@@ -64,7 +67,7 @@ class _Side(_Base):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        hold = self._holds.of(_task())
+        hold = self._holds.of(caller())
         if hold is not None and hold.count > 1:
             hold.count -= 1
             hold.lease.check()
@@ -92,7 +95,7 @@ class _Side(_Base):
         return bool(mine) and await held_of(self._port(), self._holds.keys, mine) > 0
 
     async def _enter(self, patience: float | None) -> Hold | None:
-        task = _task()
+        task = caller()
         hold = self._holds.again(task)
         if hold is not None:
             if not hold.want.terms.renew:

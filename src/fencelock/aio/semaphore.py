@@ -11,13 +11,14 @@ from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.shares import held_of, release_permits, set_limit
 from fencelock._ports.aio import AioPort, give_back
+from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
-from fencelock.aio.lock import _Base, _task, _was_stopped
+from fencelock.aio.lock import _Base, _was_stopped
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError, ServerUnsuitable
-from fencelock.handles import Settings
+from fencelock.handles import Bodies, Settings
 from fencelock.hints import made_by_clients
-from fencelock.permits import Permits, checked_limit, taken_by
+from fencelock.permits import Permits, checked_limit
 
 
 class AsyncSemaphore(_Base):
@@ -47,6 +48,7 @@ class AsyncSemaphore(_Base):
         """Return how many permits there are, as this handle asks for it."""
         return self._holds.limit
 
+    @by_caller
     async def acquire(
         self, blocking: bool = True, timeout: options.Seconds | None = None, *, permits: int = 1
     ) -> bool:
@@ -68,6 +70,7 @@ class AsyncSemaphore(_Base):
         patience = options.patience_of_semaphore(timeout, blocking=blocking)
         return await self._permits(patience, permits) is not None
 
+    @by_caller
     async def release(self, n: int = 1) -> None:
         """Release ``n`` permits: this task's, the newest first, then those of any other.
 
@@ -82,7 +85,7 @@ class AsyncSemaphore(_Base):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        port, task = self._port(), _task()
+        port, task = self._port(), caller()
         await give_back(port, release_permits(port, lambda: self._holds.take_permits(task, n)))
 
     async def locked(self) -> bool:
@@ -158,7 +161,7 @@ class AsyncSemaphore(_Base):
         return AsyncPermitsContext(self, options.count("n", n))
 
     async def _permits(self, patience: float | None, permits: int) -> Hold | None:
-        want = self._holds.want_permits(self._port(), _task().get_name(), permits)
+        want = self._holds.want_permits(self._port(), caller().get_name(), permits)
         try:
             return await self._obtain(patience, want)
         except ServerUnsuitable as refused:
@@ -175,12 +178,12 @@ class AsyncSemaphore(_Base):
 class AsyncPermitsContext:
     """What an ``async with`` acquires several permits by; made by ``AsyncSemaphore.permits``."""
 
-    __slots__ = ("_entered", "_permits", "_semaphore")
+    __slots__ = ("_bodies", "_permits", "_semaphore")
 
     def __init__(self, semaphore: AsyncSemaphore, permits: int) -> None:
         self._semaphore = semaphore
         self._permits = permits
-        self._entered: list[Hold] = []
+        self._bodies: Bodies = Bodies()
 
     async def __aenter__(self) -> AsyncLease:
         """Acquire the permits within the handle's ``timeout`` and return their lease.
@@ -190,7 +193,7 @@ class AsyncPermitsContext:
                 raises.
         """
         hold = await self._semaphore._enter(self._permits)
-        self._entered.append(hold)
+        self._bodies.begin(hold)
         return self._semaphore._watched(hold)
 
     async def __aexit__(
@@ -205,7 +208,7 @@ class AsyncPermitsContext:
             LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``AsyncSemaphore.release``,
                 unless the body raised itself.
         """
-        semaphore, hold = self._semaphore, taken_by(_task(), self._entered)
+        semaphore, hold = self._semaphore, self._bodies.end(caller())
         holds, stopped = semaphore._holds, _was_stopped(hold, error)
         try:
             port = semaphore._port()

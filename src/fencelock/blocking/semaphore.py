@@ -15,9 +15,9 @@ from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError, ServerUnsuitable
-from fencelock.handles import Settings
+from fencelock.handles import Bodies, Settings
 from fencelock.hints import made_by_clients
-from fencelock.permits import Permits, checked_limit, taken_by
+from fencelock.permits import Permits, checked_limit
 
 
 class Semaphore(_Base):
@@ -173,12 +173,12 @@ class Semaphore(_Base):
 class PermitsContext:
     """What a ``with`` acquires several permits by; made by ``Semaphore.permits``."""
 
-    __slots__ = ("_entered", "_permits", "_semaphore")
+    __slots__ = ("_bodies", "_permits", "_semaphore")
 
     def __init__(self, semaphore: Semaphore, permits: int) -> None:
         self._semaphore = semaphore
         self._permits = permits
-        self._entered: list[Hold] = []
+        self._bodies: Bodies = Bodies()
 
     def __enter__(self) -> Lease:
         """Acquire the permits within the handle's ``timeout`` and return their lease.
@@ -188,7 +188,7 @@ class PermitsContext:
                 raises.
         """
         hold = self._semaphore._enter(self._permits)
-        self._entered.append(hold)
+        self._bodies.begin(hold)
         return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
 
     def __exit__(
@@ -203,7 +203,7 @@ class PermitsContext:
             LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``Semaphore.release``, unless
                 the body raised itself.
         """
-        semaphore, hold = self._semaphore, taken_by(get_ident(), self._entered)
+        semaphore, hold = self._semaphore, self._bodies.end(get_ident())
         holds = semaphore._holds
         try:
             run_release(release_permits(semaphore._port, lambda: holds.take_rest(hold)))

@@ -1,0 +1,73 @@
+"""Which task a call is of: the one that awaits it, also where that goes by ``asyncio.wait_for``.
+
+Python 3.11's ``wait_for`` runs a coroutine in a task of its own, which ends with it. A hold of that
+task could be entered again and released by nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, TypeVar
+
+Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+# Tasks of ``wait_for``, by the task that waits in it.
+_callers: dict[asyncio.Task[Any], asyncio.Task[Any]] = {}
+
+
+def by_caller(method: Method) -> Method:
+    """Decorate a method that acquires or releases: around it, ``wait_for`` changes nothing."""
+    if sys.version_info >= (3, 12):
+        return method
+
+    @wraps(method)
+    def call(*args: Any, **options: Any) -> Coroutine[Any, Any, Any]:
+        return _as_caller(_now(), method(*args, **options))
+
+    # As ``asyncio.coroutine`` marked it: for ``asyncio.iscoroutinefunction``.
+    call._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]  # see above
+    return call  # type: ignore[return-value]  # it is called and awaited as the method is
+
+
+def caller() -> asyncio.Task[Any]:
+    """Return the task that this call is of."""
+    task = _now()
+    if task is None:
+        raise RuntimeError("fencelock's asyncio face must be used from a task")
+    return task
+
+
+def _now() -> asyncio.Task[Any] | None:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop runs yet, as for ``asyncio.run(lock.acquire())``
+        return None
+    return _callers.get(task, task) if _callers and task is not None else task
+
+
+async def _as_caller(task: asyncio.Task[Any] | None, coroutine: Coroutine[Any, Any, Any]) -> Any:
+    current = asyncio.current_task()
+    if task is current or task is None or current is None or not _waits_for(task, current):
+        return await coroutine
+    _callers[current] = task
+    try:
+        return await coroutine
+    finally:
+        del _callers[current]
+
+
+def _waits_for(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
+    """Return True if a task stands in ``asyncio.wait_for`` of the other one."""
+    coroutine: Any = task.get_coro()
+    while coroutine is not None:
+        if getattr(coroutine, "cr_code", None) is asyncio.wait_for.__code__:
+            waited = coroutine.cr_frame.f_locals.get("fut")
+            if waited is other:
+                return True
+            coroutine = waited.get_coro() if isinstance(waited, asyncio.Task) else None
+        else:
+            coroutine = getattr(coroutine, "cr_await", None)
+    return False

@@ -1,0 +1,158 @@
+"""A hold is of a task that can release it: of whoever waits in ``wait_for``, or of any if it ended.
+
+Python 3.11's ``asyncio.wait_for`` runs a coroutine in a task of its own, which ends with it, and so
+do ``create_task`` and ``gather`` in every Python.
+"""
+
+import asyncio
+import inspect
+
+import pytest
+
+import fencelock
+from fencelock import NotHeld
+
+
+def lock(client):
+    return client.lock("a", strict=True)
+
+
+def rlock(client):
+    return client.rlock("a")
+
+
+def permits(client):
+    return client.semaphore("a", 2)
+
+
+def read(client):
+    return client.rwlock("a").read
+
+
+def write(client):
+    return client.rwlock("a", reentrant=True).write
+
+
+def multi(client):
+    return client.multi(["a", "b"])
+
+
+MAKES = (lock, rlock, permits, read, write, multi)
+every = pytest.mark.parametrize("make", MAKES, ids=lambda make: make.__name__)
+AWAITED = {
+    "wait_for": lambda call: asyncio.wait_for(call, 5),
+    "create_task": asyncio.create_task,
+    "gather": asyncio.gather,
+}
+awaited = pytest.mark.parametrize("how", AWAITED.values(), ids=list(AWAITED))
+
+
+@every
+@awaited
+async def test_what_was_acquired_is_released(world, make, how):
+    """I9: also when the acquire ran in a task of its own; nothing is left."""
+    handle = make(world.client())
+    assert await how(handle.acquire()) in (True, [True])
+    lease = handle.lease
+    assert lease is not None
+    await handle.release()
+    assert handle.lease is None
+    assert await handle.acquire(timeout=1), "a second time"
+    await handle.release()
+    await freed(world)
+
+
+@every
+async def test_wait_for_changes_nothing(world, make):
+    """Its task is no other one: what waits in it holds, enters again, and releases."""
+    handle = make(world.client())
+    for _ in range(2):
+        assert await asyncio.wait_for(asyncio.wait_for(handle.acquire(timeout=2), 5), 5) is True
+        lease = handle.lease
+        if make in (rlock, read, write):
+            assert await asyncio.wait_for(handle.acquire(timeout=2), 5) is True
+            assert await asyncio.wait_for(handle.release(), 5) == 1
+        assert handle.lease is lease
+        await asyncio.wait_for(handle.release(), 5)
+    await freed(world)
+
+
+@every
+async def test_another_task_is_another_caller(world, make):
+    """While it lives, what it holds is its own."""
+    handle, entered, leave = make(world.client()), asyncio.Event(), asyncio.Event()
+
+    async def hold():
+        await asyncio.wait_for(handle.acquire(), 5)
+        entered.set()
+        await leave.wait()
+        if make in (rlock, read, write):
+            await asyncio.wait_for(handle.release(), 5)
+
+    holding = asyncio.create_task(hold())
+    await entered.wait()
+    if make in (rlock, read, write):
+        with pytest.raises(NotHeld):
+            await handle.release()
+    else:
+        await handle.release()
+    leave.set()
+    await holding
+    await freed(world)
+
+
+async def test_a_condition_is_waited_for_by_who_holds_its_lock(world):
+    """The usual way to bound a wait is ``wait_for`` around it."""
+    client = world.client()
+    condition = client.condition(client.rlock("a"))
+    async with condition:
+        assert await asyncio.wait_for(condition.wait_for(lambda: True), 5) is True
+        await asyncio.wait_for(condition.notify(), 5)
+        assert await asyncio.wait_for(condition.wait(timeout=0.01), 5) is False
+        await asyncio.wait_for(condition.notify_all(), 5)
+
+
+@every
+async def test_a_cancelled_wait_for_leaves_nothing(world, make):
+    """I9: cancelled at any turn of the loop, the lock is free or its caller has it."""
+    client = world.client()
+    for turns in range(1, 80, 3):
+        handle = make(client)
+        call = asyncio.ensure_future(asyncio.wait_for(handle.acquire(), 5))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        call.cancel()
+        (result,) = await asyncio.gather(call, return_exceptions=True)
+        if result is True:
+            await handle.release()
+        assert isinstance(result, asyncio.CancelledError) or result is True
+        await freed(world)
+
+
+async def test_calls_look_like_coroutine_functions(world):
+    """Mocks, and frameworks that await what they are given, ask."""
+    handle = world.client().lock("a")
+    assert asyncio.iscoroutinefunction(handle.acquire)
+    assert asyncio.iscoroutinefunction(fencelock.AsyncLock.release)
+    assert inspect.iscoroutinefunction(inspect.unwrap(handle.acquire))
+    with pytest.raises(TypeError, match="positional"):
+        handle.acquire(True, 1, 2)
+    with pytest.raises(NotHeld):
+        await handle.release()
+
+
+async def freed(world):
+    """Wait until nobody holds or waits."""
+    await world.until(
+        lambda: not world.server.command("EXISTS", world.prefix + "a") and not world.waiting()
+    )
+
+
+def test_a_call_from_outside_of_a_loop(server):
+    """As ``asyncio.run(lock.acquire())`` has it: of the task that runs it."""
+    client = fencelock.AsyncClient(server.url)
+    handle = client.lock("outside")
+    with asyncio.Runner() as runner:
+        assert runner.run(handle.acquire()) is True
+        runner.run(handle.release())
+        runner.run(client.aclose())
