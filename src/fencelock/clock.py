@@ -15,3 +15,7 @@ now: Callable[[], float] = (
     if hasattr(time, "CLOCK_BOOTTIME")
     else time.monotonic
 )
+
+# Timers of the system and of event loops do stand still. So no rest is longer than this without a
+# look at the clock: a holder learns of its loss soon after the machine wakes up.
+REST_SECONDS = 1.0

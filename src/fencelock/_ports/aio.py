@@ -31,7 +31,7 @@ from fencelock._ports.pool import closed
 from fencelock._ports.teller import tell
 from fencelock._transport.source import Source
 from fencelock._transport.wire import ReplyError, not_now, pack_source
-from fencelock.clock import now
+from fencelock.clock import REST_SECONDS, now
 from fencelock.errors import FencelockError
 from fencelock.log import log
 from fencelock.mutex import inside, mutex, put_off
@@ -69,6 +69,8 @@ class AioPort:
         self._waiters: dict[bytes, Waiter] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        self._ticking: asyncio.TimerHandle | None = None
+        self._ahead = 0.0  # by how much our clock was ahead of the loop's at the last tick
         chance = Chance()
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,7 +90,9 @@ class AioPort:
 
     async def sleep(self, until: float) -> None:
         """Sleep until an instant."""
-        await asyncio.sleep(max(0.0, until - now()))
+        await asyncio.sleep(min(max(0.0, until - now()), REST_SECONDS))
+        while (left := until - now()) > 0:
+            await asyncio.sleep(min(left, REST_SECONDS))
 
     # -- calls ----------------------------------------------------------------------------------
 
@@ -176,6 +180,8 @@ class AioPort:
         """Wait for news, or until the instant."""
         if waiter.news:
             return
+        if self._ticking is None:
+            self._tick()
         bell = waiter.seat = self.loop.create_future()
         timer = self.loop.call_later(max(0.0, until - now()), _ring, bell)
         try:
@@ -202,6 +208,8 @@ class AioPort:
         with mutex():
             self.book.add(hold, when)
         self._set_timer(when)
+        if self._ticking is None:
+            self._tick()
         if not self.link.listening:
             self._listen_soon()
 
@@ -212,6 +220,24 @@ class AioPort:
             self._timer.cancel()
         self._timer_at = when
         self._timer = self.loop.call_later(max(0.0, when - now()), self._due)
+
+    def _tick(self) -> None:
+        """Look at the clock while timers are set: theirs stands still when the machine sleeps."""
+        ahead = now() - self.loop.time()
+        if self._ticking is not None and ahead > self._ahead + REST_SECONDS / 4:
+            self._woke_up()
+        self._ahead, self._ticking = ahead, None
+        if (self.book.busy or self._waiters) and not self.link.closed:
+            self._ticking = self.loop.call_later(REST_SECONDS, self._tick)
+
+    def _woke_up(self) -> None:
+        """See to what was due while the machine slept; what was not is waited for anew."""
+        for waiter in self._waiters.values():
+            self.wake(waiter)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._set_timer(self._next_at())
 
     def _next_at(self) -> float | None:
         with mutex():
@@ -294,7 +320,7 @@ class AioPort:
         told = {task for task in self._tasks if task.get_name() == "fencelock-on-lost"}
         if told:
             await asyncio.wait(told, timeout=CLOSE_SECONDS)
-        for timer in (self._timer, self._hearing):
+        for timer in (self._timer, self._hearing, self._ticking):
             if timer is not None:
                 timer.cancel()
         for task in self._tasks:

@@ -31,7 +31,7 @@ from fencelock._ports.teller import Teller
 from fencelock._ports.tender import Tender
 from fencelock._transport.direct import Connection
 from fencelock._transport.source import Source
-from fencelock.clock import now
+from fencelock.clock import REST_SECONDS, now
 from fencelock.errors import FencelockError
 from fencelock.log import log
 from fencelock.mutex import catch_up, inside, mutex, put_off, refuse, waiting
@@ -135,9 +135,8 @@ class BlockingPort:
 
     async def sleep(self, until: float) -> None:
         """Sleep until an instant."""
-        left = until - now()
-        if left > 0:
-            time.sleep(left)
+        while (left := until - now()) > 0:
+            time.sleep(min(left, REST_SECONDS))
 
     # -- calls ----------------------------------------------------------------------------------
 

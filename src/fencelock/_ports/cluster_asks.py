@@ -8,9 +8,9 @@ from typing import Protocol
 
 from fencelock._core.port import Broken, Reply
 from fencelock._core.want import Request
-from fencelock._transport.direct import SLICE, Connection
+from fencelock._transport.direct import Connection
 from fencelock._transport.wire import ReplyError, pack_call, with_source
-from fencelock.clock import now
+from fencelock.clock import REST_SECONDS, now
 
 ASKING = (b"ASKING",)
 
@@ -41,7 +41,7 @@ def ready(connections: Iterable[Connection], until: float) -> Iterator[Connectio
     for number in waiting:
         poll.register(number, select.POLLIN)
     while waiting and (left := until - now()) > 0:
-        for number, _ in poll.poll(min(left, SLICE) * 1000):
+        for number, _ in poll.poll(min(left, REST_SECONDS) * 1000):
             poll.unregister(number)
             yield waiting.pop(number)
     yield from waiting.values()

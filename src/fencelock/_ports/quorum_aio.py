@@ -163,8 +163,9 @@ class AioQuorum(AioPort):
         told = {task for task in self._tasks if task.get_name() == "fencelock-on-lost"}
         if told:
             await asyncio.wait(told, timeout=CLOSE_SECONDS)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._ticking):
+            if timer is not None:
+                timer.cancel()
         for task in self._tasks:
             task.cancel()
         self.link.closed = True

@@ -17,7 +17,7 @@ from weakref import ref
 from fencelock._core.port import Broken
 from fencelock._core.renew import attend, recheck
 from fencelock._transport.direct import Connection
-from fencelock.clock import now
+from fencelock.clock import REST_SECONDS, now
 from fencelock.errors import FencelockError
 from fencelock.log import log
 from fencelock.mutex import catch_up, mutex, waiting
@@ -161,8 +161,8 @@ class Tender:
         """Sleep until the instant, a nudge, or a revocation."""
         ear = self._listening(port, until)
         # In short rests, so that a lease that was handed over need not wake us.
-        if ear is None or len(port.lines):
-            until = min(until, now() + LISTEN_AFTER_SECONDS)
+        short = ear is None or len(port.lines)
+        until = min(until, now() + (LISTEN_AFTER_SECONDS if short else REST_SECONDS))
         with self._lock:
             self._wakes_at = until
         with port.mutex():

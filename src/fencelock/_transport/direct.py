@@ -30,12 +30,10 @@ from fencelock._transport.wire import (
     unknown_script,
     with_source,
 )
-from fencelock.clock import now
+from fencelock.clock import REST_SECONDS, now
 from fencelock.descriptors import own
 from fencelock.scripts import Script
 
-# No wait is longer than this without a look at our clock, which goes on while the machine sleeps.
-SLICE = 1.0
 RECV_BYTES = 65536
 # What the kernel has is there at once; this is only more than nothing. A kernel makes up to 8 ms of
 # it.
@@ -240,7 +238,7 @@ class Connection:
             left = until - now()
             if left <= 0:
                 return self._overdue(broken=broken)
-            data = self._receive(min(left, SLICE))
+            data = self._receive(min(left, REST_SECONDS))
             if data == b"":
                 self._fail()
                 raise Broken("the server closed the connection", sent=True)
