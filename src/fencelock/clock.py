@@ -18,4 +18,4 @@ now: Callable[[], float] = (
 
 # Timers of the system and of event loops do stand still. So no rest is longer than this without a
 # look at the clock: a holder learns of its loss soon after the machine wakes up.
-REST_SECONDS = 1.0
+REST_SECONDS: float = 1.0

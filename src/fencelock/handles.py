@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import warnings
 from datetime import datetime
 from functools import lru_cache
@@ -26,6 +27,8 @@ from fencelock._core.port import Port
 from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.lease import BaseLease
+from fencelock.log import log
+from fencelock.mutex import outside
 from fencelock.options import Poll, Queue, Seconds, Wait
 from fencelock.quorums import refuse
 
@@ -364,12 +367,16 @@ class Holds(Taker):
 
     def dropped(self) -> None:
         """Stop renewing what nobody can release any more: it ends by its ttl."""
-        for hold in self._now():
-            if hold.open and not hold.lease.lost:
-                hold.open = False
-                warnings.warn(
-                    f"a handle of {self.keys.name!r} was dropped while it held the lock:"
-                    " the lease is not renewed any more and ends by its ttl",
-                    ResourceWarning,
-                    stacklevel=3,
-                )
+        held = [hold for hold in self._now() if hold.open and not hold.lease.lost]
+        for hold in held:
+            hold.open = False
+        if held and not sys.is_finalizing():  # else its name was logged as the process ended
+            outside(self._report_drop)
+
+    def _report_drop(self) -> None:
+        text = (
+            f"a handle of {self.keys.name!r} was dropped while it held the lock:"
+            " the lease is not renewed any more and ends by its ttl"
+        )
+        log.warning(text)
+        warnings.warn(text, ResourceWarning, stacklevel=5)

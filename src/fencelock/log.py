@@ -5,7 +5,7 @@ Most processes never write one, and the command line starts quicker without.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,3 +30,12 @@ class LateLogger(Logger):
 
 
 log: LateLogger = LateLogger()
+
+NAMES_MAX = 10  # in one line
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a log line: the first ten, and how many more there are."""
+    each = sorted(names)
+    more = f" and {len(each) - NAMES_MAX} more" if len(each) > NAMES_MAX else ""
+    return ", ".join(map(repr, each[:NAMES_MAX])) + more

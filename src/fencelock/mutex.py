@@ -58,6 +58,14 @@ def put_off(work: Work) -> None:
         return  # the next call of the library does it
 
 
+def outside(work: Work) -> None:
+    """Do work of a finalizer: now, or after the unlock. It may log, which nothing inside may."""
+    if inside():
+        put_off(work)
+    else:
+        work()
+
+
 def waiting() -> bool:
     """Return True if work was put off and not begun yet."""
     return bool(_put_off)

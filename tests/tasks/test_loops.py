@@ -225,3 +225,41 @@ def test_fork_in_a_running_loop(server):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert server.command("EXISTS", "forks:a") == 0
+
+
+def test_a_client_that_is_dropped_says_so_and_closes_its_connection(world, caplog):
+    """In our words: asyncio only knows of a transport."""
+
+    async def story():
+        client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+        async with client.lock("a"):
+            assert world.connections()
+        with pytest.warns(ResourceWarning, match="an AsyncClient of .* without aclose"):
+            del client
+        await world.until(lambda: not world.connections(), "the connection is closed")
+
+    world.run(story())
+    assert "was dropped without aclose(): use `async with`, or close it" in caplog.text
+
+
+def test_many_loops_that_begin_at_once_keep_their_connections(world):
+    """Each loop finds its own port again, and closes it: none replaces another's."""
+    client = fencelock.AsyncClient(world.server.url, key_prefix=world.prefix)
+    begins, errors = threading.Barrier(8), []
+
+    async def visit():
+        begins.wait()
+        port = client._port()
+        for _ in range(50):
+            await asyncio.sleep(0)
+            if client._port() is not port:
+                errors.append("another port")
+        await client.aclose()
+
+    for _ in range(20):
+        threads = [threading.Thread(target=world.run, args=(visit(),)) for _ in range(8)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    assert errors == []

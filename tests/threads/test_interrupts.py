@@ -1,5 +1,6 @@
 """Ctrl-C and the end of the interpreter: nothing is left behind (I9, I10)."""
 
+import re
 import signal
 
 import pytest
@@ -195,9 +196,11 @@ def test_ctrl_c_at_any_instant_leaves_nothing(server, prefix, contended, kind):
 
 @pytest.mark.parametrize("story", EXITS.values(), ids=EXITS)
 def test_the_interpreter_may_end_while_holding(server, prefix, story):
-    """It ends at once and without a word; the lock ends by its ttl."""
+    """It ends at once, and names what it held; the lock ends by its ttl."""
     text = HEAD.replace("ttl=20", "ttl=1") + story
     with program(text, server.url, prefix) as running:
         out, err = running.communicate(timeout=SOON)
-    assert (running.returncode, out, err) == (0, "", "")
+    assert (running.returncode, out) == (0, ""), err
+    assert re.fullmatch(r"the process ends while it holds \d+ lease\(s\), which .*\n", err)
+    assert re.search(r": '(a|0)'", err)
     until(lambda: server.command("EXISTS", f"{prefix}a") == 0, "the expiry")

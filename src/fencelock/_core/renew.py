@@ -27,7 +27,7 @@ from fencelock._core.timing import retry_delay, validity
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.want import SHARES
 from fencelock.errors import ClientClosed, FencelockError, ServerError
-from fencelock.log import log
+from fencelock.log import listed, log
 from fencelock.scripts import REVOKED
 
 # Leases looked at in one go: the other tasks of a loop wait meanwhile.
@@ -254,7 +254,9 @@ def lose_all(port: Port, reason: str) -> None:
         port.book.clear()
     lost = sum(lose(port, hold, reason, port.now()) for hold in holds)
     if lost:
-        log.warning("%d lease(s) were held and are not renewed any more: %s", lost, reason)
+        names = listed(hold.lease.name for hold in holds if not hold.lease._partial)
+        text = "%d lease(s) were held and are not renewed any more: %s (%s)"
+        log.warning(text, lost, reason, names)
 
 
 def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:

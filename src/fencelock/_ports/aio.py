@@ -24,7 +24,7 @@ from fencelock._core.port import Apart, Args, Broken, Keys, Replicas, Reply
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import attend, log_loss, lose_all, recheck
 from fencelock._core.waiters import Lines, Waiter
-from fencelock._ports import fork
+from fencelock._ports import fork, leaving
 from fencelock._ports.chance import Chance
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 POST_SECONDS = 30.0  # as in posts.py
 CLOSE_SECONDS = 1.0
+_shutting: set[asyncio.Task[None]] = set()
 LISTEN_AFTER_SECONDS = 0.2
 
 
@@ -75,6 +76,7 @@ class AioPort:
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
         fork.watch(self)
+        leaving.watch(self)
 
     def _new_link(self) -> Link:
         told = (self._pushed, self._unplugged)
@@ -326,6 +328,19 @@ class AioPort:
         for task in self._tasks:
             task.cancel()
         await self.link.close()
+
+    @property
+    def left_open(self) -> bool:
+        """Return True while it was not closed and has a connection."""
+        if self.closing:
+            return False
+        return self.link.connected_now or any(node.left_open for node in self.nodes)
+
+    def shut_soon(self) -> None:
+        """Close in a task."""
+        task = self.loop.create_task(self.shut(), name="fencelock-shut")
+        _shutting.add(task)  # not one of ours: those are cancelled by it
+        task.add_done_callback(_shutting.discard)
 
     def after_fork(self) -> None:
         """In a child: nothing here may be touched, not even closed: the poller is the parent's."""

@@ -23,7 +23,7 @@ from fencelock._core.port import Apart, Args, Broken, Keys, Replicas, Reply
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import log_loss, lose_all
 from fencelock._core.waiters import Lines, Waiter
-from fencelock._ports import fork
+from fencelock._ports import fork, leaving, loops
 from fencelock._ports.chance import Chance
 from fencelock._ports.pool import Pool, closed
 from fencelock._ports.posts import Posts
@@ -56,6 +56,8 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
         raise refuse()
     if waiting():
         catch_up()
+    if loops.in_loop():
+        loops.warn(flow)
     try:
         flow.send(None)
     except StopIteration as stop:
@@ -105,6 +107,7 @@ class BlockingPort:
         self._ear = _ear(ref(self))
         self._start()
         fork.watch(self)
+        leaving.watch(self)
 
     def _start(self) -> None:
         """Begin with nothing: at first, and in a child process."""

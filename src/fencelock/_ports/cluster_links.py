@@ -133,6 +133,11 @@ class ClusterLinks(Link):
     def listening(self, _: bool) -> None:
         """Leave it to the links."""
 
+    @property
+    def connected_now(self) -> bool:
+        """Return True while there is a sound connection to any node."""
+        return any(link.connected_now for link in list(self._links.values()))
+
     async def listen(self, until: float) -> None:
         """Hear the home channel at any master."""
         await self._read_map(until)

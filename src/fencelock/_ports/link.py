@@ -60,6 +60,11 @@ class Link:
             raise closed()
         return dialling.result()
 
+    @property
+    def connected_now(self) -> bool:
+        """Return True while there is a sound connection."""
+        return self.mux is not None and self.mux.sound
+
     async def listen(self, until: float) -> None:
         """Hear the home channel; ends like ``Port.call``."""
         if self.listening:

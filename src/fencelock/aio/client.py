@@ -11,6 +11,7 @@ from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._ports.aio import AioPort
 from fencelock._ports.choose_aio import port_maker
+from fencelock._ports.loop_ports import LoopPorts
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.make_duties import MakesDuties
@@ -81,7 +82,7 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties, Rooted):
             replicas=options.acknowledgement(replicas, replicas_timeout),
         )
         self._defaults = self._defaults._replace(quorum=self._source.quorum)
-        self._ports: dict[int, AioPort] = {}
+        self._ports = LoopPorts(self._source)
         self._within = set()  # calls of decorated functions that are under way
         self._sides = Sides()
 
@@ -172,14 +173,7 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties, Rooted):
 
     def _port(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
-        loop = asyncio.get_running_loop()
-        port = self._ports.get(id(loop))
-        if port is None or port.loop is not loop:
-            self._ports = {
-                key: each for key, each in self._ports.items() if not each.loop.is_closed()
-            }
-            port = self._ports[id(loop)] = self._source.make()
-        return port
+        return self._ports.of(asyncio.get_running_loop())
 
     async def aclose(self) -> None:
         """Close this loop's connection; leases that are still held end by their ttl.

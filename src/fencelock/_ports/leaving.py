@@ -1,0 +1,51 @@
+"""What is said of leases that a process leaves behind when it ends."""
+
+from __future__ import annotations
+
+import atexit
+from typing import Protocol
+from weakref import WeakSet
+
+from fencelock._core.book import RenewalBook
+from fencelock.clock import now
+from fencelock.lease import BaseLease
+from fencelock.log import listed, log
+from fencelock.mutex import mutex
+
+
+class Holder(Protocol):
+    """A port, as far as it matters here."""
+
+    book: RenewalBook
+
+
+_holders: WeakSet[Holder] = WeakSet()
+
+
+def watch(each: Holder) -> None:
+    """Name the leases that this port still holds when the process ends."""
+    _holders.add(each)
+
+
+def _ours(lease: BaseLease) -> bool:
+    return not lease._partial and not lease._forked()
+
+
+def _leave() -> None:
+    """Log the names of the leases that are held still; the interpreter is whole yet."""
+    with mutex():
+        holds = [hold for each in list(_holders) for hold in each.book.minded()]
+    names = [
+        hold.lease.name
+        for hold in holds
+        if hold.open and not hold.told and _ours(hold.lease) and now() < hold.lease.deadline
+    ]
+    if names:
+        log.warning(
+            "the process ends while it holds %d lease(s), which end by their ttl: %s",
+            len(names),
+            listed(names),
+        )
+
+
+atexit.register(_leave)
