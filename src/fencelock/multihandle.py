@@ -167,7 +167,7 @@ class MultiHolds:
                 group = held if held in self._groups else self.of(held.unit)
             if group is None:
                 text = ", ".join(map(repr, self.names))
-                raise NotHeld(f"not locked: release of {text} without holding them", name=text)
+                raise NotHeld(f"not locked: release of {text} without holding them")
             taken[:] = group.holds
             self._left.append(group)
             if self._remove(group):
@@ -199,9 +199,7 @@ class MultiHolds:
     def not_granted(self) -> NotAcquired:
         """Return the error for a ``with`` that may not begin."""
         text, timeout = ", ".join(map(repr, self.names)), self.settings.timeout
-        return AcquireTimeout(
-            f"{text} were not all granted within their timeout of {timeout:g} s", name=text
-        )
+        return AcquireTimeout(f"{text} were not all granted within their timeout of {timeout:g} s")
 
     def withdraw(self, wants: Iterable[Want]) -> list[Hold]:
         """Take out what these requests brought, for somebody who never heard of it."""

@@ -67,6 +67,8 @@ async def test_a_lost_majority_is_one_error_per_node(world):
     dead = {world.server.nodes[number].url for number in (0, 2, 4)}
     assert set(refused.value.causes) <= dead | {"never"}
     assert len(refused.value.causes) == 3
+    for node in refused.value.causes:
+        assert str(refused.value).count(node) == 1, str(refused.value)
     began = time.monotonic()
     with pytest.raises(QuorumNotReached):
         await lock.acquire(timeout=0.4)

@@ -179,7 +179,8 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
         if isinstance(error, ClientClosed):
             return error
     causes = {port.labels[node]: told(error) for node, error in sorted(failures.items())}
-    words = "; ".join(f"{label}: {error}" for label, error in causes.items())
+    told_apart = ((label, str(error)) for label, error in causes.items())
+    words = "; ".join(text if label in text else f"{label}: {text}" for label, text in told_apart)
     return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
 
 
