@@ -15,6 +15,7 @@ from fencelock import (
     ServerUnsuitable,
 )
 from fencelock._core.keys import ONCE_KINDS, derived
+from fencelock.clock import now
 from fencelock.outcome import RESULT_BYTES_MAX
 
 pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
@@ -327,6 +328,28 @@ async def test_a_run_whose_lease_just_ended_is_kept_when_nobody_else_began(world
     once = world.client().once("draw", within=HOUR)
     assert (await once.run(draw)).ran
     assert (await once.run(draw)).value == "drawn"
+
+
+async def test_a_run_that_outlasts_its_lease_is_notified_and_kept_when_nobody_else_began(world):
+    """The end of the run is the first to notice that the lease is over."""
+    told = []
+
+    async def draw(lease):
+        while lease.remaining() > 0.01:  # without letting others run
+            pass
+        end = lease.deadline
+        while now() < end:
+            pass
+        return "drawn"
+
+    client = world.client()
+    once = client.once(
+        "draw", within=HOUR, ttl=0.2, renew=False, lease="lease", on_lost=told.append
+    )
+    assert (await once.run(draw)).ran
+    await world.until(lambda: told, "on_lost")
+    assert [each.lost for each in told] == [True]
+    assert (await client.once("draw", within=HOUR).outcome()).value == "drawn"
 
 
 async def test_a_run_that_an_operator_revoked_is_not_kept(world):

@@ -96,6 +96,23 @@ def test_a_handed_over_grant_is_acknowledged_before_it_is_reported(connect, mast
     view.until_free()
 
 
+def test_a_replica_that_is_late_but_in_time_counts(connect, master, replica, view):
+    """The master waits for it as long as it was told to, not a moment."""
+    lock = connect(master.url, replicas=1, replicas_timeout=20).lock(NAME, ttl=60)
+    assert lock.acquire()
+    lock.release()
+    view.until_free()
+    replica.pause()
+    waits = spawn(outcome, lock.acquire)
+    wait_until(view.holder, what="the master has granted it")
+    granted_at = now()
+    wait_until(lambda: now() > granted_at + 0.3, what="the replica is late")
+    assert not waits.done()
+    replica.resume()
+    assert waits.result(10)[0] is True
+    lock.release()
+
+
 def test_an_unacknowledged_renewal_loses_the_lease_at_its_deadline(connect, master, replica, view):
     """Not later, though the master has prolonged it; and the master's copy is given back."""
     lock = connect(master.url, **asked()).lock(NAME, ttl=1.5)

@@ -76,7 +76,7 @@ async def runs_on(actor, hold, watch, work, fails):
         if fails or not ended:
             await release(port, hold)
     if not fails:
-        fence = hold.lease.fence
+        fence, over = hold.lease.fence, port.now() >= hold.lease.deadline
         before = kept(actor.world)
         try:
             await once.finish(port, hold, watch, WITHIN, ("json", b"1"))
@@ -85,7 +85,15 @@ async def runs_on(actor, hold, watch, work, fails):
             if after and not before and after.fence == fence:
                 raise Violation("I4", f"it was kept, and its end was refused: {loss}") from loss
             raise
+        finally:
+            was_notified(hold, over)
         sees(actor.world, Done(fence, 0.0, 0.0, "", "", b""))
+
+
+def was_notified(hold, lost=True):
+    """See that a holder was notified of its loss, whoever noticed it (I8)."""
+    if lost and not hold.told:
+        raise Violation("I8", f"{hold.want.holder!r} was not notified of its loss")
 
 
 @contextlib.contextmanager
@@ -116,6 +124,7 @@ def long_enough(actor, hold, held):
 
 
 ALONE = Scenario("once, 1 alone", (runner(),))
+ALONE_WORKING = Scenario("once, 1 alone, 1.5 s of work", (runner(work=1.5),))
 TWO = Scenario("once, 2 waiting", (runner(),) * 2, alike=True)
 THREE = Scenario("once, 3 waiting", (runner(),) * 3, alike=True)
 SHORT = Scenario("once, 2 waiting, 0.5 s of work", (runner(work=0.5),) * 2, alike=True)

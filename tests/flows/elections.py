@@ -6,7 +6,7 @@ from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import LeaseLost
 from fencelock.testing.actors import _Watch
 from fencelock.testing.monitor import Monitor, Violation
-from tests.flows.duties import errors, long_enough
+from tests.flows.duties import errors, long_enough, was_notified
 from tests.flows.scenarios import RENEWED, Scenario, single, user
 
 KEYS = ElectionKeys("", "lock")
@@ -97,6 +97,7 @@ def stands_again(name, *, work=0.0, rounds=2):
                 if hold is None or not hold.lease.remaining():
                     if hold is not None:
                         lost, hold = hold, None
+                        was_notified(lost)
                         election.give_up(actor.port, lost)
                     hold = await elected(actor, name)
                     if hold is None:

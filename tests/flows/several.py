@@ -10,7 +10,7 @@ from fencelock.errors import LeaseLost
 from fencelock.testing.actors import Actor, _Watch
 from fencelock.testing.monitor import Monitor, Violation
 from fencelock.testing.view import read
-from tests.flows.duties import errors, long_enough
+from tests.flows.duties import errors, long_enough, was_notified
 from tests.flows.scenarios import FIXED, RENEWED, Scenario, single
 
 SHORT = Terms(ttl=1.5, renew=True)  # shorter than the lease with which a handed-over one starts
@@ -198,6 +198,7 @@ async def give_back(actor, holds):
         proved = actor.port.now() < lost.lease.deadline
         if proved and not actor.world.monitor.was_revoked(lost):
             raise Violation("I4", f"a release of a proved lease was refused: {loss}") from loss
+        was_notified(lost)
         raise
 
 

@@ -32,6 +32,7 @@ DISTURBED = [
     duties.IMPATIENT.under(cancel=1),
     duties.TWO.under(lost=1, cancel=1),
     duties.ALONE.under(lost=1, cancel=1),
+    *(duties.ALONE_WORKING.under(**{fault: 1}) for fault in ("pause", "expiry", "late")),
     duties.TWO.under(lost=1, crash=1),
     duties.TWO.under(lost=2),
     duties.TWO.under(expiry=1, lost=1),
@@ -79,6 +80,12 @@ SEEDS = [
         Change("once_finish", "if kept == holder then return 1 end", ""),
         duties.BESIDE_LOCK.under(lost=1),
         frozenset({"I4"}),
+    ),
+    Seed(
+        "the end of a run that outlasted its lease is not noticed",
+        Change(once, "if hold.lease.lost:", "if False:"),
+        duties.ALONE_WORKING.under(pause=1),
+        frozenset({"I8"}),
     ),
     Seed(
         "an end without an answer is not repeated",
