@@ -1,0 +1,1 @@
+"""Mutants that a tool makes, and the tests that kill them."""

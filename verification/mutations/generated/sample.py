@@ -1,0 +1,57 @@
+"""A random sample of mutants over the rooms of the package, the same for the same seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from verification.mutations.generated.mutants import Mutant, Site, sites
+from verification.mutations.generated.selection import PACKAGE
+
+# The part of a sample that each room has; what is in none of them is drawn as a handle.
+ROOMS = {
+    "scripts": (0.25, ("scripts/",)),
+    "core": (0.27, ("_core/",)),
+    "ports": (0.23, ("_ports/", "_transport/", "_io/", "_topology/")),
+    "command line": (0.08, ("cli/", "__main__.py", "embedded/")),
+}
+HANDLES = "handles"
+LEFT_OUT = ("testing/", "scripts/__init__.py")  # the simulator checks, it is not checked
+
+
+def room_of(file: str) -> str:
+    """Return the room that a file of the package is in."""
+    found = (name for name, (_, places) in ROOMS.items() if file.startswith(places))
+    return next(found, HANDLES)
+
+
+def sample(seed: int, size: int) -> list[Mutant]:
+    """Draw mutants: first a room's share, then a site, then one of its variants."""
+    chance = random.Random(seed)
+    places: dict[str, list[Site]] = {name: [] for name in (*ROOMS, HANDLES)}
+    for file in files():
+        places[room_of(file)] += sites(PACKAGE, file)
+    drawn = []
+    for room, (share, _) in ROOMS.items():
+        drawn += _draw(chance, places[room], round(size * share))
+    return drawn + _draw(chance, places[HANDLES], size - len(drawn))
+
+
+def files() -> Iterator[str]:
+    """Return the files of the package that mutants are made of."""
+    for path in sorted(PACKAGE.rglob("*")):
+        file = path.relative_to(PACKAGE).as_posix()
+        if path.suffix in {".py", ".lua"} and not file.startswith(LEFT_OUT):
+            yield file
+
+
+def _draw(chance: random.Random, places: list[Site], size: int) -> list[Mutant]:
+    chance.shuffle(places)
+    drawn: list[Mutant] = []
+    for site in places:
+        if len(drawn) == size:
+            break
+        mutant = site.drawn(chance)
+        if mutant is not None:
+            drawn.append(mutant)
+    return drawn

@@ -1,0 +1,96 @@
+"""Which tests can kill a mutant: those that run its line, or call its script."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from verification.mutations.generated.mutants import Mutant
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "src" / "fencelock"
+BUILD = ROOT / "build" / "mutants"
+RECORDINGS = BUILD / "recordings"
+
+# What runs in child processes is not in the recordings: folder of the package → its tests.
+CHILDREN = {"cli": "tests/cli", "__main__.py": "tests/cli", "embedded": "tests/embedded"}
+GUESS_SECONDS = 2.0  # of a test that was not recorded
+
+
+def record(tests: Iterable[str], processes: int) -> int:
+    """Run tests and record what they run; return pytest's status."""
+    plugin = "verification.mutations.generated.recorder"
+    spread = (f"--numprocesses={processes}", "--dist=loadfile")
+    command = [sys.executable, "-m", "pytest", "-q", "--kinds=1", "-p", plugin, *spread, *tests]
+    environment = os.environ | {"FENCELOCK_RECORDING": str(RECORDINGS), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+
+
+class Recordings:
+    """What all recorded tests ran."""
+
+    def __init__(self) -> None:
+        self.lines: defaultdict[str, set[str]] = defaultdict(set)
+        self.files: defaultdict[str, set[str]] = defaultdict(set)
+        self.scripts: defaultdict[str, set[str]] = defaultdict(set)
+        self.seconds: dict[str, float] = {}
+        for path in RECORDINGS.glob("*.json"):
+            self._add(json.loads(path.read_text()))
+
+    def _add(self, recording: dict[str, dict[str, list[str]]]) -> None:
+        for name, tests in recording["lines"].items():
+            self.lines[name].update(tests)
+            self.files[name.partition(":")[0]].update(tests)
+        for name, tests in recording["scripts"].items():
+            self.scripts[name].update(tests)
+        self.seconds.update(recording["seconds"])  # type: ignore[arg-type]  # numbers
+
+    def of(self, mutant: Mutant) -> list[str]:
+        """Return the tests that can kill a mutant, the cheapest of each file first."""
+        file = mutant.file
+        if file.endswith(".lua"):
+            tests = {test for name in callers(Path(file).stem) for test in self.scripts[name]}
+        else:
+            tests = self.lines[f"{file}:{self._name(mutant)}"] or self.files[file]
+        return self._in_turn(tests) + list(children(file))
+
+    def _name(self, mutant: Mutant) -> str:
+        from verification.mutations.generated.recorder import names_of  # noqa: PLC0415 - coverage
+
+        return names_of((PACKAGE / mutant.file).read_text())[mutant.line]
+
+    def _in_turn(self, tests: Iterable[str]) -> list[str]:
+        """Order tests so that each file has its turn."""
+        by_file: defaultdict[str, list[str]] = defaultdict(list)
+        for test in sorted(tests, key=self.cost):
+            by_file[test.partition("::")[0]].append(test)
+        turns = [(turn, test) for each in by_file.values() for turn, test in enumerate(each)]
+        return [test for turn, test in sorted(turns, key=lambda at: (at[0], self.cost(at[1])))]
+
+    def cost(self, test: str) -> float:
+        """Return how long a test took."""
+        return self.seconds.get(test, GUESS_SECONDS)
+
+
+def children(file: str) -> Iterator[str]:
+    """Return the folder of tests whose child processes run a file."""
+    tests = CHILDREN.get(file.partition("/")[0])
+    if tests:
+        yield tests
+
+
+@cache
+def callers(fragment: str) -> frozenset[str]:
+    """Return the scripts that a Lua file is part of."""
+    found = {fragment}
+    for path in (PACKAGE / "scripts").glob("*.lua"):
+        if re.search(rf"^-- include: {fragment}$", path.read_text(), re.M):
+            found |= callers(path.stem)
+    return frozenset(found)

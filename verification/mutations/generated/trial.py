@@ -1,0 +1,98 @@
+"""Put one mutant in a copy of the package, and run the tests that can kill it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from verification.mutations.generated.mutants import Mutant
+from verification.mutations.generated.selection import PACKAGE, ROOT, Recordings
+
+TEST_SECONDS = 60  # a mutant may hang: the test that waits for it has failed then
+STARTING_SECONDS = 90
+SLOWNESS = 5  # a busy machine may take as many times as long as the recording did
+PASSED, FAILED, INTERRUPTED = 0, 1, 2
+FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*\])?)(?: - |$)", re.MULTILINE)
+
+
+def killer(mutant: Mutant, recordings: Recordings, budgets: Sequence[float]) -> str:
+    """Return the test that kills a mutant, or nothing when all that were tried pass.
+
+    Each budget, in seconds, is for the next tests in order. A test that fails must fail twice: one
+    that failed for another reason does not kill.
+    """
+    tests = recordings.of(mutant)
+    with tempfile.TemporaryDirectory(prefix="fencelock-mutant-") as name:
+        folder = Path(name)
+        put(mutant, folder)
+        for budget in budgets:
+            chosen, tests = _within(budget, tests, recordings)
+            found = _first_failure(folder, chosen, recordings)
+            if found:
+                return found
+    return ""
+
+
+def put(mutant: Mutant, folder: Path) -> None:
+    """Copy the package with the mutant in it."""
+    copy = folder / "fencelock"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / mutant.file).write_text(mutant.text)
+
+
+def _within(
+    budget: float, tests: list[str], recordings: Recordings
+) -> tuple[list[str], list[str]]:
+    """Split tests into those that a budget allows, and the rest."""
+    spent = 0.0
+    for number, test in enumerate(tests):
+        if spent >= budget:
+            return tests[:number], tests[number:]
+        spent += recordings.cost(test)
+    return tests, []
+
+
+def _first_failure(folder: Path, tests: list[str], recordings: Recordings) -> str:
+    while tests:
+        status, output = run(folder, tests, sum(map(recordings.cost, tests)))
+        if status == PASSED:
+            return ""
+        failed = FAILURE.search(output)
+        if status != FAILED or failed is None:
+            return f"pytest ends with {status}"
+        if run(folder, [failed[1]], recordings.cost(failed[1]))[0] != PASSED:
+            return failed[1]
+        tests = tests[tests.index(failed[1]) + 1 :] if failed[1] in tests else []
+    return ""
+
+
+def run(folder: Path, tests: Sequence[str], estimate: float) -> tuple[int, str]:
+    """Run tests on the copy until one fails; return pytest's status and what it printed."""
+    arguments = folder / "arguments"
+    arguments.write_text("\n".join(tests))
+    options = ["-q", "-x", "--kinds=1", "-rfE", "--tb=no", "-o", f"timeout={TEST_SECONDS}"]
+    command = [sys.executable, "-m", "pytest", *options, "-p", "no:cacheprovider", f"@{arguments}"]
+    paths = os.pathsep.join([str(folder), str(ROOT)])
+    child = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        output, _ = child.communicate(timeout=STARTING_SECONDS + SLOWNESS * estimate)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        return INTERRUPTED, "no end"
+    return child.returncode, output
