@@ -68,7 +68,8 @@ class Site:
 
     def _made(self, make: Maker) -> Mutant | None:
         mutated = make()
-        if mutated is None or (self.file.endswith(".py") and not _compiles(mutated)):
+        compiles = _is_python if self.file.endswith(".py") else _is_lua
+        if mutated is None or not compiles(mutated):
             return None
         old, new = self.text.split("\n"), mutated.split("\n")
         for number, (before, after) in enumerate(zip(old, new, strict=False), 1):
@@ -87,10 +88,20 @@ def sites(package: Path, file: str) -> list[Site]:
     return [Site(file, *at, text, tuple(makers)) for at, makers in sorted(found.items())]
 
 
-def _compiles(text: str) -> bool:
+def _is_python(text: str) -> bool:
     try:
         ast.parse(text)
     except SyntaxError:
+        return False
+    return True
+
+
+def _is_lua(text: str) -> bool:
+    import lupa  # noqa: PLC0415 - not for mutants of Python
+
+    try:
+        lupa.LuaRuntime().compile(text)
+    except lupa.LuaSyntaxError:
         return False
     return True
 
