@@ -40,7 +40,9 @@ def done(seed: int) -> dict[str, dict[str, str]]:
     return {row["key"]: row for row in rows}
 
 
-def try_all(seed: int, size: int, jobs: int, *, survivors: bool, budgets: tuple[float, ...]) -> None:
+def try_all(
+    seed: int, size: int, jobs: int, *, survivors: bool, budgets: tuple[float, ...]
+) -> None:
     """Try every mutant of a sample that has no result yet, or that survived."""
     known, recordings = done(seed), Recordings()
     wanted = [
@@ -77,9 +79,7 @@ def main() -> int:
         return record(chosen.tests or RECORDED, chosen.jobs)
     if chosen.command == "try":
         budgets = tuple(chosen.budgets)
-        try_all(
-            chosen.seed, chosen.size, chosen.jobs, survivors=chosen.survivors, budgets=budgets
-        )
+        try_all(chosen.seed, chosen.size, chosen.jobs, survivors=chosen.survivors, budgets=budgets)
     else:
         write(chosen.seed, list(done(chosen.seed).values()))
     return 0

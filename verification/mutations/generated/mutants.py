@@ -74,8 +74,8 @@ class Site:
         old, new = self.text.split("\n"), mutated.split("\n")
         for number, (before, after) in enumerate(zip(old, new, strict=False), 1):
             if before != after:
-                before, after = before.strip(), after.strip()
-                return Mutant(self.file, number, self.operator, before, after, mutated)
+                changed = (before.strip(), after.strip())
+                return Mutant(self.file, number, self.operator, *changed, mutated)
         return None
 
 
@@ -145,22 +145,30 @@ def _family(name: str) -> str | None:
 def _spared(tree: ast.AST) -> Iterator[tuple[Place, Place]]:
     """Return the stretches of a file in which a change alters nothing that a program does."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _stretch(node.returns)
-        elif isinstance(node, ast.arg | ast.AnnAssign):
-            yield from _stretch(node.annotation)
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            yield from _stretch(node)
-        elif isinstance(node, ast.Assign) and _is_for_types(node):
-            yield from _stretch(node)
-        elif isinstance(node, ast.Call) and _names(node.func) in {"cast", "TypeVar"}:
-            yield from _stretch(node.args[0])
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
-            yield from _stretch(node)
+        yield from _stretch(_for_types_only(node))
+
+
+def _for_types_only(node: ast.AST) -> ast.AST | None:
+    """Return the part of a node that only people and type checkers read."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return node.returns
+        case ast.arg() | ast.AnnAssign():
+            return node.annotation
+        case ast.If() if ast.unparse(node.test) == "TYPE_CHECKING":
+            return node
+        case ast.Assign() if _is_for_types(node):
+            return node
+        case ast.Call() if _names(node.func) in {"cast", "TypeVar"}:
+            return node.args[0]
+        case ast.Call() if ast.unparse(node.func).startswith("log."):
+            return node
+        case _:
+            return None
 
 
 def _is_for_types(node: ast.Assign) -> bool:
-    """Return True for ``__slots__``, ``__all__`` and aliases of types: ``Keys = Sequence[bytes]``."""
+    """Return True for ``__slots__``, ``__all__`` and aliases: ``Keys = Sequence[bytes]``."""
     names = [each.id for each in node.targets if isinstance(each, ast.Name)]
     alias = isinstance(node.value, ast.Subscript | ast.BinOp) and names and names[0][0].isupper()
     return "__slots__" in names or "__all__" in names or bool(alias and not names[0].isupper())
@@ -170,9 +178,10 @@ def _names(node: ast.expr) -> str:
     return ast.unparse(node).rpartition(".")[2]
 
 
-def _stretch(node: ast.expr | ast.stmt | None) -> Iterator[tuple[Place, Place]]:
-    if node is not None and node.end_lineno is not None and node.end_col_offset is not None:
-        yield (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+def _stretch(node: ast.AST | None) -> Iterator[tuple[Place, Place]]:
+    if isinstance(node, ast.expr | ast.stmt):
+        end = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+        yield (node.lineno, node.col_offset), end
 
 
 def _left_out(text: str) -> Iterator[Change]:
@@ -196,7 +205,11 @@ def _by_thousand(text: str) -> Iterator[Change]:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
             right = node.right
             if isinstance(right, ast.Constant) and right.value in (1000, 1_000_000):
-                yield "another unit", node.lineno, partial(_replaced, text, node, ast.unparse(node.left))
+                yield (
+                    "another unit",
+                    node.lineno,
+                    partial(_replaced, text, node, ast.unparse(node.left)),
+                )
 
 
 def _replaced(text: str, node: ast.stmt | ast.expr, by: str) -> str:
@@ -206,7 +219,9 @@ def _replaced(text: str, node: ast.stmt | ast.expr, by: str) -> str:
     first, last = node.lineno - 1, node.end_lineno - 1
     head, tail = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
     blank = [b""] * (last - first)
-    return b"\n".join([*lines[:first], head + by.encode() + tail, *blank, *lines[last + 1 :]]).decode()
+    return b"\n".join(
+        [*lines[:first], head + by.encode() + tail, *blank, *lines[last + 1 :]]
+    ).decode()
 
 
 # --- Lua ------------------------------------------------------------------------------------------
@@ -269,7 +284,7 @@ STATEMENTS: tuple[Swap, ...] = (
 def _lua(text: str) -> Iterator[Change]:
     comments = [match.span() for match in re.finditer(r"--[^\n]*", text)]
     for operator, pattern, others in (*LUA, *STATEMENTS):
-        for match in re.finditer(pattern, text, re.M):
+        for match in re.finditer(pattern, text, re.MULTILINE):
             if not any(first <= match.start() < last for first, last in comments):
                 line = text.count("\n", 0, match.start()) + 1
                 for other in others(match):

@@ -31,14 +31,14 @@ _digest = vars(scripts.Script)["digest"]
 
 def digest(script: scripts.Script) -> bytes:
     """Note the script whose digest is read: a call of it is being made."""
-    reader = sys._getframe(1).f_code.co_filename  # noqa: SLF001 - the way to the caller's file
+    reader = sys._getframe(1).f_code.co_filename
     if running and not reader.endswith("testing/server.py"):  # it looks the name of a digest up
         used[script.name].add(running)
     found: bytes = _digest.__get__(script)
     return found
 
 
-scripts.Script.digest = property(digest, _digest.__set__)  # type: ignore[assignment]
+scripts.Script.digest = property(digest, _digest.__set__)
 recorder = coverage.Coverage(data_file=None, source=[str(PACKAGE)], config_file=False)
 recorder.set_option("run:disable_warnings", ["no-data-collected"])  # of the process that only leads
 

@@ -50,7 +50,7 @@ class Recordings:
             self.files[name.partition(":")[0]].update(tests)
         for name, tests in recording["scripts"].items():
             self.scripts[name].update(tests)
-        self.seconds.update(recording["seconds"])  # type: ignore[arg-type]  # numbers
+        self.seconds.update(recording["seconds"])
 
     def of(self, mutant: Mutant) -> list[str]:
         """Return the tests that can kill a mutant, the cheapest of each file first."""
@@ -91,6 +91,6 @@ def callers(fragment: str) -> frozenset[str]:
     """Return the scripts that a Lua file is part of."""
     found = {fragment}
     for path in (PACKAGE / "scripts").glob("*.lua"):
-        if re.search(rf"^-- include: {fragment}$", path.read_text(), re.M):
+        if re.search(rf"^-- include: {fragment}$", path.read_text(), re.MULTILINE):
             found |= callers(path.stem)
     return frozenset(found)

@@ -47,9 +47,7 @@ def put(mutant: Mutant, folder: Path) -> None:
     (copy / mutant.file).write_text(mutant.text)
 
 
-def _within(
-    budget: float, tests: list[str], recordings: Recordings
-) -> tuple[list[str], list[str]]:
+def _within(budget: float, tests: list[str], recordings: Recordings) -> tuple[list[str], list[str]]:
     """Split tests into those that a budget allows, and the rest."""
     spent = 0.0
     for number, test in enumerate(tests):

@@ -1,0 +1,215 @@
+"""Which explorations make which call of the API, and which faults meet it there.
+
+A call that no exploration makes is unproved, and so is a fault that no call meets. ``CALLS`` names
+for each public call the flows that it runs; ``LEFT_OUT`` names the others, each with a reason. Which
+flows a world runs is not written down but seen: some schedules of it are run under a profiler.
+
+``python -m tests.flows.alphabet`` prints the table.
+"""
+
+# ruff: noqa: T201 - its output is its purpose
+
+import functools
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+
+from fencelock import lease
+from fencelock._core import port
+from tests.flows import deep
+from tests.flows.scenarios import Scenario
+from tests.flows.shares import Shared
+
+CORE = port.__file__.removesuffix("port.py")
+SCHEDULES = 4  # of each world under the profiler: what it calls hardly differs among them
+
+# What may befall any call: an answer, a message, a connection, a process, the time, the server.
+FAULTS = deep.FAULTS
+
+ACQUIRE, RELEASE, RENEW = "acquire.acquire", "release.take_and_release", "renew.renew_now"
+LEASE = {
+    "check": ("lease.check",),
+    "lost": ("lease.lost",),
+    "renew": (RENEW,),
+}
+
+# Family of worlds → call → the flows that it runs.
+CALLS: dict[str, dict[str, tuple[str, ...]]] = {
+    "lock": {
+        "Lock.acquire": (ACQUIRE,),
+        "Lock.release": (RELEASE,),
+        "RLock.acquire": (ACQUIRE,),
+        "RLock.release": (RELEASE,),
+        **{f"Lease.{name}": flows for name, flows in LEASE.items()},
+    },
+    "semaphore": {
+        "Semaphore.acquire": (ACQUIRE,),
+        "Semaphore.release": (RELEASE,),
+        "Semaphore.set_limit": ("shares.set_limit",),
+        "BoundedSemaphore.acquire": (ACQUIRE,),
+        "BoundedSemaphore.release": (RELEASE,),
+        "BoundedSemaphore.set_limit": ("shares.set_limit",),
+    },
+    "rwlock": {
+        "ReadLock.acquire": (ACQUIRE,),
+        "ReadLock.release": (RELEASE,),
+        "WriteLock.acquire": (ACQUIRE,),
+        "WriteLock.release": (RELEASE,),
+    },
+    "multi": {
+        "MultiLock.acquire": ("multi.acquire_all",),
+        "MultiLock.release": ("multi.release_all",),
+    },
+    "once": {
+        "Once.run": ("once.start", "once.finish"),
+        "Once.__call__": ("once.start", "once.finish"),
+        "Once.outcome": ("once.read",),
+        "Once.forget": ("once.forget",),
+    },
+    "election": {
+        "Election.campaign": (ACQUIRE,),
+        "Election.resign": (RELEASE,),
+        "Election.hand_over": ("election.hand_over",),
+        "Election.changes": ("election.next_change",),
+    },
+    "event": {
+        "Event.set": ("signals.change_event",),
+        "Event.clear": ("signals.change_event",),
+        "Event.is_set": ("signals.passes",),
+        "Event.wait": ("watch.wait_for",),
+    },
+    "latch": {
+        "Latch.count_down": ("signals.change_latch",),
+        "Latch.reset": ("signals.change_latch",),
+        "Latch.wait": ("watch.wait_for",),
+    },
+    "barrier": {
+        "Barrier.wait": ("barrier.cross",),
+        "Barrier.abort": ("barrier.change",),
+        "Barrier.reset": ("barrier.change",),
+    },
+    "condition": {
+        "Condition.wait": ("condition.wait",),
+        "Condition.wait_for": ("condition.wait",),
+        "Condition.notify": ("condition.notify",),
+        "Condition.notify_all": ("condition.notify",),
+    },
+    "quorum": {
+        "Lock.acquire on a quorum": ("quorum.acquire",),
+        "Lock.release on a quorum": ("quorum_keep.take_and_release",),
+        "Lease.renew on a quorum": ("quorum_keep.renew_now",),
+    },
+}
+
+LOCAL = "answers from what this process knows, and sends nothing"
+READS = "reads once and changes nothing: tests/conformance"
+ENTRY = (
+    "is acquire and release, with the choice of the error that leaves: tests/pure, tests/threads"
+)
+LEFT_OUT = {
+    "close": "ends what is explored here: tests/threads, tests/tasks",
+    "locked": READS,
+    "owned": READS,
+    "available": READS,
+    "count": READS,
+    "n_waiting": READS,
+    "broken": READS,
+    "leader": READS,
+    "candidates": READS,
+    "__enter__": ENTRY,
+    "__exit__": ENTRY,
+    **dict.fromkeys(
+        (
+            *("name", "names", "lease", "limit", "read", "write", "parties", "lock", "fence"),
+            *("fences", "holder", "ttl", "deadline", "remaining", "expires_at", "candidate"),
+            *("is_leader",),
+        ),
+        LOCAL,
+    ),
+    # Made of the calls above.
+    "Client": "makes handles, and sends nothing by itself",
+    "MultiLease": "asks the leases that it is made of",
+    "Condition.acquire": "is the lock's",
+    "Condition.release": "is the lock's",
+}
+
+
+def family(scenario: Scenario) -> str:
+    """Return what the scenario explores."""
+    if isinstance(scenario, Shared):
+        sides = any(word in scenario.name for word in ("reader", "writer", "grad"))
+        return "rwlock" if sides else "semaphore"
+    first = re.split(r"[:,]", scenario.name)[0]
+    return first if first in CALLS else "lock"
+
+
+def base(scenario: Scenario) -> tuple[str, str]:
+    """Return the family and the name that a scenario has without its faults."""
+    return family(scenario), re.split(r", \d+ [a-z]+(?:\+|$)", scenario.name)[0]
+
+
+@functools.cache
+def flows_of(scenario: Scenario) -> frozenset[str]:
+    """Return the flows that some schedules of a world call."""
+    called: set[str] = set()
+
+    def profile(frame, event, _arg) -> None:
+        if event == "call":
+            code = frame.f_code
+            file = code.co_filename
+            if file.startswith(CORE) or file == lease.__file__:
+                called.add(f"{file.rpartition('/')[2].removesuffix('.py')}.{code.co_name}")
+
+    sys.setprofile(profile)
+    try:
+        scenario.explore(schedules=SCHEDULES)
+    finally:
+        sys.setprofile(None)
+    return frozenset(called)
+
+
+@functools.cache
+def met() -> dict[str, dict[str, set[str]]]:
+    """Return for each call the worlds that make it, and the faults that may strike in each."""
+    worlds: defaultdict[tuple[str, str], list[Scenario]] = defaultdict(list)
+    for scenario in deep.plan():
+        worlds[base(scenario)].append(scenario)
+    found: dict[str, dict[str, set[str]]] = {call: {} for calls in CALLS.values() for call in calls}
+    for (kind, name), scenarios in worlds.items():
+        called = set().union(*map(flows_of_one, first_of_each_form(scenarios)))
+        faults = {fault for each in scenarios for fault in each.budgets}
+        for call, flows in CALLS[kind].items():
+            if called.issuperset(flows):
+                found[call].setdefault(name, set()).update(faults)
+    return found
+
+
+def first_of_each_form(scenarios: list[Scenario]) -> Iterator[Scenario]:
+    """Return a scenario of each kind that a name stands for: without faults, and with one."""
+    yield scenarios[0]
+    yield scenarios[-1]
+
+
+def flows_of_one(scenario: Scenario) -> set[str]:
+    try:
+        return set(flows_of(scenario))
+    except TypeError:  # a scenario that cannot be a key
+        return set(flows_of.__wrapped__(scenario))
+
+
+def table() -> Iterator[str]:
+    """Yield the table: a call a row, a fault a column."""
+    faults = sorted(
+        {fault for worlds in met().values() for each in worlds.values() for fault in each}
+    )
+    yield f"| call | worlds | {' | '.join(faults)} |"
+    yield "| --- | --- |" + " --- |" * len(faults)
+    for call, worlds in met().items():
+        seen = {fault for each in worlds.values() for fault in each}
+        cells = " | ".join("●" if fault in seen else "" for fault in faults)
+        yield f"| `{call}` | {len(worlds)} | {cells} |"
+
+
+if __name__ == "__main__":
+    print("\n".join(table()))
