@@ -1,8 +1,8 @@
 """Which explorations make which call of the API, and which faults meet it there.
 
 A call that no exploration makes is unproved, and so is a fault that no call meets. ``CALLS`` names
-for each public call the flows that it runs; ``LEFT_OUT`` names the others, each with a reason. Which
-flows a world runs is not written down but seen: some schedules of it are run under a profiler.
+for each public call the flows that it runs; ``LEFT_OUT`` names the others, each with a reason.
+Which flows a world runs is not written down but seen: some of its schedules run under a profiler.
 
 ``python -m tests.flows.alphabet`` prints the table.
 """

@@ -29,7 +29,8 @@ def record(tests: Iterable[str], processes: int) -> int:
     plugin = "verification.mutations.generated.recorder"
     spread = (f"--numprocesses={processes}", "--dist=loadfile")
     command = [sys.executable, "-m", "pytest", "-q", "--kinds=1", "-p", plugin, *spread, *tests]
-    environment = os.environ | {"FENCELOCK_RECORDING": str(RECORDINGS), "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join([str(PACKAGE.parent), str(ROOT)])
+    environment = os.environ | {"FENCELOCK_RECORDING": str(RECORDINGS), "PYTHONPATH": paths}
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
 
