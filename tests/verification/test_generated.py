@@ -1,0 +1,77 @@
+"""The tool that makes mutants: what it changes, what it spares, and which tests it runs for one."""
+
+import random
+import textwrap
+
+from verification.mutations.generated import mutants
+from verification.mutations.generated.mutants import sites
+from verification.mutations.generated.sample import HANDLES, files, room_of
+from verification.mutations.generated.selection import Recordings, callers
+
+LUA = """\
+-- a comment with 1 < 2
+local left = call('PTTL', KEYS[1])
+if left < 0 then
+  call('DEL', KEYS[2])
+end
+return left + 1
+"""
+PYTHON = '''\
+def ms(span: "int | None" = None) -> "int | None":
+    """Say 1 + 1."""
+    log.info("took %s", span * 1000)
+    send(span * 1000)
+    raise ValueError
+'''
+
+
+def made(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    chance = random.Random(1)
+    return [mutant for site in sites(tmp_path, name) if (mutant := site.drawn(chance))]
+
+
+def test_lua_is_changed_line_by_line_but_for_its_comments(tmp_path):
+    changed = made(tmp_path, "x.lua", LUA)
+    assert {mutant.line for mutant in changed} == {2, 3, 4, 6}
+    assert {mutant.operator for mutant in changed} >= {"comparison", "arithmetic", "number"}
+    assert ("call('DEL', KEYS[2])", "") in {(each.before, each.after) for each in changed}
+    for mutant in changed:
+        assert mutant.text.count("\n") == LUA.count("\n")
+
+
+def test_what_is_no_program_is_no_mutant(tmp_path):
+    assert made(tmp_path, "x.lua", "return {1, 'NX', {2}}\n")
+    assert not mutants._is_lua("return (")
+    assert not mutants._is_python("return (")
+
+
+def test_statements_are_left_out_and_units_confused_but_not_in_what_only_people_read():
+    text = textwrap.dedent(PYTHON)
+    changed = {make() for _, _, make in (*mutants._left_out(text), *mutants._by_thousand(text))}
+    lines = {
+        new.strip()
+        for each in changed
+        for old, new in zip(text.split("\n"), each.split("\n"), strict=True)
+        if old != new
+    }
+    assert {"pass", "send(span)"} <= lines
+    assert all("1 + 1" in each for each in changed)
+
+
+def test_every_file_has_a_room_and_the_simulator_none():
+    rooms = {room_of(file) for file in files()}
+    assert {"scripts", "core", "ports", "command line", HANDLES} == rooms
+    assert not any(file.startswith("testing/") for file in files())
+
+
+def test_a_fragment_is_tried_by_the_tests_of_all_scripts_that_it_is_part_of():
+    assert {"acquire", "release"} <= callers("_grant")
+    assert callers("acquire") == {"acquire", "once_start"}
+
+
+def test_the_cheapest_test_of_each_file_comes_first():
+    recordings = Recordings()
+    recordings.seconds = {"a.py::slow": 9.0, "a.py::quick": 0.1, "b.py::one": 5.0}
+    ordered = recordings._in_turn(recordings.seconds)
+    assert ordered == ["a.py::quick", "b.py::one", "a.py::slow"]
