@@ -107,6 +107,7 @@ READS = "reads once and changes nothing: tests/conformance"
 ENTRY = (
     "is acquire and release, with the choice of the error that leaves: tests/pure, tests/threads"
 )
+HINT = "is no call of ours: it says what ours is called"
 LEFT_OUT = {
     "close": "ends what is explored here: tests/threads, tests/tasks",
     "locked": READS,
@@ -127,6 +128,8 @@ LEFT_OUT = {
         ),
         LOCAL,
     ),
+    # What other libraries call it: each raises an error that names ours, and sends nothing.
+    **dict.fromkeys(("extend", "reacquire", "refresh", "acquire_lock"), HINT),
     # Made of the calls above.
     "Client": "makes handles, and sends nothing by itself",
     "MultiLease": "asks the leases that it is made of",

@@ -19,6 +19,7 @@ from tests.flows import (
     crossings,
     duties,
     elections,
+    forgetting,
     quorum_shares,
     quorums,
     seeded_quorums,
@@ -69,7 +70,7 @@ SINGLE = (
 # What is made of locks.
 MADE = (
     *(duties.TWO, duties.THREE, duties.WORKING, duties.LONG, duties.TRIES, duties.IMPATIENT),
-    *(duties.FAILING, duties.BESIDE_LOCK),
+    *(duties.FAILING, duties.BESIDE_LOCK, forgetting.ALONE, forgetting.FORGOTTEN),
     *(several.TWO, several.THREE, several.LONG, several.TRIES, several.IMPATIENT),
     *(several.BESIDE_FIRST, several.BESIDE_LAST, several.BESIDE_LAST_IMPATIENT, several.CROSSED),
     *(elections.HAND_OVER, elections.TO_NOBODY, elections.AT_ONCE, elections.LEADING),

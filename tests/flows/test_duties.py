@@ -3,7 +3,7 @@
 import pytest
 
 from fencelock._core import once
-from tests.flows import duties
+from tests.flows import duties, forgetting
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, Seed
 from tests.flows.test_quick import FAULTS
@@ -18,6 +18,8 @@ QUIET = [
     duties.IMPATIENT,
     duties.FAILING,
     duties.BESIDE_LOCK,
+    forgetting.ALONE,
+    forgetting.FORGOTTEN,
 ]
 # A server that forgets everything has it run anew.
 KEEPING = [fault for fault in FAULTS if fault != "restart"]
@@ -36,6 +38,7 @@ DISTURBED = [
     duties.TWO.under(lost=1, crash=1),
     duties.TWO.under(lost=2),
     duties.TWO.under(expiry=1, lost=1),
+    *(forgetting.FORGOTTEN.under(**{fault: 1}) for fault in ("lost", "zombie", "late", "cancel")),
 ]
 
 

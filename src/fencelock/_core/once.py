@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from fencelock._core.acknowledge import ask_acknowledged
 from fencelock._core.acquire import FOR_EVER, attempt, begin, queue
-from fencelock._core.ask import Asked, answer_by, command, persist
+from fencelock._core.ask import Asked, answer_by, ask, persist
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import show
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
@@ -28,7 +28,7 @@ from fencelock._core.trouble import tells_trouble, word
 from fencelock._core.want import Form, Terms, Want, milliseconds
 from fencelock.errors import FencelockError
 from fencelock.log import log
-from fencelock.scripts import ONCE_FINISH, ONCE_START, head
+from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START, head
 
 # A result stays this long after the run, so that who waits can read it and hosts whose clocks are
 # some seconds late find it, however long the run took; of a short period just a part.
@@ -186,8 +186,17 @@ async def run_by(port: Port, keys: OnceKeys) -> Run | None:
 
 @tells_trouble
 async def forget(port: Port, keys: OnceKeys) -> bool:
-    """Drop the result, so that the next who asks runs; tell whether there was one."""
-    return bool(await command(port, (b"DEL", keys.once), keys.once))
+    """Drop the result, so that the next caller runs; return True if there was one.
+
+    The result is named by its fence: a call that is repeated, because its answer was lost, must not
+    drop what a later run came to (I4).
+    """
+    done = await read(port, keys)
+    if done is None:
+        return False
+    until = port.now() + port.patience
+    await ask(port, ONCE_FORGET, (keys.once,), (b"%d" % done.fence,), until)
+    return True
 
 
 def parsed(kept: bytes) -> Done:

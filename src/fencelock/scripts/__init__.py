@@ -96,6 +96,7 @@ LATCH = Script("latch")
 MULTI_RELEASE = Script("multi_release")
 MULTI_TAKE = Script("multi_take")
 ONCE_FINISH = Script("once_finish")
+ONCE_FORGET = Script("once_forget")
 ONCE_START = Script("once_start")
 RAISE = Script("raise")
 RELEASE = Script("release")
@@ -127,5 +128,5 @@ ELECTIONS = (ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH)
 QUORUMS = (RAISE, ROSTER, VOTE)
 ALL = (
     *(LOCKS + SHARES + SIGNALS + ELECTIONS + QUORUMS),
-    *(MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_START),
+    *(MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_FORGET, ONCE_START),
 )
