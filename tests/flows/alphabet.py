@@ -120,6 +120,7 @@ LEFT_OUT = {
     "candidates": READS,
     "__enter__": ENTRY,
     "__exit__": ENTRY,
+    "permits": ENTRY,
     **dict.fromkeys(
         (
             *("name", "names", "lease", "limit", "read", "write", "parties", "lock", "fence"),
@@ -129,7 +130,8 @@ LEFT_OUT = {
         LOCAL,
     ),
     # What other libraries call it: each raises an error that names ours, and sends nothing.
-    **dict.fromkeys(("extend", "reacquire", "refresh", "acquire_lock"), HINT),
+    **dict.fromkeys(("extend", "reacquire", "refresh", "read_lock", "write_lock"), HINT),
+    **dict.fromkeys(("RWLock.acquire", "RWLock.release", "Lease.release"), HINT),
     # Made of the calls above.
     "Client": "makes handles, and sends nothing by itself",
     "MultiLease": "asks the leases that it is made of",

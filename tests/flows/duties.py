@@ -27,7 +27,7 @@ def kept(world):
 
 
 def sees(world, done):
-    """Note a result that a process learnt: there is one, and one more for each that is forgotten."""
+    """Note a result that a process learnt: one, and one more for each that was forgotten."""
     if world.budgets.get("restart") == 0:  # it has
         return
     world.results = {*getattr(world, "results", ()), done.fence}
