@@ -26,6 +26,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
 from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
+from fencelock.hints import calling_level
 from fencelock.lease import BaseLease
 from fencelock.log import log
 from fencelock.mutex import outside
@@ -254,7 +255,7 @@ class Holds(Taker):
             f"timeout={timeout:g} of {name!r} bounds its with block; acquire() has its own. If the"
             f" length of a lease is meant, as in redis-py, write ttl={timeout:g}",
             UserWarning,
-            stacklevel=3,
+            stacklevel=calling_level(),
         )
 
     def refuse_second(self, unit: object) -> None:

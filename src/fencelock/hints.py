@@ -10,6 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from types import FunctionType
@@ -153,13 +154,22 @@ def made_by_clients(function: Function) -> Function:
 def unnamed(cls: Kind) -> Kind:
     """Decorate a private base class: its name does not stand in the errors of its methods."""
     for name, member in vars(cls).items():
-        if isinstance(member, FunctionType):
+        while isinstance(member, FunctionType):
             member.__qualname__ = name
+            member = getattr(member, "__wrapped__", None)  # noqa: PLW2901 - what a decorator calls
     return cls
 
 
 SIDES: Final = "take one of its sides, .read or .write"
 RENEW: Final = "a lease is renewed by itself; to renew it now, call renew() of its lease"
+
+
+def calling_level() -> int:
+    """Return the stack level, for the caller's warning, of the line that called the library."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("fencelock."):
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def elsewhere(owner: type, name: str) -> bool:

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Coroutine
 from typing import Any
 
+from fencelock.hints import calling_level
+
 # Flows that may wait for others; the rest takes one round trip.
 WAITING = frozenset({"acquire", "acquire_all", "start", "passes", "cross", "next_change", "wait"})
 
@@ -21,15 +23,12 @@ def warn(flow: Coroutine[Any, Any, Any]) -> None:
     """Warn of a flow that may wait, at the line that called the library; nothing was sent yet."""
     if getattr(flow, "__name__", "") not in WAITING:
         return
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("fencelock."):
-        frame, level = frame.f_back, level + 1
     try:
         warnings.warn(
             "a blocking call of fencelock.Client inside a running event loop stops all tasks of the"
             " loop until it ends: use fencelock.AsyncClient there, or asyncio.to_thread",
             RuntimeWarning,
-            stacklevel=level + 1,
+            stacklevel=calling_level(),
         )
     except RuntimeWarning:  # it is an error here
         flow.close()
