@@ -143,6 +143,40 @@ async def test_permits_are_renewed_together(world):
         await each.release()
 
 
+async def test_a_release_takes_first_what_its_own_thread_or_task_holds(world):
+    """Also the older one, with unlike numbers of permits; then what others of the handle hold."""
+    semaphore = world.client().semaphore("a", 9)
+    await semaphore.acquire(permits=3)
+    mine, gate = semaphore.lease.holder, []
+
+    async def hold() -> str:
+        await semaphore.acquire(permits=2)
+        gate.append(semaphore.lease.holder)
+        await world.until(lambda: len(gate) > 1)
+        await semaphore.release()
+
+    other = world.start(hold())
+    await world.until(lambda: gate, "the other one holds")
+    theirs = gate[0]
+
+    def held() -> dict[str, int]:
+        flat = world.server.command("HGETALL", world.keys("a").grant[4])
+        return {flat[at]: int(flat[at + 1].split()[0]) for at in range(0, len(flat), 2)}
+
+    await semaphore.release()
+    assert held() == {mine: 2, theirs: 2}
+    gate.append("go on")
+    await other.result()
+    assert held() == {mine: 2, theirs: 1}
+    await semaphore.acquire(permits=4)
+    newest = semaphore.lease.holder
+    await semaphore.release(5)
+    assert held() == {mine: 1, theirs: 1}
+    assert newest not in held()
+    await semaphore.release(2)
+    assert held() == {}
+
+
 async def test_release_of_what_is_not_held(world):
     """NotHeld; in the bounded form a ValueError too, as threading has it. Nothing is given back."""
     client = world.client()
@@ -437,23 +471,23 @@ async def test_questions_about_a_name_of_another_kind(world):
 
 @pytest.mark.one_server  # each server has its own batches of commands
 async def test_a_name_that_became_another_kind_is_no_trouble_for_others(world):
-    """Who waits for another lock goes on waiting, though both are looked at in one command."""
+    """Who waits for other locks goes on waiting, though all are looked at in one command."""
     client, other = world.client(), world.client()
-    before, holder = other.lock("a", ttl=1, renew=False), other.lock("b")
-    await before.acquire()
-    await holder.acquire()
-    locks = [client.lock(name) for name in ("a", "b")]
-    refused, waits = (world.start(lock.acquire()) for lock in locks)
-    await world.in_line("a", 1)
-    await world.in_line("b", 1)
+    before, others = other.lock("a", ttl=60, renew=False), [other.lock(name) for name in "bcde"]
+    for holder in (before, *others):
+        await holder.acquire()
+    locks = [client.lock(name) for name in "bcdea"]
+    *waits, refused = (world.start(lock.acquire()) for lock in locks)
+    for lock in locks:
+        await world.in_line(lock.name, 1)
     world.server.command("DEL", world.key("a"))
     world.server.command("HSET", world.key("a"), "kind", "event")
     world.server.command("PEXPIRE", world.key("a"), 60_000)
     with pytest.raises(ServerUnsuitable):
         await refused.result()
-    assert not waits.done
-    await holder.release()
-    assert await waits.result() is True
+    for holder, wait in zip(others, waits, strict=True):
+        await holder.release()
+        assert await wait.result() is True
     with pytest.raises(LeaseLost):
         await before.release()
 

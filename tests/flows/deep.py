@@ -36,8 +36,8 @@ from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
 
 FAULTS = (
-    *("lost", "silent", "late", "wake", "noise", "expiry"),
-    *("crash", "pause", "cancel", "back", "restart"),
+    *("lost", "cut", "silent", "late", "wake", "noise", "expiry"),
+    *("crash", "pause", "cancel", "back", "restart", "reboot"),
 )
 SINGLE = (
     worlds.TWO,

@@ -2,6 +2,7 @@
 
 import json
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock.handles import Holds, defaults, describe, settings
 from fencelock.options import Queue
+from fencelock.permits import FORMS_MAX, Permits
 
 GIVEN = defaults(key_prefix="p:", ttl=30, label=None, server_timeout=5)
 PLAIN = dict.fromkeys(("ttl", "max_hold", "max_renewals", "timeout", "on_lost", "label"))
@@ -126,3 +128,14 @@ def test_what_people_are_shown_is_bounded_json(text):
 
 def test_no_label_is_not_shown():
     assert "label" not in json.loads(describe("main", None))
+
+
+def test_requests_for_few_numbers_of_permits_are_kept():
+    """I10: each packed request takes a kilobyte, and a caller may ask for any number of permits."""
+    permits = Permits(LockKeys("p:", "a"), chosen(), Stub, 1000, bounded=False)
+    port = SimpleNamespace(home=b"home")
+    first = permits.form(port, 1)
+    assert permits.form(port, 1) is first
+    for number in range(1, 200):
+        assert permits.form(port, number).permits == number
+    assert len(permits._forms) <= FORMS_MAX
