@@ -3,6 +3,7 @@
 FencelockError
 ├── NotAcquired ── AcquireTimeout (also TimeoutError)
 ├── LeaseLost              we held it; we no longer do, or can no longer prove it
+├── NotRenewable           (also RuntimeError) no thread can be started to renew it; given back
 ├── NotHeld                (also RuntimeError) release or renew without holding
 │   └── OverReleased       (also ValueError) more permits than a bounded semaphore's handle has
 ├── BarrierBroken          (also RuntimeError) the parties of a barrier do not come together
@@ -86,6 +87,18 @@ class LeaseLost(FencelockError):
         self.reason = reason
         self.since = since
         self.detail = detail
+
+
+class NotRenewable(FencelockError, RuntimeError):
+    """The lock was granted, and given back: no thread can be started that renews its lease.
+
+    There are too many threads, or the interpreter ends. A lease with ``renew=False`` and without
+    ``on_lost`` needs no thread.
+    """
+
+    def __init__(self, message: str, *, name: str = "") -> None:
+        super().__init__(message)
+        self.name: str = name
 
 
 class NotHeld(FencelockError, RuntimeError):

@@ -263,5 +263,6 @@ def begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> H
     except BaseException:
         taker.remove(hold)
         retire(port, hold)
+        port.post(*request(want, grant.fence))
         raise
     return hold

@@ -26,6 +26,7 @@ from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold, make_hold
 from fencelock._core.quorum_line import climb
 from fencelock._core.race import Race, granted, restarted
+from fencelock._core.release import request as release_request
 from fencelock._core.release import retire
 from fencelock._core.timing import retry_delay
 from fencelock._core.votes import proved_until
@@ -274,6 +275,8 @@ def _begin(
     except BaseException:
         taker.remove(hold)
         retire(port, hold)
+        for node in grants:
+            port.nodes[node].post(*release_request(race.wants[node], fence))
         raise
     return hold
 

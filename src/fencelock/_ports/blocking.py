@@ -32,7 +32,7 @@ from fencelock._ports.tender import Tender
 from fencelock._transport.direct import Connection
 from fencelock._transport.source import Source
 from fencelock.clock import REST_SECONDS, now
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, NotRenewable
 from fencelock.log import log
 from fencelock.mutex import catch_up, inside, mutex, put_off, refuse, waiting
 from fencelock.scripts import Script
@@ -258,7 +258,12 @@ class BlockingPort:
         """Put a new hold into the renewal book and see that somebody tends it."""
         with self._lock:
             self.book.add(hold, when)
-        self._tender.mind(when)
+        trouble = self._tender.mind(when)
+        terms = hold.want.terms
+        if trouble is not None and (terms.renew or terms.on_lost is not None):
+            name = hold.lease.name
+            text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
+            raise NotRenewable(text, name=name) from trouble
 
     def tell(self, hold: Hold) -> None:
         """Call the holder's ``on_lost`` in another thread: other leases cannot wait for it."""

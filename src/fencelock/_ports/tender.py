@@ -50,23 +50,25 @@ class Tender:
         self._deaf_until = 0.0
 
     def stand_by(self) -> None:
-        """See that the thread is up: somebody is in line, and a lease may come any moment."""
+        """See that the thread is up: somebody is in line, and a lease may come any moment.
+
+        If it cannot be started, ``mind`` says so when the lease is there.
+        """
         if self._thread is None:
             self.mind(now())
 
-    def mind(self, when: float) -> None:
-        """See that the thread is up by ``when``."""
+    def mind(self, when: float) -> RuntimeError | None:
+        """See that the thread is up by ``when``; return what keeps it from being started."""
         if self._thread is not None and when >= self._wakes_at:
-            return
+            return None
         with self._lock:
             up = self._thread is not None
             if up and when < self._wakes_at:
                 self._wakes_at = when
                 self._nudge()
-        if not up:
-            self._start()
+        return None if up else self._start()
 
-    def _start(self) -> None:
+    def _start(self) -> RuntimeError | None:
         """Start the thread, outside the mutex: one that starts may collect garbage, and need it.
 
         An interrupt may leave it unstarted, or running and not yet seen: it registers itself.
@@ -74,11 +76,15 @@ class Tender:
         thread = threading.Thread(
             target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
         )
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError as error:  # too many, or the interpreter ends
+            return error
         with self._lock:
             if self._thread is None and thread is not self._ended:
                 self._wakes_at = 0.0
                 self._thread = thread
+        return None
 
     def _registered(self) -> bool:
         """Be the thread that tends, in a thread that was started; False when there is another."""

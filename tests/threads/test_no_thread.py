@@ -1,0 +1,110 @@
+"""No thread can be started: a limit of the system, or the end of the interpreter (I9)."""
+
+import threading
+
+import pytest
+
+from fencelock import NotRenewable
+from tests.threads.state import SOON, lease_threads, program, thread, until, waiting
+
+
+@pytest.fixture
+def without_threads(monkeypatch, client):
+    """Let the library's threads end, and start none from here on."""
+
+    def refused(self):
+        raise RuntimeError("can't start new thread")
+
+    client.lock("first").locked()  # it is connected
+    until(lambda: not lease_threads())
+    monkeypatch.setattr(threading.Thread, "start", refused)
+
+
+KINDS = {
+    "lock": lambda client: client.lock("a"),
+    "rlock": lambda client: client.rlock("a"),
+    "semaphore": lambda client: client.semaphore("a", 1),
+    "write": lambda client: client.rwlock("a").write,
+    "multi": lambda client: client.multi(["a", "b"]),
+    "on_lost": lambda client: client.lock("a", renew=False, on_lost=lambda _: None),
+}
+
+
+@pytest.mark.usefixtures("without_threads")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lease_that_could_not_be_renewed_is_given_back(client, server, prefix, kind):
+    """At once, by the thread that asked: it does not block others for its ttl."""
+    handle = KINDS[kind](client)
+    with pytest.raises(NotRenewable, match="no thread can be started") as error:
+        handle.acquire()
+    assert isinstance(error.value, RuntimeError)
+    assert error.value.name in {"a", "b"}
+    left = [key for key in server.command("KEYS", f"{prefix}*") if "~" not in key]
+    assert left == []
+    assert client._port.book.holds == 0
+    with pytest.raises(NotRenewable), handle:
+        pass
+
+
+@pytest.mark.usefixtures("without_threads")
+def test_a_fixed_lease_needs_no_thread(client, server, prefix):
+    with client.lock("a", renew=False) as lease:
+        lease.check()
+        assert server.command("EXISTS", f"{prefix}a") == 1
+    assert server.command("EXISTS", f"{prefix}a") == 0
+
+
+def test_a_waiter_that_is_granted_gives_it_back(client, server, prefix, monkeypatch):
+    """Its place in line is gone as well, and the next one is granted."""
+    held, raised = client.lock("a", renew=False), []
+
+    def wait():
+        with pytest.raises(NotRenewable) as error:
+            client.lock("a").acquire()
+        raised.append(error)
+
+    until(lambda: not lease_threads())
+    waits = threading.Thread(target=wait)
+    usual = threading.Thread.start
+
+    def refused(self):
+        if self is not waits:
+            raise RuntimeError("can't start new thread")
+        usual(self)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    held.acquire()
+    waits.start()
+    until(lambda: waiting(server, prefix) == 1)
+    held.release()
+    waits.join(SOON)
+    assert len(raised) == 1
+    assert server.command("EXISTS", f"{prefix}a") == 0
+    monkeypatch.undo()
+    assert not thread(client.lock("a").locked).join(SOON)
+
+
+# What runs at exit may use locks: those that need no thread in any Python.
+AT_EXIT = """
+import atexit, sys, fencelock
+url, prefix = sys.argv[1:]
+client = fencelock.Client(url, key_prefix=prefix)
+
+@atexit.register
+def last():
+    with client.lock("a", renew=False):
+        print("fixed", flush=True)
+    try:
+        with client.lock("a"):
+            pass
+    except fencelock.NotRenewable:
+        pass
+    assert not client.lock("a").locked()
+    print("free", flush=True)
+"""
+
+
+def test_at_the_end_of_the_interpreter(server, prefix):
+    with program(AT_EXIT, server.url, prefix) as running:
+        out, err = running.communicate(timeout=SOON)
+    assert (running.returncode, out, err) == (0, "fixed\nfree\n", "")
