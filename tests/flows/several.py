@@ -3,12 +3,17 @@
 ``Each`` stands in the place of a world's monitor and asks one for every lock.
 """
 
+from dataclasses import dataclass
+
 from fencelock._core import multi
 from fencelock._core.keys import LockKeys
+from fencelock._core.shares import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareForm, ShareWant
 from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import LeaseLost
 from fencelock.testing.actors import Actor, _Watch
 from fencelock.testing.monitor import Monitor, Violation
+from fencelock.testing.shares import SharesMonitor
+from fencelock.testing.shares import read as read_shares
 from fencelock.testing.view import read
 from tests.flows.duties import errors, long_enough, was_notified
 from tests.flows.scenarios import FIXED, RENEWED, Scenario, single
@@ -17,18 +22,41 @@ SHORT = Terms(ttl=1.5, renew=True)  # shorter than the lease with which a handed
 BOTH = (LockKeys("", "a"), LockKeys("", "b"))
 
 
-class One(Monitor):
-    """The monitor of one of several locks."""
+@dataclass(frozen=True)
+class Part:
+    """A part of a multi that is no plain lock: permits of a semaphore, or a side."""
+
+    keys: LockKeys
+    kind: bytes = SEMAPHORE
+    limit: int = 1
+    permits: int = 1
+
+    @property
+    def lock(self):
+        return self.keys.lock
+
+    def want(self, port, terms):
+        form = ShareForm(
+            keys=self.keys,
+            terms=terms,
+            home=port.home,
+            ttl=terms.ttl,
+            kind=self.kind,
+            limit=self.limit,
+            permits=self.permits,
+        )
+        return ShareWant(form, port.new_id(), b"{}")
+
+
+class _OfOne:
+    """What a monitor does for one of several: it looks at its keys only."""
 
     def __init__(self, world, keys):
         super().__init__(world)
         self._keys = frozenset(keys.all)
 
-    def view(self):
-        """Return this lock as it stands on the server."""
-        server = self._world.server
-        view = read(frozenset(each for each in server.state if each[0] in self._keys))
-        return view if view.end_us > server.now_us else view._replace(holder=None)
+    def _state(self):
+        return frozenset(each for each in self._world.server.state if each[0] in self._keys)
 
     def served(self, request, before):
         """Judge what a request changed, if it was about this lock."""
@@ -45,12 +73,32 @@ class One(Monitor):
         return {want.holder for want in self._waiting()}
 
 
+class One(_OfOne, Monitor):
+    """The monitor of one of several locks."""
+
+    def view(self):
+        """Return this lock as it stands on the server."""
+        view = read(self._state())
+        return view if view.end_us > self._world.server.now_us else view._replace(holder=None)
+
+
+class OneShared(_OfOne, SharesMonitor):
+    """The monitor of one part that is no plain lock."""
+
+    def raw(self):
+        """Return its permits in the keyspace."""
+        return read_shares(self._state())
+
+
 class Each:
     """The monitors of all locks; what is asked of one is asked of the one that is meant."""
 
     def __init__(self, world, locks=BOTH):
         self._world = world
-        self.by_lock = {keys.lock: One(world, keys) for keys in locks}
+        self.by_lock = {
+            each.lock: OneShared(world, each.keys) if isinstance(each, Part) else One(world, each)
+            for each in locks
+        }
         self.all = list(self.by_lock.values())
         self.flows = None
         self.pause_us = Monitor.pause_us
@@ -131,14 +179,31 @@ class Views(tuple):
 class Several(Scenario):
     """A scenario whose world watches both locks."""
 
+    locks = BOTH
+
     def build(self, server, traced):
         world = Scenario("empty", ()).build(server, traced)
         world.budgets, world.symmetric = dict(self.budgets), self.alike
         world.push_first = self.push_first
-        world.monitor = Each(world)
+        world.monitor = Each(world, self.locks)
         world.monitor.flows = self.flows
         self.begin(world)
         return world
+
+
+class WithPermit(Several):
+    """The same, where the second is the only permit of a semaphore."""
+
+    locks = (BOTH[0], Part(BOTH[1]))
+
+
+class WithSide(Several):
+    """The same, where the second is the write side of a reader/writer lock."""
+
+    locks = (BOTH[0], Part(BOTH[1], RWLOCK, ALL, WRITE))
+
+
+READS = (BOTH[0], Part(BOTH[1], RWLOCK, ALL, READ))
 
 
 def wants_of(actor, locks, terms):
@@ -147,9 +212,12 @@ def wants_of(actor, locks, terms):
 
     def wants():
         made = []
-        for keys in locks:
-            form = Form(keys=keys, terms=terms, home=port.home, ttl=terms.ttl)
-            made.append(Want(form, port.new_id()))
+        for each in locks:
+            if isinstance(each, Part):
+                made.append(each.want(port, terms))
+            else:
+                form = Form(keys=each, terms=terms, home=port.home, ttl=terms.ttl)
+                made.append(Want(form, port.new_id()))
             actor.world.monitor.asks(actor.client, made[-1])
         return made
 
@@ -223,6 +291,7 @@ FIXED_TWO = Several(
     "multi, 2 of both, fixed, 0.5 s of work", (both(work=0.5, terms=FIXED),) * 2, alike=True
 )
 TWICE = Several("multi, 2 of both, twice", (both(rounds=2, work=0.2), both(rounds=2)))
+TWO_TWICE = Several("multi, 2 of both, 1 twice", (both(rounds=2), both()))
 SHORT_BESIDE = Several(
     "multi, 1 of both, 1 short of both", (both(work=0.5), both(work=1.0, terms=SHORT))
 )
@@ -230,3 +299,30 @@ OVERTAKING = Several(
     "multi, 2 of the first, 1 tries both", (one(0, work=0.5), one(0), both(patience=0.0))
 )
 CROSSED = Several("multi, 1 of both, 1 of each", (one(1, work=0.5), one(0, work=0.2), both()))
+
+# -- with permits and sides ------------------------------------------------------------------------
+
+PERMIT, SIDE = WithPermit.locks, WithSide.locks
+PERMIT_ALONE = WithPermit("multi with a permit, 1 alone", (both(locks=PERMIT),))
+PERMIT_TWO = WithPermit("multi with a permit, 2 of both", (both(locks=PERMIT),) * 2, alike=True)
+PERMIT_WORKING = WithPermit(
+    "multi with a permit, 2 of both, 1 s of work", (both(locks=PERMIT, work=1.0),) * 2, alike=True
+)
+PERMIT_LONG = WithPermit(
+    "multi with a permit, 2 of both, 4 s of work", (both(locks=PERMIT, work=4.0),) * 2, alike=True
+)
+PERMIT_TRIES = WithPermit(
+    "multi with a permit, 2 tries", (both(locks=PERMIT, patience=0.0),) * 2, alike=True
+)
+PERMIT_BESIDE = WithPermit(
+    "multi with a permit, 1 of both, 1 of the permit",
+    (both(locks=PERMIT[1:], work=0.5), both(locks=PERMIT)),
+)
+PERMIT_IMPATIENT = WithPermit(
+    "multi with a permit, 1 of both giving up, 1 of the permit",
+    (both(locks=PERMIT[1:], work=1.5), both(locks=PERMIT, patience=1.0)),
+)
+SIDES = WithSide(
+    "multi with a side, 1 reads, 1 writes, 1 reads beside",
+    (both(locks=READS, work=0.5), both(locks=SIDE), both(locks=READS[1:])),
+)

@@ -24,6 +24,13 @@ QUIET = [
     several.FIXED_TWO,
     several.TWICE,
     several.SHORT_BESIDE,
+    several.PERMIT_TWO,
+    several.PERMIT_WORKING,
+    several.PERMIT_LONG,
+    several.PERMIT_TRIES,
+    several.PERMIT_BESIDE,
+    several.PERMIT_IMPATIENT,
+    several.SIDES,
 ]
 DISTURBED = [
     *(
@@ -36,7 +43,13 @@ DISTURBED = [
     several.ALONE.under(lost=1, cancel=1),
     several.TWO.under(lost=1, crash=1),
     several.LONG.under(lost=1),
-    several.TWICE.under(lost=1),
+    several.TWO_TWICE.under(lost=1),
+    several.PERMIT_ALONE.under(lost=1, cancel=1),
+    *(
+        scenario.under(**{fault: 1})
+        for scenario in (several.PERMIT_TWO, several.PERMIT_IMPATIENT)
+        for fault in ("lost", "late", "cancel", "crash", "pause")
+    ),
 ]
 
 
@@ -81,6 +94,22 @@ SEEDS = [
         Change("multi_release", "if not grant_next(base, '', ARGV[1]) then", "if true then"),
         several.TWO,
         frozenset({"I5", "I6"}),
+    ),
+    Seed(
+        "a permit is not given back at the timeout",
+        Change(
+            multi,
+            "if hold is None:\n                await _drop(port, holds, takers)",
+            "if not hold:",
+        ),
+        several.PERMIT_IMPATIENT,
+        frozenset({"I9", "I11"}),
+    ),
+    Seed(
+        "a repeated release of a part is refused",
+        Change(multi, "given.unsure.add(want)", "pass"),
+        several.PERMIT_TWO.under(lost=1),
+        frozenset({"I4"}),
     ),
     Seed(
         "a timeout keeps what it has",

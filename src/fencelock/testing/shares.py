@@ -103,9 +103,13 @@ class SharesMonitor(Monitor):
     unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
     piecemeal = False  # a script need not grant to all who fit
 
+    def raw(self) -> ShareView:
+        """Return the permits in the keyspace, also of leases that have ended."""
+        return read(self._world.server.state)
+
     def view(self) -> ShareView:
         """Return the permits as they stand on the server: leases that ended hold nothing."""
-        view, now_us = read(self._world.server.state), self._world.server.now_us
+        view, now_us = self.raw(), self._world.server.now_us
         living = {who: lease for who, lease in view.leases.items() if lease.end_us > now_us}
         return view._replace(leases=living) if len(living) < len(view.leases) else view
 
@@ -139,7 +143,7 @@ class SharesMonitor(Monitor):
         self._in_turn(request, before, after, granted)
 
     def _within_limit(self, after: ShareView, granted: list[bytes]) -> None:
-        raw = read(self._world.server.state)
+        raw = self.raw()
         if raw.leases and raw.counted != raw.taken:
             raise Violation("I1", f"{raw.counted} permits are counted, {raw.taken} are taken")
         # Beside a lease of its own thread that still lasts, another one costs nothing.
@@ -298,7 +302,7 @@ class SharesMonitor(Monitor):
 
     def _since_us(self, instant: int) -> int:
         ours = EPOCH_US + self._world.skew_us
-        ends = [lease.end_us - ours for lease in read(self._world.server.state).leases.values()]
+        ends = [lease.end_us - ours for lease in self.raw().leases.values()]
         return max([self._world.now_us, *(end for end in ends if end <= instant)])
 
     def _left_by(self, want: Any, view: Any) -> str:
