@@ -208,6 +208,12 @@ SEEDS = (
         "I6",
     ),
     seed(
+        "a request that is asked again under the id of its undo",
+        Change(acquire, "waiter.want = want.rename()", "pass"),
+        worlds.TWO_ROUNDS.under(late=1),
+        "I1 I4 I9",
+    ),
+    seed(
         "a newcomer that overtakes the line",
         script("acquire", "call('EXISTS', KEYS[1], KEYS[3])", "call('EXISTS', KEYS[1])"),
         worlds.THREE.under(expiry=1),

@@ -6,6 +6,10 @@ Rules of this file:
 - Whatever ends an acquire without a lease (timeout, error, cancellation, Ctrl-C) ends its place in
   line and its grant too (I9): on the way out for a timeout, behind the request otherwise.
 - A grant that arrives with nothing left of it is no grant.
+- A request on a connection that turned silent may still run. So it is undone behind it at once, and
+  asked again elsewhere by another id: the undo cannot take what that one is granted. Who stands in
+  line keeps its id, and its place.
+- Who stands in line and has time left goes on asking while the server is away.
 - Where replicas are to acknowledge a grant, none is reported before (see acknowledge.py). An answer
   with fence 0 is no grant (see once.py): it is true whatever the replicas have.
 - Waiting is bounded by ``give_up_at``, by the holder's lease and by the proof of life (I6, I13).
@@ -24,6 +28,7 @@ from fencelock._core.trouble import word
 from fencelock._core.waiters import Line, Waiter, look
 from fencelock._core.want import Want, too_late
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
+from fencelock.log import log
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
@@ -49,15 +54,22 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
 
 
 async def queue(
-    port: Port, want: Want, give_up_at: float, waiter: Waiter | None = None
+    port: Port,
+    want: Want,
+    give_up_at: float,
+    waiter: Waiter | None = None,
+    *,
+    outlasts: bool = True,
 ) -> Grant | None:
     """Stand in line until granted; None at ``give_up_at``.
 
     Asks, waits, and asks again whenever the place may be gone. A ``waiter`` that somebody else's
-    request put in line begins with waiting.
+    request put in line begins with waiting. ``outlasts``: in line, ask until ``give_up_at`` while
+    the server is away, and not only for as long as the port's patience.
     """
     placed = waiter is not None and waiter.stood
     waiter = waiter or Waiter(want)
+    waiter.outlasts = outlasts
     late = 0
     try:
         while True:
@@ -97,6 +109,15 @@ def _undo(port: Port, waiter: Waiter) -> None:
     port.post(*want.abandon(waiter.channel), waiter.trail or waiter.seat)
 
 
+def start_over(port: Port, waiter: Waiter) -> None:
+    """Undo a request that a silent connection may still bring, and go on by another id."""
+    want = waiter.want
+    waiter.want = want.rename()
+    _undo(port, waiter)
+    port.close(waiter)
+    waiter.want, waiter.began, waiter.trail = want, False, None
+
+
 def late_grant(port: Port, who: bytes) -> None:
     """Give back a grant that was pushed to a waiter who has given up."""
     with port.mutex():
@@ -128,7 +149,7 @@ async def _request(
             if port.replicas is not None and isinstance(reply, bytes) and reply != NO_GRANT:
                 await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)
         except (Broken, ServerError) as trouble:
-            await again(port, trouble, until, waiter)
+            until = await _once_more(port, waiter, trouble, until, give_up_at)
             asked_at = port.now()
             continue
         if isinstance(reply, bytes):
@@ -136,6 +157,21 @@ async def _request(
         if listen:
             _lined_up(port, waiter, reply, asked_at)
         return None
+
+
+async def _once_more(
+    port: Port, waiter: Waiter, trouble: Broken | ServerError, until: float, give_up_at: float
+) -> float:
+    """Return until when to ask again, once it is time for that; raise when time is up."""
+    stays = waiter.stood and waiter.outlasts
+    await again(port, trouble, max(until, give_up_at) if stays else until, waiter)
+    if waiter.trail is not None and not waiter.stood:
+        start_over(port, waiter)
+    now = port.now()
+    if now < until:
+        return until
+    log.info("%r: waiting goes on, the server is away: %s", waiter.want.keys.name, trouble)
+    return answer_by(port, now, give_up_at)
 
 
 def _listens(port: Port, waiter: Waiter) -> bool:

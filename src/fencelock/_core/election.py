@@ -206,6 +206,7 @@ async def _look(
 ) -> tuple[Leader | None, float]:
     """Ask who leads and to be told of changes; return that, and when to look at the latest."""
     until = answer_by(port, port.now(), give_up_at)
+    ends = until if watch.first else max(until, give_up_at)
     waiter.start()
     while True:
         asked_at = port.now()
@@ -216,7 +217,9 @@ async def _look(
             args = (watch.want.waiter, waiter.channel)
             reply = await port.call(ELECTION_WATCH, watch.keys.watch, args, until, waiter)
         except (Broken, ServerError) as trouble:
-            await again(port, trouble, until, waiter)
+            await again(port, trouble, ends, waiter)
+            if port.now() >= until:  # the server is away, and there is time left
+                until = answer_by(port, port.now(), give_up_at)
             continue
         look_at = asked_at + PROOF_SECONDS
         if reply[1] >= 0:

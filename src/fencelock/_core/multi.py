@@ -80,17 +80,14 @@ async def _together(
     until = answer_by(port, port.now(), give_up_at)
     waiter = Waiter(wants[0])
     keys = [key for want in wants for key in want.keys.grant]
-    args = [
-        arg
-        for want in wants
-        for arg in (want.holder, milliseconds(want.ttl), want.form.words + want.info)
-    ]
 
     async def once() -> tuple[float, Reply]:
+        if waiter.trail is not None:
+            _start_over(port, wants, waiter)
         await port.open(waiter, until, listen=False)
         waiter.begin()
         asked_at = port.now()
-        reply = await port.call(MULTI_TAKE, keys, args, until, waiter)
+        reply = await port.call(MULTI_TAKE, keys, _terms(wants), until, waiter)
         if port.replicas is not None and not isinstance(reply, int):
             ends = min(asked_at + validity(want.ttl) for want in wants)
             await acknowledged(port, waiter, ends, give_up_at)
@@ -118,6 +115,23 @@ async def _together(
         raise
     finally:
         port.close(waiter)
+
+
+def _terms(wants: Sequence[Want]) -> list[bytes | int]:
+    """Return what ``multi_take.lua`` is told of each request."""
+    return [
+        term
+        for want in wants
+        for term in (want.holder, milliseconds(want.ttl), want.form.words + want.info)
+    ]
+
+
+def _start_over(port: Port, wants: Sequence[Want], waiter: Waiter) -> None:
+    """Undo what a silent connection may still bring, and go on by other ids; as in acquire.py."""
+    _undo(port, wants, waiter)
+    port.close(waiter)
+    for want in wants:
+        want.rename()
 
 
 def _undo(port: Port, wants: Sequence[Want], waiter: Waiter) -> None:

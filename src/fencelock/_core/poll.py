@@ -25,15 +25,23 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
     SET NX is not idempotent: when its answer is lost, the key is given back before another try.
     """
     until = answer_by(port, port.now(), give_up_at)
-    command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", milliseconds(want.ttl))
     waiter = Waiter(want)
 
+    def undo() -> None:
+        if waiter.began:
+            port.post(GIVE_BACK, want.keys.plain, (want.holder,), waiter.trail or waiter.seat)
+
     async def once() -> tuple[float, Reply]:
+        if waiter.trail is not None:  # a silent connection may still bring it: go on by another id
+            undo()
+            port.close(waiter)
+            want.rename()
         await port.open(waiter, until, listen=False)
         waiter.begin()
         if waiter.sent:
             await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until, waiter)
         asked_at = port.now()
+        command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", milliseconds(want.ttl))
         reply = await port.command(command, want.keys.lock, until, waiter)
         if reply is not None and port.replicas is not None:
             await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)
@@ -48,8 +56,7 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
             return grant
         raise too_late(want)
     except BaseException:
-        if waiter.began:
-            port.post(GIVE_BACK, want.keys.plain, (want.holder,), waiter.trail or waiter.seat)
+        undo()
         raise
     finally:
         port.close(waiter)

@@ -14,6 +14,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 from typing import cast
 
@@ -105,7 +106,7 @@ async def _round(
             if race.stood:  # others held it when the nodes failed: time stood against us
                 race.refused = [each for each in race.order if each not in race.failures]
             return None
-        flow, began = attempt if once else queue, port.now()
+        flow, began = attempt if once else partial(queue, outlasts=False), port.now()
         try:
             grant = await flow(port.nodes[node], race.wants[node], give_up_at)
         except (ServerError, OutcomeUnknown) as error:

@@ -301,6 +301,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
 
     async def once() -> tuple[float, Answer]:
         sent_at = port.now()
+        wish.within_limits(sent_at)  # a repetition comes later, and they are nearer
         end = hold.lease.deadline
         return sent_at, await prolong(port, [hold], [wish.ttl], until, end, shortens=wish.shortens)
 
@@ -373,6 +374,11 @@ class Own:
         self.shortens = shortens
         self._beside = beside
         self._before, self._reach = hold.lease._deadline, hold.reach
+
+    def within_limits(self, now: float) -> None:
+        """Ask for no more than the hold's limits leave."""
+        span = self.hold.within_limits(self.ttl, now)
+        self.ttl = span if self.shortens else max(span, self.hold.least(now))
 
     def answered(self, *, repeated: bool) -> None:
         """Note that it ran, so that it cannot run later; a repeated one may."""

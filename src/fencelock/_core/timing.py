@@ -29,6 +29,10 @@ PATIENCE_SECONDS: Final = 7.0  # as in _line.lua
 # While its line moves a client looks less often, but often enough not to be taken for dead.
 PROOF_SECONDS_MAX: Final = 4.0
 
+# A connection that was used before may be dead without a word. When it is silent for so long,
+# another one is tried; one that was opened for the request gets all the time there is.
+SILENT_SECONDS: Final = 1.0
+
 # Behind a holder that is no fencelock client nobody announces a release: its head looks this often.
 FOREIGN_SECONDS: Final = 0.05
 FOREIGN_BEHIND_SECONDS: Final = 1.0

@@ -59,6 +59,7 @@ class Waiter(Asked):
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
     stood = False  # it was in line
+    outlasts = True  # in line, it asks on while the server is away
     doubts = True  # a pushed grant that may be out of date is asked for, where that can be
     news: bool = False  # something below was set since the last wait
     grant: Grant | None = None

@@ -7,6 +7,7 @@ sixteen arguments anew costs more than all else that a client does for an uncont
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 from fencelock._core.keys import LockKeys
@@ -142,6 +143,13 @@ class Want:
     def plain(self) -> bool:
         """Tell whether only the plain form may be used."""
         return self.terms.plain
+
+    def rename(self) -> Want:
+        """Go on by another id and return the request by the old one, which was given up."""
+        old = copy(self)
+        self.waiter += b"'"
+        self.holder = self.holder if self.owned else self.waiter
+        return old
 
     def acquire(self, channel: bytes) -> bytes:
         """Return a packed call of ``acquire.lua``; the channel is empty for a try."""

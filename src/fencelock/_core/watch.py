@@ -185,10 +185,11 @@ async def _look(port: Port, watcher: Watcher, watch: Watch, give_up_at: float) -
     async def once(until: float) -> Reply:
         return await _put(port, watcher, watcher.signal.look(asked), until)
 
-    until = port.now() + port.patience
+    until, ends = port.now() + port.patience, give_up_at
     if watcher.signal.leaves:
-        until = min(until, give_up_at + LEAVING_SECONDS / 2)
-    replies = await _answer(port, watcher, until, once)
+        ends = give_up_at + LEAVING_SECONDS / 2
+        until = min(until, ends)
+    replies = await _answer(port, watcher, until, once, ends=ends)
     for each, reply in zip(asked, replies, strict=True):
         each.asked_at = watcher.asked_at
         _learn(each, reply)
@@ -204,9 +205,15 @@ def _learn(watcher: Watcher, reply: Reply) -> None:
 
 
 async def _answer(
-    port: Port, watcher: Watcher, until: float, once: Any, *, listen: bool = True
+    port: Port,
+    watcher: Watcher,
+    until: float,
+    once: Any,
+    *,
+    listen: bool = True,
+    ends: float = 0.0,
 ) -> Reply:
-    """Seat the waiter and ask until there is an answer, or raise."""
+    """Seat the waiter and ask until there is an answer, or raise at the later of both instants."""
     watcher.start()
     while True:
         watcher.news = False  # what is told from here on is not in the answer
@@ -217,7 +224,9 @@ async def _answer(
             asked_at = port.now()
             reply = await once(until)
         except (Broken, ServerError) as trouble:
-            await again(port, trouble, until, watcher)
+            await again(port, trouble, max(until, ends), watcher)
+            if port.now() >= until:  # the server is away, and there is time left
+                until = min(ends, port.now() + port.patience)
             continue
         watcher.asked_at, watcher.trip = asked_at, port.now() - asked_at
         with port.mutex():

@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -137,7 +138,9 @@ class Rounds:
 def link_apart(source: Source, asked: Acknowledgement, home: bytes, patience: float) -> Link:
     """Return a connection for rounds only."""
     # A WAIT is silent for as long as it was told to: that is no dead connection.
-    return Link(source, home, _unheard, _unplugged, patience=patience + asked[1])
+    link = Link(source, home, _unheard, _unplugged, patience=patience + asked[1])
+    link.silence = inf
+    return link
 
 
 def _tell(place: Place, count: int) -> None:

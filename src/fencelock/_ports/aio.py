@@ -29,6 +29,7 @@ from fencelock._ports.chance import Chance
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
 from fencelock._ports.teller import tell
+from fencelock._transport.mux import Mux
 from fencelock._transport.source import Source
 from fencelock._transport.wire import ReplyError, not_now, pack_source
 from fencelock.clock import REST_SECONDS, now
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-POST_SECONDS = 30.0  # as in posts.py
+POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0  # as in posts.py
 CLOSE_SECONDS = 1.0
 _shutting: set[asyncio.Task[None]] = set()
 LISTEN_AFTER_SECONDS = 0.2
@@ -256,7 +257,7 @@ class AioPort:
         try:
             await self.flow(self)
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
-                mux.close()  # the next try shall not wait on a connection that went silent
+                mux.retire()  # the next try shall not wait on a connection that went silent
         finally:
             self._set_timer(self._next_at())
 
@@ -289,9 +290,10 @@ class AioPort:
         """Write the request at once, behind all that went before; see to its answer in a task."""
         if self.loop.is_closed() or self.link.closed:
             return
-        slot, mux = None, self.link.mux
-        if mux is not None and mux.sound:
-            slot = mux.post(pack_source(script, keys, args), now() + POST_SECONDS)
+        slot, mux = None, trail if isinstance(trail, Mux) and trail.open else self.link.mux
+        if mux is not None:
+            until = now() + (TRAIL_SECONDS if mux.retired else POST_SECONDS)
+            slot = mux.behind(pack_source(script, keys, args), until)
         self._spawn(self._deliver(script, keys, args, slot), "fencelock-post")
 
     async def _deliver(

@@ -235,6 +235,7 @@ class BlockingPort:
             catch_up()
         try:
             seat = self._seat(waiter)
+            seat.fresh = False  # it may die while nothing is sent
             while not waiter.news and seat.listen(until):
                 pass
         except Broken:

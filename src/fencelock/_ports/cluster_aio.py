@@ -16,7 +16,7 @@ from fencelock._core.keys import slot
 from fencelock._core.port import Apart, Args, Broken, Keys, Reply
 from fencelock._core.waiters import Waiter
 from fencelock._core.want import Request
-from fencelock._ports.aio import POST_SECONDS, AioPort
+from fencelock._ports.aio import POST_SECONDS, TRAIL_SECONDS, AioPort
 from fencelock._ports.cluster_links import ClusterLinks, NodeLink
 from fencelock._ports.cluster_mux import Ask, ask_next, plain, scripted
 from fencelock._ports.pool import closed
@@ -246,7 +246,7 @@ class ClusterAioPort(AioPort):
         if any(isinstance(answer, Broken) for answer in answers):
             link = self.link.sure(requests[0][1][0])
             if link is not None and link.mux is not None and link.mux.silent_since(began):
-                link.mux.close()  # the next try shall not wait on a connection that went silent
+                link.mux.retire()  # the next try shall not wait on a connection that went silent
         return answers
 
     async def fan_out(
@@ -286,11 +286,11 @@ class ClusterAioPort(AioPort):
         """Write the request at once, behind the trail; see to its answer in a task."""
         if self.loop.is_closed() or self.link.closed:
             return
-        mux = trail if isinstance(trail, Mux) and trail.sound else None
+        mux = trail if isinstance(trail, Mux) and trail.open else None
         if mux is None and (link := self.link.sure(keys[0])) is not None:
             mux = link.mux
         answer = None
         if mux is not None:
-            answer = mux.request(pack_source(script, keys, args), now() + POST_SECONDS)
-            mux.flush()
+            until = now() + (TRAIL_SECONDS if mux.retired else POST_SECONDS)
+            answer = mux.behind(pack_source(script, keys, args), until)
         self._spawn(self._deliver(script, keys, args, answer), "fencelock-post")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencelock._core.port import Broken
+from fencelock._core.timing import SILENT_SECONDS
 from fencelock._ports.pool import closed
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.mux_dial import dial
@@ -39,6 +40,8 @@ class Link:
         self._patience = patience
         self._dialling: asyncio.Task[Mux] | None = None
         self._reached = False
+        self.silence = SILENT_SECONDS  # of a connection that was used before; see mux.py
+        self._retired: list[Mux] = []
         self.mux: Mux | None = None
         self.listening = False  # the home channel is heard
         self.closed = False
@@ -79,8 +82,9 @@ class Link:
         if self._dialling is not None and not self._dialling.done():
             self._dialling.cancel()
             await asyncio.wait({self._dialling})
-        if self.mux is not None:
-            self.mux.close()
+        for mux in (self.mux, *self._retired):
+            if mux is not None:
+                mux.close()
         if self._watch is not None:
             self._watch.close()
         await asyncio.sleep(0)  # the loop closes sockets in its next turn
@@ -93,7 +97,10 @@ class Link:
             if not self._reached or error.code not in {"", "REFUSED"}:
                 raise
             raise Broken(str(error), sent=False) from error
+        old = self.mux
+        self._retired = [each for each in (*self._retired, old) if each is not None and each.open]
         self.mux, self._reached, self.listening = mux, True, False
+        mux.silence, mux.fresh = self.silence, True
         mux.closed.add_done_callback(lambda _: self._lost())
         return mux
 

@@ -64,6 +64,7 @@ class Pool:
             if not connection.undoing:
                 connection.close()
         elif len(self._idle) < IDLE_MAX and not self.closed:
+            connection.fresh = False
             self._idle.append(connection)
         else:
             connection.close()

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fencelock._core.port import Broken, Reply
+from fencelock._core.timing import SILENT_SECONDS
 from fencelock._transport.wire import (
     CONFIRMS,
     INCOMPLETE,
@@ -54,6 +55,7 @@ class Connection:
         "asked_at",
         "channel",
         "channels",
+        "fresh",
         "node",
         "owed",
         "pushed",
@@ -71,6 +73,7 @@ class Connection:
         self._poll: select.poll | None = None
         self.pushed: Callable[[Connection, list[bytes]], None] = pushed
         self.sound: bool = True  # False after a failure: nothing new may be asked on it
+        self.fresh: bool = True  # it was opened for what is asked now
         self.owed: int = 0  # answers that were not read yet
         self.channel: bytes = b""  # the channel it listens to
         self.asked_at: float = 0.0  # when it was last used
@@ -111,7 +114,9 @@ class Connection:
         Whatever else ends it, a signal's exception too, leaves the connection unsound.
         """
         try:
-            self.asked_at = now()
+            self.asked_at = asked_at = now()
+            if not self.fresh and until > asked_at + SILENT_SECONDS:
+                until = asked_at + SILENT_SECONDS
             self.send(packed)
             if self._slice == SETTLE_SECONDS:  # nearly always: the answer comes in this moment
                 data = self._take()
@@ -199,6 +204,8 @@ class Connection:
 
     def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
         """Listen to a channel; ServerDenied when the user may not, Broken when no answer came."""
+        if not self.fresh:
+            until = min(until, now() + SILENT_SECONDS)
         try:
             self.send(pack((word, channel)))
             self.answer(until, confirms=True)
@@ -219,7 +226,14 @@ class Connection:
             self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close the socket; the connection is unsound from here on."""
+        """Close the socket; the connection is unsound from here on.
+
+        What was given up and is still on its way is dropped, so that it does not arrive later. An
+        undo behind it has to arrive, and so does what it undoes.
+        """
+        if self.owed and not self.undoing:
+            with contextlib.suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sound = False
         self._sock.close()
 

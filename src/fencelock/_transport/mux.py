@@ -8,7 +8,9 @@ Rules of this file:
   once: a task that is alone does not wait for a turn.
 - Answers are read into one small buffer: for a plain Protocol, asyncio allocates and frees 256 KiB
   at each read, which takes longer than all else that reading does.
-- A silent connection is given up when its oldest request has waited for ``stall`` seconds.
+- A connection that has answered before and is silent for ``silence`` seconds is retired: nothing
+  new is asked on it, and it stays for undos behind what was asked. It is closed when all of that
+  was answered, or when its oldest request has waited for ``stall`` seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 from fencelock._core.port import Broken, Reply
@@ -47,7 +50,10 @@ class Mux(asyncio.BufferedProtocol):
     def __init__(self, loop: asyncio.AbstractEventLoop, pushed: Pushed, *, stall: float) -> None:
         self.loop = loop
         self.sound = False
-        self.closed: asyncio.Future[None] = loop.create_future()
+        self.retired = False
+        self.fresh = False  # it was opened for what is asked now
+        self.silence = inf  # while it is greeted; then its link says
+        self.closed: asyncio.Future[None] = loop.create_future()  # it ended, or was retired
         self._pushed = pushed
         self._stall = stall
         self._reader = reader()
@@ -99,6 +105,22 @@ class Mux(asyncio.BufferedProtocol):
             self.flush()
         elif len(self._unsent) == 1:
             self.loop.call_soon(self.flush)
+        asked_at = now()
+        self._slots.append((slot, until, asked_at))
+        due = until if self.fresh else min(until, asked_at + self.silence)
+        if self._watch is None or due < self._watch_at:
+            self._watch_until(due)
+        return slot
+
+    def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
+        """Send a clean-up behind all that was asked, also when retired; None when closed."""
+        transport = self._transport
+        if transport is None or not self.open:
+            return None
+        if not self.retired:
+            return self.post(packed, until)
+        slot: asyncio.Future[Any] = self.loop.create_future()
+        transport.write(packed)
         self._slots.append((slot, until, now()))
         if self._watch is None or until < self._watch_at:
             self._watch_until(until)
@@ -113,6 +135,11 @@ class Mux(asyncio.BufferedProtocol):
     async def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
         """Listen to a channel; ServerDenied when the user may not. Its answer is a push."""
         await self.command((word, channel), until)
+
+    @property
+    def open(self) -> bool:
+        """Return True until the socket is closed, also while it is retired."""
+        return self._transport is not None and not self._transport.is_closing()
 
     def leave(self, channel: bytes, until: float) -> asyncio.Future[Any]:
         """Listen to a sharded channel no more; ends like ``request``, a refusal is a value."""
@@ -137,10 +164,26 @@ class Mux(asyncio.BufferedProtocol):
             packed, self._unsent = self._unsent, []
             self._transport.write(packed[0] if len(packed) == 1 else b"".join(packed))
 
+    def silent_for(self, current: float) -> float:
+        """Return how long an answer has been owed while nothing at all came."""
+        return current - max(self._slots[0][2], self._heard_at) if self._slots else 0.0
+
     def silent_since(self, when: float) -> bool:
         """Tell whether something was asked since an instant and nothing at all came back."""
         asked = any(at >= when for _, _, at in self._slots)
         return asked and self._heard_at < when
+
+    def retire(self) -> None:
+        """Ask nothing new; what is unanswered is Broken, and may be undone ``behind`` it."""
+        if self.retired or not self.sound:
+            return
+        self.flush()
+        self.sound, self.retired = False, True
+        for slot, _, _ in self._slots:
+            if not slot.done():
+                slot.set_exception(Broken("no answer in time", sent=True, trail=self))
+        if not self.closed.done():
+            self.closed.set_result(None)
 
     def close(self) -> None:
         """Close at once; what is unanswered is Broken."""
@@ -180,6 +223,9 @@ class Mux(asyncio.BufferedProtocol):
                 slot, _, _ = self._slots.popleft()
                 if not slot.done():
                     slot.set_result(message)
+            self.fresh = False
+            if self.retired and not self._slots:
+                self.close()
         except (ConnectionError, IndexError) as error:  # bytes that are no answer of ours
             log.warning("connection given up: %r", error)
             self.close()
@@ -221,6 +267,11 @@ class Mux(asyncio.BufferedProtocol):
             log.warning("no answer for %.1f s: connection given up", self._stall)
             self.close()
             return
+        if not self.fresh and self.silent_for(current) >= self.silence:
+            self.retire()
         pending = [until for slot, until, _ in self._slots if not slot.done()]
         if self._slots:  # a clean-up waits long, but not on a connection that went silent
-            self._watch_until(min([*pending, self._slots[0][2] + self._stall + 0.01]))
+            pending.append(self._slots[0][2] + self._stall + 0.01)
+            if self.sound and not self.fresh:
+                pending.append(current + max(0.01, self.silence - self.silent_for(current)))
+            self._watch_until(min(pending))

@@ -73,6 +73,7 @@ class Link:
         "closed",
         "dies_us",
         "down",
+        "fresh",
         "generation",
         "late_down",
         "late_up",
@@ -94,6 +95,7 @@ class Link:
         self.up: list[Request] = []
         self.down: list[Item] = []
         self.sound: bool = True
+        self.fresh: bool = True  # nothing was answered on it yet
         self.closed: bool = False
         self.stalled: bool = False
         self.dies_us: int = NEVER_US

@@ -18,6 +18,7 @@ from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
 from fencelock._core.port import Args, Broken, Keys, Replicas, Reply
 from fencelock._core.pushes import dispatch
+from fencelock._core.timing import SILENT_SECONDS
 from fencelock._core.waiters import Lines, Waiter
 from fencelock.scripts import Script
 from fencelock.testing.network import NEVER_US, Client, Link, State, trap
@@ -117,18 +118,34 @@ class SimulatedPort:
         return await self.ask_on(self._link_for(waiter), request, until)
 
     async def ask_on(self, link: Link, request: Request, until: float) -> Reply:
-        """Send a request on a connection; ends like ``call``."""
+        """Send a request on a connection; ends like ``call``.
+
+        One that was used before and is silent is given up sooner, as both real ports do.
+        """
+        limit = until if link.fresh else min(until, self.now() + SILENT_SECONDS)
         request.asker = self.world.running
         link.up.append(request)
         link.owed += 1
-        state = State("call", self.client.world_us(until), link)
+        state = State("call", self.client.world_us(limit), link)
         try:
-            return await self._suspend(state)
-        except BaseException:
+            reply = await self._suspend(state)
+        except BaseException as error:
             request.asker = None
+            if limit < until and isinstance(error, Broken) and error.trail is not None:
+                self._retire(link)
             if not self.shared and link.owed:
                 link.sound = False  # an answer may still come: nothing else may be read here
             raise
+        link.fresh = False
+        return reply
+
+    def _retire(self, link: Link) -> None:
+        """Ask nothing new on a silent connection; what is sent behind it goes there."""
+        link.sound = False
+        if self.shared:
+            for waiter in self.waiters.values():
+                waiter.lose_place()
+                self.world.wake(self.client, waiter)
 
     def _link_for(self, waiter: Waiter | None) -> Link:
         if waiter is not None and not self.shared:
@@ -266,8 +283,8 @@ class SimulatedPort:
         if self.client.alive:
             request = Request(script.name, tuple(keys), tuple(args), posted=self._repost)
             link = trail if isinstance(trail, Link) and not trail.closed else self._idle()
-            if trail is link:
-                link.sound = self.shared  # for nothing but this
+            if trail is link and not self.shared:
+                link.sound = False  # for nothing but this
             self._send(request, link)
 
     def _repost(self, request: Request) -> None:

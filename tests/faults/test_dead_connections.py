@@ -1,0 +1,164 @@
+"""A connection that died without a word costs a moment, and an outage costs no place in line (I9).
+
+The proxy's ``blackhole`` is what a NAT box does that forgot a connection: the client's end looks
+sound, and nothing passes. New connections are well.
+"""
+
+import threading
+
+import pytest
+
+from fencelock import OutcomeUnknown, Poll, ServerUnreachable
+from fencelock.clock import now
+from tests.faults.world import MACHINE_SECONDS, Threads, held, outcome, spawn, wait_until
+
+SILENT = 1.0  # as SILENT_SECONDS
+OUTAGE = 1.2  # longer than the server_timeout of the clients that are to outlast it
+
+
+def used(connect, url, **options):
+    """Return a client whose connections were used before."""
+    client = connect(url, **options)
+    lock = client.lock("before")
+    assert lock.acquire()
+    lock.release()
+    return client
+
+
+WAYS = {
+    "a lock": lambda client, name: client.lock(name, ttl=60),
+    "an owner": lambda client, name: client.rlock(name, ttl=60, owner="me"),
+    "the plain form": lambda client, name: client.lock(name, ttl=60, wait=Poll()),
+    "permits": lambda client, name: client.semaphore(name, limit=1, ttl=60),
+    "several": lambda client, name: client.multi([name], ttl=60),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("how", [{"timeout": 60}, {"blocking": False}], ids=["waits", "tries"])
+def test_a_dead_connection_is_replaced(connect, proxy, view, way, how):
+    """One second, not all of server_timeout and then OutcomeUnknown."""
+    lock = way(used(connect, proxy.url, server_timeout=30), view.name)
+    proxy.drop_all("blackhole")
+    result, took = outcome(lock.acquire, **how)
+    assert result is True
+    assert took < 2 * SILENT + 2 * MACHINE_SECONDS
+    lock.release()
+    wait_until(lambda: not view.server.command("EXISTS", view.keys.lock.decode()), what="free")
+
+
+@pytest.mark.parametrize("way", list(WAYS.values())[:3], ids=list(WAYS)[:3])
+def test_what_arrives_on_it_later_leaves_nothing(connect, proxy, view, way):
+    """The first request arrives with the second: its undo is behind it, and takes nothing else."""
+    client = used(connect, proxy.url, server_timeout=30)
+    lock = way(client, view.name)
+    proxy.cut(answers=False)
+    links = proxy.links()
+    asking = spawn(outcome, lock.acquire, timeout=60)
+    wait_until(lambda: len(proxy.links()) > len(links), 5, "another connection")
+    proxy.heal()
+    assert asking.result(10)[0] is True
+    lease = lock.lease
+    lock.lease.renew()
+    lease.check()
+    lock.release()
+    view.until_free(5)
+
+
+def test_release_and_renewal_over_a_dead_connection(connect, proxy, view):
+    client = used(connect, proxy.url, server_timeout=30)
+    lock = client.lock(view.name, ttl=60)
+    lock.acquire()
+    for ask in (lock.lease.renew, lock.release):
+        proxy.drop_all("blackhole")
+        result, took = outcome(ask)
+        assert result is None
+        assert took < 2 * SILENT + 2 * MACHINE_SECONDS
+    view.until_free()
+
+
+def test_a_waiter_whose_connection_died_keeps_its_place(connect, proxy, view):
+    """Its look is silent; it asks anew on another connection, before others in line."""
+    with held(view):
+        first = connect(proxy.url, server_timeout=30).lock(view.name, ttl=60)
+        ending = spawn(outcome, first.acquire, timeout=30)
+        view.until_waiting(1)
+        entry = view.server.command("ZRANGE", view.keys.grant[2].decode(), 0, 0)
+        proxy.drop_all("blackhole")
+        behind = connect(view.server.url).lock(view.name, ttl=60)
+        other = spawn(outcome, behind.acquire, timeout=30)
+        view.until_waiting(2)
+    assert ending.result(15)[0] is True
+    assert entry[0].split()[0] in first.lease.holder
+    first.release()
+    assert other.result(10)[0] is True
+    behind.release()
+    view.until_free()
+
+
+def test_a_server_that_was_frozen_runs_both_and_leaves_nothing(connect, own_server, own_view):
+    """The second connection waits for the server, too; then the first request is undone."""
+    client = used(connect, own_server.url, server_timeout=30)
+    lock = client.lock(own_view.name, ttl=60)
+    own_server.pause()
+    asking = spawn(outcome, lock.acquire, timeout=20)
+    frozen = threading.Timer(2 * SILENT, own_server.resume)
+    frozen.start()
+    assert asking.result(20)[0] is True
+    frozen.join()
+    holder = own_view.holder()
+    assert holder == lock.lease.holder
+    lock.release()
+    own_view.until_free(5)
+
+
+def away(proxy, ending):
+    """Let the server be away for longer than server_timeout; who waits goes on waiting."""
+    proxy.new_connections = "refuse"
+    proxy.drop_all()
+    begun = now()
+    wait_until(lambda: now() - begun > OUTAGE, what="an outage longer than server_timeout")
+    assert not ending.done(), ending.result(0)
+    proxy.new_connections = "pass"
+
+
+def test_who_stands_in_line_outlasts_an_outage(connect, proxy, view, server):
+    """With time left it goes on when the server is back, in its place."""
+    client = connect(proxy.url, server_timeout=OUTAGE / 4)
+    lock = client.lock(view.name, ttl=60)
+    holder = connect(server.url).lock(view.name, ttl=60)
+    holder.acquire()
+    ending = spawn(outcome, lock.acquire, timeout=30)
+    wait_until(client.port.lines.all_waiters, what="it knows that it is in line")
+    away(proxy, ending)
+    holder.release()
+    assert ending.result(15)[0] is True
+    lock.release()
+    view.until_free()
+
+
+def test_who_waits_for_an_event_outlasts_an_outage(face, connect, proxy, server, name):
+    waits, sets = connect(proxy.url, server_timeout=OUTAGE / 4), connect(server.url)
+    event, setter = waits.client.event(name), sets.client.event(name)
+    blocks = face is Threads
+    ending = spawn(event.wait, 30) if blocks else spawn(waits.run, event.wait(30))
+    wait_until(lambda: any(each.gen for each in waits.port.lines.all_waiters()), what="it waits")
+    away(proxy, ending)
+    spawn(setter.set) if blocks else sets.begin(setter.set())
+    assert ending.result(15) is True
+
+
+def test_the_timeout_of_who_waits_ends_an_outage(connect, proxy, view):
+    """I13, I12: it is trouble, not "held"."""
+    client = connect(proxy.url, server_timeout=0.2)
+    lock = client.lock(view.name, ttl=60)
+    with held(view):
+        ending = spawn(outcome, lock.acquire, timeout=OUTAGE)
+        wait_until(client.port.lines.all_waiters, what="it knows that it is in line")
+        proxy.new_connections = "refuse"
+        proxy.drop_all()
+        result, took = ending.result(10)
+        assert isinstance(result, (OutcomeUnknown, ServerUnreachable)), result
+        assert OUTAGE / 2 < took < OUTAGE + 0.1 + MACHINE_SECONDS, result
+        proxy.new_connections = "pass"
+        view.until_waiting(0)
