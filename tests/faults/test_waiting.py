@@ -6,7 +6,7 @@ costs nothing: the waiter comes back and asks.
 
 import pytest
 
-from fencelock import FencelockError, OutcomeUnknown, ServerUnreachable
+from fencelock import FencelockError
 from fencelock.clock import now
 from tests.faults.conftest import load
 from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
@@ -164,17 +164,6 @@ def test_the_server_restarts_while_they_wait_and_hold(
     released, _ = outcome(holding.release)
     assert released is None if persistent else isinstance(released, FencelockError | None)
     until_served(locks, waiting, own_view)
-
-
-def test_an_outage_longer_than_server_timeout_ends_the_wait(connect, own_server, own_view):
-    """A waiter without a timeout waits for the lock as long as it takes, and not for a server."""
-    holding = connect(own_server.url).lock(own_view.name, ttl=60)
-    holding.acquire()
-    waiter = connect(own_server.url, server_timeout=0.5).lock(own_view.name, ttl=60)
-    (waiting,) = in_line([waiter], own_view)
-    own_server.kill()
-    ended, _ = waiting.result(10)
-    assert isinstance(ended, ServerUnreachable | OutcomeUnknown)
 
 
 @pytest.mark.parametrize("size", [1, pytest.param(20, marks=pytest.mark.slow)])

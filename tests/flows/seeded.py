@@ -203,7 +203,7 @@ SEEDS = (
     ),
     seed(
         "a wait without bound",
-        Change(acquire, "min(line.bound(waiter), give_up_at", "min(give_up_at"),
+        Change(acquire, "min(line.bound(waiter), give_up_at)", "give_up_at"),
         worlds.TWO_WORKING.under(wake=1),
         "I6",
     ),
@@ -212,6 +212,12 @@ SEEDS = (
         Change(acquire, "waiter.want = want.rename()", "pass"),
         worlds.TWO_ROUNDS.under(late=1),
         "I1 I4 I9",
+    ),
+    seed(
+        "a place in line that is asked for on two connections, and undone on one",
+        Change(release, "for trail in strays:", "for trail in ():"),
+        worlds.FOREIGN.under(late=1),
+        "I9",
     ),
     seed(
         "a newcomer that overtakes the line",
@@ -277,7 +283,7 @@ SEEDS = (
     ),
     seed(
         "a renewal by hand that passes max_hold",
-        Change(renew, "span = hold.within_limits(wanted, now)", "span = wanted"),
+        Change(renew.Own, "span = self.hold.within_limits(self.ttl, now)", "span = self.ttl"),
         worlds.BOUNDED_LONGER,
         "N3",
     ),

@@ -8,7 +8,7 @@ Rules of this file:
 - A grant that arrives with nothing left of it is no grant.
 - A request on a connection that turned silent may still run. So it is undone behind it at once, and
   asked again elsewhere by another id: the undo cannot take what that one is granted. Who stands in
-  line keeps its id, and its place.
+  line keeps its id, and its place; what it was granted is then undone there when it has ended.
 - Who stands in line and has time left goes on asking while the server is away.
 - Where replicas are to acknowledge a grant, none is reported before (see acknowledge.py). An answer
   with fence 0 is no grant (see once.py): it is true whatever the replicas have.
@@ -22,7 +22,7 @@ from fencelock._core.ask import PASSING, again, answer_by, give_up
 from fencelock._core.hold import Grant, Hold, Taker, first_attention
 from fencelock._core.poll import poll
 from fencelock._core.port import Broken, Port, Reply
-from fencelock._core.release import request, retire
+from fencelock._core.release import request, retire, sweep
 from fencelock._core.timing import validity
 from fencelock._core.trouble import word
 from fencelock._core.waiters import Line, Waiter, look
@@ -87,10 +87,12 @@ async def queue(
                     raise too_late(want)
             elif port.now() >= give_up_at:
                 await _leave(port, waiter)
+                sweep(port, want)
                 return None
             waiter.forget()
     except BaseException:
         _undo(port, waiter)
+        sweep(port, want)
         raise
     finally:
         if waiter.stood:
@@ -165,7 +167,9 @@ async def _once_more(
     """Return until when to ask again, once it is time for that; raise when time is up."""
     stays = waiter.stood and waiter.outlasts
     await again(port, trouble, max(until, give_up_at) if stays else until, waiter)
-    if waiter.trail is not None and not waiter.stood:
+    if waiter.trail is not None and waiter.stood:
+        waiter.want.strays += (waiter.trail,)
+    elif waiter.trail is not None:
         start_over(port, waiter)
     now = port.now()
     if now < until:

@@ -58,3 +58,4 @@ class Request(NamedTuple):
     """What ports ask of any waiter: its id."""
 
     waiter: bytes
+    strays: tuple[object, ...] = ()  # as of a request for a lock: see want.py

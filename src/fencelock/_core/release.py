@@ -46,7 +46,7 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
     asked = Asked()
     try:
         hold = take()
-        return await _give_back(port, hold, asked)
+        left = await _give_back(port, hold, asked)
     except BaseException as error:
         if hold is not None and not settled(error):
             retire(port, hold)
@@ -54,6 +54,18 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
         if hold is not None and isinstance(error, FencelockError):
             word(port, error, hold.want.keys.name)
         raise
+    else:
+        return left
+    finally:
+        if hold is not None:
+            sweep(port, hold.want)
+
+
+def sweep(port: Port, want: Want) -> None:
+    """Undo a request that is over behind the silent connections that may still bring it."""
+    strays, want.strays = want.strays, ()
+    for trail in strays:
+        port.post(*want.abandon(b""), trail)
 
 
 def settled(error: BaseException) -> bool:
@@ -126,6 +138,7 @@ def post_release(port: Port, hold: Hold) -> None:
             node.post(*request(part.want, hold.lease.fence))
     if not hold.parts:
         port.post(*request(hold.want, hold.lease.fence))
+        sweep(port, hold.want)
 
 
 def request(want: Want, fence: int = 0) -> Request:

@@ -349,14 +349,9 @@ def own(hold: Hold, ttl: float | None, now: float, *, shortens: bool, beside: bo
     """Return the renewal that the holder asks for: a limit that is near never shortens a lease."""
     wanted = hold.usual if ttl is None else ttl
     shortens = shortens and now + validity(wanted) < hold.lease._deadline
-    span = hold.within_limits(wanted, now)
-    return Own(
-        hold,
-        span if shortens else max(span, hold.least(now)),
-        now,
-        shortens=shortens,
-        beside=beside,
-    )
+    wish = Own(hold, wanted, now, shortens=shortens, beside=beside)
+    wish.within_limits(now)
+    return wish
 
 
 class Own:

@@ -120,7 +120,7 @@ class Want:
     other: Any = None  # the hold of the same thread or task beside which it is granted at once
     lines_up: bool = False  # a quorum's nodes count its votes in their lines: see quorum.py
 
-    __slots__ = ("form", "holder", "info", "keys", "owned", "terms", "ttl", "waiter")
+    __slots__ = ("form", "holder", "info", "keys", "owned", "strays", "terms", "ttl", "waiter")
 
     def __init__(
         self, form: Form, waiter: bytes, info: bytes = b"{}", owner: bytes | None = None
@@ -133,6 +133,9 @@ class Want:
         self.terms: Terms = form.terms
         self.ttl: float = form.ttl
         self.owned: bool = form.owned
+        # Connections that turned silent and may still bring this request, which was asked again
+        # under its id elsewhere: when it is over it is undone behind them.
+        self.strays: tuple[object, ...] = ()
 
     @property
     def home(self) -> bytes:

@@ -226,6 +226,10 @@ class BlockingPort:
         connection, waiter.seat = waiter.seat, None
         if isinstance(connection, Connection):
             connection.waiter = None
+            if (
+                waiter.want.strays
+            ):  # what it may still bring is undone there later, and it is closed
+                connection.undoing = connection.undoing or connection in waiter.want.strays
             self.pool.give(connection)
 
     async def wait(self, waiter: Waiter, until: float) -> None:

@@ -231,16 +231,17 @@ class Connection:
         What was given up and is still on its way is dropped, so that it does not arrive later. An
         undo behind it has to arrive, and so does what it undoes.
         """
+        self.sound = False
         if self.owed and not self.undoing:
             with contextlib.suppress(OSError):
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.sound = False
         self._sock.close()
 
     def __del__(self) -> None:
         """Close a connection that a failure left behind."""
-        sock = getattr(self, "_sock", None)  # none after an interrupt while it was made
-        if sock is not None:
+        if getattr(self, "undoing", None) is not None:
+            self.close()
+        elif (sock := getattr(self, "_sock", None)) is not None:  # an interrupt while it was made
             sock.close()
 
     def _next(self, until: float, *, broken: bool = True) -> Any:

@@ -218,7 +218,8 @@ class Mux(asyncio.BufferedProtocol):
             self._reader.feed(self._buffer, 0, nbytes)
             while (message := self._reader.gets()) is not INCOMPLETE:
                 if type(message) is Push and not self._answers(message):
-                    self._pushed(message)
+                    if not self.retired:  # what came since on another connection may be newer
+                        self._pushed(message)
                     continue
                 slot, _, _ = self._slots.popleft()
                 if not slot.done():

@@ -82,6 +82,7 @@ class Link:
         "port",
         "seat_of",
         "server",
+        "silent",
         "sound",
         "stalled",
         "up",
@@ -95,6 +96,7 @@ class Link:
         self.up: list[Request] = []
         self.down: list[Item] = []
         self.sound: bool = True
+        self.silent: bool = False  # it was given up for another: undos go behind what it brings
         self.fresh: bool = True  # nothing was answered on it yet
         self.closed: bool = False
         self.stalled: bool = False

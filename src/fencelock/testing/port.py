@@ -141,7 +141,7 @@ class SimulatedPort:
 
     def _retire(self, link: Link) -> None:
         """Ask nothing new on a silent connection; what is sent behind it goes there."""
-        link.sound = False
+        link.sound, link.silent = False, True
         if self.shared:
             for waiter in self.waiters.values():
                 waiter.lose_place()
@@ -218,7 +218,7 @@ class SimulatedPort:
         link, waiter.seat = waiter.seat, None
         if isinstance(link, Link):
             link.seat_of = None
-            if not link.sound:
+            if not link.sound and not link.silent:
                 self.hang_up(link)
 
     def hang_up(self, link: Link) -> None:
@@ -257,6 +257,8 @@ class SimulatedPort:
 
     def pushed(self, link: Link, message: bytes) -> None:
         """Dispatch a push, and wake whom it is for, as both real ports do."""
+        if link.silent:  # it was given up for another, whose news may be newer
+            return
 
         def find(who: bytes) -> Waiter | None:
             waiter = self.waiters.get(who)
