@@ -19,6 +19,7 @@ WAYS = {
 ERRORS = [
     fencelock.FencelockError("said"),
     fencelock.NotAcquired("held", name="a"),
+    fencelock.NotRenewable("no thread", name="a"),
     fencelock.AcquireTimeout("not in time", name="a"),
     fencelock.LeaseLost("a", fence=7, reason="revoked", since=1.5, detail="by hand"),
     fencelock.NotHeld("not held", name="a"),
