@@ -14,10 +14,12 @@ import asyncio
 import os
 import random
 import selectors
+import socket
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 # How far behind a timer's instant the clock jumps: sums of floats may fall short of it, and a timer
 # that came early would find that it is not time yet, for ever.
@@ -66,18 +68,25 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(Jumping(clock))
         self.clock = clock
         self._clock_resolution = 0.0
+        self._addresses: WeakKeyDictionary[socket.socket, Any] = WeakKeyDictionary()
         self.connect: Callable[[Any, str, int], asyncio.Transport] | None = None
 
     def time(self) -> float:
         """Return the virtual time."""
         return self.clock.now
 
-    async def create_connection(  # type: ignore[override]  # as much of it as a port uses
-        self, factory: Callable[[], Any], host: str, port: int
-    ) -> tuple[asyncio.Transport, Any]:
-        """Connect to the simulated server, after the time that it takes."""
-        protocol = factory()
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        """Take the time that a connection takes; the socket itself goes nowhere."""
+        self._addresses[sock] = address
         await asyncio.sleep(0.0002)
+
+    async def create_connection(  # type: ignore[override]  # as much of it as a port uses
+        self, factory: Callable[[], Any], *, sock: socket.socket
+    ) -> tuple[asyncio.Transport, Any]:
+        """Connect to the simulated server at the address that the socket was connected to."""
+        host, port = self._addresses.pop(sock)
+        sock.close()
         if self.connect is None:
             raise ConnectionRefusedError("there is no server")
+        protocol = factory()
         return self.connect(protocol, host, port), protocol

@@ -96,7 +96,8 @@ class World:
 
     def join(self) -> Member:
         """Start a process: a client, and its tasks."""
-        host = f"host{next(self._hosts)}"
+        number = next(self._hosts)
+        host = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"  # no name: no resolver
         client = fencelock.AsyncClient(f"redis://{host}:6379", key_prefix=PREFIX)
         seeds = [self.dice.random() for _ in range(WORKERS)]
         tasks = [self.loop.create_task(self.work(client, random.Random(seed))) for seed in seeds]
