@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import Never, SupportsIndex
 
 from fencelock.hints import elsewhere
@@ -18,6 +19,21 @@ def _forked() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
+
+
+class _Here(threading.local):
+    """What stands for a thread; made when a thread first asks."""
+
+    def __init__(self) -> None:
+        self.unit: object = object()
+
+
+_here = _Here()
+
+
+def thread_unit() -> object:
+    """Return what stands for this thread: no later thread gets the same, unlike its ident."""
+    return _here.unit
 
 
 class Rooted:

@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 import fencelock
-from fencelock import LeaseLost, NotHeld
+from fencelock import LeaseLost, NotHeld, process
 from tests.threads.state import (
     connections,
     ended,
@@ -287,3 +287,25 @@ def test_a_slow_on_lost_holds_up_no_renewal(client):
     kept.release()
     with pytest.raises(LeaseLost):
         lost.release()
+
+
+def test_a_later_thread_with_the_same_ident_owns_nothing(client):
+    """Systems give the ident of a thread that ended to the next one."""
+    lock, idents, outcomes = client.rlock("a"), [], []
+
+    def first():
+        idents.append(threading.get_ident())
+        lock.acquire()
+
+    def second():
+        idents.append(threading.get_ident())
+        with pytest.raises(NotHeld):
+            lock.release()
+        outcomes.append(lock.acquire(blocking=False))
+
+    ended(thread(first))
+    ended(thread(second))
+    assert idents[0] == idents[1], "this system gives each thread another ident"
+    assert outcomes == [False]
+    lock._holds.newest().unit = process.thread_unit()  # take it over, to give it back
+    lock.release()

@@ -251,7 +251,7 @@ def _share(hold: bytes, end_us: float, now_us: int) -> Share:
 
 def _record(record: bytes) -> tuple[int, bytes, bytes]:
     parts = record.split(b" ", 6)  # fence holder ttl claim owned home info
-    if len(parts) != 7:  # noqa: PLR2004 - see above
+    if len(parts) != 7 or not parts[0].isdigit():  # noqa: PLR2004 - see above
         return 0, b"", b""
     return int(parts[0]), parts[1], parts[6]
 
@@ -267,9 +267,12 @@ def _person(info: bytes, since_us: float) -> Person:
         told = json.loads(info)
     except ValueError:
         told = {}
+    if not isinstance(told, dict):  # another program wrote it
+        told = {}
+    pid = told.get("pid", 0)
     return Person(
         host=str(told.get("host", "")),
-        pid=int(told.get("pid", 0)),
+        pid=pid if isinstance(pid, int) else 0,
         unit=str(told.get("unit", "")),
         label=str(told.get("label", told.get("candidate", ""))),
         since=since_us / 1e6,

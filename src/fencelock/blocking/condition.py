@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import current_thread, get_ident
+from threading import current_thread
 from types import TracebackType
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.clock import now
 from fencelock.hints import made_by_clients
-from fencelock.process import Rooted
+from fencelock.process import Rooted, thread_unit
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class Condition(Rooted):
             ServerError: the server refuses; nothing is held.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        holds, unit, port = self.lock._holds, get_ident(), self.lock._port
+        holds, unit, port = self.lock._holds, thread_unit(), self.lock._port
         flow = core.wait(
             port,
             self._place,
@@ -129,7 +129,7 @@ class Condition(Rooted):
 
     def _notify(self, n: int) -> None:
         holds = self.lock._holds
-        hold = holds.of(get_ident()) or (None if self._owned else holds.newest())
+        hold = holds.of(thread_unit()) or (None if self._owned else holds.newest())
         if hold is None:
             raise holds.not_held()
         run_blocking(core.notify(self.lock._port, self._place, hold, n))

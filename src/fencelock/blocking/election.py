@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import current_thread, get_ident
+from threading import current_thread
 from types import TracebackType
 
 from fencelock import options
@@ -29,7 +29,7 @@ from fencelock.errors import FencelockError, NotHeld
 from fencelock.handles import Settings
 from fencelock.hints import made_by_clients
 from fencelock.options import Seconds
-from fencelock.process import Rooted
+from fencelock.process import Rooted, thread_unit
 
 
 class _Candidacy(Lock):
@@ -109,7 +109,7 @@ class Election(Rooted):
         return self._stand(options.patience_of_acquire(timeout, blocking=blocking)) is not None
 
     def _stand(self, patience: float | None, *, inside: bool = False) -> Stay | None:
-        holds, unit = self._holds, get_ident()
+        holds, unit = self._holds, thread_unit()
         with self._port.mutex():
             stay = holds.join(unit, inside=inside)
         if stay is not None:
@@ -217,7 +217,7 @@ class Election(Rooted):
                 body raised, its error goes on and this one is logged.
         """
         with self._port.mutex():
-            stay, hold = self._holds.leave(get_ident())
+            stay, hold = self._holds.leave(thread_unit())
         if hold is not None:
             self._end(hold, error)
         elif stay is not None and stay.lease.lost and not stay.lease._forked():

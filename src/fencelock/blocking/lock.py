@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import current_thread, get_ident
+from threading import current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Holds, Settings
 from fencelock.hints import RENEW, Elsewhere, made_by_clients, unnamed
-from fencelock.process import Rooted
+from fencelock.process import Rooted, thread_unit
 
 
 @unnamed
@@ -47,7 +47,7 @@ class _Base(Rooted):
     @property
     def lease(self) -> Lease | None:
         """Return this thread's lease of this handle, else the newest of any thread, else None."""
-        lease = self._holds.lease_for(get_ident())
+        lease = self._holds.lease_for(thread_unit())
         return lease if isinstance(lease, Lease) else None
 
     def locked(self) -> bool:
@@ -74,7 +74,7 @@ class _Base(Rooted):
         if want is None:
             want = holds.want(self._port, current_thread().name)
         try:
-            return run_blocking(acquire(self._port, want, patience, holds, get_ident()))
+            return run_blocking(acquire(self._port, want, patience, holds, thread_unit()))
         except BaseException:  # a signal's exception may come when the flow had ended
             for hold in holds.made_by(want):
                 self._withdraw(hold)
@@ -87,7 +87,7 @@ class _Base(Rooted):
             post_release(self._port, hold)
 
     def _give_back(self, *, only_own: bool = False) -> int:
-        unit = get_ident()
+        unit = thread_unit()
         flow = take_and_release(self._port, lambda: self._holds.take(unit, only_own=only_own))
         return run_release(flow) or 0
 
@@ -103,7 +103,7 @@ class _Base(Rooted):
             LeaseLost: the lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        held = self._holds.bodies.end(get_ident())
+        held = self._holds.bodies.end(thread_unit())
         try:
             if held is None:
                 self.release()
@@ -163,7 +163,7 @@ class Lock(_Base):
         patience = options.patience_of_acquire(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
-        self._holds.refuse_second(get_ident())
+        self._holds.refuse_second(thread_unit())
         return self._obtain(patience) is not None
 
     def release(self) -> None:
@@ -185,7 +185,7 @@ class Lock(_Base):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        self._holds.refuse_second(get_ident())
+        self._holds.refuse_second(thread_unit())
         hold = self._obtain(self._holds.settings.timeout)
         if hold is None:
             raise self._holds.not_granted()
@@ -224,7 +224,7 @@ class RLock(_Base):
             LeaseLost: the lease had ended before; somebody else may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``Lock.release``.
         """
-        unit = get_ident()
+        unit = thread_unit()
         hold = self._holds.of(unit)
         if hold is not None and hold.count > 1:
             hold.count -= 1
@@ -242,7 +242,7 @@ class RLock(_Base):
         return left
 
     def _enter(self, patience: float | None) -> Hold | None:
-        hold = None if self._holds.settings.owner else self._holds.of(get_ident())
+        hold = None if self._holds.settings.owner else self._holds.of(thread_unit())
         if hold is None:
             return self._obtain(patience)
         hold.lease.check()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, overload
 
 from fencelock import options, process
@@ -23,6 +22,7 @@ from fencelock.decorated import (
 from fencelock.errors import NotAcquired
 from fencelock.handles import Defaults, settings
 from fencelock.options import Queue, Seconds, Wait
+from fencelock.process import thread_unit
 from fencelock.quorums import refuse
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class MakesDuties:
 
     def _call_locked(self, call: Call, handle: Callable[[str], Lock], on_busy: str) -> Any:
         lock = handle(call.name)
-        me = (process.generation, get_ident(), lock._holds.keys.lock)
+        me = (process.generation, thread_unit(), lock._holds.keys.lock)
         mark, began = UnderWay(self._within, me), False
         try:
             if mark.found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import current_thread, get_ident
+from threading import current_thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from fencelock.hints import RENEW, Elsewhere, made_by_clients
 from fencelock.multihandle import Group, MultiHolds, is_busy, is_owned
 from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
-from fencelock.process import Rooted
+from fencelock.process import Rooted, thread_unit
 
 
 class MultiLease(BaseMultiLease):
@@ -79,7 +79,7 @@ class MultiLock(Rooted):
     @property
     def lease(self) -> MultiLease | None:
         """Return this thread's lease of this handle, else the newest of any thread, else None."""
-        group = self._holds.of(get_ident()) or self._holds.newest()
+        group = self._holds.of(thread_unit()) or self._holds.newest()
         lease = None if group is None else group.lease
         return lease if isinstance(lease, MultiLease) else None
 
@@ -112,7 +112,7 @@ class MultiLock(Rooted):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        unit = get_ident()
+        unit = thread_unit()
         run_release(self._holds.release(self._port, unit))
 
     def locked(self) -> bool:
@@ -134,7 +134,7 @@ class MultiLock(Rooted):
         return all(run_blocking(is_owned(self._port, part)) for part in self._holds.parts)
 
     def _obtain(self, patience: float | None) -> Group | None:
-        holds, unit = self._holds, get_ident()
+        holds, unit = self._holds, thread_unit()
         asked: list[Want] = []
 
         def wants() -> Sequence[Want]:
@@ -178,7 +178,7 @@ class MultiLock(Rooted):
             LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        unit = get_ident()
+        unit = thread_unit()
         held = self._holds.bodies.end(unit)
         try:
             run_release(self._holds.release(self._port, unit, held))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import current_thread, get_ident
+from threading import current_thread
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from fencelock import process
@@ -25,7 +25,7 @@ from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.handles import Settings
 from fencelock.hints import made_by_clients
 from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
-from fencelock.process import Rooted
+from fencelock.process import Rooted, thread_unit
 from fencelock.templates import Plan, refuse_coroutine
 
 P = ParamSpec("P")
@@ -134,7 +134,7 @@ class Once(Rooted, Generic[Given]):
 
     def _run(self, name: str, plan: Plan, body: Callable[[object], Any]) -> Outcome[Any]:
         run = _Run(self._port, self._keys(name), self._settings)
-        me = (process.generation, get_ident(), run._holds.keys.lock)
+        me = (process.generation, thread_unit(), run._holds.keys.lock)
         mark = UnderWay(self._terms.under_way, me)
         if mark.found and self._terms.wait:
             raise within_itself(name)
@@ -171,7 +171,7 @@ class _Run(Lock):
         holds, patience = self._holds, self._holds.settings.timeout
         want = holds.want(self._port, current_thread().name)
         try:
-            return run_blocking(start(self._port, want, patience, holds, get_ident()))
+            return run_blocking(start(self._port, want, patience, holds, thread_unit()))
         except BaseException:  # a signal's exception may come when the flow had ended
             for hold in holds.made_by(want):
                 self._withdraw(hold)

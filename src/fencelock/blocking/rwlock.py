@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import current_thread, get_ident
+from threading import current_thread
 from typing import TYPE_CHECKING
 
 from fencelock import options
@@ -13,7 +13,7 @@ from fencelock._ports.blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import _Base
 from fencelock.hints import SIDES, Elsewhere, made_by_clients, unnamed
-from fencelock.process import Rooted
+from fencelock.process import Rooted, thread_unit
 from fencelock.sides import Side
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class _Side(_Base):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        hold = self._holds.of(get_ident())
+        hold = self._holds.of(thread_unit())
         if hold is not None and hold.count > 1:
             hold.count -= 1
             hold.lease.check()
@@ -91,7 +91,7 @@ class _Side(_Base):
         return bool(mine) and run_blocking(held_of(self._port, self._holds.keys, mine)) > 0
 
     def _enter(self, patience: float | None) -> Hold | None:
-        unit = get_ident()
+        unit = thread_unit()
         hold = self._holds.again(unit)
         if hold is not None:
             if not hold.want.terms.renew:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from threading import current_thread, get_ident
+from threading import current_thread
 from types import TracebackType
 
 from fencelock import options
@@ -18,6 +18,7 @@ from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.handles import Bodies, Settings
 from fencelock.hints import made_by_clients
 from fencelock.permits import Permits, checked_limit
+from fencelock.process import thread_unit
 
 
 class Semaphore(_Base):
@@ -79,7 +80,7 @@ class Semaphore(_Base):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        unit = get_ident()
+        unit = thread_unit()
         run_release(release_permits(self._port, lambda: self._holds.take_permits(unit, n)))
 
     def locked(self) -> bool:
@@ -203,7 +204,7 @@ class PermitsContext:
             LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``Semaphore.release``, unless
                 the body raised itself.
         """
-        semaphore, hold = self._semaphore, self._bodies.end(get_ident())
+        semaphore, hold = self._semaphore, self._bodies.end(thread_unit())
         holds = semaphore._holds
         try:
             run_release(release_permits(semaphore._port, lambda: holds.take_rest(hold)))
