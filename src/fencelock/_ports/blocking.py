@@ -237,6 +237,8 @@ class BlockingPort:
         self._tender.stand_by()
         if waiting():
             catch_up()
+        if self.book.busy and not self._spares_one(waiter, until):
+            return
         try:
             seat = self._seat(waiter)
             seat.fresh = False  # it may die while nothing is sent
@@ -244,6 +246,23 @@ class BlockingPort:
                 pass
         except Broken:
             waiter.lose_place()
+
+    def _spares_one(self, waiter: Waiter, until: float) -> bool:
+        """See that waiters leave a connection to renew and release with.
+
+        Where the server takes no more clients, the waiter lends its own, and asks again soon.
+        """
+        seat = waiter.seat
+        if not isinstance(seat, Connection):
+            return True
+        if self.pool.beside(seat).spare(min(until, now() + REST_SECONDS)):
+            return True
+        self.close(waiter)
+        left = min(until, now() + REST_SECONDS) - now()
+        if left > 0:
+            time.sleep(left)
+        waiter.lose_place()
+        return False
 
     def wake(self, waiter: Waiter) -> None:
         """Leave it to the waiter's own bound: it reads a socket, and news come there first."""

@@ -92,6 +92,10 @@ class ClusterPool(Pool):
         pool = self._pools.get(node)
         return None if pool is None else pool.idle()
 
+    def beside(self, connection: Connection) -> Pool:
+        """Return the pool of connections to the same node."""
+        return self._pool(connection.node)
+
     def give(self, connection: Connection) -> None:
         """Keep a connection for the next call to its node."""
         pool = self._pool(connection.node)

@@ -9,7 +9,8 @@ from fencelock._transport.direct import Connection
 from fencelock._transport.opener import opener
 from fencelock._transport.source import Source
 from fencelock.clock import now
-from fencelock.errors import ClientClosed, ServerUnreachable
+from fencelock.errors import ClientClosed, FencelockError, ServerUnreachable
+from fencelock.log import log
 
 # Idle connections that are kept for the next call; more are opened when more threads ask at once.
 IDLE_MAX = 16
@@ -52,6 +53,22 @@ class Pool:
                 return connection
             self.drop()
             connection.close()
+
+    def spare(self, until: float) -> bool:
+        """See that a connection is idle; False when there can be none, as of too many clients."""
+        if self._idle:
+            return True
+        try:
+            self.give(self._dial(until))
+        except (Broken, FencelockError) as error:
+            log.info("no connection can be kept for renewing and releasing: %s", error)
+            return False
+        return True
+
+    def beside(self, connection: Connection) -> Pool:
+        """Return the pool of connections to the same server."""
+        del connection
+        return self
 
     def give(self, connection: Connection) -> None:
         """Keep a sound connection for the next call; after a failure drop all idle ones too.

@@ -217,8 +217,12 @@ class Tender:
         self._deaf_until = current + CONNECT_SECONDS * 2
         try:
             give_up_at = min(until, current + CONNECT_SECONDS)
-            self._ear = port.pool.take(give_up_at)
-            self._ear.subscribe(port.home, give_up_at)
+            ear = port.pool.take(give_up_at)
+            if not port.pool.beside(ear).spare(give_up_at):
+                port.pool.give(ear)  # renewing and releasing go first
+                return None
+            self._ear = ear
+            ear.subscribe(port.home, give_up_at)
             run_blocking(recheck(port))
         except (Broken, FencelockError):
             return None
