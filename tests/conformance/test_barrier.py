@@ -8,7 +8,7 @@ import pytest
 
 from fencelock import BarrierBroken, ServerUnsuitable
 from fencelock._core.keys import SignalKeys
-from tests.conformance.world import needs_no_server
+from tests.conformance.world import needs_no_server, straight
 
 pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
 
@@ -266,14 +266,64 @@ async def test_a_restart_that_forgets_breaks_it(world):
     assert raised.value.reason == "lost"
 
 
-async def test_another_number_of_parties_is_an_error(world):
-    await world.client().barrier("a", 2).reset()
+async def test_another_number_of_parties_is_an_error_once_some_have_come(world):
+    first = world.client().barrier("a", 2)
+    job = world.start(first.wait())
+    await waiting(world, 1)
     other = world.client().barrier("a", 3)
     for use in (other.wait, other.reset, other.abort):
         with pytest.raises(ServerUnsuitable, match="a barrier of 2 parties, not of 3"):
             await use()
     with pytest.raises(ServerUnsuitable):
         await other.n_waiting
+    assert await first.wait() == 1
+    assert await job.result() == 0
+
+
+async def test_an_idle_barrier_takes_another_number_of_parties(world):
+    client = world.client()
+    before, after = client.barrier("a", 1), client.barrier("a", 2)
+    assert await before.wait() == 0
+    assert await after.n_waiting == 0
+    job = world.start(after.wait())
+    await waiting(world, 1)
+    assert await after.wait() == 1
+    assert await job.result() == 0
+    assert await before.wait() == 0
+
+
+async def test_an_idle_barrier_stays_broken_whatever_its_parties(world):
+    client = world.client()
+    await client.barrier("a", 2).abort()
+    with pytest.raises(BarrierBroken, match="aborted"):
+        await client.barrier("a", 3).wait()
+
+
+async def test_a_deleted_barrier_breaks_for_those_who_wait_and_begins_anew(world):
+    client = world.client()
+    barrier = client.barrier("a", 2)
+    job = world.start(barrier.wait())
+    await waiting(world, 1)
+    await client.barrier("a", 3).delete()
+    with pytest.raises(BarrierBroken, match="deleted"):
+        await job.result()
+    assert await client.barrier("a", 1).wait() == 0
+    await barrier.abort()
+    await barrier.delete()
+    assert await barrier.broken is False
+
+
+async def test_what_a_barrier_keeps_does_not_end_while_an_action_runs(world):
+    """An action may take long, with nobody there that looks."""
+    client, pttls = world.client(), []
+
+    async def reads():
+        keys = SignalKeys(world.prefix, "a").all
+        pttls.extend(world.server.command("PTTL", key) for key in (keys[0], *keys[2:]))
+
+    action = reads if not world.blocking else lambda: straight(reads())
+    assert await client.barrier("a", 1, action, idle_ttl=60).wait() == 0
+    assert min(pttls) > 3_600_000
 
 
 async def test_a_name_that_holds_something_else_is_left_alone(world):

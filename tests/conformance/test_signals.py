@@ -3,9 +3,11 @@
 import signal
 
 import pytest
+import redis
 
 from fencelock import OutcomeUnknown, ServerError, ServerUnsuitable
 from fencelock._core.keys import SignalKeys
+from fencelock.scripts import LATCH
 from tests.conformance.world import needs_no_server
 
 pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
@@ -210,6 +212,82 @@ async def test_another_count_is_an_error(world):
         with pytest.raises(ServerUnsuitable, match=r"a latch of 2, not of 3"):
             await use()
     assert await world.client().latch("a", 2).count() == 1
+
+
+async def test_a_latch_that_is_not_in_use_takes_another_count(world):
+    client = world.client()
+    two, three = client.latch("a", 2), client.latch("a", 3)
+    assert await two.wait(0) is False
+    assert await three.count_down(3) == 0
+    with pytest.raises(ServerUnsuitable, match=r"a latch of 3, not of 2"):
+        await two.wait(0)
+    await two.reset()
+    assert await two.count() == 2
+    job = world.start(two.wait())
+    await listed(world, 1)
+    with pytest.raises(ServerUnsuitable, match=r"a latch of 2, not of 3"):
+        await three.reset()
+    assert await two.count_down(2) == 0
+    assert await job.result() is True
+
+
+async def test_a_deleted_latch_begins_anew(world):
+    client = world.client()
+    two, three = client.latch("a", 2), client.latch("a", 3)
+    assert await two.count_down() == 1
+    job = world.start(two.wait())
+    await listed(world, 1)
+    await three.delete()
+    assert await two.count() == 2
+    assert await two.count_down(2) == 0
+    assert await job.result() is True
+
+
+async def test_a_deleted_event_is_clear(world):
+    event = world.client().event("a")
+    await event.set()
+    await event.delete()
+    assert await event.is_set() is False
+    job = world.start(event.wait())
+    await listed(world, 1)
+    await event.delete()
+    await event.set()
+    assert await job.result() is True
+
+
+@pytest.mark.one_server  # what a script remembers is the same on every node
+async def test_a_count_counts_once_however_many_came_since(world):
+    """I4: a repetition may come as late as a client asks, after any number of other counts."""
+    keys = SignalKeys(world.prefix, "a").change
+    patience = 300_000
+
+    def count(who):
+        args = ("count_down", 60_000, who, 100_000, 1, patience)
+        return LATCH, keys, args
+
+    def ask(who):
+        script, names, args = count(who)
+        return world.server.command("EVAL", script.source, len(names), *names, *args)
+
+    assert ask("first") == 99_999
+    with redis.Redis.from_url(world.server.tcp_url) as others:
+        pipe = others.pipeline(transaction=False)
+        for number in range(10_050):
+            script, names, args = count(f"other{number}")
+            pipe.eval(script.source, len(names), *names, *args)
+        pipe.execute()
+    assert ask("first") == 99_999 - 10_050
+    assert world.server.command("PTTL", keys[2]) > 2 * patience
+
+
+@pytest.mark.one_server
+async def test_what_was_answered_at_once_is_not_remembered_for_long(world):
+    """A loop over one handle leaves one request on the server, not thousands."""
+    event = world.client().event("a")
+    for _ in range(20):
+        await event.set()
+        await event.clear()
+    assert world.server.command("ZCARD", SignalKeys(world.prefix, "a").change[2]) <= 2
 
 
 # --- mistakes -------------------------------------------------------------------------------------

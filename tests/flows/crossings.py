@@ -1,6 +1,7 @@
 """What is explored of barriers: who comes, who aborts, who runs an action."""
 
 import contextlib
+from dataclasses import replace
 
 from fencelock._core.barrier import Crossing, change
 from fencelock._core.keys import SignalKeys
@@ -13,22 +14,25 @@ from tests.flows.scenarios import Scenario, single
 KEYS = SignalKeys("", "barrier")
 TWO = Crossing(KEYS, 2, 60.0)
 THREE = Crossing(KEYS, 3, 60.0)
+FOUR = Crossing(KEYS, 4, 60.0)
+ALONE_ACTING = Crossing(KEYS, 1, 60.0, acts=True)
 ACTING = Crossing(KEYS, 2, 60.0, acts=True)
 # Longer than a dead party is waited for.
 PATIENCE = 12.0
 
 
-def party(crossing=TWO, patience=PATIENCE, rounds=1, after=0.0):
+def party(crossing=TWO, patience=PATIENCE, rounds=1, after=0.0, patient=5.0):
     """A process that waits at the barrier."""
 
     async def waits(actor):
+        asks = crossing._replace(server_timeout=patient)
         if after:
             await actor.port.sleep(actor.port.now() + after)
         for _ in range(rounds):
-            if await actor.world.monitor.waits(actor.client, crossing, patience) != "passed":
+            if await actor.world.monitor.waits(actor.client, asks, patience) != "passed":
                 return
 
-    return single(waits)
+    return single(waits, patient=patient)
 
 
 def fellows(crossing, *patiences):
@@ -47,7 +51,7 @@ def fellows(crossing, *patiences):
 
 
 def operator(*changes, after=0.0):
-    """A process that aborts, resets or looks."""
+    """A process that aborts, resets, deletes or looks."""
 
     async def acts(actor):
         if after:
@@ -84,12 +88,80 @@ FELLOWS = scenario(
 WIDOW = scenario("barrier: 2 of 3 parties", party(THREE), party(THREE), alike=True)
 HASTY = scenario("barrier: 2 parties, 1 gives up in round 2", party(), party(patience=1, rounds=2))
 
-ALL = (FELLOWS, WIDOW, HASTY, PAIR, ROUNDS, TRIO, CROWD, ALONE, LATE, ACTS, FULL, ABORTED, RESET)
+# All live, and the server is away for longer than a dead party would be waited for.
+OUTAGE = scenario(
+    "barrier: 3 parties that ask for 20 s, 1 later",
+    party(THREE, 20.0, patient=20.0),
+    party(THREE, 20.0, patient=20.0),
+    party(THREE, 20.0, after=5.5, patient=20.0),
+)
+
+
+class LongAction(CrossingMonitor):
+    """Checks a barrier whose action outlasts what a dead party is waited for."""
+
+    action_seconds = 12.0
+
+
+LONG = replace(
+    scenario(
+        "barrier: 1 of 2 acts for 12 s", *(party(ACTING, 20.0, patient=20.0),) * 2, alike=True
+    ),
+    monitor=LongAction,
+)
+UNWATCHED = replace(
+    scenario("barrier: 1 alone acts for 12 s", party(ALONE_ACTING, 20.0)), monitor=LongAction
+)
+# A second act: the barrier is used again after it broke, or after it was deleted.
+RESET_AGAIN = scenario(
+    "barrier: 1 gives up, 1 resets, 2 come",
+    party(patience=0.5),
+    operator(b"reset", after=1.0),
+    party(after=2.0),
+    party(after=2.0),
+)
+DELETED = scenario(
+    "barrier: 2 come, 1 deletes, 2 come",
+    party(patience=1.5),
+    operator(b"delete"),
+    party(after=3.0),
+    party(after=3.0),
+)
+# Unlike actors: one who waits for other parties.
+UNLIKE = scenario("barrier: 1 waits for 3, 2 for 2", party(THREE, 1.0), party(), party(after=2.0))
+MANY = scenario(
+    "barrier: 3 tasks of one process, 1 comes after 9 s",
+    fellows(FOUR, *(PATIENCE,) * 3),
+    party(FOUR, after=9.0),
+)
+
+SECOND = (RESET_AGAIN, DELETED)
+AWAY = (OUTAGE.under(down=1), LONG.under(down=1))
+ALL = (
+    *SECOND,
+    OUTAGE,
+    LONG,
+    UNWATCHED,
+    FELLOWS,
+    WIDOW,
+    HASTY,
+    PAIR,
+    ROUNDS,
+    TRIO,
+    CROWD,
+    ALONE,
+    LATE,
+    ACTS,
+    FULL,
+    ABORTED,
+    RESET,
+)
 FAULTS = ("lost", "silent", "late", "wake", "noise", "crash", "pause", "cancel", "restart")
 
 
 def plan():
     """Every scenario, undisturbed and under each fault."""
     yield from ALL
+    yield from AWAY
     for each in ALL:
         yield from (each.under(**{fault: 1}) for fault in FAULTS)

@@ -260,15 +260,15 @@ async def _quietly(flow):
         await flow
 
 
-def single(program: Callable[[Actor], Any]) -> Role:
-    """A process with one task, which may be cancelled at any point."""
+def single(program: Callable[[Actor], Any], *, patient: float = 5.0) -> Role:
+    """A process with one task, which may be cancelled at any point; it asks for so long."""
 
     async def whole(actor):
         with contextlib.suppress(*GAVE_UP):
             await program(actor)
 
     def role(scenario, world):
-        client = world.client(shared=scenario.shared)
+        client = world.client(shared=scenario.shared, patience=patient)
         world.start(client, whole(Actor(world, client, scenario.flows)))
 
     return role

@@ -13,6 +13,8 @@ from tests.flows.scenarios import Scenario, single
 KEYS = SignalKeys("", "signal")
 EVENT = Gate(KEYS, b"event", 60.0)
 LATCH = Gate(KEYS, b"latch", 60.0, 2)
+OTHER = Gate(KEYS, b"latch", 60.0, 1)
+LARGE = Gate(KEYS, b"latch", 60.0, 3)
 # Longer than a lost message may cost, so that a wait which misses its state is found out.
 PATIENCE = 6.0
 
@@ -42,30 +44,36 @@ def fellows(gate, *patiences):
     return role
 
 
-def changer(*changes, after=0.0):
-    """A process that sets, clears, or looks, one after the other."""
+def changer(*changes, after=0.0, **more):
+    """A process that sets, clears, deletes, or looks, one after the other."""
 
     async def change(actor):
         if after:
             await actor.port.sleep(actor.port.now() + after)
         try:
+            answered = []
             for what in changes:
-                await change_event(actor.port, EVENT, what)
+                await change_event(actor.port, EVENT, what, answered)
         except (ServerError, OutcomeUnknown) as error:
             if not actor.world.faulty:
                 raise Violation("I12", f"without any fault: {error!r}") from error
 
-    return single(change)
+    return single(change, **more)
 
 
-def counter(times=1):
+def counter(times=1, gate=LATCH, **more):
     """A process that counts down."""
+    return keeper(*(b"count_down",) * times, gate=gate, **more)
+
+
+def keeper(*changes, gate=LATCH, **more):
+    """A process that counts a latch down, resets or deletes it, one after the other."""
 
     async def counts(actor):
-        for _ in range(times):
-            await count_down(actor.client, LATCH, actor.world)
+        for what in changes:
+            await count_down(actor.client, gate, actor.world, what)
 
-    return single(counts)
+    return single(counts, **more)
 
 
 def scenario(name, *roles, **more):
@@ -100,12 +108,53 @@ QUITTERS = scenario(
     changer(b"set", b"clear", after=1.5),
 )
 
-ALL = (SET, PULSE, PULSE_TWO, PULSES, NEVER, CLOSE, OPENS, HALF, LOOKS, FELLOWS, QUITTERS)
+# A second act: what was changed is changed again.
+AGAIN = scenario(
+    "event: 1 waits twice, 1 sets, clears and sets",
+    waiter(EVENT, rounds=2),
+    changer(b"set", b"clear", b"set"),
+)
+FORGOTTEN = scenario(
+    "event: 1 waits, 1 sets, deletes and sets", waiter(EVENT), changer(b"set", b"delete", b"set")
+)
+REMADE = scenario(
+    "latch: 1 waits twice, 1 opens, resets and opens",
+    waiter(LATCH, rounds=2),
+    keeper(*(b"count_down",) * 2, b"reset", *(b"count_down",) * 2),
+)
+DELETED = scenario(
+    "latch: 1 waits, 1 counts, deletes and opens",
+    waiter(LATCH),
+    keeper(b"count_down", b"delete", b"count_down", b"count_down"),
+)
+# Unlike actors: two who do not agree on the count.
+UNLIKE = scenario(
+    "latch: 1 counts to 2, 1 to 1, 1 waits",
+    counter(),
+    counter(gate=OTHER),
+    waiter(LATCH, 1.0),
+)
+# Late repetitions: a client that asks a silent server for longer than the server is away.
+LATE_COUNTS = scenario(
+    "latch: 2 of 3 count down for 20 s",
+    counter(gate=LARGE, patient=20.0),
+    counter(gate=LARGE, patient=20.0),
+)
+LATE_SET = scenario(
+    "event: 1 sets, 1 clears, for 20 s",
+    changer(b"set", patient=20.0),
+    changer(b"clear", patient=20.0),
+)
+
+FIRST = (SET, PULSE, PULSE_TWO, PULSES, NEVER, CLOSE, OPENS, HALF, LOOKS, FELLOWS, QUITTERS)
+LATE = (LATE_COUNTS.under(lost=1, down=1), LATE_SET.under(lost=1, down=1))
+ALL = (*FIRST, AGAIN, FORGOTTEN, REMADE, DELETED, UNLIKE)
 FAULTS = ("lost", "silent", "late", "wake", "noise", "crash", "pause", "cancel", "restart")
 
 
 def plan():
     """Every scenario, undisturbed and under each fault."""
     yield from ALL
+    yield from LATE
     for each in ALL:
         yield from (each.under(**{fault: 1}) for fault in FAULTS)

@@ -7,12 +7,16 @@ from tests.flows import crossings as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, script, seed
 
+UNPROVED = "async with port.repeating(lambda: _prove(port, crossing, watcher), PROOF_SECONDS):"
 UNBOUND = "until = port.now() + port.patience"
 DISTURBED = [
     each.under(**{fault: 1})
     for each in (worlds.PAIR, worlds.ROUNDS, worlds.LATE, worlds.ACTS, worlds.WIDOW)
     for fault in worlds.FAULTS
 ] + [
+    *worlds.AWAY,
+    worlds.ACTS.under(lost=1, cancel=1),
+    worlds.DELETED.under(lost=1),
     worlds.PAIR.under(lost=2),
     worlds.CROWD.under(lost=1),
     worlds.FULL.under(cancel=1),
@@ -22,6 +26,24 @@ DISTURBED = [
 
 
 SEEDS = (
+    seed(
+        "a time in which nobody could be heard, counted as everybody's silence",
+        script("barrier_look", "doubtful(proved) and number('since') or proved", "proved"),
+        worlds.OUTAGE.under(down=1),
+        "I7",
+    ),
+    seed(
+        "an action whose party does not prove that it lives",
+        Change(barrier, UNPROVED, "if True:"),
+        worlds.LONG.under(down=1),
+        "I7",
+    ),
+    seed(
+        "a cancelled party that breaks the barrier before its action began",
+        Change(barrier.Crossing, 'b"abort" if watcher.place == ACTING else b"leave"', 'b"abort"'),
+        worlds.ACTS.under(cancel=1),
+        "I7",
+    ),
     seed(
         "a party that is counted again when it asks again",
         script("barrier_arrive", "if call('HGET', KEYS[4], waiter) then", "if false then"),
@@ -54,7 +76,7 @@ SEEDS = (
     ),
     seed(
         "an action that runs when all have passed",
-        script("barrier_arrive", "elseif ARGV[5] == '1' then", "elseif false then"),
+        script("barrier_arrive", "elseif ARGV[6] == '1' then", "elseif false then"),
         worlds.ACTS,
         "I4",
     ),
@@ -89,3 +111,19 @@ def test_no_schedule_breaks_a_promise(scenario):
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda each: each.name)
 def test_a_sown_fault_is_found(seed):
     assert_found(seed)
+
+
+@pytest.fixture
+def small_looks(monkeypatch):
+    """Let a command ask about two waiters, as it does about a thousand."""
+    monkeypatch.setattr(watch, "WATCHERS_PER_LOOK", 2)
+
+
+@pytest.mark.parametrize("scenario", both([worlds.MANY]), ids=lambda each: each.title)
+def test_more_parties_than_one_command_asks_about(scenario, small_looks):
+    assert_nothing_breaks(scenario)
+
+
+def test_a_look_that_proves_the_first_parties_only_is_found(small_looks):
+    change = Change(watch, "if not watcher.signal.proves_each or", "if True or")
+    assert_found(seed("a look that proves the first parties only", change, worlds.MANY, "I7"))

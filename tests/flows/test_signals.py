@@ -12,7 +12,13 @@ DISTURBED = [
     each.under(**{fault: 1})
     for each in (worlds.PULSE, worlds.CLOSE, worlds.OPENS, worlds.FELLOWS)
     for fault in worlds.FAULTS
-] + [worlds.PULSE.under(lost=2), worlds.OPENS.under(lost=1, cancel=1)]
+] + [
+    *worlds.LATE,
+    worlds.REMADE.under(lost=1),
+    worlds.DELETED.under(lost=1),
+    worlds.PULSE.under(lost=2),
+    worlds.OPENS.under(lost=1, cancel=1),
+]
 
 SEEDS = (
     seed(
@@ -41,8 +47,44 @@ SEEDS = (
     ),
     seed(
         "a repeated count that counts again",
-        script("latch", "return true end\n  if call('ZCARD'", "end\n  if call('ZCARD'"),
+        script("latch", "if what ~= 'look' and call('ZSCORE'", "if false and call('ZSCORE'"),
         worlds.OPENS.under(lost=1),
+        "I4",
+    ),
+    seed(
+        "a count that is forgotten after a moment",
+        script("latch", "local NETWORK_MS = 60000", "local NETWORK_MS = -39940"),
+        worlds.LATE_COUNTS.under(lost=1, down=1),
+        "I4",
+    ),
+    seed(
+        "a change of an event that is forgotten after a moment",
+        script("event", "local NETWORK_MS = 60000", "local NETWORK_MS = -39940"),
+        worlds.LATE_SET.under(lost=1, down=1),
+        "I4",
+    ),
+    seed(
+        "requests whose key ends before they do",
+        script("latch", "math.max(WATCH_MS, math.ceil((tonumber(last[2]) - now) / 1000))", "60"),
+        worlds.LATE_COUNTS.under(lost=1, down=1),
+        "I4",
+    ),
+    seed(
+        "an answered request that takes the others along",
+        script("event", "call('ZREM', key, each)", "call('DEL', key)"),
+        worlds.PULSES.under(lost=1),
+        "I4",
+    ),
+    seed(
+        "a deleted latch whose requests are forgotten",
+        script("latch", "call('DEL', KEYS[1])", "call('DEL', KEYS[1], KEYS[3])"),
+        worlds.DELETED.under(lost=1),
+        "I4",
+    ),
+    seed(
+        "a latch that takes another count while it is counted down",
+        script("latch", "(unused or", "(true or"),
+        worlds.UNLIKE,
         "I4",
     ),
     seed(

@@ -6,8 +6,12 @@ Rules of this file:
   generation: it passed, or it broke for all.
 - Who waits proves every two seconds that it lives (I7); what it waits for is the end of its
   generation, told by one message (I6).
-- Whoever leaves by a timeout breaks the barrier. Cancelled, it gives its place back (I9).
-- The last to come runs the action, on its connection's watch: the others pass when it says so.
+- Whoever leaves by a timeout breaks the barrier. Cancelled, it gives its place back (I9), unless
+  its action has begun: then all break.
+- The last to come runs the action; the others pass when it says so. Its proofs of life are sent
+  beside the action.
+- A party that finds the barrier shut, because an action runs or another party may be dead, has no
+  place, and comes again when it is told.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from typing import NamedTuple
 from fencelock._core import watch
 from fencelock._core.ask import Asked, answer_by, ask, persist
 from fencelock._core.keys import SignalKeys
-from fencelock._core.port import Args, Port, Reply
+from fencelock._core.port import Args, Broken, Port, Reply
 from fencelock._core.question import Question
+from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.want import milliseconds
 from fencelock._core.watch import Watcher
@@ -37,6 +42,7 @@ WHY = {
     "dead": "a party died, or gave no proof of life any more",
     "lost": "the server forgot who waited",
     "left": "this party had left already",
+    "deleted": "it was deleted while parties waited",
 }
 
 Action = Callable[[], Awaitable[None]]
@@ -56,6 +62,7 @@ class Crossing(NamedTuple):
     parties: int
     idle_ttl: float
     acts: bool = False
+    server_timeout: float = 5.0  # for how long a party asks a server that is silent
 
     @property
     def key(self) -> bytes:
@@ -75,7 +82,7 @@ class Crossing(NamedTuple):
     @property
     def head(self) -> Args:
         """Return the arguments that all scripts take."""
-        return (self.parties, milliseconds(self.idle_ttl))
+        return (self.parties, milliseconds(self.idle_ttl), milliseconds(self.server_timeout))
 
     def first(self, watcher: Watcher, asked_us: int) -> Question:
         """Arrive."""
@@ -92,10 +99,16 @@ class Crossing(NamedTuple):
         """Tell that a wait without a verdict leaves the list by itself."""
         return True
 
+    @property
+    def proves_each(self) -> bool:
+        """Tell that a look proves the parties that it names, and no others."""
+        return True
+
     def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
-        """Go: with a timeout, which breaks the barrier, or quietly."""
+        """Go: with a timeout or out of an action, which breaks the barrier, or quietly."""
         del shared  # each waiter stands on the list by itself
-        return self._look(b"timeout" if late else b"leave", [watcher])
+        how = b"abort" if watcher.place == ACTING else b"leave"
+        return self._look(b"timeout" if late else how, [watcher])
 
     def _look(self, what: bytes, watchers: list[Watcher]) -> Question:
         words: list[bytes | int] = []
@@ -116,14 +129,18 @@ class Crossing(NamedTuple):
         """Take the message that the generation ended."""
         if watcher.place == FULL:
             watcher.verdict = Outcome("again", b"")
+        elif outcome == b"again":
+            return  # for those without a place
         elif outcome == b"passed":
             watcher.verdict = Outcome("passed", watcher.place)
         else:
             watcher.verdict = Outcome("broken", outcome)
 
 
-# The place of who comes while the action runs: none in that generation.
+# The place of a party that found the barrier shut: none in that generation.
 FULL = b"full"
+# The place of the party whose action has begun.
+ACTING = b"acting"
 
 
 @tells_trouble
@@ -163,7 +180,9 @@ async def _act(
     """Run the action, and let all pass; when it raises, the barrier is broken."""
     try:
         if action is not None:
-            await action()
+            watcher.place = ACTING
+            async with port.repeating(lambda: _prove(port, crossing, watcher), PROOF_SECONDS):
+                await action()
     except Exception:
         with contextlib.suppress(FencelockError):  # the undo of the wait does it, too
             await change(port, crossing, b"abort", give_up_at)
@@ -178,11 +197,17 @@ async def _act(
     return Outcome(word.decode(), detail)
 
 
+async def _prove(port: Port, crossing: Crossing, watcher: Watcher) -> None:
+    """Prove once that the party that runs the action lives; a failure is left to the next proof."""
+    with contextlib.suppress(Broken, FencelockError):
+        await port.call(*crossing.look([watcher]), port.now() + PROOF_SECONDS)
+
+
 @tells_trouble
 async def change(
     port: Port, crossing: Crossing, what: bytes, give_up_at: float = watch.FOR_EVER
 ) -> tuple[int, str]:
-    """Abort, reset or look; return how many wait, and why it is broken or nothing."""
+    """Abort, reset, delete or look; return how many wait, and why it is broken or nothing."""
     args = (*crossing.head, what, port.new_id())
     until = answer_by(port, port.now(), give_up_at)
     waiting, why = await ask(port, BARRIER_CHANGE, crossing.keys.all, args, until)

@@ -110,6 +110,11 @@ class Stay(NamedTuple):
             words += (_topic(each), each.want.entry(each.channel), each.want.waiter)
         return Question(CONDITION_LOOK, self.place.keys.all, words)
 
+    @property
+    def proves_each(self) -> bool:
+        """Tell that a look proves all of a client."""
+        return False
+
     def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
         """End the wait: to come ``back`` for the lock when it is late, else for good.
 

@@ -73,4 +73,5 @@ async def parked(port: Port, keys: LockKeys) -> int:
 
 async def break_barrier(port: Port, info: SignalInfo, keys: SignalKeys) -> None:
     """Abort a barrier: it breaks for those who wait, and for all who come until a reset."""
-    await change(port, Crossing(keys, info.of, info.remaining), b"abort")
+    crossing = Crossing(keys, info.of, info.remaining, server_timeout=port.patience)
+    await change(port, crossing, b"abort")

@@ -7,7 +7,7 @@ one, and the simulated one of the tests (every method suspends into a scheduler 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock.scripts import Script
@@ -133,6 +133,11 @@ class Port(Protocol):
         Goes behind the request whose ``trail`` is given. It is repeated until it was answered, for
         a bounded time.
         """
+
+    def repeating(
+        self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
+    ) -> AbstractAsyncContextManager[None]:
+        """Run a flow every so many seconds beside the block; it must not raise."""
 
     def keep(self, hold: Hold, when: float) -> None:
         """Put a new hold into the book, and see that ``renew.attend`` runs by ``when``."""

@@ -44,6 +44,10 @@ class Signal(Protocol):
     def leaves(self) -> bool:
         """Tell whether a wait that ends without a verdict leaves the list here."""
 
+    @property
+    def proves_each(self) -> bool:
+        """Return True if a look proves those that it names, and nobody else of this client."""
+
     def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
         """Ask one last time; ``late``: time is up; ``shared``: others need the waiter's channel."""
 

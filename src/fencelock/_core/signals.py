@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fencelock._core import watch
-from fencelock._core.ask import ask
+from fencelock._core.ask import Asked, ask
 from fencelock._core.keys import SignalKeys
 from fencelock._core.port import Args, Port, Reply
 from fencelock._core.question import Question
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.want import milliseconds
 from fencelock._core.watch import Watcher
-from fencelock.scripts import EVENT, GATE_WAIT, LATCH
+from fencelock.scripts import EVENT, GATE_WAIT, LATCH, Script
 
 
 class Gate(NamedTuple):
@@ -60,6 +60,11 @@ class Gate(NamedTuple):
         """Tell that a wait without a verdict leaves the list by itself."""
         return True
 
+    @property
+    def proves_each(self) -> bool:
+        """Tell that a look counts for all who listen to a channel."""
+        return False
+
     def leave(self, watcher: Watcher, *, late: bool, shared: bool) -> Question:
         """Ask one last time."""
         del late
@@ -87,16 +92,51 @@ async def passes(port: Port, gate: Gate, patience: float | None) -> bool:
     return bool(await watch.wait_for(port, gate, patience))
 
 
-@tells_trouble
-async def change_event(port: Port, gate: Gate, what: bytes) -> bool:
-    """Set, clear or look at an event; return whether it is set now."""
-    args = (what, milliseconds(gate.idle_ttl), port.new_id())
-    return bool(await ask(port, EVENT, gate.keys.change, args, port.now() + port.patience))
+# Requests that were answered, and that the next one has the server forget; so many at a time.
+ANSWERED_MAX = 100
 
 
 @tells_trouble
-async def change_latch(port: Port, gate: Gate, what: bytes, by: int = 0) -> int:
-    """Count a latch down, close it or look at it; return the count that is left."""
-    args = (what, milliseconds(gate.idle_ttl), port.new_id(), gate.of, by)
-    left: int = await ask(port, LATCH, gate.keys.change, args, port.now() + port.patience)
+async def change_event(
+    port: Port, gate: Gate, what: bytes, answered: list[bytes] | None = None
+) -> bool:
+    """Set, clear, delete or look at an event; return whether it is set now.
+
+    ``answered`` keeps what the handle's requests are known by, see ``_change``.
+    """
+    head = (what, milliseconds(gate.idle_ttl))
+    return bool(await _change(port, gate, (EVENT, head, ()), answered))
+
+
+@tells_trouble
+async def change_latch(
+    port: Port, gate: Gate, what: bytes, by: int = 0, answered: list[bytes] | None = None
+) -> int:
+    """Count a latch down, close it, delete it or look at it; return the count that is left."""
+    head = (what, milliseconds(gate.idle_ttl))
+    left: int = await _change(port, gate, (LATCH, head, (gate.of, by)), answered)
     return left
+
+
+async def _change(
+    port: Port,
+    gate: Gate,
+    question: tuple[Script, Args, Args],
+    answered: list[bytes] | None,
+) -> Reply:
+    """Ask for a change that counts once, however often it is asked for (I4).
+
+    The server remembers a request for as long as a copy of it may come. One that was answered at
+    the first try has no copies: its id goes to ``answered``, and the next request tells the server
+    to forget it. So a handle that changes a state in a loop leaves one id there, not thousands.
+    """
+    script, head, tail = question
+    asked, who = Asked(), port.new_id()
+    done: list[bytes] = [] if answered is None else answered[:ANSWERED_MAX]
+    if answered is not None:
+        del answered[: len(done)]
+    args = (*head, who, *tail, milliseconds(port.patience), *done)
+    reply = await ask(port, script, gate.keys.change, args, port.now() + port.patience, asked=asked)
+    if answered is not None and head[0] != b"look" and not asked.tries:
+        answered.append(who)
+    return reply

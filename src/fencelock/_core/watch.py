@@ -28,7 +28,8 @@ LEAVING_SECONDS = 0.08
 FOR_EVER = float("inf")
 # Ends of generations that are remembered until the waiter knows its own.
 HEARD_MAX = 16
-# Waiters of one client that one look asks about; the others follow when they are first.
+# Waiters of one client that one command asks about; the others follow when they are first. Where
+# each must be proved, as many commands are sent as it takes.
 WATCHERS_PER_LOOK = 1000
 
 
@@ -62,10 +63,12 @@ class Watcher(Waiter):
 
     def told(self, gen: bytes, outcome: bytes) -> None:
         """Take a message. One of another generation is a reason to look."""
-        self.news = True
         if gen == self.gen:
             self.signal.hear(self, outcome)
-        elif not self.gen and len(self.heard) < HEARD_MAX:
+            self.news = self.news or self.verdict is not None
+            return
+        self.news = True
+        if not self.gen and len(self.heard) < HEARD_MAX:
             self.heard[gen] = outcome
 
 
@@ -180,7 +183,17 @@ async def _look(port: Port, watcher: Watcher, watch: Watch, give_up_at: float) -
     with port.mutex():
         others = [each for each in watch.waiters if each.gen and each is not watcher]
         watch.look_at = port.now() + PROOF_SECONDS
-    asked = [watcher, *(each for each in others if each.verdict is None)][:WATCHERS_PER_LOOK]
+    others = [each for each in others if each.verdict is None]
+    size = WATCHERS_PER_LOOK - 1
+    for start in range(0, max(1, len(others)), size):
+        await _look_at(port, watcher, others[start : start + size], give_up_at)
+        if not watcher.signal.proves_each or watcher.verdict is not None:
+            return  # who is first now sees to those who are left
+
+
+async def _look_at(port: Port, watcher: Watcher, others: list[Watcher], give_up_at: float) -> None:
+    """Ask for a waiter and some others with one command."""
+    asked = [watcher, *others]
 
     async def once(until: float) -> Reply:
         return await _put(port, watcher, watcher.signal.look(asked), until)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +28,7 @@ from fencelock._ports import fork, leaving
 from fencelock._ports.chance import Chance
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
+from fencelock._ports.repeating import RepeatingTask
 from fencelock._ports.teller import tell
 from fencelock._transport.mux import Mux
 from fencelock._transport.source import Source
@@ -262,9 +263,19 @@ class AioPort:
             self._set_timer(self._next_at())
 
     def _spawn(self, flow: Coroutine[Any, Any, None], name: str) -> None:
+        _ = self._begun(flow, name)
+
+    def _begun(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = self.loop.create_task(flow, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+    def repeating(
+        self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
+    ) -> RepeatingTask:
+        """Run a flow now and then in a task."""
+        return RepeatingTask(flow, seconds, self._begun)
 
     def tell(self, hold: Hold) -> None:
         """Cancel the body or call ``on_lost``, as asked; what it raises is logged."""

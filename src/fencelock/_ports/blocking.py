@@ -27,6 +27,7 @@ from fencelock._ports import fork, leaving, loops
 from fencelock._ports.chance import Chance
 from fencelock._ports.pool import Pool, closed
 from fencelock._ports.posts import Posts
+from fencelock._ports.repeating import RepeatingThread
 from fencelock._ports.teller import Teller
 from fencelock._ports.tender import Tender
 from fencelock._transport.direct import Connection
@@ -301,6 +302,12 @@ class BlockingPort:
     def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
         """Send behind the trail at once, and see to the answer in a background thread."""
         self._posts.add(script, keys, args, trail if isinstance(trail, Connection) else None)
+
+    def repeating(
+        self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
+    ) -> RepeatingThread:
+        """Run a flow now and then in a thread."""
+        return RepeatingThread(flow, seconds, run_blocking)
 
     async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
         """Repeat a posted request until it is answered or its time is up."""

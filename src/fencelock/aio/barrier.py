@@ -86,7 +86,7 @@ class AsyncBarrier(Rooted):
             BarrierBroken: it is broken, or breaks; it is an ``asyncio.BrokenBarrierError``, too.
             ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
             ServerError: the server refuses; the name holds something else, or a barrier with
-                another number of parties.
+                another number of parties, of which some have come.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
         patience = self._timeout if timeout is None else options.patience_of_wait(timeout)
@@ -115,6 +115,16 @@ class AsyncBarrier(Rooted):
             ServerError, OutcomeUnknown: as ``reset``.
         """
         await self._change(b"abort")
+
+    async def delete(self) -> None:
+        """Delete the barrier, as if nobody had used it; it breaks for those who wait now.
+
+        The next use begins anew, with any number of parties, and broken no more.
+
+        Raises:
+            ServerError, OutcomeUnknown: as ``reset``, but for another number of parties.
+        """
+        await self._change(b"delete")
 
     async def _act(self) -> None:
         if self._action is not None:

@@ -40,7 +40,9 @@ class MakesSignals:
     def latch(self, name: str, count: int, *, idle_ttl: Seconds = options.IDLE_TTL) -> AsyncLatch:
         """Return a handle of the latch ``name``, which opens after ``count`` counts; sends nothing.
 
-        Whoever uses the name gives the same count: another one is an error at its first use.
+        Whoever uses the name gives the same count: another one is an error at its first use. While
+        nobody waits, a latch that was not counted down yet takes another count, and ``reset`` gives
+        it to one that is open.
         ``idle_ttl`` is how long a latch is kept that nobody uses, a day: the next use begins anew.
 
         Raises:
@@ -62,10 +64,10 @@ class MakesSignals:
     ) -> AsyncBarrier:
         """Return a handle of the barrier ``name`` for so many ``parties``; sends nothing.
 
-        Whoever uses the name gives the same number: another one is an error at its first use. The
-        last party to come runs its handle's ``action`` before all go on. ``timeout`` is that of
-        ``wait``, for ever by default. ``idle_ttl`` is how long a barrier is kept that nobody uses,
-        a day: the next use begins anew.
+        Whoever uses the name gives the same number: another one is an error once some have come;
+        before, the barrier takes it. The last party to come runs its handle's ``action`` before all
+        go on. ``timeout`` is that of ``wait``, for ever by default. ``idle_ttl`` is how long a
+        barrier is kept that nobody uses, a day: the next use begins anew.
 
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
@@ -73,9 +75,9 @@ class MakesSignals:
         refuse(self._defaults.quorum, "barrier")
         count = options.count("parties", parties)
         options.callback("action", action, asynchronous=True, given="")
-        patience = options.patience_of_wait(timeout)
+        patience, patient = options.patience_of_wait(timeout), self._defaults.patience
         kept = options.idle_ttl(idle_ttl)
-        crossing = Crossing(self._signal_keys(name), count, kept, action is not None)
+        crossing = Crossing(self._signal_keys(name), count, kept, action is not None, patient)
         return AsyncBarrier(self._port, crossing, action, patience)
 
     def condition(self, lock: AsyncLock | AsyncRLock | str, *, name: str = "") -> AsyncCondition:

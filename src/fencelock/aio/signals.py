@@ -18,13 +18,14 @@ class AsyncEvent(Rooted):
     ``idle_ttl`` is forgotten: it is clear again. Waiting is use. It has no owner and no lease.
     """
 
-    __slots__ = ("__weakref__", "_gate", "_port", "_seen")
+    __slots__ = ("__weakref__", "_answered", "_gate", "_port", "_seen")
 
     @made_by_clients
     def __init__(self, port: Callable[[], AioPort], gate: Gate) -> None:
         self._port = port
         self._gate = gate
         self._seen = False
+        self._answered: list[bytes] = []  # requests that the server may forget
 
     @property
     def name(self) -> str:
@@ -58,6 +59,14 @@ class AsyncEvent(Rooted):
         """
         await self._change(b"clear")
 
+    async def delete(self) -> None:
+        """Delete the event, as if nobody had used it: it is clear. Who waits goes on waiting.
+
+        Raises:
+            ServerError, OutcomeUnknown: as ``set``.
+        """
+        await self._change(b"delete")
+
     async def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the event is set; True at once when it is, False when it was not in time.
 
@@ -75,7 +84,7 @@ class AsyncEvent(Rooted):
         return self._seen
 
     async def _change(self, what: bytes) -> bool:
-        self._seen = await change_event(self._port(), self._gate, what)
+        self._seen = await change_event(self._port(), self._gate, what, self._answered)
         return self._seen
 
     def __repr__(self) -> str:
@@ -92,13 +101,14 @@ class AsyncLatch(Rooted):
     forgotten, open or not: the next use begins anew. Waiting is use. No owner, no lease.
     """
 
-    __slots__ = ("__weakref__", "_gate", "_port", "_seen")
+    __slots__ = ("__weakref__", "_answered", "_gate", "_port", "_seen")
 
     @made_by_clients
     def __init__(self, port: Callable[[], AioPort], gate: Gate) -> None:
         self._port = port
         self._gate = gate
         self._seen = gate.of
+        self._answered: list[bytes] = []  # requests that the server may forget
 
     @property
     def name(self) -> str:
@@ -135,6 +145,14 @@ class AsyncLatch(Rooted):
         """
         await self._change(b"reset")
 
+    async def delete(self) -> None:
+        """Delete the latch: the next use begins anew, with any count. Who waits goes on waiting.
+
+        Raises:
+            ServerError, OutcomeUnknown: as ``count_down``, but for another count.
+        """
+        await self._change(b"delete")
+
     async def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the latch is open; True at once when it is, False when it was not in time.
 
@@ -152,7 +170,8 @@ class AsyncLatch(Rooted):
         return opened
 
     async def _change(self, what: bytes, by: int = 0) -> int:
-        self._seen = await change_latch(self._port(), self._gate, what, by)
+        port, answered = self._port(), self._answered
+        self._seen = await change_latch(port, self._gate, what, by, answered)
         return self._seen
 
     def __repr__(self) -> str:

@@ -16,13 +16,14 @@ class Event(Rooted):
     ``idle_ttl`` is forgotten: it is clear again. Waiting is use. It has no owner and no lease.
     """
 
-    __slots__ = ("__weakref__", "_gate", "_port", "_seen")
+    __slots__ = ("__weakref__", "_answered", "_gate", "_port", "_seen")
 
     @made_by_clients
     def __init__(self, port: BlockingPort, gate: Gate) -> None:
         self._port = port
         self._gate = gate
         self._seen = False
+        self._answered: list[bytes] = []  # requests that the server may forget
 
     @property
     def name(self) -> str:
@@ -56,6 +57,14 @@ class Event(Rooted):
         """
         self._change(b"clear")
 
+    def delete(self) -> None:
+        """Delete the event, as if nobody had used it: it is clear. Who waits goes on waiting.
+
+        Raises:
+            ServerError, OutcomeUnknown: as ``set``.
+        """
+        self._change(b"delete")
+
     def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the event is set; True at once when it is, False when it was not in time.
 
@@ -73,7 +82,8 @@ class Event(Rooted):
         return self._seen
 
     def _change(self, what: bytes) -> bool:
-        self._seen = run_blocking(change_event(self._port, self._gate, what))
+        flow = change_event(self._port, self._gate, what, self._answered)
+        self._seen = run_blocking(flow)
         return self._seen
 
     def __repr__(self) -> str:
@@ -90,13 +100,14 @@ class Latch(Rooted):
     forgotten, open or not: the next use begins anew. Waiting is use. No owner, no lease.
     """
 
-    __slots__ = ("__weakref__", "_gate", "_port", "_seen")
+    __slots__ = ("__weakref__", "_answered", "_gate", "_port", "_seen")
 
     @made_by_clients
     def __init__(self, port: BlockingPort, gate: Gate) -> None:
         self._port = port
         self._gate = gate
         self._seen = gate.of
+        self._answered: list[bytes] = []  # requests that the server may forget
 
     @property
     def name(self) -> str:
@@ -133,6 +144,14 @@ class Latch(Rooted):
         """
         self._change(b"reset")
 
+    def delete(self) -> None:
+        """Delete the latch: the next use begins anew, with any count. Who waits goes on waiting.
+
+        Raises:
+            ServerError, OutcomeUnknown: as ``count_down``, but for another count.
+        """
+        self._change(b"delete")
+
     def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the latch is open; True at once when it is, False when it was not in time.
 
@@ -150,7 +169,8 @@ class Latch(Rooted):
         return opened
 
     def _change(self, what: bytes, by: int = 0) -> int:
-        self._seen = run_blocking(change_latch(self._port, self._gate, what, by))
+        flow = change_latch(self._port, self._gate, what, by, self._answered)
+        self._seen = run_blocking(flow)
         return self._seen
 
     def __repr__(self) -> str:

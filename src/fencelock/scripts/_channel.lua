@@ -17,3 +17,10 @@ local function publish(channel, message)
   end
   return redis.pcall('PUBLISH', channel, message)
 end
+
+-- A dead process has no subscription left. A user who may not publish cannot tell, and takes it for
+-- alive.
+local function listens(channel)
+  local heard = publish(channel, 'ping')
+  return type(heard) == 'table' or heard > 0
+end

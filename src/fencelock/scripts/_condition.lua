@@ -24,11 +24,6 @@ local function after_the_last(key)
   return whole(now)
 end
 
-local function listens(channel)
-  local heard = publish(channel, 'ping')
-  return type(heard) == 'table' or heard > 0
-end
-
 -- Moves the first n who live to the end of the lock's line; returns how many there were. It reads a
 -- hundred at a time: to wake one of ten thousand shall not cost ten thousand.
 local function notify(name, n)

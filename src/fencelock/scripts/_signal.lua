@@ -6,7 +6,7 @@
 --   state  hash  kind; gen: the present generation; ended: the last one that ended, at: when (us);
 --                open: 1 while nobody need wait; and what the kind keeps
 --   watch  zset  who is told: a channel is the last word of each member; by the last look (us)
---   ids    zset  requests that ran, by time (us)
+--   ids    zset  requests that ran, by the time until which they are remembered (us)
 --
 -- Generations are instants of the server, so that they grow even when the key was lost meanwhile.
 -- Whoever waits does so for the end of the generation that it found; it is told once, by one message
@@ -15,8 +15,8 @@
 -- include: _channel
 
 local WATCH_MS = 60000      -- prolonged by every look
-local FORGET_US = 60000000  -- who did not look for so long, and requests as old, are dropped
-local IDS_MAX = 10000
+local FORGET_US = 60000000  -- channels whose client did not look for so long are dropped
+local NETWORK_MS = 60000    -- the longest that a request may be on its way, or lie at a frozen server
 
 local call = redis.call
 local t = call('TIME')
@@ -46,12 +46,34 @@ local function next_gen()
   return whole(math.max(number('gen') + 1, number('ended') + 1, now))
 end
 
--- Tells whether a request ran before; notes it if not (I4).
-local function repeated(key, id)
-  call('ZREMRANGEBYSCORE', key, '-inf', whole(now - FORGET_US))
-  if call('ZADD', key, 'NX', whole(now), id) == 0 then return true end
-  if call('ZCARD', key) > IDS_MAX then call('ZPOPMIN', key) end
-  call('PEXPIRE', key, WATCH_MS)
+-- For how long a request is remembered that came now (us): a client repeats it for `patience_ms`, its
+-- server_timeout, and what it sent last may still be on its way for as long again and a while.
+local function repeats_us(patience_ms) return (2 * tonumber(patience_ms) + NETWORK_MS) * 1000 end
+
+-- Keeps the requests as long as the last of them may come again.
+local function keep_ids(key)
+  local last = call('ZRANGE', key, -1, -1, 'WITHSCORES')
+  if last[2] then
+    call('PEXPIRE', key, math.max(WATCH_MS, math.ceil((tonumber(last[2]) - now) / 1000)))
+  end
+end
+
+-- Notes a request, and returns whether it ran before (I4). `answered`: earlier requests of this client
+-- that were answered at the first try, so that no copy of them can come.
+local function repeated(key, id, patience_ms, answered)
+  if call('ZSCORE', key, id) then return true end
+  for _, each in ipairs(answered) do call('ZREM', key, each) end
+  call('ZREMRANGEBYSCORE', key, '-inf', whole(now))
+  call('ZADD', key, whole(now + repeats_us(patience_ms)), id)
+  keep_ids(key)
+  return false
+end
+
+-- Whether a client waits that lives: its channel is the last word of each member.
+local function awaited()
+  for _, member in ipairs(call('ZRANGE', KEYS[2], 0, -1)) do
+    if listens(string.match(member, '(%S+)$')) then return true end
+  end
   return false
 end
 

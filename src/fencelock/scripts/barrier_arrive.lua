@@ -1,25 +1,29 @@
 -- A party arrives at a barrier. Idempotent per waiter id (I4).
 --
 -- KEYS  state watch ids places   (see _barrier.lua)
--- ARGV  1 parties   2 how long the barrier is kept unused, ms   3 waiter   4 channel
---       5 1 when this party has an action to run, if it comes last
+-- ARGV  1 to 3: see _barrier.lua   4 waiter   5 channel
+--       6 1 when this party has an action to run, if it comes last
 -- Reply {{word, generation, index or reason}}: wait; passed; broken; act: run the action, then say so;
---       full: the action runs, wait for the end of this generation and come again
+--       full: the action runs, or a party may be dead: wait for the end of this generation, or until
+--       told, and come again
 -- include: _signal
 -- include: _barrier
 
-local parties, waiter, channel = ARGV[1], ARGV[3], ARGV[4]
-local trouble = unfit(parties)
+local waiter, channel = ARGV[4], ARGV[5]
+local trouble = refused('barrier')
 if trouble then return trouble end
-begin(parties)
-
 if call('HGET', KEYS[4], waiter) then return {told(waiter)} end
+trouble = unfit(true)
+if trouble then return trouble end
+begin()
+
+hear()
 bury()
 local gen, member = field('gen'), waiter .. ' ' .. channel
 if field('broken') then return {{'broken', gen, field('broken')}} end
-if field('acting') then
+if shut() then
   call('ZADD', KEYS[2], whole(now), member)
-  keep(ARGV[2])
+  keep()
   return {{'full', gen, ''}}
 end
 -- Known, and without a place: it left before this request came.
@@ -35,12 +39,12 @@ end
 local count = number('count') + 1
 call('HSET', KEYS[1], 'count', count)
 call('HSET', KEYS[4], waiter, gen .. ' ' .. index)
-if count < tonumber(parties) then
+if count < tonumber(ARGV[1]) then
   call('ZADD', KEYS[2], whole(now), member)
-elseif ARGV[5] == '1' then
-  call('HSET', KEYS[1], 'acting', member)
+elseif ARGV[6] == '1' then
+  call('HSET', KEYS[1], 'acting', member, 'acted', whole(now))
 else
   finish('passed')
 end
-keep(ARGV[2])
+keep()
 return {told(waiter)}

@@ -1,30 +1,40 @@
--- Lets a full barrier pass, aborts it, resets it, or looks at it. Idempotent per id (I4).
+-- Lets a full barrier pass, aborts it, resets it, deletes it, or looks at it. Idempotent per id (I4).
 --
 -- KEYS  state watch ids places   (see _barrier.lua)
--- ARGV  1 parties   2 how long the barrier is kept unused, ms   3 pass, abort, reset or look
---       4 request id; to pass: the waiter that ran the action
+-- ARGV  1 to 3: see _barrier.lua   4 pass, abort, reset, delete or look
+--       5 request id; to pass: the waiter that ran the action
 -- Reply {how many wait, why it is broken or ''}; to pass: {word, generation, index or reason}
 -- include: _signal
 -- include: _barrier
 
-local trouble = unfit(ARGV[1])
+local trouble = refused('barrier')
 if trouble then return trouble end
 
-local what, id = ARGV[3], ARGV[4]
+local what, id = ARGV[4], ARGV[5]
 if what == 'pass' then
   if told(id)[1] == 'act' then finish('passed') end
-  keep(ARGV[2])
+  keep()
   return told(id)
 end
-if what ~= 'look' and note(id) then
-  begin(ARGV[1])
+if what ~= 'delete' and not call('ZSCORE', KEYS[3], id) then
+  trouble = unfit(what ~= 'look')
+  if trouble then return trouble end
+end
+if what == 'look' then
+  if field('gen') then hear() end
+  bury()
+elseif not call('ZSCORE', KEYS[3], id) then
+  if what ~= 'delete' then begin() end
+  note(id)
   if what == 'abort' and not field('broken') then break_up('abort') end
   if what == 'reset' then
     if number('count') > 0 then finish('reset') end
     call('HDEL', KEYS[1], 'broken')
   end
-elseif what == 'look' then
-  bury()
+  if what == 'delete' and field('gen') then
+    finish('deleted')
+    call('DEL', KEYS[1], KEYS[4])
+  end
 end
-keep(ARGV[2])
+keep()
 return {number('count'), field('broken') or ''}

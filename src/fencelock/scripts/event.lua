@@ -1,15 +1,20 @@
--- Sets, clears or looks at an event. Idempotent per request id (I4).
+-- Sets, clears, deletes or looks at an event. Idempotent per request id (I4).
 --
 -- KEYS  state watch ids   (see _signal.lua)
--- ARGV  1 set, clear or look   2 how long the event is kept unused, ms   3 request id
+-- ARGV  1 set, clear, delete or look   2 how long the event is kept unused, ms   3 request id
+--       4 server_timeout of the client, ms   then requests that need not be remembered any more
 -- Reply 1 when it is set now, else 0
 -- include: _signal
 
 local trouble = refused('event')
 if trouble then return trouble end
 
-local change = ARGV[1] ~= 'look' and not repeated(KEYS[3], ARGV[3])
-if change then
+local answered = {unpack(ARGV, 5)}
+if ARGV[1] ~= 'look' and not repeated(KEYS[3], ARGV[3], ARGV[4], answered) then
+  if ARGV[1] == 'delete' then
+    call('DEL', KEYS[1])  -- who waits goes on waiting
+    return 0
+  end
   if not field('gen') then call('HSET', KEYS[1], 'kind', 'event', 'gen', whole(now), 'open', 0) end
   local was, new = field('open'), ARGV[1] == 'set' and '1' or '0'
   call('HSET', KEYS[1], 'open', new)

@@ -9,20 +9,19 @@
 --       The first one asks; the others are not put on the list anew: they may have left it.
 -- Reply per waiter {1 when it need not wait, the generation it waits for, 1 when it is on the list}
 -- include: _signal
+-- include: _latch
 
 local kind = ARGV[1]
 local trouble = refused(kind)
 if trouble then return trouble end
-local of = field('of')
-if of and of ~= ARGV[3] then
-  return redis.error_reply('WRONGTYPE ' .. KEYS[1] .. ' holds a latch of ' .. of .. ', not of ' .. ARGV[3])
-end
+local stays, of = ARGV[4] == 'wait', field('of')
+local differs = of and of ~= ARGV[3]
+if differs and stays and not idle(false) then return other_count(ARGV[3]) end
 
-local stays = ARGV[4] == 'wait'
 if stays and not field('gen') then
   call('HSET', KEYS[1], 'kind', kind, 'gen', whole(now), 'open', 0)
-  if kind == 'latch' then call('HSET', KEYS[1], 'of', ARGV[3], 'left', ARGV[3]) end
 end
+if kind == 'latch' and stays and (not of or differs) then close(ARGV[3]) end
 call('PEXPIRE', KEYS[1], ARGV[2])
 
 -- It passes when its generation has ended, even if the state was taken back since. Whose question

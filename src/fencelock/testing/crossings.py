@@ -41,11 +41,15 @@ class Party:
 class CrossingMonitor(Monitor):
     """Checks one barrier."""
 
+    action_seconds = 0.0  # how long an action takes
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._parties: list[Party] = []
         self._ended: dict[bytes, tuple[str, int]] = {}  # how a generation ended, and when
         self._acted: dict[bytes, int] = {}
+        self._acting: set[bytes] = set()  # generations whose action began
+        self._aborted: set[bytes] = set()  # generations that an operator aborted
         self._forgot = False
 
     # -- what processes report ------------------------------------------------------------------
@@ -59,6 +63,9 @@ class CrossingMonitor(Monitor):
         asked_at = client.port.now()
 
         async def action() -> None:
+            if self.action_seconds:
+                self._acting.add(party.gen)
+                await client.port.sleep(client.port.now() + self.action_seconds)
             self._acted[party.gen] = self._acted.get(party.gen, 0) + 1
             if party.gen in self._ended and not world.faulty:
                 raise Violation("I4", "the action ran after its generation")
@@ -91,7 +98,22 @@ class CrossingMonitor(Monitor):
         if acts and self._acted.get(party.gen, 0) != 1:
             raise Violation("I4", f"the action ran {self._acted.get(party.gen, 0)} times")
 
+    def _unjustified(self, reason: str) -> str:
+        """Return what is wrong with a reason, if anything."""
+        clients = self._world.clients
+        heard = all(each.alive and not each.was_paused and not each.was_cut_off for each in clients)
+        if reason == "dead" and heard:
+            return "and everybody lives"
+        if reason == "abort" and not (self._aborted or self._acted or self._acting):
+            return "and nobody aborted it"
+        if reason == "lost":
+            return "and the server forgot nothing"
+        return ""
+
     def _judge_broken(self, party: Party, broken: BarrierBroken) -> None:
+        wrong = self._unjustified(broken.reason)
+        if wrong and not self._forgot and not self._haunted:
+            raise Violation("I7", f"{party.client.name}: {broken}, {wrong}")
         how, _ = self._ended.get(party.gen, ("none", 0))
         if how == "passed" and not self._forgot:
             raise Violation("I1", f"{party.client.name} did not pass with the others: {broken}")
@@ -106,12 +128,14 @@ class CrossingMonitor(Monitor):
         state, places = fields(self._world, request.keys[0]), fields(self._world, request.keys[3])
         if request.name == "barrier_arrive":
             self._arrived(request, places)
+        if request.name == "barrier_change" and request.args[3] in {b"abort", b"delete"}:
+            self._aborted |= {each.gen for each in self._parties if each.gen not in self._ended}
         ended = state.get(b"ended")
         if ended and ended not in self._ended:
             self._note_end(ended, state, places)
 
     def _arrived(self, request: Request, places: dict[bytes, bytes]) -> None:
-        who = request.args[2]
+        who = request.args[3]
         assert isinstance(who, bytes)  # noqa: S101 - as barrier_arrive.lua says
         for party in self._parties:
             if request.asker is party.task and not party.gone:

@@ -195,7 +195,7 @@ def _disturb(world: World, link: Link, kind: str, way: Any) -> None:
     elif kind == "noise":
         link.down.append(Item(None, NOISE[way]))
     elif kind == "silent":
-        link.stalled = True
+        link.stalled = link.client.was_cut_off = True
         link.dies_us = world.now_us + int(link.port.stall * 1_000_000)
     elif kind == "wake":
         link.down.pop(0)

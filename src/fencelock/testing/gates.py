@@ -51,7 +51,9 @@ class GateMonitor(Monitor):
         self._open = False
         self._turns: list[tuple[int, int]] = []  # step and instant at which it opened
         self._closed: list[int] = []
-        self._counted: set[Any] = set()
+        self._changed: set[Any] = set()  # the requests that took effect, for ever
+        self._latches: set[int] = set()  # the counts that latches were made with
+        self._model: Any = None  # whether an event is set; a latch's count and what is left of it
         self._forgot = -1  # the step at which the server forgot everything
 
     # -- what processes report ------------------------------------------------------------------
@@ -66,7 +68,7 @@ class GateMonitor(Monitor):
         try:
             passed = await passes(client.port, gate, patience)
         except (ServerError, OutcomeUnknown) as error:
-            if not world.faulty:
+            if not world.faulty and not self.was_refused(error, gate):
                 raise Violation("I12", f"without any fault: {error!r}") from error
             passed = None
         finally:
@@ -75,6 +77,11 @@ class GateMonitor(Monitor):
             raise Violation("I13", "a wait ended too late")
         self._judge(wait, passed)
         return passed
+
+    def was_refused(self, error: Exception, gate: Gate) -> bool:
+        """Return True if a latch has another count than this one's."""
+        other = bool(self._latches - {gate.of})
+        return other and isinstance(error, ServerError) and error.code == "WRONGTYPE"
 
     def _judge(self, wait: Wait, passed: bool | None) -> None:  # noqa: FBT001 - the result to judge
         if passed is True and not self._was_open_since(wait.began):
@@ -101,7 +108,11 @@ class GateMonitor(Monitor):
         if request.name == "gate_wait":
             self._asked(request, step)
         if request.name == "latch":
-            self._recount(request)
+            self._latches.add(int(request.args[3]))
+        if request.name in {"latch", "event"}:
+            self._change(request)
+        if request.name == "gate_wait" and request.args[0] == b"latch":
+            self._begins(request)
         state = fields(self._world, request.keys[0]) if request.keys else {}
         is_open = state.get(b"open") == b"1"
         if is_open and not self._open:
@@ -118,26 +129,50 @@ class GateMonitor(Monitor):
                 elif wait.listed is None and request.args[4]:
                     wait.listed = step
 
-    def _recount(self, request: Request) -> None:
-        what, _, who, of, by = request.args
-        left = int(fields(self._world, request.keys[0]).get(b"left", of))
-        if what == b"count_down":
-            self._counted.add((who, by))
-        expected = max(0, int(of) - sum(int(n) for _, n in self._counted))
-        if left != expected:
-            raise Violation("I4", f"{left} are left of {int(of)}, not {expected}")
+    def _change(self, request: Request) -> None:
+        """Let each request take effect once, however late it comes again (I4)."""
+        found = self._state(request)
+        what, who = request.args[0], request.args[2]
+        if what == b"look" or who in self._changed:
+            allowed = {bool(self._model) if request.name == "event" else self._model}
+        elif request.name == "event":
+            allowed = {what == b"set"}
+        else:
+            allowed = _counted(self._model, what, *map(int, request.args[3:5]))
+        if what != b"look":
+            self._changed.add(who)
+        if found not in allowed:
+            raise Violation("I4", f"it is {found}, not {allowed}, after {request!r}")
+        self._model = found
+
+    def _state(self, request: Request) -> Any:
+        """Return whether an event is set, or the count of a latch and what is left of it."""
+        state = fields(self._world, request.keys[0])
+        if request.name == "event":
+            return state.get(b"open") == b"1"
+        return (int(state[b"of"]), int(state[b"left"])) if b"of" in state else None
+
+    def _begins(self, request: Request) -> None:
+        """Note the count that a wait gives to a latch, if it was not counted down."""
+        found, of = self._state(request), int(request.args[2])
+        self._latches.add(of)
+        if found != self._model:
+            if found != (of, of) or (self._model and self._model[0] != self._model[1]):
+                raise Violation("I4", f"a wait made {found} of {self._model}")
+            self._model = found
 
     def flushed(self) -> None:
         """Note that the server forgot everything."""
         super().flushed()
         self._open = False
-        self._counted.clear()
+        self._changed.clear()
+        self._model = None
         self._forgot = self._world.taken
 
     def key(self) -> Any:
         """Return what of it decides about later violations."""
         waits = tuple((id(each.task), each.began, each.listed, each.left) for each in self._waits)
-        return super().key(), self._open, tuple(self._turns), len(self._closed), waits
+        return super().key(), self._model, self._open, tuple(self._turns), len(self._closed), waits
 
     # -- time and the end -----------------------------------------------------------------------
 
@@ -167,11 +202,28 @@ class GateMonitor(Monitor):
                         raise Violation("I9", f"{channel!r} is still on the list")
 
 
-async def count_down(client: Client, gate: Gate, world: World) -> int | None:
-    """Count down as a face does; None when nobody answered."""
+def _counted(model: tuple[int, int] | None, what: Any, of: int, by: int) -> set[Any]:
+    """Return what a change may make of a latch; one of another count is refused, or begins anew."""
+    if what == b"delete":
+        return {None}
+    anew = (of, of if what == b"reset" else max(0, of - by))
+    if model is None or (model[0] == of and what == b"reset"):
+        return {anew}
+    if model[0] == of:
+        return {(of, max(0, model[1] - by))}
+    idle = model[0] == model[1] or (what == b"reset" and model[1] == 0)
+    return {model, anew} if idle else {model}
+
+
+async def count_down(
+    client: Client, gate: Gate, world: World, what: bytes = b"count_down"
+) -> int | None:
+    """Change a latch as a face does, by one; None when nobody answered, or it was refused."""
+    monitor = world.monitor
     try:
-        return await change_latch(client.port, gate, b"count_down", 1)
+        return await change_latch(client.port, gate, what, 1)
     except (ServerError, OutcomeUnknown) as error:
-        if not world.faulty:
+        refused = isinstance(monitor, GateMonitor) and monitor.was_refused(error, gate)
+        if not world.faulty and not refused:
             raise Violation("I12", f"without any fault: {error!r}") from error
         return None

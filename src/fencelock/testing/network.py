@@ -184,6 +184,7 @@ class Client:
         "rate",
         "tasks",
         "touched",
+        "was_cut_off",
         "was_paused",
     )
 
@@ -199,6 +200,7 @@ class Client:
         self.paused_us: int = 0
         self.cut_us: int = 0  # nobody of it listens again before this instant
         self.was_paused: bool = False
+        self.was_cut_off: bool = False  # a connection of it was silent
         self.touched: bool = False  # something happened to it: it is no longer like the others
         self.history: int = number
         self.lanes: list[int] = []  # of a quorum's nodes

@@ -10,8 +10,8 @@ It behaves as the two real ports do, by ``shared``:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.book import RenewalBook
@@ -20,6 +20,7 @@ from fencelock._core.port import Args, Broken, Keys, Replicas, Reply
 from fencelock._core.pushes import dispatch
 from fencelock._core.timing import SILENT_SECONDS
 from fencelock._core.waiters import Lines, Waiter
+from fencelock.errors import ServerUnreachable
 from fencelock.scripts import Script
 from fencelock.testing.network import NEVER_US, Client, Link, State, trap
 from fencelock.testing.server import Request, Server, unpacked
@@ -163,7 +164,12 @@ class SimulatedPort:
         return self.dial()
 
     def dial(self) -> Link:
-        """Open another connection."""
+        """Open another connection; Broken while nobody answers there."""
+        if self.server.is_down(self.world.now_us):
+            raise Broken("connection refused", sent=False)
+        return self._connected()
+
+    def _connected(self) -> Link:
         link = Link(self.client, len(self.client.links), self.server, self)
         link.generation = self.server.generation
         self.client.links.append(link)
@@ -270,6 +276,24 @@ class SimulatedPort:
         elif message.startswith(b"signal ") and isinstance(link.seat_of, Waiter):
             self.world.wake(self.client, link.seat_of)  # the thread that reads
 
+    @asynccontextmanager
+    async def repeating(
+        self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
+    ) -> AsyncIterator[None]:
+        """Run a flow now and then in a task of the process."""
+
+        async def repeats() -> None:
+            while True:
+                await self.sleep(self.now() + seconds)
+                await flow()
+
+        task = self.world.start(self.client, repeats(), keeper=True)
+        try:
+            yield
+        finally:
+            task.coroutine.close()
+            task.done, task.state, task.ready = True, None, None
+
     # -- leases and clean-ups -------------------------------------------------------------------
 
     def keep(self, hold: Hold, when: float) -> None:
@@ -284,14 +308,23 @@ class SimulatedPort:
         """Send behind the trail, or on any connection; again, when that one breaks."""
         if self.client.alive:
             request = Request(script.name, tuple(keys), tuple(args), posted=self._repost)
-            link = trail if isinstance(trail, Link) and not trail.closed else self._idle()
+            link = trail if isinstance(trail, Link) and not trail.closed else self._for_posts()
             if trail is link and not self.shared:
                 link.sound = False  # for nothing but this
             self._send(request, link)
 
     def _repost(self, request: Request) -> None:
         if self.client.alive:
-            self._send(request, self._idle())
+            self._send(request, self._for_posts())
+
+    def _for_posts(self) -> Link:
+        """Return a connection for a clean-up; one that passes later, while the server is down."""
+        try:
+            return self._idle()
+        except (Broken, ServerUnreachable):
+            link = self._connected()
+            link.blocked_up_us, link.apart = self.server.started_us, True
+            return link
 
     def _send(self, request: Request, link: Link) -> None:
         link.up.append(request)

@@ -78,9 +78,12 @@ class NodePort(SimulatedPort):
     def _later(self, request: Request) -> None:
         if self.lane in self._whole.unreachable:
             return  # it never arrives
-        link = super().dial()
+        link = self._connected()
         link.blocked_up_us, link.apart = self.server.started_us, True
         self._send(request, link)
+
+    def _for_posts(self) -> Link:
+        return self._idle()
 
     def tell(self, hold: Hold) -> None:
         """Tell nobody: what becomes of one node is no news."""

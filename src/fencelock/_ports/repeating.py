@@ -1,0 +1,64 @@
+"""What is done every few seconds beside something long: a thread, or a task of the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fencelock.log import log
+
+Flow = Callable[[], Coroutine[Any, Any, None]]
+
+
+class RepeatingThread:
+    """Runs a blocking flow every so many seconds in a thread that ends with the block."""
+
+    def __init__(self, flow: Flow, seconds: float, run: Callable[[Any], None]) -> None:
+        self._flow = flow
+        self._seconds = seconds
+        self._run = run
+        self._ended = threading.Event()
+
+    async def __aenter__(self) -> None:
+        """Start the thread; where none can be started, the block runs without."""
+        thread = threading.Thread(target=self._repeat, name="fencelock-proof", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            log.warning("no thread could be started to prove that this party lives: %s", error)
+
+    async def __aexit__(self, *_: object) -> None:
+        """Have the thread end; it may still be at its last run."""
+        self._ended.set()
+
+    def _repeat(self) -> None:
+        while not self._ended.wait(self._seconds):
+            self._run(self._flow())
+
+
+class RepeatingTask:
+    """Runs a flow every so many seconds in a task that ends with the block."""
+
+    def __init__(
+        self, flow: Flow, seconds: float, spawn: Callable[[Any, str], asyncio.Task[None]]
+    ) -> None:
+        self._flow = flow
+        self._seconds = seconds
+        self._spawn = spawn
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> None:
+        """Start the task."""
+        self._task = self._spawn(self._repeat(), "fencelock-proof")
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the task."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _repeat(self) -> None:
+        while True:
+            await asyncio.sleep(self._seconds)
+            await self._flow()
