@@ -28,7 +28,7 @@ from fencelock._ports import fork, leaving
 from fencelock._ports.chance import Chance
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
-from fencelock._ports.repeating import RepeatingTask
+from fencelock._ports.repeating_aio import RepeatingTask
 from fencelock._ports.teller import tell
 from fencelock._transport.mux import Mux
 from fencelock._transport.source import Source

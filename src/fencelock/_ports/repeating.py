@@ -1,8 +1,7 @@
-"""What is done every few seconds beside something long: a thread, or a task of the loop."""
+"""What is done every few seconds beside something long, in a thread."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -36,29 +35,3 @@ class RepeatingThread:
     def _repeat(self) -> None:
         while not self._ended.wait(self._seconds):
             self._run(self._flow())
-
-
-class RepeatingTask:
-    """Runs a flow every so many seconds in a task that ends with the block."""
-
-    def __init__(
-        self, flow: Flow, seconds: float, spawn: Callable[[Any, str], asyncio.Task[None]]
-    ) -> None:
-        self._flow = flow
-        self._seconds = seconds
-        self._spawn = spawn
-        self._task: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> None:
-        """Start the task."""
-        self._task = self._spawn(self._repeat(), "fencelock-proof")
-
-    async def __aexit__(self, *_: object) -> None:
-        """End the task."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _repeat(self) -> None:
-        while True:
-            await asyncio.sleep(self._seconds)
-            await self._flow()
