@@ -65,11 +65,10 @@ class Watcher(Waiter):
         """Take a message. One of another generation is a reason to look."""
         if gen == self.gen:
             self.signal.hear(self, outcome)
-            self.news = self.news or self.verdict is not None
-            return
-        self.news = True
-        if not self.gen and len(self.heard) < HEARD_MAX:
+        elif not self.gen and len(self.heard) < HEARD_MAX:
             self.heard[gen] = outcome
+        if gen != self.gen or self.verdict is not None:
+            self.news = True
 
 
 class Watch:

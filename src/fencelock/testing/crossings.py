@@ -41,7 +41,7 @@ class Party:
 class CrossingMonitor(Monitor):
     """Checks one barrier."""
 
-    action_seconds = 0.0  # how long an action takes
+    action_seconds: float = 0.0  # how long an action takes
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
