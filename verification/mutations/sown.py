@@ -71,7 +71,7 @@ SOWN = (
     Sown(
         "a child process uses its parent's connections",
         "_ports/blocking.py",
-        "        self.pool.drop()\n        self._start()\n",
+        "        self.pool.drop()\n        self._tender.in_child()\n        self._start()\n",
         "        pass\n",
         "tests/threads/test_fork.py::test_fork",
         "I11",
@@ -119,8 +119,10 @@ SOWN = (
     Sown(
         "renewal goes on after the release",
         "_core/release.py",
-        "        hold.open = False\n        tended.book.discard(hold)\n",
-        "        pass\n",
+        "        hold.open = False\n"
+        "        lease._released = True\n"
+        "        tended.book.discard(hold)\n",
+        "        lease._released = True\n",
         "tests/conformance/test_renewal.py::test_renewal_stops_at_release",
         "I11",
     ),
@@ -130,6 +132,15 @@ SOWN = (
         '        return tuple(prefix + b"{" + lock + b"}" + suffix for suffix in suffixes)\n',
         "        return tuple(lock + suffix for suffix in suffixes)\n",
         "tests/pure/test_keys.py::test_all_keys_of_a_lock_share_its_slot_and_prefix",
+        "I1",
+    ),
+    Sown(
+        "a release of permits takes the newest, not what its own thread holds",
+        "permits.py",
+        "        for hold in sorted(holds, key=lambda each: each.unit != unit):\n",
+        "        for hold in holds:\n",
+        "tests/conformance/test_semaphore.py"
+        "::test_a_release_takes_first_what_its_own_thread_or_task_holds",
         "I1",
     ),
 )
