@@ -20,7 +20,7 @@ from tests.flows.scenarios import FIXED, RENEWED, Scenario, renewer, renewing, u
 
 NODES = 3
 # The nodes' clocks, beside the world's.
-SKEWS_US = (0, -5_000_000, 5_000_000)
+SKEWS_US = (0, -5_000_000, 5_000_000, 1_000_000)
 LATE_FENCE = EPOCH_US + 60_000_000  # what a vote in vain left on the last node
 
 
@@ -34,13 +34,29 @@ def shipping():
 
 
 class Nodes(World):
-    """A world of several nodes, which the processes have met before."""
+    """A world of several nodes, which most processes have met before."""
+
+    introduces = True
 
     def client(self, **options):
         client = super().client(**options)
+        if not self.introduces:
+            return client
         form = Form(keys=KEYS, terms=RENEWED, home=client.port.home, ttl=RENEWED.ttl)
         client.port.introduce(Want(form, b"meets"))
         return client
+
+
+def newcomer(**how):
+    """A process that meets the nodes when it asks for the first time."""
+    role = user(**how)
+
+    def comes(scenario, world):
+        world.introduces = False
+        role(scenario, world)
+        world.introduces = True
+
+    return comes
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,7 @@ class Quorums(Scenario):
     absent_us: int = 0
     absent: int = 1
     cut: tuple[tuple[int, int], ...] = ()
+    nodes: int = NODES
 
     def world(self, server, traced):
         world = Nodes(
@@ -70,7 +87,7 @@ class Quorums(Scenario):
             monitor=self.monitor,
             port=SimulatedQuorum,
         )
-        for each, skew_us in zip(world.servers, SKEWS_US, strict=True):
+        for each, skew_us in zip(world.servers, SKEWS_US, strict=False):
             each.skew_us, each.now_us = skew_us, EPOCH_US + skew_us
         if self.late:
             gone = (b"gone", 1, b"1 1 0 home {}", b"%d" % LATE_FENCE)
@@ -100,7 +117,7 @@ class Quorums(Scenario):
         return replace(self, flows=shipping())
 
     def explore(self, *, seconds=60.0, schedules=10_000_000) -> Report:
-        first, *others = (Server(self.sources) for _ in range(NODES))
+        first, *others = (Server(self.sources) for _ in range(self.nodes))
         on_all = replace(self, others=tuple(others))
         return explore(on_all.build, first, seconds=seconds, schedules=schedules)
 
@@ -147,6 +164,43 @@ DRIFTING = Quorums(
     "quorum: 2 working 4 s, clocks adrift", (user(work=4.0, rate=0.996), user(work=4.0, rate=1.004))
 )
 
+# Others that use other ttls: a node that was restarted waits for theirs, and no longer.
+UNLIKE = Quorums(
+    "quorum: 1 working 7 s, 9 s fixed, 1 tries twice after 5.5 s, one of the nodes comes late",
+    (user(FIXED._replace(ttl=9.0), work=7.0), user(after=5.5, patience=-1, rounds=2)),
+    absent_us=300_000,
+)
+UNLIKE_MET = Quorums(
+    "quorum: 1 working 7 s, 9 s fixed, a newcomer tries for 3 s, 1 tries twice after 5.5 s",
+    (
+        user(FIXED._replace(ttl=9.0), work=7.0),
+        newcomer(after=0.4, patience=-1),
+        user(after=5.5, patience=-1, rounds=2),
+    ),
+    absent_us=300_000,
+)
+HOUR = FIXED._replace(ttl=3600.0)
+CLAIMED = Quorums(
+    "quorum: 1 working 7 s, an hour fixed, 1 tries twice after 5.5 s, one of the nodes comes late",
+    (user(HOUR, work=7.0), user(after=5.5, patience=-1, rounds=2)),
+    absent_us=300_000,
+)
+RELEASED = Quorums(
+    "quorum: 1 releases what it had for an hour, 1 comes later, one of the nodes is away",
+    (user(HOUR), user(after=0.5, rounds=4)),
+    cut=((0, 1), (1, 1)),
+)
+CLAIMED_TWICE = Quorums(
+    "quorum: 1 alone, an hour renewed, twice", (user(HOUR._replace(renew=True), rounds=2),)
+)
+# Even numbers of nodes: a majority is more than half.
+FOUR = Quorums("quorum of 4: 2 in line", users(2), alike=True, nodes=4)
+FOUR_TRIES = Quorums("quorum of 4: 2 tries", users(2, patience=-1), alike=True, nodes=4)
+# What comes after a loss: the same process acquires again.
+AGAIN = Quorums(
+    "quorum: 1 too long for its fixed lease, twice", users(1, FIXED, work=3.5, rounds=2)
+)
+
 FAULTS = (
     *("lost", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "back"),
     *("restart", "reboot", "down"),
@@ -168,7 +222,10 @@ def plan():
     """Yield what the deep exploration goes through."""
     yield from (ALONE, ALONE_LONG, TWO, THREE, LATE, TRIES, TWICE, LONG, TOO_LONG, IMPATIENT)
     yield from (TRY_AND_LINE, LONG_AND_TRY, BY_HAND, SHORTER, ABSENT, DRIFTING, ALONE_OF_TWO)
-    for scenario in (TWO, ABSENT, IMPATIENT, LONG, BY_HAND, SHORTER, TWICE):
+    yield from (UNLIKE, UNLIKE_MET, CLAIMED, CLAIMED_TWICE, RELEASED, FOUR, FOUR_TRIES, AGAIN)
+    for scenario in (TWO, ABSENT, IMPATIENT, LONG, BY_HAND, SHORTER, TWICE, AGAIN, FOUR):
         yield from (scenario.under(**{fault: 1}) for fault in FAULTS)
     for scenario in (ALONE_LONG, ALONE_OF_TWO, ABSENT):
         yield from (scenario.under(**faults) for faults in TOGETHER)
+    for scenario in (UNLIKE, UNLIKE_MET, CLAIMED, RELEASED):
+        yield from (scenario.under(**{fault: 1}) for fault in ("restart", "reboot", "down"))

@@ -96,10 +96,23 @@ class Scenario:
 # -- roles ----------------------------------------------------------------------------------------
 
 
-def user(terms=RENEWED, *, patience=None, work=0.0, rounds=1, tasks=1, rate=1.0, patient=5.0):
-    """A process whose tasks acquire, work and release, some rounds each."""
+def user(
+    terms=RENEWED,
+    *,
+    patience=None,
+    work=0.0,
+    rounds=1,
+    tasks=1,
+    rate=1.0,
+    patient=5.0,
+    after=0.0,
+):
+    """A process whose tasks acquire, work and release, some rounds each; it may begin later."""
 
     async def turns(actor):
+        if after:
+            with contextlib.suppress(*GAVE_UP):
+                await actor.port.sleep(actor.port.now() + after)
         for _ in range(rounds):
             await actor.hold_once(actor.want(terms), patience, work)
 

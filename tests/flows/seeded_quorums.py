@@ -57,7 +57,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a node that was restarted votes at once",
-        Change(roster.Roster, "if not self.met or now < ", "if not self.met or 0 > "),
+        Change(roster.Roster, "if now < self._forgets", "if 0 > self._forgets"),
         worlds.ABSENT.under(restart=1),
         "I1",
     ),
@@ -163,6 +163,30 @@ SEEDS = (
         script("vote", "call('SET', KEYS[1], holder, 'PX', ttl)", "call('SET', KEYS[1], holder)"),
         worlds.ALONE,
         "I10",
+    ),
+    seed(
+        "a quorum: what was read before a restart decides who may vote after it",
+        Change(roster.Roster, "self.heard = set()  # what was", "pass  # what was"),
+        worlds.UNLIKE.under(restart=1),
+        "I1",
+    ),
+    seed(
+        "a quorum: the longest ttl is overwritten by the last",
+        script("roster", "math.max(longest, tonumber(ARGV[2]))", "tonumber(ARGV[2])"),
+        worlds.UNLIKE_MET.under(restart=1),
+        "I1",
+    ),
+    seed(
+        "a quorum: a claim is given up while its lease is held",
+        Change(roster.Roster, "if self.claimants or not", "if not"),
+        worlds.CLAIMED.under(restart=1),
+        "I1 I8",
+    ),
+    seed(
+        "a quorum: the claim of a lease that was released stays",
+        Change(roster.Roster, "if self.claimants or not self.claim_asked_ttl:", "if True:"),
+        worlds.RELEASED.under(restart=1),
+        "I6",
     ),
     seed(
         "a quorum: who is refused behind a line does not stand in it",

@@ -26,12 +26,17 @@ UNDISTURBED = [
     worlds.SHORTER,
     worlds.ABSENT,
     worlds.DRIFTING,
+    worlds.RELEASED,
+    worlds.FOUR,
+    worlds.FOUR_TRIES,
 ]
 DISTURBED = [
     worlds.TWO.under(**{fault: 1}) for fault in ("lost", "late", "wake", "crash", "back")
 ] + [
     *(worlds.SHORTER.under(**{fault: 1}) for fault in ("lost", "late", "cancel", "zombie")),
     worlds.ABSENT.under(restart=1),
+    worlds.UNLIKE.under(restart=1),
+    worlds.CLAIMED.under(restart=1),
     worlds.ALONE_OF_TWO.under(down=1),
 ]
 # An undo comes late, on a connection of its own, to a node that granted anew meanwhile.

@@ -72,13 +72,74 @@ def test_who_is_not_remembered_waits_for_the_longest_ttl_since_its_start():
     assert may(roster, 90 + TTL + 1.1) == [0, 1, 2]
 
 
-def test_a_restart_that_we_see_ourselves():
+def restarted(**how):
+    """Return the roster of a client that saw the second of three nodes restart at 200 s."""
     roster = met(3)
     roster.saw(1, b"another run", 0.0, 200.0)
+    for number, longest in how.pop("longest", {0: TTL, 1: TTL, 2: TTL}).items():
+        roster.read(number, longest, ())
+    roster.read_claims(how.pop("claims", [(0.0, 0.0)] * 3), 200.0)
     roster.judge()
+    return roster
+
+
+def test_a_restart_that_we_see_ourselves():
+    roster = restarted()
     assert may(roster, 200.0) == [0, 2]
     assert may(roster, 200.0 + TTL) == [0, 2]
     assert may(roster, 201.1 + TTL) == [0, 1, 2]
+
+
+def test_what_was_read_before_a_restart_is_read_again():
+    """Another client may have used a longer ttl since."""
+    roster = met(3)
+    roster.saw(1, b"another run", 0.0, 200.0)
+    roster.judge()
+    assert roster.unsure(300.0)
+    assert may(roster, 300.0) == [0, 2]
+    roster = restarted(longest={0: 50.0, 2: 0.0})
+    assert may(roster, 201.1 + TTL) == [0, 2], "the longest counts, not the last"
+    assert may(roster, 251.1) == [0, 1, 2]
+
+
+def test_a_claim_counts_until_its_leases_can_have_ended():
+    """From the restart for their longest ttl, and no longer than the claim."""
+    roster = restarted(claims=[(3600.0, 100.0), (0.0, 0.0), (0.0, 0.0)])
+    assert may(roster, 299.0) == [0, 2]
+    assert may(roster, 303.0) == [0, 1, 2], "it ended 1 % later, by a clock that may be slow"
+    roster = restarted(claims=[(90.0, 3600.0), (0.0, 0.0), (0.0, 0.0)])
+    assert may(roster, 290.0) == [0, 2]
+    assert may(roster, 291.1) == [0, 1, 2]
+
+
+def test_a_claim_that_was_given_up_keeps_nobody_from_voting():
+    """When as many say so as would know of it."""
+    roster = restarted(claims=[(3600.0, 3600.0), (0.0, 0.0), (0.0, 0.0)])
+    assert roster.unsure(201.1)
+    roster.read_claims([(0.0, 0.0)] * 2, 202.0)
+    assert may(roster, 202.0 + TTL) == [0, 2], "one of these two may have forgotten it"
+    roster.read_claims([(0.0, 0.0)] * 3, 203.0)
+    assert may(roster, 203.0 + TTL) == [0, 1, 2]
+
+
+def test_our_own_claim_covers_what_is_taken_and_renewed():
+    roster = met(3)
+    assert roster.covers(60.0, 100.0), "shorter leases need none"
+    assert not roster.covers(90.0, 100.0)
+    roster.claimants.add("a")
+    number, ttl, until = roster.claim(90.0, 100.0)
+    assert not roster.covers(90.0, 100.0), "no majority has it yet"
+    roster.claim_holds(ttl, until)
+    assert roster.covers(90.0, 100.0)
+    assert roster.covers(90.0, 270.0)
+    assert not roster.covers(90.0, 290.0)
+    assert not roster.covers(91.0, 100.0)
+    assert roster.drop_claim() == 0, "it is in use"
+    assert roster.claim(80.0, 110.0)[:2] == (number + 1, 90.0), "a later claim is for no less"
+    roster.claimants.clear()
+    assert roster.drop_claim() == number + 2
+    assert not roster.covers(90.0, 100.0)
+    assert roster.drop_claim() == 0
 
 
 def test_a_vote_counts_when_a_majority_was_told():

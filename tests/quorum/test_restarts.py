@@ -80,3 +80,28 @@ async def test_a_lease_that_is_renewed_for_longer_is_remembered_as_long(world):
     roster = world.key("~quorum")
     told = [node.command("HGET", roster, "ttl") for node in world.server.nodes]
     assert [int(ttl) for ttl in told if ttl].count(60_000) >= 3
+
+
+async def test_a_long_lease_that_was_released_keeps_nobody_from_voting(world):
+    """Only that of a minute and less counts for as long as it may have been."""
+    async with world.client().lock("long", ttl=3600):
+        pass
+    nodes = world.server.nodes
+    roster = world.key("~quorum")
+
+    def given_up():
+        fields = [node.command("HGETALL", roster) for node in nodes]
+        claims = [
+            each[at + 1]
+            for each in fields
+            for at in range(0, len(each), 2)
+            if each[at].startswith("~")
+        ]
+        return len(claims) == len(nodes) and all(each.endswith(" 0") for each in claims)
+
+    await world.until(given_up, "its client said so to all nodes")
+    for node in nodes[:3]:
+        node.restart()
+    short = world.client().lock("short", ttl=TTL)
+    assert await short.acquire(timeout=10) is True
+    await short.release()

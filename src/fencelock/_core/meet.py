@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back
 from fencelock._core.port import Args
-from fencelock._core.roster import KEPT_SECONDS
-from fencelock._core.want import Request, Want, milliseconds
+from fencelock._core.roster import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS
+from fencelock._core.timing import DRIFT_RATE
+from fencelock._core.want import Request, Want
 from fencelock.errors import FencelockError
 from fencelock.log import log
 from fencelock.scripts import ROSTER
@@ -16,28 +18,60 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-async def meet(port: QuorumPort, want: Want, latest: float, renewed: float = 0.0) -> None:
+def longest_of(want: Want) -> float:
+    """Return the longest lease that a request may bring, in seconds."""
+    return max(want.ttl, want.terms.ttl if want.terms.renew else 0.0)
+
+
+def claim(port: QuorumPort, claimant: object, ttl: float) -> None:
+    """Note who has or asks for leases of this length, before anybody is asked for one."""
+    if ttl > LONG_SECONDS:
+        with port.mutex():
+            port.roster.claimants.add(claimant)
+
+
+def give_up_claim(port: QuorumPort, *claimants: object) -> None:
+    """Note that these have no lease any more; with the last of them the claim is given up."""
+    roster = port.roster
+    if not roster.claimants:
+        return
+    with port.mutex():
+        roster.claimants.difference_update(claimants)
+        number = roster.drop_claim()
+    if number:
+        port.post(ROSTER, (port.roster_key,), _words(0.0, port.home, number, 0.0, 0.0))
+
+
+def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float) -> Args:
+    spans = [ceil(seconds * 1000) for seconds in (KEPT_SECONDS, ttl, claimed, lasts)]
+    return (*spans[:2], client, number, *spans[2:])
+
+
+async def meet(
+    port: QuorumPort, want: Want, latest: float, renewed: float = 0.0, *, again: bool = False
+) -> None:
     """See that a majority knows who votes and how long leases are; nearly always that is so.
 
-    ``renewed`` is a ttl that was asked for later. Raises QuorumNotReached when no majority answers
-    by ``latest``.
+    ``renewed`` is a ttl that was asked for later; ``again``: a claim is made anew in good time.
+    Raises QuorumNotReached when no majority answers by ``latest``.
     """
     now = port.now()
-    ttl = max(want.ttl, want.terms.ttl if want.terms.renew else 0.0, renewed)
+    ttl = max(longest_of(want), renewed)
     with port.mutex():
-        if not port.roster.stale(ttl, now):
+        if not port.roster.stale(ttl, now) and not again:
             return
         first = not port.roster.met
         asks_all = first or port.roster.unsure(now)
     if asks_all:
-        await _ask(port, want, ttl, (), latest, avoid=False, all_of_them=first)
+        await _ask(port, want, ttl, None, latest, avoid=False, all_of_them=first)
         with port.mutex():
             port.roster.judge()
     with port.mutex():
         voters = port.roster.voters(port.now())
     await _ask(port, want, ttl, voters, latest)
     with port.mutex():
-        port.roster.longest = max(port.roster.longest, ttl)
+        if ttl <= LONG_SECONDS:
+            port.roster.longest = max(port.roster.longest, ttl)
         port.roster.written, port.roster.written_at = voters, port.now()
 
 
@@ -45,19 +79,26 @@ async def _ask(
     port: QuorumPort,
     want: Want,
     ttl: float,
-    voters: Collection[bytes],
+    voters: Collection[bytes] | None,
     latest: float,
     *,
     avoid: bool = True,
     all_of_them: bool = False,
 ) -> None:
-    """Ask the nodes; of ``all_of_them`` each counts, as long as an undecided node is awaited.
+    """Ask the nodes, and tell them who votes; None only asks them.
 
-    Where servers are new, one that is far away would else leave the others without a vote.
+    Of ``all_of_them`` each counts, as long as an undecided node is awaited: where servers are new,
+    one that is far away would else leave the others without a vote.
     """
-    args: Args = (milliseconds(KEPT_SECONDS), milliseconds(ttl), *voters)
-    request: Request = (ROSTER, (port.roster_key,), args)
-    now = port.now()
+    now, roster = port.now(), port.roster
+    claims_too = voters is not None and ttl > LONG_SECONDS
+    with port.mutex():
+        number, claimed, until = roster.claim(ttl, now) if claims_too else (0, 0.0, now)
+    # By a clock that runs faster than ours it ends no sooner.
+    lasts = (until - now) * (1 + 2 * DRIFT_RATE) + 1 if claims_too else 0.0
+    short = ttl if ttl <= LONG_SECONDS else 0.0
+    words = _words(short, port.home, number, claimed, lasts)
+    request: Request = (ROSTER, (port.roster_key,), (*words, *(voters or ())))
     nodes = [node for node in range(len(port.nodes)) if port.ill.get(node, 0.0) <= now]
     if len(nodes) < port.needed or not avoid:
         nodes = list(range(len(port.nodes)))
@@ -69,10 +110,16 @@ async def _ask(
             good = await fan(port, asks, lambda _: True, port.needed, latest, patient=True)
     finally:
         put_back(port, asks)
+    claims: list[tuple[float, float]] = []
     with port.mutex():
         for ask in good:
-            longest, *run_ids = ask.reply
-            port.roster.read(ask.node, longest / 1000, run_ids)
+            longest, longest_claimed, left, *run_ids = ask.reply
+            roster.read(ask.node, longest / 1000, run_ids)
+            claims.append((longest_claimed / 1000, left / 1000))
+        if len(good) >= port.needed:
+            roster.read_claims(claims, port.now())
+            if claims_too:
+                roster.claim_holds(claimed, until)
     if len(good) < port.needed:
         failures: dict[int, Exception] = {
             ask.node: ask.error for ask in asks if ask.error is not None
@@ -82,7 +129,9 @@ async def _ask(
 
 async def remind(port: QuorumPort, want: Want) -> None:
     """Keep the rosters alive while leases are held; what fails is tried again with the next."""
+    now, ttl = port.now(), longest_of(want)
+    again = ttl > LONG_SECONDS and port.roster.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl
     try:
-        await meet(port, want, port.now() + port.node_timeout)
+        await meet(port, want, now + port.node_timeout, again=again)
     except FencelockError as error:
         log.info("the nodes of a quorum could not be told of one another: %s", error)

@@ -22,9 +22,9 @@ from fencelock._core.acquire import attempt, begin, queue
 from fencelock._core.ask import answer_by
 from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back, settle, undo
 from fencelock._core.hold import Grant, Hold, Taker
-from fencelock._core.meet import meet
+from fencelock._core.meet import claim, give_up_claim, longest_of, meet
 from fencelock._core.port import Port
-from fencelock._core.quorum_hold import PARTS, QuorumHold, make_hold
+from fencelock._core.quorum_hold import PARTS, QuorumHold, cover, make_hold
 from fencelock._core.quorum_line import climb
 from fencelock._core.race import Race, granted, restarted
 from fencelock._core.release import request as release_request
@@ -52,6 +52,18 @@ async def acquire(
     """Take a lock on a majority; None when others hold it, QuorumNotReached when errors did it."""
     many = cast("QuorumPort", port)
     race = Race(many, want)
+    claim(many, race, longest_of(want))
+    try:
+        return await _rounds(race, give_up_at, taker, unit, at_once=at_once)
+    finally:
+        give_up_claim(many, race)
+
+
+async def _rounds(
+    race: Race, give_up_at: float, taker: Taker, unit: object, *, at_once: bool
+) -> Hold | None:
+    """Ask in rounds until a majority has granted, or others hold, or too many nodes fail."""
+    many, want = race.port, race.want
     failing_since: float | None = None
     while True:
         try:
@@ -264,6 +276,7 @@ def _begin(
     port = race.port
     hold = make_hold(port, race.want, fence, taker, unit, first=next(iter(grants)))
     hold.named = race.named
+    cover(hold, longest_of(race.want))
     try:
         for node, grant in grants.items():
             own = grant._replace(fence=fence)
@@ -278,6 +291,7 @@ def _begin(
         retire(port, hold)
         for node in grants:
             port.nodes[node].post(*release_request(race.wants[node], fence))
+        give_up_claim(port, hold)
         raise
     return hold
 

@@ -15,8 +15,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 from fencelock._core.hold import Hold, Taker
+from fencelock._core.meet import claim, give_up_claim
 from fencelock._core.release import request, retire
 from fencelock._core.renew import lose
+from fencelock._core.roster import LONG_SECONDS, Roster
 from fencelock._core.timing import renewal_delay
 from fencelock._core.votes import proved_until
 from fencelock._core.want import Want
@@ -66,6 +68,7 @@ class _Majority:
 
     _parts: Parts
     _needed: int
+    _claims: Roster | None  # of a long lease: it is relied on as long as it is claimed
     _loss: Any
 
     @property
@@ -78,7 +81,8 @@ class _Majority:
             for part in self._parts
             if part is not None and cast("NodeLease", part.lease).counts
         ]
-        return proved_until(ends, self._needed)
+        proved = proved_until(ends, self._needed)
+        return proved if self._claims is None else min(proved, self._claims.claim_until)
 
     @_deadline.setter
     def _deadline(self, instant: float) -> None:
@@ -92,7 +96,10 @@ def majority_of(lease_type: type[BaseLease]) -> type[Any]:
     """Return the face's type of lease with a majority's deadline."""
     name = f"{lease_type.__module__}.{lease_type.__qualname__}"
     if name not in _made:
-        members = {"__slots__": ("_needed", "_parts"), "__module__": lease_type.__module__}
+        members = {
+            "__slots__": ("_claims", "_needed", "_parts"),
+            "__module__": lease_type.__module__,
+        }
         _made[name] = type(lease_type.__name__, (_Majority, lease_type), members)
     return _made[name]
 
@@ -208,9 +215,16 @@ def make_hold(
     clock: Clock = port.now
     lease = majority_of(taker.lease_type)(want.keys.name, fence, want.holder, want.ttl, -inf, clock)
     hold = QuorumHold(port, want, lease, unit, first=first)
-    lease._parts, lease._needed = hold.parts, port.needed
+    lease._parts, lease._needed, lease._claims = hold.parts, port.needed, None
     lease._bind(port, hold)
     return hold
+
+
+def cover(hold: QuorumHold, ttl: float) -> None:
+    """Have a lease of this length claimed as long as it is held; see roster.py."""
+    if ttl > LONG_SECONDS:
+        claim(hold.port, hold, ttl)
+        hold.lease._claims = hold.port.roster  # type: ignore[attr-defined]  # majority_of made it
 
 
 def drop_parts(port: QuorumPort, hold: Hold) -> None:
@@ -222,6 +236,7 @@ def drop_parts(port: QuorumPort, hold: Hold) -> None:
         return
     with port.mutex():
         parts = [(node, part) for node, part in enumerate(hold.parts) if part is not None]
+    give_up_claim(port, hold)
     for node, part in parts:
         if part.open:
             retire(port.nodes[node], part)

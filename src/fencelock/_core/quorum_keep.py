@@ -17,9 +17,10 @@ from typing import cast
 from fencelock._core.acquire import begin
 from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, post_unanswered, put_back, undo
 from fencelock._core.hold import Grant, Hold
-from fencelock._core.meet import meet, remind
+from fencelock._core.meet import claim as claim_long
+from fencelock._core.meet import give_up_claim, longest_of, meet, remind
 from fencelock._core.port import Port
-from fencelock._core.quorum_hold import PARTS, QuorumHold, drop_parts
+from fencelock._core.quorum_hold import PARTS, QuorumHold, cover, drop_parts
 from fencelock._core.race import node_forms
 from fencelock._core.release import lost_as, post_release, request, retire, settled
 from fencelock._core.renew import Own, apply_renewal, claim, lose, mind, own, rely_on
@@ -42,7 +43,7 @@ async def attend(port: Port) -> None:
         for hold in heals[:HEALED_AT_ONCE]:
             await _heal(many, hold)
         if due:
-            await remind(many, due[0].want)
+            await remind(many, max((hold.want for hold in due), key=longest_of))
     finally:  # cancelled, or a defect: nobody may be forgotten
         for hold in due:
             _put_back(many, hold)
@@ -122,6 +123,9 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
             retire(port, hold)
             post_release(port, hold)
         raise
+    finally:
+        if hold is not None:
+            give_up_claim(many, hold)
     return 0
 
 
@@ -181,7 +185,9 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
     whole = cast("QuorumHold", hold)
     span = hold.next_ttl(many.now()) if ttl is None else ttl
     # Before any node has it: one that is restarted then may not vote for longer than before.
+    claim_long(many, whole, span)
     await meet(many, hold.want, min(many.now() + many.patience, hold.lease.deadline), span)
+    cover(whole, span)
     until = min(many.now() + many.patience, hold.lease.deadline)
     parts: dict[int, Own] = {}
     try:

@@ -4,6 +4,11 @@ Rules of this file:
 
 - A node that was restarted may have forgotten a lease. It does not vote until the longest ttl in
   use has passed since its start: then no lease is left that it could have forgotten.
+- Leases of more than a minute are claimed: each client that has some says for how long they can
+  last, and gives the claim up with the last of them. So a long lease that was released, or whose
+  end has come, keeps no node from voting.
+- What was read before a node was restarted says nothing about what it may have forgotten: it is
+  read again first.
 - It is told by its run id, which is new after a restart, while its uptime is short. Each node keeps
   the run ids of all that vote (``roster.lua``), for clients that never met it before.
 - Where nobody ever knew anybody, all are new, and vote at once. That takes the answers of so many
@@ -12,14 +17,21 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 
+from fencelock._core.timing import DRIFT_RATE, validity
 from fencelock._core.votes import majority
 
 # A roster is kept for so long after it was last written, and written this often while in use.
 KEPT_SECONDS = 86400.0
 REWRITE_SECONDS = 3600.0
+# Leases that are longer than this are claimed; shorter ones count by the longest ttl in use.
+LONG_SECONDS = 60.0
+# A claim lasts for so many ttls: it covers leases that are renewed until it is made anew.
+CLAIMED_TTLS = 3.0
+# While a claim keeps a node from voting, the rosters are read again this often.
+REREAD_SECONDS = 1.0
 # ``uptime_in_seconds`` is a whole number.
 UPTIME_SLACK = 1.0
 
@@ -41,10 +53,19 @@ class Roster:
         "_known",
         "_seen",
         "_told",
+        "claim_asked_ttl",
+        "claim_asked_until",
+        "claim_number",
+        "claim_ttl",
+        "claim_until",
+        "claimants",
+        "claimed_until",
         "heard",
         "longest",
+        "longest_claimed",
         "met",
         "nodes",
+        "read_at",
         "written",
         "written_at",
     )
@@ -55,7 +76,19 @@ class Roster:
         self._told: set[bytes] = set()  # run ids that voted at some time, as the nodes say
         self._known: set[bytes] = set()  # those, and those that we let vote
         self.heard: set[int] = set()  # nodes whose roster we read
-        self.longest: float = 0.0  # the longest ttl in use, in seconds
+        self.longest: float = 0.0  # the longest ttl in use, in seconds, of those up to a minute
+        # The longest ttl that any client claims, and until when claims last by our clock.
+        self.longest_claimed: float = 0.0
+        self.claimed_until: float = -inf
+        self.read_at: float = -inf
+        # Our own claim: who has or asks for long leases, their longest ttl, and until when; as it
+        # was sent, and as a majority has it.
+        self.claimants: set[object] = set()
+        self.claim_number: int = 0
+        self.claim_asked_ttl: float = 0.0
+        self.claim_asked_until: float = -inf
+        self.claim_ttl: float = 0.0
+        self.claim_until: float = -inf
         self.met: bool = False
         self.written: frozenset[bytes] = frozenset()
         self.written_at: float = -inf
@@ -67,6 +100,7 @@ class Roster:
             self._told.add(seen.run_id)
         if seen is None or seen.run_id != run_id:
             self._seen[node] = Seen(run_id, now - uptime)
+            self.heard = set()  # what was read before says nothing about this start
 
     def read(self, node: int, longest: float, run_ids: Iterable[bytes]) -> None:
         """Note what a node remembers."""
@@ -74,6 +108,45 @@ class Roster:
         self.longest = max(self.longest, longest)
         self._told.update(run_ids)
         self._known |= self._told
+
+    def read_claims(self, claims: Sequence[tuple[float, float]], now: float) -> None:
+        """Note what nodes say of claims: the longest ttl, and how many seconds they last yet.
+
+        What was known before counts as long as so few answer that they may not know of a claim
+        that a node forgot.
+        """
+        if len(claims) > self.nodes - majority(self.nodes) + 1:
+            self.longest_claimed, self.claimed_until = 0.0, -inf
+        for ttl, left in claims:
+            if ttl > 0:
+                self.longest_claimed = max(self.longest_claimed, ttl)
+                self.claimed_until = max(self.claimed_until, now + left * (1 + DRIFT_RATE))
+        self.read_at = now
+
+    def claim(self, ttl: float, now: float) -> tuple[int, float, float]:
+        """Return the number of a new claim, the longest ttl that it is for, and when it ends."""
+        self.claim_number += 1
+        self.claim_asked_ttl = claimed = max(ttl, self.claim_asked_ttl)
+        until = now + validity(CLAIMED_TTLS * claimed)
+        self.claim_asked_until = max(self.claim_asked_until, until)
+        return self.claim_number, claimed, self.claim_asked_until
+
+    def claim_holds(self, ttl: float, until: float) -> None:
+        """Note that a majority has a claim: any later one is for no less."""
+        self.claim_ttl, self.claim_until = max(ttl, self.claim_ttl), max(until, self.claim_until)
+
+    def drop_claim(self) -> int:
+        """Return the number by which our claim is given up, or 0 when there is none."""
+        if self.claimants or not self.claim_asked_ttl:
+            return 0
+        self.claim_ttl = self.claim_asked_ttl = 0.0
+        self.claim_until = self.claim_asked_until = -inf
+        self.claim_number += 1
+        return self.claim_number
+
+    def covers(self, ttl: float, now: float) -> bool:
+        """Return True if a lease of this length that is taken now needs no further claim."""
+        return ttl <= LONG_SECONDS or (ttl <= self.claim_ttl and now + ttl <= self.claim_until)
 
     def judge(self) -> None:
         """Let all nodes vote that are new together; call when rosters were read."""
@@ -91,7 +164,12 @@ class Roster:
             return inf  # never reached
         if seen.run_id in self._known:
             return -inf
-        return seen.started_at + self.longest + UPTIME_SLACK
+        return self._forgets_nothing_from(seen)
+
+    def _forgets_nothing_from(self, seen: Seen) -> float:
+        """Return the instant from which no lease is left that a node can have forgotten."""
+        claimed = min(seen.started_at + self.longest_claimed, self.claimed_until)
+        return max(seen.started_at + self.longest, claimed) + UPTIME_SLACK
 
     def eligible(self, node: int, now: float) -> bool:
         """Tell whether a node may vote; one that has waited long enough is known from here on."""
@@ -100,7 +178,9 @@ class Roster:
             return False
         if seen.run_id in self._known:
             return True
-        if not self.met or now < seen.started_at + self.longest + UPTIME_SLACK:
+        if not self.met or len(self.heard) < majority(self.nodes):
+            return False
+        if now < self._forgets_nothing_from(seen):
             return False
         self._known.add(seen.run_id)
         return True
@@ -122,11 +202,14 @@ class Roster:
     def unsure(self, now: float) -> bool:
         """Tell whether nodes wait for their vote that might have it, were all others heard."""
         waiting = not all(self.eligible(node, now) for node in self._seen)
-        return waiting and len(self.heard) < self.nodes
+        again = self.claimed_until > now >= self.read_at + REREAD_SECONDS
+        return waiting and (again or len(self.heard) < self.nodes)
 
     def stale(self, ttl: float, now: float) -> bool:
         """Tell whether the rosters lack something that the next client must know."""
-        if not self.met or ttl > self.longest or now - self.written_at > REWRITE_SECONDS:
+        if not self.met or now - self.written_at > REWRITE_SECONDS:
+            return True
+        if not self.covers(ttl, now) or self.longest < ttl <= LONG_SECONDS:
             return True
         return self.unsure(now) or not self.voters(now) <= self.written
 

@@ -104,11 +104,17 @@ def _apart(nodes: Sequence[Node], labels: Sequence[str]) -> Iterator[Finding]:
 
 def _votes(nodes: Sequence[Node], total: int) -> Iterator[Finding]:
     """Tell which nodes were restarted and wait for their vote."""
-    roster = Roster(total)
+    roster, claims = Roster(total), list[list[bytes]]()
     for place, node in enumerate(nodes):
         roster.saw(place, node.run_id, number(node.info, "uptime_in_seconds"), node.asked_at)
+    for place, node in enumerate(nodes):
         longest = int(node.roster.get(_TTL, 0)) / 1000
-        roster.read(place, longest, (each for each in node.roster if each != _TTL))
+        fields = [each for each in node.roster if each != _TTL]
+        roster.read(place, longest, (each for each in fields if not each.startswith(b"~")))
+        claims += [node.roster[each].split() for each in fields if each.startswith(b"~")]
+    # When a claim ends is said by a node's clock: here it is as long as the lease may be.
+    ttls = [int(ttl) / 1000 for _, _, ttl in claims]
+    roster.read_claims([(ttl, ttl) for ttl in ttls], now())
     roster.judge()
     instant = now()
     for place, node in enumerate(nodes):

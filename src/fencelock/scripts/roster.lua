@@ -1,26 +1,50 @@
--- What a node of a quorum remembers of all nodes: the run ids that voted, and the longest ttl in use.
--- A node that was restarted has another run id, which no other node remembers.
+-- What a node of a quorum remembers of all nodes: the run ids that voted, the longest ttl in use, and
+-- until when leases that are longer can last. A node that was restarted has another run id, which no
+-- other node remembers.
 --
 -- KEYS  roster
--- ARGV  1 how long it is kept, ms   2 ttl ms   3… run ids that vote
--- Reply {longest ttl ms, run id, …}   as it was before
+-- ARGV  1 how long it is kept, ms   2 ttl ms
+--       3 client   4 the number of its claim, 0 for none
+--       5 the longest ttl that the client claims, ms   6 for how long it claims it, ms; 0: no more
+--       7… run ids that vote
+-- Reply {longest ttl ms, longest claimed ttl ms, how long claims last yet ms, run id, …}   as before
+--
+-- A claim is a field "~client" with "number ends ttl". An older one, which comes late, changes nothing.
 
 local call, kept = redis.call, tonumber(ARGV[1])
-local now = tonumber(call('TIME')[1])
+local time = call('TIME')
+local now, now_ms = tonumber(time[1]), tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local found = call('HGETALL', KEYS[1])
-local longest, reply, old = 0, {0}, {}
+local longest, claimed, left, reply, old = 0, 0, 0, {0, 0, 0}, {}
+local mine, number = '~' .. ARGV[3], tonumber(ARGV[4])
 for i = 1, #found, 2 do
-  if found[i] == 'ttl' then
-    longest = tonumber(found[i + 1])
-  elseif now - tonumber(found[i + 1]) > kept / 1000 then
-    old[#old + 1] = found[i]  -- nobody met it for so long: it is gone
+  local field, value = found[i], found[i + 1]
+  if field == 'ttl' then
+    longest = tonumber(value)
+  elseif string.byte(field) == 126 then
+    local last, ends, ttl = string.match(value, '^(%d+) (%d+) (%d+)$')
+    if field == mine and tonumber(last) > number then number = 0 end
+    if tonumber(ends) <= now_ms then
+      old[#old + 1] = field
+    elseif tonumber(ttl) > 0 then
+      claimed, left = math.max(claimed, tonumber(ttl)), math.max(left, tonumber(ends) - now_ms)
+    end
+  elseif now - tonumber(value) > kept / 1000 then
+    old[#old + 1] = field  -- nobody met it for so long: it is gone
   else
-    reply[#reply + 1] = found[i]
+    reply[#reply + 1] = field
   end
 end
-reply[1] = longest
+reply[1], reply[2], reply[3] = longest, claimed, left
 for i = 1, #old do call('HDEL', KEYS[1], old[i]) end
 call('HSET', KEYS[1], 'ttl', string.format('%d', math.max(longest, tonumber(ARGV[2]))))
-for i = 3, #ARGV do call('HSET', KEYS[1], ARGV[i], string.format('%d', now)) end
-call('PEXPIRE', KEYS[1], ARGV[1])
+if number > 0 then
+  local lasts = tonumber(ARGV[6])
+  -- One that is given up stays for a minute, so that an older one cannot come after it.
+  local ends = lasts > 0 and now_ms + lasts or now_ms + 60000
+  call('HSET', KEYS[1], mine, string.format('%d %.0f %d', number, ends, lasts > 0 and ARGV[5] or 0))
+  left = math.max(left, lasts)
+end
+for i = 7, #ARGV do call('HSET', KEYS[1], ARGV[i], string.format('%d', now)) end
+call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(kept, left)))
 return reply
