@@ -115,7 +115,7 @@ SEEDS = (
             "if type(ends) ~= 'string' then ends = now end\n  if true then",
         ),
         worlds.LONG.under(late=1),
-        "I1 I11",
+        "I1 I9 I11",
     ),
     seed(
         "a part that is given back twice when asked twice",
