@@ -25,8 +25,9 @@ local function after_the_last(key)
 end
 
 -- Moves the first n who live to the end of the lock's line; returns how many there were. It reads a
--- hundred at a time: to wake one of ten thousand shall not cost ten thousand.
-local function notify(name, n)
+-- hundred at a time: to wake one of ten thousand shall not cost ten thousand. Those who do not `listen`
+-- may be just back, or dead: they stay where they are.
+local function move(name, n, listen)
   local moved, others = 0, 0
   repeat
     local waiting = call('ZRANGE', KEYS[7], others, others + 99, 'WITHSCORES')
@@ -36,17 +37,27 @@ local function notify(name, n)
         '^(%S+) ((%S+) %S+ (%S+) %d+ %d+ %d (%S+) .*)$')
       if of ~= name then
         others = others + 1
+      elseif not lives(1, now, home, tonumber(waiting[i + 1])) then
+        call('ZREM', KEYS[7], waiting[i])
+      elseif listen and not listens(channel) then
+        others = others + 1
       else
         call('ZREM', KEYS[7], waiting[i])
-        if lives(1, now, home, tonumber(waiting[i + 1])) and listens(channel) then
-          call('ZADD', KEYS[3], after_the_last(KEYS[3]), entry)
-          call('PEXPIRE', KEYS[3], QUEUE_MS)
-          call('ZADD', KEYS[8], whole(now), 'told ' .. name .. ' ' .. waiter)
-          moved = moved + 1
-        end
+        call('ZADD', KEYS[3], after_the_last(KEYS[3]), entry)
+        call('PEXPIRE', KEYS[3], QUEUE_MS)
+        call('ZADD', KEYS[8], whole(now), 'told ' .. name .. ' ' .. waiter)
+        moved = moved + 1
       end
     end
   until #waiting == 0 or moved == n
+  return moved
+end
+
+-- Notifies n who live: first those who listen, and if they are too few, those who may be back soon. A
+-- waiter whose connection is being made anew loses neither its place nor the only notification.
+local function notify(name, n)
+  local moved = move(name, n, true)
+  if moved ~= n then moved = moved + move(name, n - moved, false) end
   call('ZREMRANGEBYSCORE', KEYS[8], '-inf', whole(now - FORGET_US))
   call('PEXPIRE', KEYS[8], QUEUE_MS)
   return moved
