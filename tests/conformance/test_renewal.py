@@ -294,6 +294,30 @@ async def test_to_enter_again_never_shortens(world, kind):
             assert lease.remaining() > 55
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"ttl": 8, "max_renewals": 0},
+        {"ttl": 8, "max_renewals": 1},
+        {"ttl": 300, "max_hold": 8},
+        {"ttl": 8, "renew": False},
+    ],
+    ids=str,
+)
+async def test_a_handed_over_lease_with_limits_is_as_long_as_any(world, limits):
+    """N3: it starts short, as all do, and to grow is no renewal that a limit could count."""
+    first, lock = world.client().lock("a"), world.client().lock("a", **limits)
+    await first.acquire()
+    job = world.start(lock.acquire())
+    await world.in_line("a", 1)
+    await first.release()
+    assert await job.result() is True
+    lease = lock.lease
+    await world.until(lambda: lease.remaining() > 6, "its full length")
+    assert 6_000 < world.pttl("a") <= 8_000
+    await lock.release()
+
+
 async def test_what_on_lost_raises_is_logged(world, caplog):
     """A callback that fails costs nobody else: the other leases are told all the same."""
     told = []

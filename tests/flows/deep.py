@@ -65,6 +65,8 @@ SINGLE = (
     worlds.BY_HAND,
     *worlds.BY_HAND_ANEW,
     *worlds.AFTERWARDS,
+    *worlds.LIMITED,
+    worlds.UNLIKE,
     worlds.CROWD,
 )
 # What is made of locks.
@@ -105,6 +107,8 @@ COMBINED = (
     worlds.SHORT_PATIENCE,
     *worlds.BY_HAND_ANEW,
     *worlds.AFTERWARDS,
+    *worlds.LIMITED,
+    worlds.UNLIKE,
 )
 
 

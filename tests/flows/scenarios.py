@@ -346,6 +346,25 @@ RETURNED = Scenario("1 using its lease after the release, 1 in line", (returning
 RETURNED_BESIDE = Scenario("1 releasing while another task renews", (returning(fellow=True),))
 CHECKED = Scenario("1 asking its lease, 1 in line", (checking(), user()))
 CHECKED_FIXED = Scenario("1 asking its fixed lease, 1 in line", (checking(FIXED), user()))
+# Handed over, with limits: a lease starts short then, and grows.
+ONCE_ONLY = Terms(ttl=TTL, renew=True, max_renewals=0)
+TWICE_RENEWED = Terms(ttl=TTL, renew=True, max_renewals=1)
+LONG_BOUNDED = Terms(ttl=60.0, renew=True, max_hold=3.5)
+LIMITED = tuple(
+    Scenario(f"1 working 0.5 s, 1 in line, {title}", (user(work=0.5), user(terms, work=9.0)))
+    for title, terms in (
+        ("not renewed", ONCE_ONLY),
+        ("renewed once", TWICE_RENEWED),
+        ("bounded", BOUNDED),
+        ("bounded far below the ttl", LONG_BOUNDED),
+        ("fixed", FIXED),
+    )
+)
+# Unlike lengths in one world.
+UNLIKE = Scenario(
+    "3 with unlike leases",
+    (user(FIXED, work=9.0), user(LONG_BOUNDED, work=9.0), user(RENEWED, work=1.0)),
+)
 AFTERWARDS = (RETURNED, RETURNED_BESIDE, CHECKED, CHECKED_FIXED)
 BY_HAND_ANEW = (
     *(SHORTER, SHORTER_THEN_LONGER, LONGER, LONGER_SHORTER),

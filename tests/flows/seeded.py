@@ -311,4 +311,16 @@ SEEDS = (
         worlds.CHECKED_FIXED,
         "I8",
     ),
+    seed(
+        "a limit that keeps a handed-over lease from growing",
+        Change(hold.Hold, "if self.short:", "if False:"),
+        worlds.LIMITED[0],
+        "L",
+    ),
+    seed(
+        "a handed-over lease whose growing counts as a renewal",
+        Change(renew, "hold.renewals += not hold.short", "hold.renewals += 1"),
+        worlds.LIMITED[1],
+        "L",
+    ),
 )

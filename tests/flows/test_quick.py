@@ -41,6 +41,8 @@ UNDISTURBED = [
     worlds.BY_HAND,
     *worlds.BY_HAND_ANEW,
     *worlds.AFTERWARDS,
+    *worlds.LIMITED,
+    worlds.UNLIKE,
 ]
 AFTERWARDS = [
     scenario.under(**{fault: 1})

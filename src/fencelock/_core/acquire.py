@@ -33,6 +33,8 @@ from fencelock.log import log
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
 FOR_EVER = float("inf")
+# What a lease may lose on the wire, which has whole milliseconds.
+ROUNDING_SECONDS = 0.001
 NO_GRANT = b"0"  # of once_start.lua: it is done
 # Grants that came too late before the ttl is called too short for this connection.
 LATE_GRANTS_MAX = 3
@@ -296,6 +298,7 @@ def begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> H
         want.keys.name, grant.fence, want.holder, want.ttl, grant.deadline, port.now
     )
     hold = Hold(want, lease, now, unit)
+    hold.short = grant.lease < want.ttl - ROUNDING_SECONDS
     lease._bind(port, hold)
     try:
         taker.add(hold)

@@ -98,7 +98,11 @@ class Hold:
     def renewable(self, now: float) -> bool:
         """Return True if a renewal from ``now`` on makes sense: wanted, and within its limits."""
         terms = self.want.terms
-        if not terms.renew or not self.open:
+        if not self.open:
+            return False
+        if self.short:  # to grow to what was asked for is no renewal
+            return True
+        if not terms.renew:
             return False
         if terms.max_renewals is not None and self.renewals >= terms.max_renewals:
             return False
@@ -106,7 +110,7 @@ class Hold:
             return True
         # Near ``max_hold`` a renewal must gain something: a lease of a few ms is none.
         gained = now + validity(self.granted_at + terms.max_hold - now) - self.lease.deadline
-        return gained > terms.ttl * LEAST_GAIN
+        return gained > self.want.ttl * LEAST_GAIN
 
     @property
     def usual(self) -> float:
@@ -162,7 +166,7 @@ def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> floa
     usual = min(lease, terms.ttl)
     spare = max(0.0, deadline - now - usual)
     delay = spare + renewal_delay(min(usual, deadline - now), jitter)
-    if lease < hold.want.ttl:  # handed over and short: whoever stalls now would lose it soon
+    if hold.short:  # handed over and short: whoever stalls now would lose it soon
         delay = min(delay, GROW_SECONDS)
     if not hold.renewable(now + delay):
         hold.final()

@@ -179,7 +179,8 @@ def apply_renewal(
                 continue
             ttl = min(ttl, hold.reach)  # noqa: PLW2901 - what of it may be relied on
             deadline = asked_at + validity(ttl)
-            hold.renewals += 1
+            hold.renewals += not hold.short
+            hold.short = False
             hold.failures = 0
             hold.trouble = None
             alike = ttl == terms.ttl and terms.max_hold is None and terms.max_renewals is None

@@ -5,9 +5,11 @@ It knows what no process knows: the server's state, everybody's clock, and who a
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.hold import Hold
+from fencelock._core.hold import LEAST_GAIN, Hold
+from fencelock._core.timing import validity
 from fencelock._core.want import Want
 from fencelock.testing.keyspace import Keyspace
 from fencelock.testing.network import Client
@@ -39,6 +41,8 @@ PLAIN = frozenset({"SET", "give_back"})
 # Sends home who waits for a result, and grants to whom the holder names: nobody is passed over.
 DISMISSING = frozenset({"once_finish", "election_hand_over"})
 RECORD_SECONDS = 700.0
+# What each renewal adds to a lease at least, of its ttl.
+LEAST_RENEWED = 0.28
 # What rounding to the wire's milliseconds may take off a lease.
 LEAST_SLACK = 0.002
 
@@ -54,6 +58,18 @@ class Violation(Exception):
         return ": ".join(self.args)
 
 
+def least_seconds(hold: Hold) -> float:
+    """Return how long a lease lasts at least when nothing goes wrong, from its grant on."""
+    terms = hold.want.terms
+    if not terms.renew:
+        return hold.want.ttl
+    if terms.max_renewals is not None:
+        return min(terms.ttl * (1 + LEAST_RENEWED * terms.max_renewals), terms.max_hold or inf)
+    if terms.max_hold is not None:
+        return terms.max_hold - min(terms.ttl, terms.max_hold) * LEAST_GAIN
+    return inf
+
+
 def proves(hold: Hold) -> bool:
     """Return True if a lease proves anything now; unlike its own answer this notes nothing."""
     lease = hold.lease
@@ -64,6 +80,7 @@ class Monitor:
     """Checks after every step."""
 
     unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
+    granting_seconds = 0.05  # how long after its grant a lease may be heard of
     pause_us = 3_000_000  # a paused process stands still for at least this long
 
     def __init__(self, world: World) -> None:
@@ -98,6 +115,7 @@ class Monitor:
 
     def told(self, hold: Hold) -> None:
         """Count that a holder was told of its loss."""
+        self._lasted(hold)
         lease = id(hold.lease)
         self._told[lease] = self._told.get(lease, 0) + 1
         if self._told[lease] > 1:
@@ -127,6 +145,19 @@ class Monitor:
         if lease.deadline < until - LEAST_SLACK and lease._loss is None:
             short = until - lease.deadline
             raise Violation("L", f"the lease of {hold.want.holder!r} is {short} s too short")
+
+    def _lasted(self, hold: Hold) -> None:
+        """See that a lease that ended by its time was as long as it was wanted (L)."""
+        lease = hold.lease
+        if lease._loss is None or lease._loss[0] not in {"expired", "max_hold"}:
+            return
+        least = least_seconds(hold)
+        wished = id(hold) in self._wishes
+        if self._world.faulty or wished or hold.want.holder in self._revoked:
+            return
+        lasted = lease._loss[1] - hold.granted_at
+        if lasted < validity(least) - LEAST_SLACK - self.granting_seconds:
+            raise Violation("L", f"{hold.want.holder!r} had its lease for {lasted} s, not {least}")
 
     def was_revoked(self, hold: Hold) -> bool:
         """Tell whether an operator, or a server that forgot everything, took a hold away."""
