@@ -18,6 +18,7 @@ import sys
 import warnings
 from datetime import datetime
 from functools import lru_cache
+from math import inf
 from typing import Any, NamedTuple
 
 from fencelock import options, process
@@ -79,6 +80,10 @@ class Settings(NamedTuple):
         if left < options.TTL_MIN:
             raise ValueError(f"ttl: {self.instant} has passed")
         return min(left, self.terms.first_ttl())
+
+    def ends(self, now: float) -> float:
+        """Return the instant at which leases end, by the clock that says ``now``."""
+        return inf if self.instant is None else now + options.until(self.instant)
 
 
 def settings(
@@ -236,6 +241,7 @@ class Holds(Taker):
                 home=port.home,
                 ttl=settings.ttl(),
                 owned=settings.owner is not None,
+                ends=settings.ends(port.now()),
             )
         return Want(form, port.new_id(), describe(unit, settings.label), settings.owner)
 
@@ -267,6 +273,9 @@ class Holds(Taker):
     def not_granted(self) -> NotAcquired:
         """Return the error for a ``with`` that may not begin."""
         name, timeout = self.keys.name, self.settings.timeout
+        if self.settings.instant is not None and options.until(self.settings.instant) <= 0:
+            why = f"before its lease was to end, {self.settings.instant}"
+            return AcquireTimeout(f"{name!r} was not granted {why}", name=name)
         if timeout is None:
             return NotAcquired(f"{name!r} was not free in any try", name=name)
         if timeout < 0:

@@ -59,6 +59,7 @@ class Permits(Holds):
                 kind=SEMAPHORE,
                 limit=self._declared,
                 permits=permits,
+                ends=settings.ends(port.now()),
             )
         return form
 

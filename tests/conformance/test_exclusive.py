@@ -267,6 +267,64 @@ async def test_a_ttl_is_an_instant(world):
             assert abs(lease.expires_at() - instant.timestamp()) < 0.5
 
 
+def made_until(client, kind, instant=None):
+    """Return a handle of a lock, of a semaphore of one, or of a multi, whose lease ends then."""
+    options = {} if instant is None else {"ttl": instant}
+    if kind == "semaphore":
+        return client.semaphore("a", 1, **options)
+    return client.multi(["a"], **options) if kind == "multi" else client.lock("a", **options)
+
+
+UNTIL_KINDS = pytest.mark.parametrize(
+    "kind",
+    [
+        "lock",
+        pytest.param("semaphore", marks=pytest.mark.no_quorum),
+        pytest.param("multi", marks=pytest.mark.no_quorum),
+    ],
+)
+
+
+@UNTIL_KINDS
+async def test_an_instant_is_kept_by_a_lease_that_was_waited_for(world, kind):
+    """X9: the time in line is not added, and a lease that is handed over lasts until then."""
+    first = made_until(world.client(), kind)
+    assert await first.acquire()
+    instant = datetime.now(UTC) + timedelta(seconds=6)
+    handle = made_until(world.client(), kind, instant)
+    job = world.start(handle.acquire())
+    await world.in_line("a", 1)
+    await world.until(lambda: datetime.now(UTC) > instant - timedelta(seconds=5.2), "a while")
+    await first.release()
+    assert await job.result() is True
+    lease = handle.lease
+    await world.until(lambda: lease.remaining() > 4, "its full length")
+    end = instant.timestamp()
+    assert abs(lease.expires_at() - end) < 0.5
+    left = (instant - datetime.now(UTC)).total_seconds()
+    assert world.pttl("a") <= left * 1000 + 100
+    if kind != "multi":
+        await lease.renew(60)
+        assert lease.expires_at() <= end + 0.1
+    await handle.release()
+
+
+@UNTIL_KINDS
+async def test_nothing_is_granted_after_its_instant(world, kind):
+    """X9: who still waits then has waited in vain, and leaves nothing behind."""
+    first = made_until(world.client(), kind)
+    assert await first.acquire()
+    soon = datetime.now(UTC) + timedelta(seconds=0.6)
+    assert await made_until(world.client(), kind, soon).acquire() is False
+    assert datetime.now(UTC) >= soon
+    assert world.waiting("a") == 0
+    if kind == "lock":
+        soon = datetime.now(UTC) + timedelta(seconds=0.4)
+        with pytest.raises(AcquireTimeout, match="before its lease was to end"):
+            await made_until(world.client(), kind, soon).__aenter__()
+    await first.release()
+
+
 async def test_an_instant_that_cannot_be_is_refused(world):
     """X9: without a time zone at once; in the past when the lease would begin."""
     client = world.client()

@@ -66,6 +66,7 @@ SINGLE = (
     *worlds.BY_HAND_ANEW,
     *worlds.AFTERWARDS,
     *worlds.LIMITED,
+    *worlds.INSTANTS,
     worlds.UNLIKE,
     worlds.CROWD,
 )
@@ -108,6 +109,7 @@ COMBINED = (
     *worlds.BY_HAND_ANEW,
     *worlds.AFTERWARDS,
     *worlds.LIMITED,
+    *worlds.INSTANTS,
     worlds.UNLIKE,
 )
 

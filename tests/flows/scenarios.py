@@ -360,6 +360,33 @@ LIMITED = tuple(
         ("fixed", FIXED),
     )
 )
+UNTIL = Terms(ttl=1e6, renew=False, fixed_end=True)
+
+
+def until_instant(left, *, work=9.0):
+    """A holder of a lease that ends at an instant, ``left`` seconds from its request."""
+
+    async def holds(actor):
+        end = actor.port.now() + left
+        hold = await actor.acquire(actor.want(UNTIL, left=left), None)
+        if hold is None:
+            return
+        if actor.port.now() >= end:
+            raise Violation("N4", "it was granted after the end of its lease")
+        try:
+            await actor.port.sleep(actor.port.now() + work)
+        finally:
+            await actor.release(hold)
+
+    return single(holds)
+
+
+INSTANTS = (
+    Scenario("1 working 0.5 s, 1 until an instant", (user(work=0.5), until_instant(5.0), user())),
+    Scenario("1 working 2 s, 1 until an instant", (user(work=2.0), until_instant(2.5), user())),
+    Scenario("1 working 2 s, 1 until an instant before", (user(work=2.0), until_instant(1.5))),
+    Scenario("1 until an instant, 1 in line", (until_instant(2.5), user())),
+)
 # Unlike lengths in one world.
 UNLIKE = Scenario(
     "3 with unlike leases",

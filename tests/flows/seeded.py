@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fencelock import lease, scripts
-from fencelock._core import acquire, hold, poll, release, renew, waiters
+from fencelock._core import acquire, hold, poll, release, renew, waiters, want
 from fencelock.testing.explorer import Report
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
@@ -322,5 +322,23 @@ SEEDS = (
         Change(renew, "hold.renewals += not hold.short", "hold.renewals += 1"),
         worlds.LIMITED[1],
         "L",
+    ),
+    seed(
+        "a lease until an instant, and the time in line on top",
+        Change(acquire, "min(grant.deadline, want.form.ends), port", "grant.deadline, port"),
+        worlds.INSTANTS[1],
+        "N4",
+    ),
+    seed(
+        "a grant after the instant at which its lease was to end",
+        Change(acquire, "min(give_up_at, want.form.ends)", "give_up_at"),
+        worlds.INSTANTS[2],
+        "N4 I12",
+    ),
+    seed(
+        "a lease until an instant that is not what was left when it was asked for",
+        Change(want.Form, "self.ends - now))", "self.ttl))"),
+        worlds.INSTANTS[0].under(wake=1),
+        "N4",
     ),
 )

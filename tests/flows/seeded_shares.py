@@ -91,15 +91,15 @@ SEEDS = (
     ),
     seed(
         "a fixed lease that a handoff cuts short",
-        Change(want.Form, "if self.terms.renew else self.ttl", "if True else self.ttl"),
+        Change(want.Form, "if grows else self.ttl", "if True else self.ttl"),
         worlds.UNLIKE,
-        "I2",
+        "I2 L",
     ),
     seed(
         "a longer lease that ends with the first one",
         script("shares_acquire", "s.last = math.max(s.last, ends)", ""),
         worlds.UNLIKE,
-        "I1 I2 I4",
+        "I1 I2 I4 L",
     ),
     seed(
         "a dead waiter that is granted all the same",

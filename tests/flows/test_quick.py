@@ -42,12 +42,18 @@ UNDISTURBED = [
     *worlds.BY_HAND_ANEW,
     *worlds.AFTERWARDS,
     *worlds.LIMITED,
+    *worlds.INSTANTS,
     worlds.UNLIKE,
 ]
 AFTERWARDS = [
     scenario.under(**{fault: 1})
     for scenario in (worlds.RETURNED, worlds.CHECKED, worlds.CHECKED_FIXED)
     for fault in ("lost", "silent", "late", "expiry", "pause", "cancel", "restart")
+]
+UNTIL_INSTANTS = [
+    scenario.under(**{fault: 1})
+    for scenario in worlds.INSTANTS[1:]
+    for fault in ("lost", "late", "cancel", "wake")
 ]
 RENEWED_BY_HAND = [
     scenario.under(**{fault: 1})
@@ -76,7 +82,7 @@ DISTURBED = [
 
 @pytest.mark.parametrize(
     "scenario",
-    both(UNDISTURBED + DISTURBED + RENEWED_BY_HAND + AFTERWARDS),
+    both(UNDISTURBED + DISTURBED + UNTIL_INSTANTS + RENEWED_BY_HAND + AFTERWARDS),
     ids=lambda each: each.title,
 )
 def test_no_schedule_breaks_an_invariant(scenario):

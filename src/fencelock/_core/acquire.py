@@ -81,16 +81,15 @@ async def queue(
                 grant = await _wait(port, waiter, give_up_at)
                 if grant is not None and port.replicas is not None:
                     grant = await _counted(port, waiter, grant, give_up_at)
-            if grant is not None:
-                if grant.deadline > port.now():
-                    return grant
-                late += 1
-                if late == LATE_GRANTS_MAX:
-                    raise too_late(want)
-            elif port.now() >= give_up_at:
+            if grant is not None and min(grant.deadline, want.form.ends) > port.now():
+                return grant
+            late += grant is not None
+            if port.now() >= give_up_at:
                 await _leave(port, waiter)
                 sweep(port, want)
                 return None
+            if late == LATE_GRANTS_MAX:
+                raise too_late(want)
             waiter.forget()
     except BaseException:
         _undo(port, waiter)
@@ -149,15 +148,16 @@ async def _request(
                 await port.open(waiter, until, listen=listen)
                 asked_at = port.now()
             waiter.begin()
+            lasting = want.lasting(asked_at)
             reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)
             if port.replicas is not None and isinstance(reply, bytes) and reply != NO_GRANT:
-                await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)
+                await acknowledged(port, waiter, asked_at + validity(lasting), give_up_at)
         except (Broken, ServerError) as trouble:
             until = await _once_more(port, waiter, trouble, until, give_up_at)
             asked_at = port.now()
             continue
         if isinstance(reply, bytes):
-            return Grant(int(reply), asked_at + validity(want.ttl), want.ttl)
+            return Grant(int(reply), asked_at + validity(lasting), lasting)
         if listen:
             _lined_up(port, waiter, reply, asked_at)
         return None
@@ -270,6 +270,7 @@ async def acquire(
     """
     at_once = patience is not None and patience <= 0
     give_up_at = FOR_EVER if patience is None or patience < 0 else port.now() + patience
+    give_up_at = min(give_up_at, want.form.ends)  # what ends at an instant is not granted after it
     try:
         if port.nodes:
             from fencelock._core import quorum  # noqa: PLC0415 - only where there is one
@@ -295,7 +296,8 @@ def begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> H
     """Make a grant the taker's hold, and have its lease minded."""
     now = port.now()
     lease = taker.lease_type(
-        want.keys.name, grant.fence, want.holder, want.ttl, grant.deadline, port.now
+        *(want.keys.name, grant.fence, want.holder, want.ttl),
+        *(min(grant.deadline, want.form.ends), port.now),
     )
     hold = Hold(want, lease, now, unit)
     hold.short = grant.lease < want.ttl - ROUNDING_SECONDS

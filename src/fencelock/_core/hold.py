@@ -133,6 +133,7 @@ class Hold:
     def within_limits(self, ttl: float, now: float) -> float:
         """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""
         most = self.want.terms.max_hold
+        ttl = min(ttl, self.want.form.ends - now)
         return ttl if most is None else min(ttl, self.granted_at + most - now)
 
     def cause(self, reason: str, since: float) -> str:

@@ -41,7 +41,8 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
         if waiter.sent:
             await port.call(GIVE_BACK, want.keys.plain, (want.holder,), until, waiter)
         asked_at = port.now()
-        command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", milliseconds(want.ttl))
+        lasting = milliseconds(want.lasting(asked_at))
+        command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", lasting)
         reply = await port.command(command, want.keys.lock, until, waiter)
         if reply is not None and port.replicas is not None:
             await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)

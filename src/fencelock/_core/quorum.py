@@ -155,9 +155,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
         for group in _groups(race, first):
             if len(grants) >= port.needed:
                 break
-            more = [
-                Ask(node, race.wants[node], race.wants[node].vote(grant.fence)) for node in group
-            ]
+            more = [Ask(node, race.wants[node], race.vote(node, grant.fence)) for node in group]
             asks += more
             await fan(port, more, granted, port.needed - len(grants), latest)
             race.count(more, grants)

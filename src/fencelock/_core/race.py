@@ -13,7 +13,7 @@ from fencelock._core.hold import Grant, Hold
 from fencelock._core.renew import lose
 from fencelock._core.timing import validity
 from fencelock._core.votes import ILL_SECONDS, order
-from fencelock._core.want import Form, Want
+from fencelock._core.want import Form, Request, Want
 from fencelock.errors import ServerError, ServerUnreachable
 
 
@@ -67,6 +67,12 @@ class Race:
         found.sort(key=lambda node: (self.ill(node, now), node != self.stand_at))
         return found
 
+    def vote(self, node: int, fence: int) -> Request:
+        """Return the request for a further node, whose fence is not below this one."""
+        want = self.wants[node]
+        want.lasting(self.port.now())
+        return want.vote(fence)
+
     def ill(self, node: int, now: float) -> bool:
         """Tell whether a node failed a moment ago."""
         return self.port.ill.get(node, 0.0) > now
@@ -77,7 +83,7 @@ class Race:
             if ask.error is not None:
                 self.failures[ask.node] = ask.error
             elif granted(ask):
-                ttl = self.want.ttl
+                ttl = ask.want.ttl
                 grants[ask.node] = Grant(int(ask.reply), ask.asked_at + validity(ttl), ttl)
             else:
                 self.refuse(ask.node)

@@ -116,6 +116,9 @@ def _ended(port: Port, hold: Hold) -> None:
         _too_late(port, hold)
     else:
         lose(port, hold, hold.lease._end, hold.lease._deadline)
+        if hold.open and hold.want.terms.fixed_end:
+            # Handed over a moment before its instant it may last longer on the server.
+            port.post(*request(hold.want, hold.lease.fence))
 
 
 def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:

@@ -12,6 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Final, NamedTuple, cast
 
 from fencelock._core.ask import Asked, ask
@@ -60,8 +61,9 @@ class ShareForm(Form):
         kind: bytes,
         limit: int,
         permits: int,
+        ends: float = inf,
     ) -> None:
-        super().__init__(keys=keys, terms=terms, home=home, ttl=ttl)
+        super().__init__(keys=keys, terms=terms, home=home, ttl=ttl, ends=ends)
         ttl_ms, claim_ms, _ = self.words.split(b" ", 2)
         self.words: bytes = b"%b %b p%d %b " % (ttl_ms, claim_ms, permits, home)
         self.kind: bytes = kind
@@ -82,7 +84,13 @@ class ShareForm(Form):
             kind=self.kind,
             limit=self.limit,
             permits=self.permits,
+            ends=self.ends,
         )
+
+    def lasting(self, now: float) -> float:
+        """Return how long the lease is that a grant at once brings: these scripts know one ttl."""
+        ttl = super().lasting(now)
+        return ttl if self.ends == inf else self._claim()
 
     def ask_beside(self, holder: bytes, channel: bytes, info: bytes, beside: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua``."""

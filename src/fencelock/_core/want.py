@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from math import inf
 from typing import Any, NamedTuple
 
 from fencelock._core.keys import LockKeys
@@ -18,6 +19,8 @@ from fencelock.scripts import ABANDON, ACQUIRE, ALIVE, GIVE_BACK, RELEASE, VOTE,
 
 # A record outlives its lease by this much; as in _fence.lua.
 RECORD_MS = 600_000
+# What ends at an instant is asked for with this at least; it is not granted when it has ended.
+LEAST_SECONDS = 0.001
 
 
 # A script with its keys and arguments.
@@ -49,7 +52,8 @@ class Terms(NamedTuple):
 class Form:
     """What all requests of one handle have in common, packed as far as it can be.
 
-    ``ttl`` is theirs: the terms' first ttl, or what is left until an instant. It is also what the
+    ``ttl`` is theirs: the terms' first ttl, or what is left until the instant at which the lease
+    ``ends``, by the port's clock. It is also what the
     flows know of the kind: ``alive`` is the script that looks, ``batch`` who is renewed together.
     """
 
@@ -62,6 +66,7 @@ class Form:
         "_freed",
         "_ttl",
         "batch",
+        "ends",
         "home",
         "keys",
         "nodes",
@@ -72,29 +77,54 @@ class Form:
     )
 
     def __init__(
-        self, *, keys: LockKeys, terms: Terms, home: bytes, ttl: float, owned: bool = False
+        self,
+        *,
+        keys: LockKeys,
+        terms: Terms,
+        home: bytes,
+        ttl: float,
+        owned: bool = False,
+        ends: float = inf,
     ) -> None:
         self.keys: LockKeys = keys
+        self.ends: float = ends
         self.terms: Terms = terms
         self.home: bytes = home
         self.ttl: float = ttl
         self.owned: bool = owned
         self.batch: int = PLAIN if terms.plain else OWNED if owned else LOCKS
-        ttl_ms = milliseconds(ttl)
-        # The beginning of what the scripts call the terms; see _grant.lua.
-        self.words: bytes = b"%d %d %d %b " % (ttl_ms, milliseconds(self._claim()), owned, home)
+        # The beginning of what the scripts call the terms; see _grant.lua. Nobody knows how long a
+        # place in line will be waited at: what ends at an instant is handed over short, and grows.
+        claim_ms = milliseconds(self._claim())
+        ttl_ms = milliseconds(ttl) if ends == inf else claim_ms
+        self.words: bytes = b"%d %d %d %b " % (ttl_ms, claim_ms, owned, home)
         self._ask = head(ACQUIRE, keys.grant, 6 if owned else 5)
-        self._ttl = bulk(b"%d" % ttl_ms) + bulk(b"%d" % (ttl_ms + RECORD_MS))
+        self._ttl = _ttl_words(ttl)
         self._free = head(RELEASE, keys.all, 2)
         self._freed = bulk(home)
 
     def _claim(self) -> float:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
-        return min(self.ttl, CLAIM_SECONDS) if self.terms.renew else self.ttl
+        grows = self.terms.renew or self.ends < inf
+        return min(self.ttl, CLAIM_SECONDS) if grows else self.ttl
+
+    def lasting(self, now: float) -> float:
+        """Return how long the lease is that a grant at once brings, when it is asked for now."""
+        if self.ends < inf:
+            self.ttl = max(LEAST_SECONDS, min(self.terms.first_ttl(), self.ends - now))
+            self._ttl = _ttl_words(self.ttl)
+        return self.ttl
 
     def on(self, home: bytes, terms: Terms) -> Form:
         """Return the same for one node of a quorum; ``nodes`` is where a quorum keeps them."""
-        return Form(keys=self.keys, terms=terms, home=home, ttl=self.ttl, owned=self.owned)
+        return Form(
+            keys=self.keys,
+            terms=terms,
+            home=home,
+            ttl=self.ttl,
+            owned=self.owned,
+            ends=self.ends,
+        )
 
     def acquire(self, holder: bytes, channel: bytes, info: bytes) -> bytes:
         """Return a call of ``acquire.lua``, all but an explicit owner's last argument."""
@@ -136,6 +166,12 @@ class Want:
         # Connections that turned silent and may still bring this request, which was asked again
         # under its id elsewhere: when it is over it is undone behind them.
         self.strays: tuple[object, ...] = ()
+
+    def lasting(self, now: float) -> float:
+        """Return how long the lease is that a grant at once brings, when it is asked for now."""
+        length = self.form.lasting(now)
+        self.ttl = self.form.ttl
+        return length
 
     @property
     def home(self) -> bytes:
@@ -193,6 +229,11 @@ class Want:
             return RELEASE, self.keys.all, (self.holder, self.home)
         tenure = b"%d" % fence if fence else b""
         return RELEASE, self.keys.all, (self.holder, self.home, waiter or self.waiter, tenure)
+
+
+def _ttl_words(ttl: float) -> bytes:
+    ttl_ms = milliseconds(ttl)
+    return bulk(b"%d" % ttl_ms) + bulk(b"%d" % (ttl_ms + RECORD_MS))
 
 
 def milliseconds(seconds: float) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from math import inf
 
 from fencelock._core import acquire, release, renew
 from fencelock._core.hold import Hold, Taker
@@ -59,15 +60,16 @@ class Actor:
         self.port: SimulatedPort = client.port
         self.flows = flows
 
-    def want(self, terms: Terms, *, owner: bytes | None = None) -> Want:
-        """Return a fresh request, as a handle makes it."""
+    def want(self, terms: Terms, *, owner: bytes | None = None, left: float = inf) -> Want:
+        """Return a fresh request, as a handle makes it; ``left`` until an instant, if given."""
         waiter = self.port.new_id()
         form = Form(
             keys=KEYS,
             terms=terms,
             home=self.port.home,
             owned=owner is not None,
-            ttl=terms.first_ttl(),
+            ttl=min(left, terms.first_ttl()),
+            ends=self.port.now() + left,
         )
         return Want(form, waiter, owner=owner)
 

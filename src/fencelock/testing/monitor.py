@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.hold import LEAST_GAIN, Hold
-from fencelock._core.timing import validity
+from fencelock._core.timing import CLAIM_SECONDS, validity
 from fencelock._core.want import Want
 from fencelock.testing.keyspace import Keyspace
 from fencelock.testing.network import Client
@@ -41,6 +41,9 @@ PLAIN = frozenset({"SET", "give_back"})
 # Sends home who waits for a result, and grants to whom the holder names: nobody is passed over.
 DISMISSING = frozenset({"once_finish", "election_hand_over"})
 RECORD_SECONDS = 700.0
+# Faults after which a request comes late to the server: its ttl counts from there.
+SLOW = frozenset({"late", "silent", "pause", "expiry", "zombie"})
+ROUNDING_US = 2_000  # of a server's milliseconds
 # What each renewal adds to a lease at least, of its ttl.
 LEAST_RENEWED = 0.28
 # What rounding to the wire's milliseconds may take off a lease.
@@ -62,7 +65,7 @@ def least_seconds(hold: Hold) -> float:
     """Return how long a lease lasts at least when nothing goes wrong, from its grant on."""
     terms = hold.want.terms
     if not terms.renew:
-        return hold.want.ttl
+        return min(hold.want.ttl, hold.want.form.ends - hold.granted_at)
     if terms.max_renewals is not None:
         return min(terms.ttl * (1 + LEAST_RENEWED * terms.max_renewals), terms.max_hold or inf)
     if terms.max_hold is not None:
@@ -277,6 +280,8 @@ class Monitor:
                 self._long_enough(hold)
 
     def _within_limits(self, hold: Hold) -> None:
+        if hold.lease.deadline > hold.want.form.ends:
+            raise Violation("N4", f"the lease of {hold.want.holder!r} passes its instant")
         most = hold.want.terms.max_hold
         if most is not None and hold.lease.deadline > hold.granted_at + most:
             raise Violation("N3", f"the lease of {hold.want.holder!r} passes its max_hold")
@@ -284,6 +289,10 @@ class Monitor:
     def _ends_in_time(self, client: Client, hold: Hold, end_us: int) -> None:
         ours = client.world_us(hold.lease.deadline)
         theirs = end_us - EPOCH_US - self._world.skew_us
+        if hold.want.form.ends < inf and self._world.budgets.keys().isdisjoint(SLOW):
+            claimed = self._world.now_us + int(CLAIM_SECONDS * 1e6)
+            if theirs > max(client.world_us(hold.want.form.ends), claimed) + ROUNDING_US:
+                raise Violation("N4", f"{hold.want.holder!r} has the lock after its instant")
         if ours > theirs:
             late = (ours - theirs) / 1e6
             raise Violation("I2", f"the lease of {hold.want.holder!r} is proved {late} s too long")
