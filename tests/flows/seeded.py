@@ -203,7 +203,7 @@ SEEDS = (
     ),
     seed(
         "a wait without bound",
-        Change(acquire, "min(line.bound(waiter), give_up_at)", "give_up_at"),
+        Change(acquire, "min(line.bound(waiter), give_up_at", "max(line.bound(waiter), give_up_at"),
         worlds.TWO_WORKING.under(wake=1),
         "I6",
     ),

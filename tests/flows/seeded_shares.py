@@ -149,7 +149,7 @@ SEEDS = (
     ),
     seed(
         "a wait without bound",
-        Change(acquire, "min(line.bound(waiter), give_up_at)", "give_up_at"),
+        Change(acquire, "min(line.bound(waiter), give_up_at", "max(line.bound(waiter), give_up_at"),
         worlds.WORKING_SIDES.under(wake=1),
         "I6",
     ),

@@ -83,7 +83,7 @@ class Monitor:
     """Checks after every step."""
 
     unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
-    granting_seconds = 0.05  # how long after its grant a lease may be heard of
+    granting_seconds: float = 0.05  # how long after its grant a lease may be heard of
     pause_us = 3_000_000  # a paused process stands still for at least this long
 
     def __init__(self, world: World) -> None:
