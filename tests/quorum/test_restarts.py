@@ -6,7 +6,7 @@ them is restarted and forgets it, and a client that comes anew asks it and the o
 
 import pytest
 
-from fencelock import LeaseLost, QuorumNotReached
+from fencelock import LeaseLost, QuorumNotReached, ServerUnsuitable
 
 pytestmark = [pytest.mark.quorum, pytest.mark.slow]
 
@@ -105,3 +105,13 @@ async def test_a_long_lease_that_was_released_keeps_nobody_from_voting(world):
     short = world.client().lock("short", ttl=TTL)
     assert await short.acquire(timeout=10) is True
     await short.release()
+
+
+async def test_one_server_under_several_names_is_no_quorum(world):
+    """Its run id says so, whatever the addresses and the databases."""
+    node = world.server.nodes[0].url
+    source = [node, node.replace("db=0", "db=1"), node.replace("db=0", "db=2")]
+    lock = world.client(source).lock("a")
+    for _ in range(2):
+        with pytest.raises(ServerUnsuitable, match="different servers"):
+            await lock.acquire(blocking=False)

@@ -10,7 +10,7 @@ from fencelock._core.port import Args
 from fencelock._core.roster import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS
 from fencelock._core.timing import DRIFT_RATE
 from fencelock._core.want import Request, Want
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.log import log
 from fencelock.scripts import ROSTER
 
@@ -64,6 +64,7 @@ async def meet(
         asks_all = first or port.roster.unsure(now)
     if asks_all:
         await _ask(port, want, ttl, None, latest, avoid=False, all_of_them=first)
+        _are_different(port)
         with port.mutex():
             port.roster.judge()
     with port.mutex():
@@ -73,6 +74,18 @@ async def meet(
         if ttl <= LONG_SECONDS:
             port.roster.longest = max(port.roster.longest, ttl)
         port.roster.written, port.roster.written_at = voters, port.now()
+
+
+def _are_different(port: QuorumPort) -> None:
+    """Raise when nodes are one server: its vote would count twice. It is asked again each time."""
+    with port.mutex():
+        twins = port.roster.twins()
+        port.roster.met = port.roster.met and not twins
+    if twins:
+        labels = ", ".join(sorted(port.labels[node] for node in twins))
+        raise ServerUnsuitable(
+            f"a quorum's nodes must be different servers, and these are one: {labels}"
+        )
 
 
 async def _ask(

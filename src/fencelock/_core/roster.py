@@ -102,6 +102,13 @@ class Roster:
             self._seen[node] = Seen(run_id, now - uptime)
             self.heard = set()  # what was read before says nothing about this start
 
+    def twins(self) -> list[int]:
+        """Return nodes that are one server under several names: their run ids are equal."""
+        ids = [seen.run_id for seen in self._seen.values() if seen.run_id]
+        if len(set(ids)) == len(ids):
+            return []
+        return [node for node, seen in self._seen.items() if ids.count(seen.run_id) > 1]
+
     def read(self, node: int, longest: float, run_ids: Iterable[bytes]) -> None:
         """Note what a node remembers."""
         self.heard.add(node)
