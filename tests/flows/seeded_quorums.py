@@ -180,7 +180,7 @@ SEEDS = (
         "a quorum: a claim is given up while its lease is held",
         Change(roster.Roster, "if self.claimants or not", "if not"),
         worlds.CLAIMED.under(restart=1),
-        "I1 I8",
+        "I1 I2 I8 L",
     ),
     seed(
         "a quorum: the claim of a lease that was released stays",
