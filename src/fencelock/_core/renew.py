@@ -246,7 +246,10 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         again_at = now + retry_delay(hold.failures, port.jitter())
         with port.mutex():
             port.book.discard(hold)  # it may be back already: refused, and why was not told
-        put_back(port, [hold], min(again_at, hold.lease._deadline))
+        if hold.told:  # its holder was the first to notice, while this renewal was under way
+            _ended(port, hold)
+        else:
+            put_back(port, [hold], min(again_at, hold.lease._deadline))
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
 

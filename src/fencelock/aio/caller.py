@@ -25,7 +25,8 @@ def by_caller(method: Method) -> Method:
 
     @wraps(method)
     def call(*args: Any, **options: Any) -> Coroutine[Any, Any, Any]:
-        return _as_caller(_now(), method(*args, **options))
+        method(*args, **options).close()  # arguments that do not fit are an error here
+        return _as_caller(_now(), method, args, options)
 
     # As ``asyncio.coroutine`` marked it: for ``asyncio.iscoroutinefunction``.
     call._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]  # see above
@@ -48,13 +49,19 @@ def _now() -> asyncio.Task[Any] | None:
     return _callers.get(task, task) if _callers and task is not None else task
 
 
-async def _as_caller(task: asyncio.Task[Any] | None, coroutine: Coroutine[Any, Any, Any]) -> Any:
+async def _as_caller(
+    task: asyncio.Task[Any] | None,
+    method: Callable[..., Coroutine[Any, Any, Any]],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+) -> Any:
+    """Run a method; its coroutine is made here, as a task may be cancelled before it begins."""
     current = asyncio.current_task()
     if task is current or task is None or current is None or not _waits_for(task, current):
-        return await coroutine
+        return await method(*args, **options)
     _callers[current] = task
     try:
-        return await coroutine
+        return await method(*args, **options)
     finally:
         del _callers[current]
 
