@@ -1,0 +1,529 @@
+"""The scripts of a lock, call by call: replies, the line, and how long each key stays."""
+
+import pytest
+
+from fencelock import scripts
+from fencelock.testing.keyspace import CommandError
+from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
+
+LOCK, LAST, QUEUE, ALIVE, HOLDS, REVOKED = A = keys(b"a")
+B = keys(b"b")
+
+
+@pytest.fixture
+def space():
+    return Space()
+
+
+def terms(ttl=9000, claim=7000, owned=0, home=HOME):
+    return b"%d %d %d %s {}" % (ttl, claim, owned, home)
+
+
+def entry(who, owner=None, **kwargs):
+    """Return the entry of a waiter, which listens to a channel of its own."""
+    owned = int(owner is not None)
+    return b"%s %s c-%s %s" % (who, owner or who, who, terms(owned=owned, **kwargs))
+
+
+def acquire(space, who, name=A, *, ttl=9000, line=True, owner=None, **kwargs):
+    """Ask for the lock, or for a place in line."""
+    said = terms(ttl, owned=int(owner is not None), **kwargs)
+    args = (owner or who, b"c-" + who if line else b"", ttl, RECORD + ttl, said)
+    return space.run(scripts.ACQUIRE, name[:5], *args, *([who] if owner else []))
+
+
+def alive(space, *names, home=HOME):
+    """Prove that the waiters of a client live; each name is (keys, entries)."""
+    words = [word for _, entries in names for word in (len(entries), *entries)]
+    return space.run(scripts.ALIVE, [key for name, _ in names for key in name[:5]], home, *words)
+
+
+def fence(space, name=A):
+    return int(space.command(b"GET", name[1]).split()[0])
+
+
+@pytest.mark.parametrize("microseconds", [0, 7, 12, 99_999, 100_000, 123_456])
+@pytest.mark.parametrize("owner", [None, b"me"])
+def test_a_free_lock_is_granted_at_once(space, microseconds, owner):
+    space.keyspace.now_us += microseconds
+    assert int(acquire(space, b"h", owner=owner)) == space.now
+    assert space.ttls(LOCK, LAST) == [9000, RECORD + 9000]
+    said = terms(owned=int(owner is not None))
+    assert space.command(b"GET", LAST) == b"%d %s %s" % (space.now, owner or b"h", said)
+
+
+def test_a_held_lock_that_nobody_waits_for_has_two_keys(space):
+    acquire(space, b"h")
+    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
+
+
+def test_who_waits_learns_its_place_and_how_long_the_lease_is(space):
+    acquire(space, b"h")
+    space.wait(1)
+    for place, who in enumerate((b"z", b"y", b"x")):
+        assert acquire(space, who) == [space.now, 8000, place, 0]
+        assert space.score(QUEUE, entry(who)) == space.now + place
+    assert acquire(space, b"t", line=False) == [space.now, 8000, -1, 0]
+    assert space.ttls(*A) == [8000, RECORD + 8000, MINUTE, -2, -2, -2]
+    space.wait(2)
+    assert acquire(space, b"y") == [space.now, 6000, 1, 0]
+    assert space.line(QUEUE) == [entry(each) for each in (b"z", b"y", b"x")]
+    assert space.ttls(QUEUE) == [MINUTE]
+
+
+def test_a_holder_of_another_program_is_told_apart(space):
+    acquire(space, b"h")
+    for who in (b"another", b"hh", b""):
+        space.command(b"SET", LOCK, who, b"PX", 5000)
+        assert acquire(space, b"x") == [space.now, 5000, 0, 1]
+        assert alive(space, (A, [entry(b"x")]))[1] == [who, fence(space), 5000, 1, [0]]
+
+
+@pytest.mark.parametrize("back", [1, 10, 100])
+def test_who_comes_last_is_last_though_the_clock_was_set_back(space, back):
+    acquire(space, b"h", ttl=900_000)
+    acquire(space, b"x")
+    alive(space, (A, [entry(b"x")]))
+    space.keyspace.now_us -= back * 1_000_000
+    assert acquire(space, b"y")[2] == 1
+    assert acquire(space, b"z")[2] == 2
+    assert [acquire(space, who)[2] for who in (b"x", b"y", b"z")] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 5_000_000])
+def test_fences_grow_though_the_clock_does_not(space, ahead):
+    space.command(b"SET", LAST, b"%d old %s" % (space.now + ahead, terms()))
+    first = int(acquire(space, b"x"))
+    assert first == space.now + ahead + 1
+    for number, who in enumerate((b"y", b"z"), 1):
+        acquire(space, who, owner=b"me" if number == 2 else None)
+        assert space.run(scripts.RELEASE, A, b"x" if number == 1 else b"y", HOME) == 1
+        assert fence(space) == first + number
+
+
+@pytest.mark.parametrize("owner", [None, b"me"])
+def test_a_short_fence_of_another_clock_counts_as_a_number(space, owner):
+    space.command(b"SET", LAST, b"99 old " + terms())
+    assert int(acquire(space, b"x", owner=owner)) == space.now
+
+
+def test_a_holder_that_asks_again_has_a_full_lease_and_never_a_shorter_one(space):
+    first = acquire(space, b"h")
+    space.wait(4)
+    assert acquire(space, b"h") == first
+    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
+    assert acquire(space, b"h", ttl=2000) == first
+    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
+
+
+def test_a_re_entry_prolongs_all_that_the_owner_has_and_shortens_nothing(space):
+    first = acquire(space, b"x", owner=b"me")
+    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, 9000, -2]
+    assert acquire(space, b"y", owner=b"me", ttl=20_000) == first
+    assert space.ttls(*A) == [20_000, RECORD + 20_000, -2, -2, 20_000, -2]
+    assert acquire(space, b"z", owner=b"me", ttl=1000) == first
+    assert space.ttls(*A) == [20_000, RECORD + 20_000, -2, -2, 20_000, -2]
+    assert sorted(space.command(b"SMEMBERS", HOLDS)) == [b"x", b"y", b"z"]
+    for who, left in ((b"y", 2), (b"z", 1)):
+        assert space.run(scripts.RELEASE, A, b"me", HOME, who, b"") == [0, left]
+        assert space.run(scripts.RELEASE, A, b"me", HOME, who, b"") == [-2, left]
+    assert space.run(scripts.RELEASE, A, b"me", HOME, b"x", first + b"0") == [-1, b""]
+    assert space.run(scripts.RELEASE, A, b"me", HOME, b"x", first) == 1
+    assert space.ttls(LOCK, HOLDS) == [-2, -2]
+
+
+def test_an_owner_whose_other_request_is_in_line_holds_and_waits_no_more(space):
+    acquire(space, b"h")
+    acquire(space, b"x", owner=b"me")
+    acquire(space, b"y", owner=b"me")
+    space.run(scripts.RELEASE, A, b"h", HOME)
+    assert space.command(b"SMEMBERS", HOLDS) == [b"x"]
+    acquire(space, b"y", owner=b"me")
+    assert space.line(QUEUE) == []
+
+
+def test_what_an_earlier_tenure_of_an_owner_left_counts_no_more(space):
+    acquire(space, b"x", owner=b"me")
+    space.command(b"PEXPIRE", HOLDS, 20_000)
+    space.wait(10)
+    acquire(space, b"y", owner=b"me")
+    assert space.command(b"SMEMBERS", HOLDS) == [b"y"]
+    assert space.ttls(HOLDS) == [9000]
+
+
+def test_a_record_that_was_lost_is_written_anew_for_its_holder(space):
+    acquire(space, b"h")
+    space.command(b"DEL", LAST)
+    assert int(acquire(space, b"h")) == space.now
+    assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
+    assert space.command(b"GET", LAST) == b"%d h %s" % (space.now, terms())
+
+
+def test_a_record_that_was_lost_lets_nobody_overtake_the_line(space):
+    acquire(space, b"h")
+    acquire(space, b"x")
+    space.command(b"DEL", LOCK, LAST)
+    assert acquire(space, b"y") == [space.now, 9000, 0, 0]
+    assert space.command(b"GET", LOCK) == b"x"
+
+
+@pytest.mark.parametrize("home", [HOME, b"other"])
+@pytest.mark.parametrize("owner", [None, b"me"])
+def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(
+    space, home, owner
+):
+    acquire(space, b"h")
+    acquire(space, b"x", owner=owner)
+    space.wait(1)
+    assert space.run(scripts.RELEASE, A, b"h", home) == 1
+    lease = 9000 if home == HOME else 7000
+    assert space.ttls(LOCK, LAST) == [lease, RECORD + lease]
+    assert space.ttls(HOLDS) == [lease if owner else -2]
+    assert space.command(b"GET", LOCK) == (owner or b"x")
+    assert space.heard == [(b"c-x", b"granted x %d %d %d" % (space.now, space.now, lease))]
+    said = b"%s %s" % (owner or b"x", terms(owned=int(owner is not None)))
+    assert space.command(b"GET", LAST) == b"%d %s" % (space.now, said)
+
+
+def test_a_waiter_that_asks_when_the_lease_has_ended_is_granted_in_its_turn(space):
+    acquire(space, b"h", ttl=1000)
+    acquire(space, b"x")
+    acquire(space, b"y")
+    space.wait(2)
+    assert int(acquire(space, b"x")) == space.now
+    assert space.ttls(LOCK) == [9000]
+    assert space.heard == []
+    assert acquire(space, b"z")[2] == 1
+
+
+def test_who_comes_to_a_free_lock_with_a_line_comes_last(space):
+    acquire(space, b"h", ttl=1000)
+    acquire(space, b"x")
+    space.wait(2)
+    assert acquire(space, b"y") == [space.now, 9000, 0, 0]
+    assert space.heard == [(b"c-x", b"granted x %d %d 9000" % (space.now, space.now))]
+    assert space.line(QUEUE) == [entry(b"y")]
+
+
+def test_who_does_not_wait_leaves_nothing_in_the_line(space):
+    acquire(space, b"h", ttl=1000)
+    acquire(space, b"x")
+    space.wait(2)
+    assert acquire(space, b"t", line=False) == [space.now, 9000, -1, 0]
+    assert space.line(QUEUE) == []
+
+
+@pytest.mark.parametrize(("silent", "granted"), [(PATIENCE, b"x"), (PATIENCE + 0.01, b"y")])
+@pytest.mark.parametrize("proof", [False, True])
+def test_who_has_proved_no_life_for_longer_than_patience_is_skipped(space, silent, granted, proof):
+    acquire(space, b"h", ttl=900_000)
+    acquire(space, b"x", home=b"frozen")
+    if proof:
+        space.wait(20)
+        alive(space, (A, []), home=b"frozen")
+    space.wait(silent)
+    acquire(space, b"y")
+    space.run(scripts.RELEASE, A, b"h", HOME)
+    assert space.command(b"GET", LOCK) == granted
+
+
+def test_who_does_not_listen_is_skipped(space):
+    acquire(space, b"h")
+    for who in (b"x", b"y", b"z"):
+        acquire(space, who)
+    space.deaf = {b"c-x", b"c-y"}
+    space.run(scripts.RELEASE, A, b"h", HOME)
+    assert space.command(b"GET", LOCK) == b"z"
+    assert space.line(QUEUE) == []
+
+
+def test_a_look_treats_each_name_by_its_own_arguments(space):
+    for name, ttl in ((A, 5000), (B, 6000)):
+        acquire(space, b"h-" + name[0], name, ttl=ttl)
+    for who in (b"w", b"x", b"y"):
+        acquire(space, who)
+    acquire(space, b"v", B)
+    space.wait(1)
+    c = keys(b"c")
+    reply = alive(
+        space,
+        (A, [entry(b"x"), entry(b"w"), entry(b"gone")]),
+        (c, []),
+        (B, [entry(b"v")]),
+    )
+    assert reply == [
+        space.now,
+        [b"h-a~lock", fence(space), 4000, 0, [1, 0, -1]],
+        [b"", 0, -2, 0, []],
+        [b"h-b~lock", fence(space, B), 5000, 0, [0]],
+    ]
+    for name in (A, B):
+        assert space.ttls(name[2], name[3]) == [MINUTE, MINUTE]
+    for name in (A, B, c):
+        assert space.score(name[3], HOME) == space.now
+
+
+def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space):
+    acquire(space, b"h", ttl=900_000)
+    acquire(space, b"x")
+    alive(space, (A, [entry(b"x")]), home=b"old")
+    space.wait(30)
+    alive(space, (A, [entry(b"x")]))
+    space.wait(30)
+    assert space.ttls(QUEUE, ALIVE) == [MINUTE - 30_000, MINUTE - 30_000]
+    alive(space, (A, [entry(b"x")]))
+    assert space.ttls(QUEUE, ALIVE) == [MINUTE, MINUTE]
+    assert space.line(ALIVE) == [HOME]
+
+
+def test_a_look_moves_a_line_whose_holder_is_gone(space):
+    for name in (A, B):
+        acquire(space, b"h", name, ttl=1000)
+        acquire(space, b"x", name)
+        acquire(space, b"y", name)
+    space.wait(2)
+    reply = alive(space, *((name, [entry(b"x"), entry(b"y")]) for name in (A, B)))
+    assert reply == [space.now] + [[b"x", space.now, 9000, 0, [-1, 0]]] * 2
+    assert [channel for channel, _ in space.heard] == [b"c-x", b"c-x"]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_look_at_a_name_of_another_kind_stops_no_other(space, first):
+    space.command(b"SADD", LOCK, b"x")
+    acquire(space, b"h", B)
+    acquire(space, b"x", B)
+    names = [(A, [entry(b"v"), entry(b"w")]), (B, [entry(b"x")])]
+    reply = alive(space, *(names if first else names[::-1]))
+    assert (reply[1:] if first else reply[:0:-1]) == [
+        [b"", 0, -1, 0, [-1, -1]],
+        [b"h", fence(space, B), 9000, 0, [0]],
+    ]
+    assert space.ttls(QUEUE, ALIVE) == [-2, -2]
+
+
+@pytest.mark.parametrize("holds", [False, True])
+def test_leases_are_renewed_each_with_its_own_ttl(space, holds):
+    """Three names in one call; the second one is another's by now, the fourth one has ended."""
+    names = [keys(each) for each in (b"a", b"b", b"c", b"d")]
+    for name in names[:3]:
+        acquire(space, b"x", name, owner=b"me" if holds else None)
+    space.command(b"SET", names[1][0], b"thief", b"PX", 3000)
+    each, holder = (3, b"me") if holds else (2, b"x")
+    ttls = (20_000, 30_000, 40_000, 50_000)
+    wanted = [name[i] for name in names for i in (0, 1, 4)[:each]]
+    words = [word for ttl in ttls for word in (holder, ttl)]
+    reply = space.run(scripts.RENEW, wanted, each, b"0", *words)
+    assert reply == [2, b"taken", 4, b"expired"]
+    left = 20_000 if holds else -2
+    assert space.ttls(*names[0]) == [20_000, RECORD + 20_000, -2, -2, left, -2]
+    assert space.ttls(*names[1][:2]) == [3000, RECORD + 9000]
+    left = 40_000 if holds else -2
+    assert space.ttls(*names[2]) == [40_000, RECORD + 40_000, -2, -2, left, -2]
+    assert space.ttls(*names[3]) == [-2] * 6
+
+
+@pytest.mark.parametrize(
+    ("shortens", "holds", "lease"),
+    [(b"0", 0, 9000), (b"1", 0, 4000), (b"0", 1, 9000), (b"1", 1, 9000)],
+)
+def test_a_renewal_shortens_a_lease_only_where_it_may(space, shortens, holds, lease):
+    acquire(space, b"x", owner=b"me" if holds else None)
+    wanted = [A[i] for i in (0, 1, 4)[: 2 + holds]]
+    args = (2 + holds, shortens, b"me" if holds else b"x", 4000)
+    assert space.run(scripts.RENEW, wanted, *args) == []
+    assert space.ttls(LOCK, LAST) == [lease, RECORD + lease]
+
+
+def test_the_plain_form_touches_its_key_only_while_it_is_its_own(space):
+    space.command(b"SET", LOCK, b"h", b"PX", 1000)
+    assert space.run(scripts.KEEP, [LOCK], b"another", 5000) == 0
+    assert space.ttls(LOCK) == [1000]
+    assert space.run(scripts.KEEP, [LOCK], b"h", 5000) == 1
+    assert space.ttls(LOCK) == [5000]
+    assert space.run(scripts.GIVE_BACK, [LOCK], b"another") == 0
+    assert space.run(scripts.GIVE_BACK, [LOCK], b"h") == 1
+    assert [space.run(each, [LOCK], b"h", 5000) for each in (scripts.KEEP, scripts.GIVE_BACK)] == [
+        0,
+        0,
+    ]
+    space.command(b"SADD", LOCK, b"x")
+    assert [space.run(each, [LOCK], b"h", 5000) for each in (scripts.KEEP, scripts.GIVE_BACK)] == [
+        0,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 9])
+def test_as_many_waiters_are_shown_as_are_asked_for(space, most):
+    acquire(space, b"h")
+    for who in (b"x", b"y", b"z"):
+        acquire(space, who)
+        space.wait(0.001)
+    now, kind, holder, left, record, count, waiters = space.run(scripts.SHOW, A[:3], most)
+    assert (now, kind, holder, count) == (space.now, b"string", b"h", 3)
+    assert left == 9000 - 3
+    assert record == space.command(b"GET", LAST)
+    assert waiters[::2] == [entry(each) for each in (b"x", b"y", b"z")[:most]]
+    assert [int(each) for each in waiters[1::2]] == [
+        space.score(QUEUE, each) for each in waiters[::2]
+    ]
+
+
+def test_what_is_no_lock_is_shown_as_what_it_is(space):
+    assert space.run(scripts.SHOW, A[:3], 2) == [space.now, b"none", b"", -2, b"", 0, []]
+    space.command(b"HSET", LOCK, b"kind", b"event")
+    assert space.run(scripts.SHOW, A[:3], 2)[1:4] == [b"hash", b"", -1]
+
+
+@pytest.mark.parametrize("owner", [None, b"me"])
+def test_an_acquire_that_is_given_up_leaves_the_line_or_gives_back(space, owner):
+    owned = b"1" if owner else b"0"
+    acquire(space, b"h")
+    acquire(space, b"x", owner=owner)
+    acquire(space, b"y")
+
+    def abandon(who, holder, line=b""):
+        return space.run(scripts.ABANDON, A[:5], who, holder, owned, line, HOME)
+
+    assert abandon(b"x", owner or b"x") == [0, 0]
+    assert abandon(b"x", owner or b"x", entry(b"x", owner)) == [1, 0]
+    assert abandon(b"x", owner or b"x", entry(b"x", owner)) == [0, 0]
+    assert space.line(QUEUE) == [entry(b"y")]
+    acquire(space, b"x", owner=owner)
+    space.run(scripts.RELEASE, A, b"h", HOME)
+    space.run(scripts.RELEASE, A, b"y", HOME)
+    if owner:
+        acquire(space, b"z", owner=owner)
+        assert abandon(b"never", owner) == [0, 0]
+        assert abandon(b"z", owner) == [0, 1]
+        assert space.command(b"GET", LOCK) == owner
+    acquire(space, b"v")
+    assert abandon(b"x", owner or b"x") == [0, 1]
+    assert space.command(b"GET", LOCK) == b"v"
+    assert space.run(scripts.ABANDON, A[:5], b"v", b"v", b"0", b"", HOME) == [0, 1]
+    assert space.ttls(LOCK) == [-2]
+
+
+def test_giving_up_moves_a_line_whose_holder_is_gone(space):
+    acquire(space, b"h", ttl=1000)
+    acquire(space, b"x")
+    acquire(space, b"y")
+    space.wait(2)
+    args = (b"x", b"x", b"0", entry(b"x"), HOME)
+    assert space.run(scripts.ABANDON, A[:5], *args) == [1, 0]
+    assert space.command(b"GET", LOCK) == b"y"
+
+
+def test_an_operator_takes_the_lock_from_its_holder(space):
+    assert space.run(scripts.BREAK, A, b"a word", 5000) == [0, b"", b""]
+    acquire(space, b"h")
+    assert space.run(scripts.BREAK, A, b"a word", 5000) == [1, b"h", b"{}"]
+    assert space.ttls(LOCK, REVOKED) == [-2, 5000]
+    assert space.heard == [(HOME, b"revoked h a word")]
+    assert space.run(scripts.REVOKED, [B[5], REVOKED]) == [b"", b"h a word"]
+    assert space.run(scripts.RELEASE, A, b"h", HOME) == [-1, b"a word"]
+    assert space.run(scripts.RELEASE, A, b"other", HOME) == [-1, None]
+    acquire(space, b"x")
+    assert space.run(scripts.RELEASE, A, b"h", HOME) == [-1, b"a word"]
+    assert space.run(scripts.RELEASE, A, b"other", HOME) == [-1, b""]
+    assert space.command(b"GET", LOCK) == b"x"
+
+
+def test_a_holder_of_another_program_has_no_record_and_no_client(space):
+    acquire(space, b"h")
+    acquire(space, b"x")
+    space.command(b"SET", LOCK, b"theirs", b"PX", 5000)
+    assert space.run(scripts.BREAK, A, b"a word", 5000) == [1, b"theirs", b""]
+    assert [channel for channel, _ in space.heard] == [b"c-x"]
+    assert space.command(b"GET", LOCK) == b"x"
+    assert space.ttls(LOCK) == [7000]
+
+
+def test_an_operator_who_finds_no_holder_moves_the_line(space):
+    acquire(space, b"h", ttl=1000)
+    acquire(space, b"x")
+    space.wait(2)
+    assert space.run(scripts.BREAK, A, b"a word", 5000) == [0, b"", b""]
+    assert space.command(b"GET", LOCK) == b"x"
+    assert space.ttls(REVOKED) == [-2]
+
+
+def take(space, *names):
+    """Take several locks; each name is (keys, holder, ttl)."""
+    words = [word for _, holder, ttl in names for word in (holder, ttl, terms(ttl))]
+    return space.run(scripts.MULTI_TAKE, [key for name, _, _ in names for key in name[:5]], *words)
+
+
+def test_several_locks_are_taken_each_by_its_own_arguments(space):
+    wanted = ((A, b"x", 5000), (B, b"y", 8000))
+    space.command(b"SET", B[1], b"%d old" % (space.now + 5))
+    fences = take(space, *wanted)
+    assert fences == [b"%d" % space.now, b"%d" % (space.now + 6)]
+    for (name, holder, ttl), got in zip(wanted, fences, strict=True):
+        assert space.ttls(*name) == [ttl, RECORD + ttl, -2, -2, -2, -2]
+        assert space.command(b"GET", name[0]) == holder
+        assert space.command(b"GET", name[1]) == b"%s %s %s" % (got, holder, terms(ttl))
+    space.wait(3)
+    assert take(space, *wanted) == fences
+    assert space.ttls(A[0], A[1], B[0], B[1]) == [5000, RECORD + 5000, 8000, RECORD + 8000]
+    reply = space.run(scripts.MULTI_RELEASE, [*A, *B], HOME, b"x", b"z")
+    assert reply == [1, b""]
+    assert space.ttls(A[0], B[0]) == [-2, 8000]
+    assert space.run(scripts.MULTI_RELEASE, [*A, *B], HOME, b"x", b"y") == [None, 1]
+    assert space.ttls(A[0], B[0]) == [-2, -2]
+
+
+def test_several_locks_are_taken_all_or_none(space):
+    acquire(space, b"h", B, ttl=1000)
+    acquire(space, b"w", B)
+    both = ((A, b"x", 5000), (B, b"y", 8000))
+    assert take(space, *both) == 2
+    assert take(space, *both[::-1]) == 1
+    space.wait(2)
+    assert take(space, *both) == -2
+    assert take(space, *both[::-1]) == -1
+    assert space.ttls(*A) == [-2] * 6
+    space.command(b"DEL", *B)
+    space.command(b"SADD", B[0], b"x")
+    with pytest.raises(CommandError, match=r"WRONGTYPE.*b~lock"):
+        take(space, *both)
+    assert space.ttls(*A) == [-2] * 6
+
+
+def test_several_locks_go_each_to_its_own_next_waiter(space):
+    take(space, (A, b"x", 5000), (B, b"y", 8000))
+    acquire(space, b"v", A, ttl=3000)
+    acquire(space, b"w", B, ttl=4000)
+    space.run(scripts.BREAK, B, b"a word", 5000)
+    assert space.run(scripts.MULTI_RELEASE, [*A, *B], HOME, b"x", b"y") == [1, b"a word"]
+    assert [space.command(b"GET", name[0]) for name in (A, B)] == [b"v", b"w"]
+    assert space.ttls(A[0]) == [3000]
+
+
+@pytest.mark.parametrize("owner", [None, b"me"])
+def test_a_name_whose_leases_have_ended_is_a_semaphore_as_long_as_somebody_waits(space, owner):
+    said = (b"9000 7000 p1 home {}", b"semaphore", 1, b"")
+    space.run(scripts.SHARES_ACQUIRE, A[:5], b"h", b"c-h", *said)
+    space.run(scripts.SHARES_ACQUIRE, A[:5], b"x", b"c-x", *said)
+    for seconds in (0, 10):
+        space.wait(seconds)
+        with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
+            acquire(space, b"y")
+        with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
+            space.run(scripts.VOTE, A[:5], b"y", 9000, terms(), b"1")
+    space.command(b"DEL", QUEUE)
+    acquire(space, b"y", owner=owner)
+    assert space.command(b"GET", LOCK) == (owner or b"y")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [(b"event", "an event"), (b"latch", "a latch"), (b"barrier", "a barrier")]
+)
+def test_a_name_that_holds_another_thing_is_refused_by_what_it_is(space, kind, said):
+    space.command(b"HSET", LOCK, b"kind", kind)
+    with pytest.raises(CommandError, match=f"WRONGTYPE the name holds {said}"):
+        acquire(space, b"x")
+    space.command(b"DEL", LOCK)
+    space.command(b"SADD", LOCK, b"x")
+    with pytest.raises(CommandError, match="WRONGTYPE the name holds no lock"):
+        acquire(space, b"x")

@@ -1,0 +1,518 @@
+"""The scripts of semaphores and reader/writer locks, call by call: replies, line, what stays."""
+
+import pytest
+
+from fencelock import scripts
+from fencelock.testing.keyspace import CommandError
+from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
+
+LOCK, LAST, QUEUE, ALIVE, HOLDS, REVOKED = A = keys(b"a")
+B = keys(b"b")
+LIMIT = 3
+SHORT = 7000  # the first lease of a waiter of another client, ms
+
+
+@pytest.fixture
+def space():
+    return Space()
+
+
+def terms(permits=1, ttl=9000, home=HOME):
+    return b"%d %d p%d %s {}" % (ttl, SHORT, permits, home)
+
+
+def entry(who, permits=1, **kwargs):
+    return b"%s %s c-%s %s" % (who, who, who, terms(permits, **kwargs))
+
+
+def acquire(
+    space,
+    who,
+    permits=1,
+    *,
+    name=A,
+    line=True,
+    limit=LIMIT,
+    kind=b"semaphore",
+    beside=b"",
+    **kwargs,
+):
+    """Ask for permits, or for a place in line."""
+    said = (terms(permits, **kwargs), kind, limit, beside)
+    return space.run(scripts.SHARES_ACQUIRE, name[:5], who, b"c-" + who if line else b"", *said)
+
+
+def release(space, who, keep=0, home=HOME, name=A):
+    return space.run(scripts.SHARES_RELEASE, name, who, home, keep)
+
+
+def alive(space, *names, home=HOME):
+    words = [word for _, entries in names for word in (len(entries), *entries)]
+    wanted = [key for name, _ in names for key in name[:5]]
+    return space.run(scripts.SHARES_ALIVE, wanted, home, *words)
+
+
+def show(space, most, *holders, name=A):
+    """Return taken permits, holders, listed, waiting, line, and 1 for each that holds."""
+    now, _record, taken, count, listed, waiting, line, *holds = space.run(
+        scripts.SHARES_SHOW, name[:5], most, *holders
+    )
+    assert now == space.now
+    return taken, count, listed, waiting, line, holds
+
+
+def taken(space, name=A):
+    """Return fence, limit in force and permits that are out, of the record."""
+    fence, _kind, _named, limit, out = space.command(b"GET", name[1]).split()
+    return int(fence), int(limit), int(out)
+
+
+def holders(space, name=A):
+    """Return the holders; each has a hold, and no other has."""
+    found = space.line(name[0])
+    holds = space.command(b"HLEN", name[4]) if space.ttls(name[4]) != [-2] else 0
+    assert holds == len(found)
+    for each in found:
+        assert space.command(b"HGET", name[4], each)
+    return found
+
+
+def test_each_holder_has_a_lease_of_its_own_and_the_keys_stay_as_long_as_the_last(space):
+    for number, (who, ttl) in enumerate(((b"x", 9000), (b"y", 20_000), (b"z", 1000))):
+        fence = int(acquire(space, who, ttl=ttl))
+        assert fence == space.now + number
+        assert space.score(LOCK, who) == space.now + ttl * 1000
+        assert space.command(b"HGET", HOLDS, who) == b"1 %d %s" % (fence, terms(ttl=ttl))
+        last = max(9000, ttl) if number < 2 else 20_000
+        assert space.ttls(*A) == [last, RECORD + last, -2, -2, last, -2]
+        assert taken(space) == (fence, LIMIT, number + 1)
+
+
+def test_leases_that_have_ended_hold_nothing(space):
+    for number, ttl in enumerate((1000, 2000, 30_000), 1):
+        acquire(space, b"h%d" % number, ttl=ttl)
+    space.wait(2)
+    assert show(space, 9, b"h1", b"h2", b"h3")[:2] == (1, 1)
+    fence = int(acquire(space, b"x", permits=2))
+    assert holders(space) == [b"x", b"h3"]
+    assert taken(space) == (fence, LIMIT, 3)
+    space.wait(29)
+    assert int(acquire(space, b"y", permits=3)) == space.now
+    assert holders(space) == [b"y"]
+    assert taken(space) == (space.now, LIMIT, 3)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 5_000_000])
+def test_fences_grow_though_the_clock_does_not(space, ahead):
+    last = b"%d =semaphore %d %d 0" % (space.now + ahead, LIMIT, LIMIT)
+    space.command(b"SET", LAST, last, b"PX", RECORD)
+    fences = [int(acquire(space, who)) for who in (b"x", b"y", b"z")]
+    assert fences == [space.now + ahead + number for number in (1, 2, 3)]
+
+
+def test_a_further_node_of_a_quorum_records_no_fence_below_the_first_node_s(space):
+    least = space.now + 9_000_000
+    said = (terms(), b"semaphore", LIMIT, b"", least)
+    assert int(space.run(scripts.SHARES_ACQUIRE, A[:5], b"x", b"", *said)) == least
+    assert taken(space) == (least, LIMIT, 1)
+
+
+def test_a_holder_that_asks_again_has_a_full_lease_and_never_a_shorter_one(space):
+    first = acquire(space, b"x", permits=2)
+    space.wait(4)
+    for ttl in (9000, 2000):
+        assert acquire(space, b"x", permits=2, ttl=ttl) == first
+        assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, 9000, -2]
+        assert space.score(LOCK, b"x") == space.now + 9_000_000
+    assert taken(space) == (int(first), LIMIT, 2)
+
+
+def test_who_waits_learns_its_place_and_when_its_permits_may_be_back(space):
+    for number in (1, 2, 3):
+        acquire(space, b"h%d" % number, ttl=number * 10_000)
+    space.wait(1)
+    for place, (who, permits) in enumerate(((b"z", 2), (b"y", 1), (b"x", 3))):
+        assert acquire(space, who, permits) == [space.now, 19_000, place, 0]
+        assert space.score(QUEUE, entry(who, permits)) == space.now + place
+    assert acquire(space, b"t", line=False) == [space.now, 19_000, -1, 0]
+    assert space.ttls(QUEUE) == [MINUTE]
+    space.wait(2)
+    assert acquire(space, b"y") == [space.now, 17_000, 1, 0]
+    assert space.ttls(QUEUE) == [MINUTE]
+    assert holders(space) == [b"h1", b"h2", b"h3"]
+
+
+@pytest.mark.parametrize(("permits", "ends"), [(1, 10_000), (2, 20_000), (3, 30_000)])
+def test_the_head_of_the_line_looks_again_when_enough_leases_may_have_ended(space, permits, ends):
+    for number in (1, 2, 3):
+        acquire(space, b"h%d" % number, ttl=number * 10_000)
+    assert acquire(space, b"x", permits)[1] == ends
+    assert acquire(space, b"t", permits, line=False)[1] == ends
+    release(space, b"h1")
+    least = 20_000 if permits == 2 else 30_000
+    if permits > 1:
+        assert alive(space, (A, [entry(b"x", permits)]))[1] == [b"", 0, least, 0, [0]]
+
+
+def test_a_look_comes_not_later_than_the_end_that_it_waits_for(space):
+    for number in range(1, 16):
+        acquire(space, b"h%d" % number, ttl=number * 1000, limit=15)
+    assert 1000 <= acquire(space, b"x", permits=15, limit=15)[1] <= 15_000
+    assert acquire(space, b"y", permits=15, limit=15)[1] >= 9000
+
+
+@pytest.mark.parametrize("back", [1, 10, 100])
+def test_who_comes_last_is_last_though_the_clock_was_set_back(space, back):
+    acquire(space, b"h", LIMIT, ttl=900_000)
+    acquire(space, b"x")
+    space.keyspace.now_us -= back * 1_000_000
+    assert [acquire(space, who)[2] for who in (b"y", b"a")] == [1, 2]
+    assert [acquire(space, who)[2] for who in (b"x", b"y", b"a")] == [0, 1, 2]
+
+
+def test_permits_go_to_as_many_waiters_as_fit_in_their_order(space):
+    acquire(space, b"h", LIMIT)
+    for who, permits in ((b"v", 1), (b"w", 2), (b"x", 1), (b"y", 1)):
+        acquire(space, who, permits)
+    assert release(space, b"h") == 1
+    first = taken(space)[0] - 1
+    assert space.heard == [
+        (b"c-v", b"granted v %d %d 9000" % (first, space.now)),
+        (b"c-w", b"granted w %d %d 9000" % (first + 1, space.now)),
+    ]
+    assert holders(space) == [b"v", b"w"]
+    assert taken(space)[1:] == (LIMIT, LIMIT)
+    assert space.line(QUEUE) == [entry(b"x"), entry(b"y")]
+    assert release(space, b"w") == 1
+    assert holders(space) == [b"v", b"x", b"y"]
+
+
+def test_nobody_overtakes_the_head_of_the_line_that_does_not_fit(space):
+    acquire(space, b"h", 2)
+    acquire(space, b"w", LIMIT)
+    assert acquire(space, b"x")[2] == 1
+    assert acquire(space, b"t", line=False)[2] == -1
+    assert holders(space) == [b"h"]
+    assert release(space, b"h", keep=1) == 1
+    assert holders(space) == [b"h"]
+    assert taken(space)[2] == 1
+    assert release(space, b"h") == 1
+    assert holders(space) == [b"w"]
+
+
+@pytest.mark.parametrize("home", [HOME, b"other"])
+def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(space, home):
+    acquire(space, b"h", LIMIT)
+    acquire(space, b"x")
+    release(space, b"h", home=home)
+    lease = 9000 if home == HOME else SHORT
+    assert space.ttls(LOCK, LAST, HOLDS) == [lease, RECORD + lease, lease]
+    assert space.heard == [(b"c-x", b"granted x %d %d %d" % (taken(space)[0], space.now, lease))]
+
+
+@pytest.mark.parametrize(("silent", "granted"), [(PATIENCE, b"x"), (PATIENCE + 0.01, b"y")])
+@pytest.mark.parametrize("proof", [False, True])
+def test_who_has_proved_no_life_for_longer_than_patience_is_skipped(space, silent, granted, proof):
+    acquire(space, b"h", LIMIT, ttl=900_000)
+    acquire(space, b"x", LIMIT, home=b"frozen")
+    if proof:
+        space.wait(20)
+        alive(space, (A, []), home=b"frozen")
+    space.wait(silent)
+    acquire(space, b"y", LIMIT)
+    release(space, b"h")
+    assert holders(space) == [granted]
+
+
+def test_who_does_not_listen_holds_up_nobody_and_keeps_its_place(space):
+    acquire(space, b"h", 2)
+    acquire(space, b"x", 2)
+    acquire(space, b"y", 2)
+    space.deaf = {b"c-x", b"c-y"}
+    assert int(acquire(space, b"z"))
+    assert holders(space) == [b"h", b"z"]
+    assert space.line(QUEUE) == [entry(b"x", 2), entry(b"y", 2)]
+    space.deaf = set()
+    release(space, b"h")
+    assert holders(space) == [b"x", b"z"]
+
+
+def test_who_does_not_listen_when_its_turn_comes_is_skipped(space):
+    acquire(space, b"h", LIMIT)
+    for who in (b"x", b"y"):
+        acquire(space, who, LIMIT)
+    space.deaf = {b"c-x"}
+    release(space, b"h")
+    assert holders(space) == [b"y"]
+    assert space.line(QUEUE) == []
+    assert taken(space)[1:] == (LIMIT, LIMIT)
+
+
+def test_an_attempt_that_does_not_wait_gets_what_the_line_leaves(space):
+    acquire(space, b"h", 2)
+    assert int(acquire(space, b"x", line=False)) == space.now + 1
+    assert acquire(space, b"y", line=False)[2:] == [-1, 0]
+    assert space.ttls(QUEUE) == [-2]
+
+
+def test_beside_a_hold_of_the_same_thread_a_grant_comes_at_once_and_without_one_it_does_not(space):
+    acquire(space, b"h", LIMIT)
+    acquire(space, b"w")
+    fence = int(acquire(space, b"x", beside=b"h"))
+    assert taken(space) == (fence, LIMIT, LIMIT + 1)
+    assert holders(space) == [b"h", b"x"]
+    assert acquire(space, b"y", beside=b"gone")[2:] == [-1, 0]
+    assert holders(space) == [b"h", b"x"]
+
+
+def test_only_a_holder_gives_back_and_a_part_only_once(space):
+    fence = acquire(space, b"h", LIMIT)
+    for keep, left in ((2, 2), (2, 2), (3, 2), (1, 1)):
+        assert release(space, b"h", keep) == 1
+        assert taken(space)[2] == left
+        assert space.command(b"HGET", HOLDS, b"h") == b"%d %s %s" % (left, fence, terms(LIMIT))
+    assert release(space, b"x") == [-1, None]
+    assert release(space, b"h") == 1
+    assert release(space, b"h") == [-1, None]
+    assert taken(space)[2] == 0
+    assert space.ttls(*A) == [-2, RECORD, -2, -2, -2, -2]
+
+
+def test_a_limit_is_named_by_all_who_use_it(space):
+    acquire(space, b"h")
+    with pytest.raises(CommandError, match="OTHERLIMIT it has 3, not 4"):
+        acquire(space, b"x", limit=4)
+    with pytest.raises(CommandError, match="OVERLIMIT it has 3: nobody can have 4"):
+        acquire(space, b"x", permits=4)
+    with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
+        acquire(space, b"x", kind=b"rwlock")
+    release(space, b"h")
+    assert int(acquire(space, b"x", limit=4, permits=4))
+    assert taken(space)[1:] == (4, 4)
+    release(space, b"x")
+    assert int(acquire(space, b"x", kind=b"rwlock"))
+
+
+def limited(space, limit, named=LIMIT):
+    return space.run(scripts.SHARES_LIMIT, A[:5], b"semaphore", named, limit, HOME)
+
+
+def test_a_limit_may_be_changed_while_it_is_in_use(space):
+    acquire(space, b"h", 2)
+    acquire(space, b"x", 2)
+    assert limited(space, 4) == [4, LIMIT]
+    assert holders(space) == [b"h", b"x"]
+    acquire(space, b"y", 4)
+    acquire(space, b"z", 2)
+    assert limited(space, 2) == [4, LIMIT]
+    release(space, b"h")
+    release(space, b"x")
+    assert holders(space) == [b"z"]
+    assert (b"c-y", b"again y") in space.heard
+    for limit in (2, 3, 4):
+        assert acquire(space, b"t", limit=limit, line=False)[2:] == [-1, 0]
+    with pytest.raises(CommandError, match="OTHERLIMIT it has 2, not 5"):
+        acquire(space, b"t", limit=5)
+
+
+def test_the_first_limit_and_the_last_seven_may_be_named(space):
+    acquire(space, b"h")
+    for limit in range(11, 22):
+        limited(space, limit)
+    assert space.command(b"GET", LAST).split()[2] == b"3,14,15,16,17,18,19,20"
+    for limit in (3, 14, 20, 21):
+        acquire(space, b"x", limit=limit)
+    for limit in (1, 11, 13):
+        with pytest.raises(CommandError, match="OTHERLIMIT"):
+            acquire(space, b"y", limit=limit)
+
+
+def test_a_limit_that_is_in_force_again_is_remembered_once(space):
+    acquire(space, b"h")
+    for limit in (5, 3, 5, 3, 5):
+        limited(space, limit)
+    assert space.command(b"GET", LAST).split()[2] == b"3,5"
+
+
+def test_leases_are_renewed_each_with_its_own_ttl(space):
+    """Two leases of one name, one of another, one that has ended and one of another kind."""
+    c, d = keys(b"c"), keys(b"d")
+    acquire(space, b"x", ttl=5000)
+    acquire(space, b"y", ttl=5000)
+    acquire(space, b"z", name=B, ttl=5000)
+    acquire(space, b"v", name=c, ttl=1000)
+    acquire(space, b"other", name=c, ttl=9000)
+    space.command(b"SET", d[0], b"a lock's holder", b"PX", 9000)
+    space.wait(1)
+    wanted = [name[i] for name in (A, B, A, c, d) for i in (0, 1, 4)]
+    renewed = ((b"x", 20_000), (b"z", 40_000), (b"y", 30_000), (b"v", 50_000), (b"w", 60_000))
+    words = [word for each in renewed for word in each]
+    reply = space.run(scripts.SHARES_RENEW, wanted, 3, b"0", *words)
+    assert reply == [4, b"expired", 5, b"expired"]
+    assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, 30_000, -2]
+    assert space.ttls(*B) == [40_000, RECORD + 40_000, -2, -2, 40_000, -2]
+    assert space.ttls(*c) == [8000, RECORD + 8000, -2, -2, 8000, -2]
+    assert space.ttls(*d) == [8000, -2, -2, -2, -2, -2]
+    for name, who, ttl in ((A, b"x", 20_000), (A, b"y", 30_000), (B, b"z", 40_000)):
+        assert space.score(name[0], who) == space.now + ttl * 1000
+
+
+@pytest.mark.parametrize("first", [20_000, 30_000])
+def test_the_keys_of_a_name_stay_as_long_as_the_longest_renewal_in_any_order(space, first):
+    acquire(space, b"x", ttl=5000)
+    acquire(space, b"y", ttl=5000)
+    words = (b"x", first, b"y", 50_000 - first)
+    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS] * 2, 3, b"0", *words) == []
+    assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, 30_000, -2]
+
+
+@pytest.mark.parametrize(("shortens", "lease"), [(b"0", 9000), (b"1", 4000)])
+def test_a_renewal_shortens_a_lease_only_where_it_may(space, shortens, lease):
+    acquire(space, b"x")
+    assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS], 3, shortens, b"x", 4000) == []
+    assert space.score(LOCK, b"x") == space.now + lease * 1000
+    assert space.ttls(LOCK, LAST, HOLDS) == [9000, RECORD + 9000, 9000]
+
+
+def test_a_look_treats_each_name_by_its_own_arguments(space):
+    c, d = keys(b"c"), keys(b"d")
+    acquire(space, b"h", LIMIT, ttl=5000)
+    acquire(space, b"h", LIMIT, name=B, ttl=6000)
+    for who in (b"w", b"x", b"y"):
+        acquire(space, who)
+    acquire(space, b"v", 2, name=B)
+    space.command(b"SET", d[0], b"a lock's holder", b"PX", 9000)
+    space.wait(1)
+    reply = alive(
+        space,
+        (A, [entry(b"x"), entry(b"w"), entry(b"gone")]),
+        (c, []),
+        (d, [entry(b"x"), entry(b"y")]),
+        (B, [entry(b"v", 2)]),
+    )
+    assert reply == [
+        space.now,
+        [b"", 0, 4000, 0, [1, 0, -1]],
+        [b"", 0, -1, 0, []],
+        [b"", 0, -1, 0, [-1, -1]],
+        [b"", 0, 5000, 0, [0]],
+    ]
+    for name in (A, B):
+        assert space.ttls(name[2], name[3]) == [MINUTE, MINUTE]
+        assert space.score(name[3], HOME) == space.now
+    assert space.ttls(*c, *d[1:]) == [-2] * 11
+
+
+def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space):
+    acquire(space, b"h", LIMIT, ttl=900_000)
+    acquire(space, b"x")
+    for home, seconds in ((b"old", 30), (HOME, 30), (HOME, 0)):
+        alive(space, (A, [entry(b"x")]), home=home)
+        assert space.ttls(QUEUE, ALIVE) == [MINUTE, MINUTE]
+        space.wait(seconds)
+    assert space.line(ALIVE) == [HOME]
+
+
+def test_a_look_grants_what_ended_leases_left(space):
+    for name in (A, B):
+        acquire(space, b"h", 2, name=name, ttl=1000)
+        acquire(space, b"k", 1, name=name)
+        for who in (b"x", b"y", b"z"):
+            acquire(space, who, name=name)
+    space.wait(2)
+    waiting = [entry(each) for each in (b"x", b"y", b"z")]
+    reply = alive(space, (A, waiting), (B, waiting))
+    assert reply == [space.now] + [[b"", 0, 7000, 0, [-1, -1, 0]]] * 2
+    for name in (A, B):
+        assert holders(space, name) == [b"k", b"x", b"y"]
+        assert taken(space, name)[2] == LIMIT
+
+
+def test_a_request_that_is_given_up_leaves_the_line_or_gives_back(space):
+    def abandon(who, line=b""):
+        return space.run(scripts.SHARES_ABANDON, A[:5], who, line, HOME)
+
+    assert abandon(b"x", entry(b"x")) == [0, 0]
+    assert space.ttls(*A) == [-2] * 6
+    acquire(space, b"h", 2)
+    acquire(space, b"x", 2)
+    acquire(space, b"y")
+    assert abandon(b"x") == [0, 0]
+    assert abandon(b"x", entry(b"x", 2)) == [1, 0]
+    assert holders(space) == [b"h", b"y"]
+    acquire(space, b"z", 2)
+    assert abandon(b"h") == [0, 1]
+    assert abandon(b"h") == [0, 0]
+    assert holders(space) == [b"y", b"z"]
+    assert taken(space)[2] == LIMIT
+
+
+def test_an_operator_takes_permits_from_some_or_all(space):
+    def broken(text=b""):
+        return space.run(scripts.SHARES_BREAK, A, b"a word", 5000, text)
+
+    assert broken() == [0]
+    acquire(space, b"x", 1, home=b"hx")
+    acquire(space, b"y", 2, home=b"hy")
+    acquire(space, b"w", 1)
+    assert broken(b"p7 ") == [0]
+    assert space.ttls(REVOKED) == [-2]
+    assert broken(b"p2 ") == [1]
+    assert space.ttls(REVOKED) == [5000]
+    assert (b"hy", b"revoked y a word") in space.heard
+    assert holders(space) == [b"w", b"x"]
+    assert release(space, b"y") == [-1, b"a word"]
+    assert release(space, b"v") == [-1, None]
+    assert broken() == [2]
+    assert {(b"hx", b"revoked x a word"), (HOME, b"revoked w a word")} <= set(space.heard)
+    assert holders(space) == []
+    assert [release(space, who) for who in (b"x", b"w")] == [[-1, b"a word"]] * 2
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 9])
+def test_as_many_holders_and_waiters_are_shown_as_are_asked_for(space, most):
+    acquire(space, b"gone", ttl=1000)
+    for who in (b"f", b"g"):
+        acquire(space, who)
+    space.wait(1)
+    acquire(space, b"h")
+    for who in (b"x", b"y", b"z"):
+        acquire(space, who)
+    out, count, listed, waiting, line, holds = show(space, most, b"h", b"gone", b"x", b"g")
+    assert (out, count, waiting) == (LIMIT, 3, 3)
+    assert holds == [1, 0, 0, 1]
+    wanted = (b"f", b"g", b"h")[:most]
+    assert listed[::2] == [space.command(b"HGET", HOLDS, each) for each in wanted]
+    assert [int(end) for end in listed[1::2]] == [space.score(LOCK, each) for each in wanted]
+    assert line[::2] == [entry(each) for each in (b"x", b"y", b"z")[:most]]
+    assert [int(each) for each in line[1::2]] == [space.score(QUEUE, each) for each in line[::2]]
+
+
+def test_leases_that_have_ended_are_not_shown(space):
+    assert show(space, 9, b"x") == (0, 0, [], 0, [], [0])
+    acquire(space, b"x", 2, ttl=1000)
+    acquire(space, b"y")
+    space.wait(1)
+    hold = space.command(b"HGET", HOLDS, b"y")
+    end = space.command(b"ZSCORE", LOCK, b"y")
+    assert show(space, 9, b"x", b"y") == (1, 1, [hold, end], 0, [], [0, 1])
+    space.wait(9)
+    assert show(space, 9, b"x", b"y") == (0, 0, [], 0, [], [0, 0])
+
+
+def test_a_waiter_is_awaited_as_long_as_it_lives_and_listens(space):
+    assert show(space, -1)[3] == 0
+    acquire(space, b"h", LIMIT, ttl=900_000)
+    assert show(space, -1)[2:5] == ([], 0, [])
+    acquire(space, b"x")
+    acquire(space, b"y")
+    assert show(space, -1)[2:5] == ([], 1, [])
+    space.deaf = {b"c-x"}
+    assert show(space, -1)[3] == 1
+    space.deaf = {b"c-x", b"c-y"}
+    assert show(space, -1)[3] == 0
+    space.deaf = set()
+    space.wait(PATIENCE + 0.01)
+    assert show(space, -1)[3] == 0
+    alive(space, (A, []))
+    assert show(space, -1)[3] == 1
