@@ -413,7 +413,8 @@ def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space):
     assert space.line(ALIVE) == [HOME]
 
 
-def test_a_look_grants_what_ended_leases_left(space):
+@pytest.mark.parametrize("home", [HOME, b"other"])
+def test_a_look_grants_what_ended_leases_left(space, home):
     for name in (A, B):
         acquire(space, b"h", 2, name=name, ttl=1000)
         acquire(space, b"k", 1, name=name)
@@ -421,9 +422,11 @@ def test_a_look_grants_what_ended_leases_left(space):
             acquire(space, who, name=name)
     space.wait(2)
     waiting = [entry(each) for each in (b"x", b"y", b"z")]
-    reply = alive(space, (A, waiting), (B, waiting))
+    reply = alive(space, (A, waiting), (B, waiting), home=home)
     assert reply == [space.now] + [[b"", 0, 7000, 0, [-1, -1, 0]]] * 2
+    lease = 9000 if home == HOME else SHORT
     for name in (A, B):
+        assert space.score(name[0], b"x") == space.now + lease * 1000
         assert holders(space, name) == [b"k", b"x", b"y"]
         assert taken(space, name)[2] == LIMIT
 
