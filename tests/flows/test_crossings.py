@@ -83,7 +83,7 @@ SEEDS = (
     seed(
         "an action whose end is told without a bound",
         Change(barrier, "until = answer_by(port, port.now(), give_up_at)", UNBOUND),
-        worlds.FULL.under(silent=1),
+        worlds.FULL.under(down=1),
         "I13",
     ),
     seed(
