@@ -18,6 +18,7 @@ from fencelock.errors import (
     QuorumNotReached,
     ServerError,
 )
+from fencelock.log import log
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,6 +34,7 @@ def word(port: Port, error: FencelockError, name: str) -> None:
     error.name = error.name or name
     if not isinstance(error, QuorumNotReached):  # it names the nodes
         error.server = error.server or port.label
+    log.debug("%s", error)  # X7; no louder, as it is raised: the caller decides
     cause = error.__cause__
     if isinstance(cause, Broken):  # ours, and the message has its words
         error.__cause__ = None
