@@ -154,3 +154,33 @@ async def test_an_empty_prefix_locks_the_very_name(world, theirs):
     async with world.client(key_prefix="").lock(name):
         assert theirs.exists(name)
     assert not theirs.exists(name)
+
+
+RECORDS = ["no digits here", "", "x 1", "-5 a b", "12"]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+async def test_a_record_that_another_program_wrote_keeps_nobody_out(world, record):
+    """It is taken for none: a fence is then the server's time."""
+    client = world.client()
+
+    def spoil(name):
+        world.server.command("SET", f"{world.prefix}{{{world.prefix}{name}}}~record", record)
+
+    for name, lock in (
+        ("a", client.lock("a")),
+        ("b", client.semaphore("b", 2)),
+        ("c", client.rwlock("c").write),
+        ("d", client.election("d")),
+    ):
+        spoil(name)
+        async with lock as lease:
+            assert (lease or lock.lease).fence > 1_000_000
+    spoil("e")
+    await client.semaphore("e", 2).set_limit(3)
+    spoil("f")
+
+    async def draw():
+        return 1
+
+    assert (await client.once("f", within=60).run(draw)).value == 1

@@ -173,7 +173,7 @@ SEEDS = (
     ),
     seed(
         "a fence that follows the clock back",
-        script("acquire", "if previous >= tonumber(now) then", "if false then"),
+        script("acquire", "if previous and previous >= tonumber(now) then", "if false then"),
         worlds.TWO.under(back=1),
         "I3",
     ),

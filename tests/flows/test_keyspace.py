@@ -94,17 +94,18 @@ class Sequence:
 
     def gate(self):
         who = b"%d" % self.random.randrange(100)
+        answered = [b"%d" % self.random.randrange(100)] * self.random.randrange(2)
         if self.random.random() < 0.5:
-            what = self.random.choice([b"set", b"clear", b"look"])
-            return scripts.EVENT, SIGNAL[:3], (what, 90000, who)
-        what = self.random.choice([b"count_down"] * 3 + [b"reset", b"look"])
-        return scripts.LATCH, SIGNAL[:3], (what, 90000, who, 3, 1)
+            what = self.random.choice([b"set", b"set", b"clear", b"clear", b"look", b"delete"])
+            return scripts.EVENT, SIGNAL[:3], (what, 90000, who, 5000, *answered)
+        what = self.random.choice([b"count_down"] * 4 + [b"reset", b"look", b"delete"])
+        return scripts.LATCH, SIGNAL[:3], (what, 90000, who, 3, 1, 5000, *answered)
 
     def barrier(self):
         number = self.random.randrange(4)
-        who, channel, head = b"w%d" % number, b"c%d" % number, (2, 90000)
-        what = self.random.choice([b"pass", b"abort", b"reset", b"look", b"look"])
-        goes = self.random.choice([b"look", b"look", b"timeout", b"leave"])
+        who, channel, head = b"w%d" % number, b"c%d" % number, (2, 90000, 5000)
+        what = self.random.choice([b"pass", b"abort", b"reset", b"look", b"look", b"delete"])
+        goes = self.random.choice([b"look", b"look", b"timeout", b"leave", b"abort"])
         full = self.random.choice([b"", b"", b"1700000000000000"])
         return self.random.choice([
             (scripts.BARRIER_ARRIVE, SIGNAL, (*head, who, channel, number % 2)),

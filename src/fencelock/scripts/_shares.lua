@@ -110,7 +110,7 @@ local function save(s)
     local last = s.last or call('ZRANGE', KEYS[s.base], -1, -1, 'WITHSCORES')[2] or s.now
     left = math.max(1, math.ceil((tonumber(last) - s.now) / 1000))
   end
-  local fence = s.fence or tonumber(string.match(s.record or '0', '^%d+'))
+  local fence = s.fence or tonumber(string.match(s.record or '', '^%d+') or 0)
   call('SET', KEYS[s.base + 1],
     string.format('%.0f =%s %s %d %d', fence, s.kind, s.named, s.limit, s.taken),
     'PX', RECORD_MS + left)

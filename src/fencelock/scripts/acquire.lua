@@ -19,7 +19,7 @@ if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   -- As next_fence() in _fence.lua.
   if last and not (last < now and string.byte(last, 17) == 32 and #now == 16) then
     local previous = tonumber(string.match(last, '^%d+'))
-    if previous >= tonumber(now) then fence = string.format('%.0f', previous + 1) end
+    if previous and previous >= tonumber(now) then fence = string.format('%.0f', previous + 1) end
   end
   call('SET', KEYS[2], fence .. ' ' .. holder .. ' ' .. ARGV[5], 'PX', ARGV[4])
   call('SET', KEYS[1], holder, 'PX', ARGV[3])

@@ -26,7 +26,7 @@ end
 
 local us = clock()
 local now = tonumber(us)
-local fence = string.match(call('GET', KEYS[2]) or '0', '^%d+')
+local fence = string.match(call('GET', KEYS[2]) or '', '^%d+') or '0'
 local start = math.min(tonumber(fence), now)  -- a fence is the instant of its grant
 if last ~= holder then start, info = now, '{}' end  -- the record is gone: the server forgot it
 local ends_ms = math.max(tonumber(ARGV[3]) - math.floor((now - start) / 1000), tonumber(ARGV[4]))
