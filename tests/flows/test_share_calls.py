@@ -431,6 +431,65 @@ def test_a_look_grants_what_ended_leases_left(space, home):
         assert taken(space, name)[2] == LIMIT
 
 
+def test_a_look_that_can_grant_to_nobody_drops_what_has_ended(space):
+    acquire(space, b"h", 2, ttl=1000)
+    acquire(space, b"k", 1)
+    acquire(space, b"x", LIMIT)
+    space.wait(2)
+    alive(space, (A, [entry(b"x", LIMIT)]))
+    assert taken(space)[2] == 1
+    assert holders(space) == [b"k"]
+    release(space, b"k")
+    assert holders(space) == [b"x"]
+
+
+def test_a_name_with_a_line_is_in_use_though_all_leases_have_ended(space):
+    acquire(space, b"h", LIMIT, ttl=1000)
+    acquire(space, b"x", LIMIT)
+    space.wait(2)
+    with pytest.raises(CommandError, match="OTHERLIMIT it has 3, not 4"):
+        acquire(space, b"y", limit=4)
+    with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
+        acquire(space, b"y", kind=b"rwlock")
+    assert acquire(space, b"y", line=False)[2:] == [-1, 0]
+    assert holders(space) == [b"x"]
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize(
+    ("words", "held"),
+    [
+        ((b"SET", b"h"), "a lock"),
+        ((b"ZADD", 1, b"x"), "something else"),
+        ((b"SADD", b"x"), "something else"),
+        ((b"HSET", b"kind", b"event"), "an event"),
+        ((b"HSET", b"kind", b"latch"), "a latch"),
+        ((b"HSET", b"kind", b"barrier"), "a barrier"),
+        ((b"HSET", b"other", b"x"), "something else"),
+    ],
+)
+def test_a_name_that_holds_another_thing_is_refused_by_what_it_is(space, used, words, held):
+    if used:
+        acquire(space, b"x")
+        release(space, b"x")
+        if words[0] == b"ZADD":
+            return  # with a record it is its own
+    space.command(words[0], LOCK, *words[1:])
+    before = space.keyspace.freeze()
+    calls = (
+        lambda: acquire(space, b"y"),
+        lambda: limited(space, 4),
+        lambda: space.run(scripts.SHARES_BREAK, A, b"a word", 5000, b""),
+    )
+    for call in calls:
+        with pytest.raises(CommandError, match=f"WRONGTYPE the name holds {held}"):
+            call()
+    assert release(space, b"y") == [-1, None]
+    assert alive(space, (A, [entry(b"y")])) == [space.now, [b"", 0, -1, 0, [-1]]]
+    assert space.run(scripts.SHARES_ABANDON, A[:5], b"y", entry(b"y"), HOME) == [0, 0]
+    assert space.keyspace.freeze() == before
+
+
 def test_a_request_that_is_given_up_leaves_the_line_or_gives_back(space):
     def abandon(who, line=b""):
         return space.run(scripts.SHARES_ABANDON, A[:5], who, line, HOME)
@@ -510,6 +569,9 @@ def test_a_waiter_is_awaited_as_long_as_it_lives_and_listens(space):
     acquire(space, b"x")
     acquire(space, b"y")
     assert show(space, -1)[2:5] == ([], 1, [])
+    space.run(scripts.SHARES_ABANDON, A[:5], b"y", entry(b"y"), HOME)
+    assert show(space, -1)[3] == 1
+    acquire(space, b"y")
     space.deaf = {b"c-x"}
     assert show(space, -1)[3] == 1
     space.deaf = {b"c-x", b"c-y"}
