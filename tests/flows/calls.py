@@ -20,7 +20,9 @@ def keys(name, kinds="lock record queue alive holds revoked"):
 
 
 @functools.cache
-def program(script):
+def loaded(digest, script):
+    """Return a script as a server has it: under its digest."""
+    assert digest == script.digest
     return Program(script.source, script.name)
 
 
@@ -37,7 +39,7 @@ class Space:
         return self.keyspace.now_us
 
     def run(self, script, keys, *args):
-        return program(script).run(self.keyspace, keys, args)
+        return loaded(script.digest, script).run(self.keyspace, keys, args)
 
     def command(self, *words):
         return self.keyspace.command(*words)

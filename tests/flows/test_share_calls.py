@@ -237,6 +237,31 @@ def test_who_does_not_listen_holds_up_nobody_and_keeps_its_place(space):
     assert holders(space) == [b"x", b"z"]
 
 
+def test_those_behind_who_do_not_listen_are_granted_in_their_order(space):
+    acquire(space, b"h", LIMIT)
+    for who, permits in ((b"x", 3), (b"y", 2), (b"v", 1), (b"w", 1)):
+        acquire(space, who, permits)
+    space.deaf = {b"c-x", b"c-y"}
+    for keep, granted in ((2, [b"v"]), (1, [b"v", b"w"])):
+        release(space, b"h", keep)
+        assert sorted({*holders(space)} - {b"h"}) == granted
+    assert space.line(QUEUE) == [entry(b"x", 3), entry(b"y", 2)]
+
+
+def test_so_many_are_granted_by_one_script_that_it_holds_up_nobody_and_the_next_goes_on(space):
+    crowd = [b"w%03d" % number for number in range(520)]
+    acquire(space, b"h", 600, limit=600)
+    for who in crowd:
+        acquire(space, who, limit=600)
+    release(space, b"h")
+    count = len(holders(space))
+    assert count < len(crowd)
+    assert holders(space) == crowd[:count]
+    assert space.heard[count:] == [(b"c-" + crowd[count], b"again " + crowd[count])]
+    assert int(acquire(space, crowd[count], limit=600))
+    assert holders(space) == crowd
+
+
 def test_who_does_not_listen_when_its_turn_comes_is_skipped(space):
     acquire(space, b"h", LIMIT)
     for who in (b"x", b"y"):
