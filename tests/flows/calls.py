@@ -27,10 +27,10 @@ def loaded(digest, script):
 
 
 class Space:
-    """A keyspace, the messages that were published in it, and who does not listen."""
+    """A keyspace, the messages that were published in it, heard or not, and who does not listen."""
 
     def __init__(self):
-        self.heard, self.deaf = [], set()
+        self.heard, self.deaf, self.unheard = [], set(), []
         self.keyspace = Keyspace(publish=self._publish, listeners=self._listeners)
 
     @property
@@ -60,8 +60,7 @@ class Space:
         self.keyspace.advance(seconds)
 
     def _publish(self, channel, message):
-        if channel not in self.deaf:
-            self.heard.append((channel, message))
+        (self.unheard if channel in self.deaf else self.heard).append((channel, message))
         return self._listeners(channel)
 
     def _listeners(self, channel):

@@ -237,6 +237,20 @@ def test_who_does_not_listen_is_skipped(space):
     assert space.line(QUEUE) == []
 
 
+@pytest.mark.parametrize("mark", [b"", b"!", b"+"])
+def test_each_kind_of_channel_of_a_cluster_is_heard_and_known_to_be_silent(space, mark):
+    """A message for a channel that ends in + goes to all nodes: never when nobody listens here."""
+    acquire(space, b"h")
+    channels = [b"c-%s%s" % (who, mark) for who in (b"x", b"y")]
+    for who, channel in zip((b"x", b"y"), channels, strict=True):
+        space.run(scripts.ACQUIRE, A[:5], who, channel, 9000, RECORD + 9000, terms())
+    space.deaf = {channels[0]}
+    space.run(scripts.RELEASE, A, b"h", HOME)
+    assert space.command(b"GET", LOCK) == b"y"
+    assert space.heard == [(channels[1], b"granted y %d %d 9000" % (fence(space), space.now))]
+    assert [channel for channel, _ in space.unheard] == ([] if mark else channels[:1])
+
+
 def test_a_look_treats_each_name_by_its_own_arguments(space):
     for name, ttl in ((A, 5000), (B, 6000)):
         acquire(space, b"h-" + name[0], name, ttl=ttl)

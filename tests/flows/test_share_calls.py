@@ -237,6 +237,24 @@ def test_who_does_not_listen_holds_up_nobody_and_keeps_its_place(space):
     assert holders(space) == [b"x", b"z"]
 
 
+@pytest.mark.parametrize("mark", [b"", b"!", b"+"])
+def test_each_kind_of_channel_of_a_cluster_is_heard_and_known_to_be_silent(space, mark):
+    acquire(space, b"h", LIMIT)
+    channels = [b"c-%s%s" % (who, mark) for who in (b"x", b"y", b"z")]
+    for who, channel in zip((b"x", b"y", b"z"), channels, strict=True):
+        said = (terms(2 if who == b"x" else 1), b"semaphore", LIMIT, b"")
+        space.run(scripts.SHARES_ACQUIRE, A[:5], who, channel, *said)
+    space.deaf = {channels[0]}
+    release(space, b"h", keep=2)
+    assert holders(space) == [b"h", b"y"]
+    release(space, b"y")
+    assert holders(space) == [b"h", b"z"]
+    space.deaf = set()
+    release(space, b"z")
+    assert holders(space) == [b"h"]
+    assert [channel for channel, _ in space.heard] == channels[1:]
+
+
 def test_those_behind_who_do_not_listen_are_granted_in_their_order(space):
     acquire(space, b"h", LIMIT)
     for who, permits in ((b"x", 3), (b"y", 2), (b"v", 1), (b"w", 1)):

@@ -313,6 +313,20 @@ def test_parties_that_wait_are_told_when_the_barrier_is_deleted(space):
     assert change(space, b"look") == [1, b""]
 
 
+@pytest.mark.parametrize("how", ["passed", "reset", "deleted"])
+def test_parties_that_share_a_channel_are_told_by_one_message(space, how):
+    for who in (b"x", b"y", b"z"):
+        args = (5, IDLE, ASKS, who, b"shared", 0)
+        gen = space.run(scripts.BARRIER_ARRIVE, A, *args)[0][1]
+    arrive(space, b"v", 5)
+    if how == "passed":
+        arrive(space, b"w", 5)
+    else:
+        change(space, {"reset": b"reset", "deleted": b"delete"}[how], b"r", of=5)
+    told = b"signal %s %s a~state" % (gen, how.encode())
+    assert sorted(space.heard) == [(b"c-v", told), (b"shared", told)]
+
+
 def test_a_look_proves_each_party_by_its_own_name_and_channel(space):
     for each in (b"x", b"y", b"z"):
         arrive(space, each, 9)

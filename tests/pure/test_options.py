@@ -116,6 +116,13 @@ def test_a_timeout_that_cannot_be_is_refused(timeout, blocking, error):
         options.patience_of_acquire(timeout, blocking=blocking)
 
 
+@pytest.mark.parametrize(
+    ("timeout", "patience"), [(None, None), (2, 2.0), (0, 0.0), (-0.5, 0.0), (-1, 0.0), (-9, 0.0)]
+)
+def test_a_wait_for_a_state_looks_once_when_its_timeout_is_0_or_less(timeout, patience):
+    assert options.patience_of_wait(timeout) == patience
+
+
 def test_one_try_is_not_a_wait_of_no_time():
     assert options.patience_of_acquire(-1, blocking=False) not in {None, 1.0}
 

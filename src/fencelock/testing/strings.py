@@ -116,14 +116,26 @@ def _time(space: Keyspace) -> list[bytes]:
     return [b"%d" % part for part in divmod(space.now_us, 1_000_000)]
 
 
+# Our clients listen to a channel with this ending by SSUBSCRIBE, and to all others by SUBSCRIBE.
+SHARDED = b"!"
+# What of PUBSUB there is → whether it counts subscriptions to sharded channels.
+COUNTED = {b"NUMSUB": False, b"SHARDNUMSUB": True}
+
+
 def _publish(space: Keyspace, channel: bytes, message: bytes) -> int:
-    return space.publish(channel, message)
+    return 0 if channel.endswith(SHARDED) else space.publish(channel, message)
+
+
+def _spublish(space: Keyspace, channel: bytes, message: bytes) -> int:
+    return space.publish(channel, message) if channel.endswith(SHARDED) else 0
 
 
 def _pubsub(space: Keyspace, what: bytes, *channels: bytes) -> list[bytes | int]:
-    if what.upper() != b"NUMSUB":
+    sharded = COUNTED.get(what.upper())
+    if sharded is None:
         raise CommandError(SYNTAX)
-    return [part for channel in channels for part in (channel, space.listeners(channel))]
+    heard = [space.listeners(each) if each.endswith(SHARDED) == sharded else 0 for each in channels]
+    return [part for pair in zip(channels, heard, strict=True) for part in pair]
 
 
 def _flushall(space: Keyspace) -> Status:
@@ -145,7 +157,7 @@ STRINGS: dict[bytes, tuple[Callable[..., Any], int, int]] = {
     b"EXPIRE": (_expire, 2, 2),
     b"TIME": (_time, 0, 0),
     b"PUBLISH": (_publish, 2, 2),
-    b"SPUBLISH": (_publish, 2, 2),
+    b"SPUBLISH": (_spublish, 2, 2),
     b"PUBSUB": (_pubsub, 1, MANY),
     b"FLUSHALL": (_flushall, 0, 0),
 }
