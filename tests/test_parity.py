@@ -6,6 +6,7 @@ only where it speaks of what the other face does not have: see ``OWN``.
 
 import inspect
 import re
+import typing
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 from types import FunctionType
@@ -120,6 +121,28 @@ def test_parameters_and_defaults_are_the_same(face, name, sync, aio):
     ours, theirs = inspect.signature(sync).parameters, inspect.signature(aio).parameters
 
     assert shape(ours) == shape(theirs)
+
+
+@each(FunctionType)
+def test_each_overload_has_the_defaults_of_its_function(face, name, sync, aio):
+    for function in (sync, aio):
+        parameters = inspect.signature(function).parameters
+        for form in overloads(function):
+            for one in inspect.signature(form).parameters.values():
+                default = parameters[one.name].default if one.name in parameters else None
+                assert one.default in {inspect.Parameter.empty, ..., default}, one
+
+
+def overloads(function):
+    """Return the overloads, which are known by the name that the function was defined with."""
+    defined = inspect.unwrap(function)
+    code, closure = defined.__code__, defined.__closure__
+    return typing.get_overloads(FunctionType(code, defined.__globals__, closure=closure))
+
+
+def test_the_overloads_are_found():
+    assert len(overloads(fencelock.Client.once)) > 1
+    assert len(overloads(fencelock.AsyncClient.locked)) > 1
 
 
 def shape(parameters) -> list[tuple[str, object, object]]:

@@ -3,6 +3,7 @@
 import pytest
 
 from fencelock import scripts
+from fencelock._core.inspect import describe
 from fencelock.testing.keyspace import CommandError
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
 
@@ -381,6 +382,19 @@ def test_as_many_waiters_are_shown_as_are_asked_for(space, most):
     assert [int(each) for each in waiters[1::2]] == [
         space.score(QUEUE, each) for each in waiters[::2]
     ]
+
+
+def test_what_is_shown_of_a_lock_is_in_seconds_and_of_no_permits(space):
+    free = describe("a", space.run(scripts.SHOW, A[:3], 9))
+    assert (free.held, free.fence, free.remaining, free.held_for) == (False, 0, None, 0.0)
+    first = int(acquire(space, b"h"))
+    acquire(space, b"x")
+    space.wait(2)
+    held = describe("a", space.run(scripts.SHOW, A[:3], 9))
+    assert (held.held, held.fence, held.remaining, held.held_for) == (True, first, 7.0, 2.0)
+    assert (held.waiting, len(held.waiters)) == (1, 1)
+    for info in (free, held):
+        assert (info.kind, info.limit, info.taken, info.holding) == ("lock", 0, 0, 0)
 
 
 def test_what_is_no_lock_is_shown_as_what_it_is(space):

@@ -13,6 +13,19 @@ REASONS: dict[str, str] = {
         "The default is for a waiter that asks again, which listens already. If it loses its"
         " connection at this very moment, its next look, two seconds later, opens one that listens."
     ),
+    "_core/waiters.py: STAGGER_SECONDS = 0.02 → STAGGER_SECONDS = 1.02": (
+        "By how much those behind the head of the line look later is tuning: it delays nobody whose"
+        " turn it is, and STAGGER_MAX, one second, is the most."
+    ),
+    "options.py: def count(what: str, value: Any, *, least: int = 1) -> int:"
+    " → def count(what: str, value: Any, /, least: int = 1) -> int:": (
+        "Every caller gives `least` by name, which it may still."
+    ),
+    "scripts/acquire.lua: if channel ~= '' and call('EXISTS', KEYS[3]) == 1 then line_up() end"
+    " → if channel ~= '' and call('EXISTS', KEYS[3]) ~= 1 then line_up() end": (
+        "Who asks is lined up later, if another is granted. If nobody in line lives, it gets the"
+        " lock itself, with the same lease and fence."
+    ),
     "scripts/_shares.lua: local ENDS_SUMMED = 10 → local ENDS_SUMMED = 9": (
         "How many leases are looked at is tuning: the reply is a lower bound either way."
     ),
