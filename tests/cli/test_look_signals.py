@@ -33,6 +33,14 @@ def test_ls_lists_them_beside_the_locks(shell, client):
     assert [each["name"] for each in shell("ls", "r*", "--json").json] == ["ready"]
 
 
+def test_what_had_been_a_semaphore_is_shown_as_what_it_is_now(shell, client):
+    with client.semaphore("ready", 2):
+        pass
+    client.event("ready").set()
+    assert shell("show", "ready", "--json").json["kind"] == "event"
+    assert [each["kind"] for each in shell("ls", "--json").json] == ["event"]
+
+
 def until_broken(barrier, heard):
     try:
         barrier.wait()

@@ -3,6 +3,7 @@
 import pytest
 
 from fencelock import scripts
+from fencelock._core.election import _leader
 from fencelock.testing.keyspace import CommandError
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
 from tests.flows.test_lock_calls import acquire, alive, entry, fence, terms
@@ -207,6 +208,19 @@ def test_who_watches_learns_the_holder_and_of_each_change(space):
     assert space.run(scripts.ELECTION_ANNOUNCE, WATCHERS) == 2
     assert space.heard == [(b"c-u", b"granted u 0 0 0"), (b"c-w", b"granted w 0 0 0")]
     assert space.line(*WATCHERS) == [b"u c-u", b"w c-w"]
+
+
+@pytest.mark.parametrize("info", [b"{}", b"not JSON", b""])
+def test_a_leader_that_says_nothing_of_itself_is_a_leader_all_the_same(space, info):
+    acquire(space, b"h", A[:6])
+    first = fence(space, A)
+    space.command(b"SET", LAST, b"%d h 9000 7000 0 home %s" % (first, info))
+    leader = _leader(watch(space))
+    assert (leader.fence, leader.since) == (first, first / 1e6)
+    space.command(b"SET", LOCK, b"theirs")
+    assert _leader(watch(space)).fence == 0
+    space.command(b"DEL", LOCK)
+    assert _leader(watch(space)) is None
 
 
 def test_who_does_not_look_any_more_is_not_told_any_more(space):

@@ -52,6 +52,12 @@ def test_an_error_is_whole_after_a_journey(error, way):
     assert str(arrived.__dict__) == str(error.__dict__)
 
 
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_an_error_says_a_sentence_and_not_all_that_it_was_made_with(error):
+    assert str(error)
+    assert not str(error).startswith("(")
+
+
 def test_no_kind_of_error_is_left_out():
     kinds = {getattr(fencelock, name) for name in fencelock.__all__}
     kinds = {each for each in kinds if isinstance(each, type) and issubclass(each, Exception)}

@@ -135,6 +135,14 @@ def test_what_is_under_way_is_still_minded():
     assert (book.minded(), book.busy, book.next_at()) == ([], False, None)
 
 
+@pytest.mark.parametrize("ends", [(0.4, 0.6), (0.6, 0.4)])
+def test_the_first_end_is_the_earliest_of_those_that_want_attention_together(ends):
+    book = RenewalBook()
+    for end in ends:
+        book.add(hold(deadline=NOW + end), NOW + 0.1)
+    assert book.first_end(NOW + 1) == NOW + 0.4
+
+
 def test_the_first_end_is_that_of_what_is_in_the_book():
     book = RenewalBook()
     soon, later = hold(deadline=NOW + 0.4), hold(deadline=NOW + 0.6)
