@@ -7,6 +7,7 @@ import pytest
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold, first_attention
 from fencelock._core.keys import LockKeys
+from fencelock._core.renew import own
 from fencelock._core.want import Form, Terms, Want
 from fencelock.lease import BaseLease
 
@@ -173,3 +174,14 @@ def test_short_holds_one_after_another_leave_nothing_in_the_order():
     assert len(book._order) <= 70
     book.add(one, NOW)
     assert book.next_at() == NOW
+
+
+@pytest.mark.parametrize(
+    ("ttl", "may", "shortens"),
+    [(10.0, True, True), (10.0, False, False), (60.0, True, False), (60.0, False, False)],
+)
+@pytest.mark.parametrize("most", [None, 20.0])
+def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, may, shortens, most):
+    """A limit that is near leaves less than was asked for: that is no wish to shorten."""
+    wish = own(hold(deadline=NOW + 30.0, max_hold=most), ttl, NOW, shortens=may)
+    assert wish.shortens is shortens
