@@ -125,6 +125,7 @@ def test_parameters_and_defaults_are_the_same(face, name, sync, aio):
 
 @each(FunctionType)
 def test_each_overload_has_the_defaults_of_its_function(face, name, sync, aio):
+    assert len(overloads(sync)) == len(overloads(aio))
     for function in (sync, aio):
         parameters = inspect.signature(function).parameters
         for form in overloads(function):

