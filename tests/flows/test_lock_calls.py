@@ -318,23 +318,24 @@ def test_a_look_at_a_name_of_another_kind_stops_no_other(space, first):
 
 @pytest.mark.parametrize("holds", [False, True])
 def test_leases_are_renewed_each_with_its_own_ttl(space, holds):
-    """Three names in one call; the second one is another's by now, the fourth one has ended."""
-    names = [keys(each) for each in (b"a", b"b", b"c", b"d")]
-    for name in names[:3]:
+    """Five in one call: one is another's by now, one another kind of thing, and one has ended."""
+    names = [keys(each) for each in (b"a", b"b", b"set", b"c", b"d")]
+    for name in (names[0], names[1], names[3]):
         acquire(space, b"x", name, owner=b"me" if holds else None)
     space.command(b"SET", names[1][0], b"thief", b"PX", 3000)
+    space.command(b"SADD", names[2][0], b"x")
     each, holder = (3, b"me") if holds else (2, b"x")
-    ttls = (20_000, 30_000, 40_000, 50_000)
+    ttls = (20_000, 30_000, 35_000, 40_000, 50_000)
     wanted = [name[i] for name in names for i in (0, 1, 4)[:each]]
     words = [word for ttl in ttls for word in (holder, ttl)]
     reply = space.run(scripts.RENEW, wanted, each, b"0", *words)
-    assert reply == [2, b"taken", 4, b"expired"]
+    assert reply == [2, b"taken", 3, b"taken", 5, b"expired"]
     left = 20_000 if holds else -2
     assert space.ttls(*names[0]) == [20_000, RECORD + 20_000, -2, -2, left, -2]
     assert space.ttls(*names[1][:2]) == [3000, RECORD + 9000]
     left = 40_000 if holds else -2
-    assert space.ttls(*names[2]) == [40_000, RECORD + 40_000, -2, -2, left, -2]
-    assert space.ttls(*names[3]) == [-2] * 6
+    assert space.ttls(*names[3]) == [40_000, RECORD + 40_000, -2, -2, left, -2]
+    assert space.ttls(*names[4]) == [-2] * 6
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from fencelock._core.port import Broken
 from fencelock._core.race import Race
 from fencelock._core.roster import Roster, parse_info
 from fencelock._core.votes import ILL_SECONDS, decided, majority, order, proved_until
+from fencelock._transport import quorum
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
 TTL = 30.0
@@ -194,6 +195,14 @@ def test_the_environment_may_name_a_quorum(make, monkeypatch):
 def test_what_is_no_quorum(make, source, error, says):
     with pytest.raises(error, match=says):
         make(source)
+
+
+def test_nodes_whose_address_is_not_known_are_numbered_as_people_count(monkeypatch):
+    """Their places in the list tell them apart in messages, and nothing else does."""
+    monkeypatch.setattr(quorum, "_label", lambda _source: "a pool")
+    found = quorum.several(URLS[:3], asynchronous=False)
+    assert found.labels == ["a pool 1", "a pool 2", "a pool 3"]
+    assert found.label == "a quorum of a pool 1, a pool 2, a pool 3"
 
 
 @pytest.mark.parametrize("make", [Client, AsyncClient])
