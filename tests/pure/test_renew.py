@@ -1,12 +1,18 @@
 """_core/book.py and renew.py: which lease wants attention when."""
 
+import asyncio
 import random
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
+from fencelock import ServerDenied, ServerError
+from fencelock._core import renew
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold, first_attention
 from fencelock._core.keys import LockKeys
+from fencelock._core.port import Broken
 from fencelock._core.renew import own
 from fencelock._core.want import Form, Terms, Want
 from fencelock.lease import BaseLease
@@ -185,3 +191,24 @@ def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, ma
     """A limit that is near leaves less than was asked for: that is no wish to shorten."""
     wish = own(hold(deadline=NOW + 30.0, max_hold=most), ttl, NOW, shortens=may)
     assert wish.shortens is shortens
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (Broken("cut off", sent=True), "INFO"),
+        (ServerError("loading", code="LOADING"), "INFO"),
+        (ServerDenied("no right", code="NOPERM"), "WARNING"),
+        (ServerError("full", code="OOM"), "WARNING"),
+    ],
+    ids=["cut off", "loading", "denied", "full"],
+)
+def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, error, level):
+    monkeypatch.setattr(renew, "put_back", lambda *_: None)
+    port = SimpleNamespace(
+        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, book=RenewalBook()
+    )
+    with caplog.at_level("INFO"):
+        asyncio.run(renew.failed(port, [hold()], error))
+    assert [each.levelname for each in caplog.records] == [level]
+    assert str(error) in caplog.text
