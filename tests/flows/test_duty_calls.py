@@ -189,6 +189,24 @@ def test_a_wait_that_never_began_is_undone_by_giving_the_lock_back(space):
     assert space.command(b"GET", LOCK) == b"y"
 
 
+GIVEN_BACK = {
+    "wait": lambda space: wait(space, b"h"),
+    "leave": lambda space: leave(space, b"h", b"back"),
+    "finish": lambda space: finish(space, b"h"),
+}
+
+
+@pytest.mark.parametrize("how", GIVEN_BACK)
+def test_a_lock_in_whose_line_nobody_lives_is_free_and_its_record_stays(space, how):
+    acquire(space, b"h", A[:6])
+    first = fence(space, A)
+    acquire(space, b"w", A[:6])
+    space.deaf = {b"c-w"}
+    GIVEN_BACK[how](space)
+    assert space.ttls(LOCK, QUEUE) == [-2, -2]
+    assert fence(space, A) == first
+
+
 # --- elections ------------------------------------------------------------------------------------
 
 

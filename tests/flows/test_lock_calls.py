@@ -477,6 +477,29 @@ def test_an_operator_who_finds_no_holder_moves_the_line(space):
     assert space.ttls(REVOKED) == [-2]
 
 
+GIVEN_BACK = {
+    "release": lambda space: space.run(scripts.RELEASE, A, b"h", HOME),
+    "abandon": lambda space: space.run(scripts.ABANDON, A[:5], b"h", b"h", b"0", b"", HOME),
+    "break": lambda space: space.run(scripts.BREAK, A, b"a word", 5000),
+    "multi": lambda space: space.run(scripts.MULTI_RELEASE, A, HOME, b"h"),
+}
+
+
+@pytest.mark.parametrize("how", GIVEN_BACK)
+@pytest.mark.parametrize("waiting", [0, 1, 3])
+def test_a_lock_in_whose_line_nobody_lives_is_free_and_its_record_stays(space, how, waiting):
+    acquire(space, b"h")
+    first = fence(space)
+    waiters = [b"w%d" % number for number in range(waiting)]
+    for who in waiters:
+        acquire(space, who)
+    space.deaf = {b"c-" + who for who in waiters}
+    GIVEN_BACK[how](space)
+    assert space.ttls(LOCK, QUEUE) == [-2, -2]
+    assert fence(space) == first
+    assert int(acquire(space, b"next")) > first
+
+
 def take(space, *names):
     """Take several locks; each name is (keys, holder, ttl)."""
     words = [word for _, holder, ttl in names for word in (holder, ttl, terms(ttl))]
