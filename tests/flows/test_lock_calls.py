@@ -433,6 +433,19 @@ def test_an_acquire_that_is_given_up_leaves_the_line_or_gives_back(space, owner)
     assert space.ttls(LOCK) == [-2]
 
 
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize(("home", "lease"), [(HOME, 9000), (b"other", 7000)])
+def test_a_waiter_of_another_client_than_one_that_gives_up_starts_with_a_short_lease(
+    space, ended, home, lease
+):
+    acquire(space, b"h", ttl=1000)
+    acquire(space, b"x")
+    space.wait(2 if ended else 0)
+    space.run(scripts.ABANDON, A[:5], b"h", b"h", b"0", b"", home)
+    assert space.command(b"GET", LOCK) == b"x"
+    assert space.ttls(LOCK) == [lease]
+
+
 def test_giving_up_moves_a_line_whose_holder_is_gone(space):
     acquire(space, b"h", ttl=1000)
     acquire(space, b"x")
