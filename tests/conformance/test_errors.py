@@ -562,11 +562,18 @@ async def test_a_closed_client(world):
         assert (error.name, "closed" in str(error)) == ("b", True)
     with pytest.raises(ClientClosed, match="'b'"):
         await client.lock("b").locked()
-    with pytest.raises(ClientClosed, match="'c'"):
-        await client.event("c").wait(1)
     with pytest.raises((ClientClosed, LeaseLost)):
         await lock.release()
     await client.aclose()
+
+
+@pytest.mark.no_quorum
+async def test_a_closed_client_waits_for_no_event(world):
+    client = world.client()
+    await client.event("c").is_set()
+    await client.aclose()
+    with pytest.raises(ClientClosed, match="'c'"):
+        await client.event("c").wait(1)
 
 
 # --- what an error says ---------------------------------------------------------------------------

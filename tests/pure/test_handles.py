@@ -133,7 +133,7 @@ def test_no_label_is_not_shown():
 def test_requests_for_few_numbers_of_permits_are_kept():
     """I10: each packed request takes a kilobyte, and a caller may ask for any number of permits."""
     permits = Permits(LockKeys("p:", "a"), chosen(), Stub, 1000, bounded=False)
-    port = SimpleNamespace(home=b"home")
+    port = SimpleNamespace(home=b"home", now=lambda: 0.0)
     first = permits.form(port, 1)
     assert permits.form(port, 1) is first
     for number in range(1, 200):

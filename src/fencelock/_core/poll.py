@@ -10,7 +10,7 @@ Rules of this file:
 from __future__ import annotations
 
 from fencelock._core.acknowledge import acknowledged
-from fencelock._core.ask import answer_by, ask, persist
+from fencelock._core.ask import Asked, answer_by, persist
 from fencelock._core.hold import Grant
 from fencelock._core.port import Port, Reply
 from fencelock._core.timing import validity
@@ -78,7 +78,11 @@ async def poll(port: Port, want: Want, give_up_at: float, tries: int | None = No
             again_at = port.now() + want.terms.interval * (0.875 + port.jitter() / 4)
             await port.sleep(min(again_at, give_up_at))
         if left == 0 or port.now() >= give_up_at:
-            # SET NX says nil for a key of another kind too: the script tells them apart.
-            until = answer_by(port, port.now(), port.now())
-            await ask(port, GIVE_BACK, want.keys.plain, (want.holder,), until)
+            await _refuse_other_kinds(port, want)
             return None
+
+
+async def _refuse_other_kinds(port: Port, want: Want) -> None:
+    """Raise WRONGTYPE for a key of another kind: SET NX says nil for that, too."""
+    key, until = want.keys.lock, answer_by(port, port.now(), port.now())
+    await persist(port, lambda: port.command((b"GET", key), key, until), until, Asked())

@@ -227,9 +227,7 @@ class BlockingPort:
         connection, waiter.seat = waiter.seat, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            if (
-                waiter.want.strays
-            ):  # what it may still bring is undone there later, and it is closed
+            if waiter.want.strays:  # what it may still bring is undone there; then it is closed
                 connection.undoing = connection.undoing or connection in waiter.want.strays
             self.pool.give(connection)
 

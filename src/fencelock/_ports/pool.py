@@ -55,12 +55,17 @@ class Pool:
             connection.close()
 
     def spare(self, until: float) -> bool:
-        """See that a connection is idle; False when there can be none, as of too many clients."""
+        """See that a connection is idle; False when the server takes no more of them.
+
+        Without an answer in time nothing is known of that, and a waiter goes on with what it has.
+        """
         if self._idle:
             return True
         try:
             self.give(self._dial(until))
         except (Broken, FencelockError) as error:
+            if now() >= until:
+                return True
             log.info("no connection can be kept for renewing and releasing: %s", error)
             return False
         return True
