@@ -76,18 +76,21 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
     "event": {
         "Event.set": ("signals.change_event",),
         "Event.clear": ("signals.change_event",),
+        "Event.delete": ("signals.change_event",),
         "Event.is_set": ("signals.passes",),
         "Event.wait": ("watch.wait_for",),
     },
     "latch": {
         "Latch.count_down": ("signals.change_latch",),
         "Latch.reset": ("signals.change_latch",),
+        "Latch.delete": ("signals.change_latch",),
         "Latch.wait": ("watch.wait_for",),
     },
     "barrier": {
         "Barrier.wait": ("barrier.cross",),
         "Barrier.abort": ("barrier.change",),
         "Barrier.reset": ("barrier.change",),
+        "Barrier.delete": ("barrier.change",),
     },
     "condition": {
         "Condition.wait": ("condition.wait",),

@@ -63,7 +63,7 @@ WORKS = scenario(
 
 ALL = (ONE, RACE, TWO_ONE, TWO_ALL, ALONE, CLOSE, BUSY, WORKS)
 FAULTS = (
-    "lost",
+    *("lost", "cut", "reboot"),
     "silent",
     "late",
     "wake",

@@ -156,7 +156,10 @@ ALL = (
     ABORTED,
     RESET,
 )
-FAULTS = ("lost", "silent", "late", "wake", "noise", "crash", "pause", "cancel", "restart")
+FAULTS = (
+    *("lost", "zombie", "cut", "silent", "late", "wake", "noise"),
+    *("crash", "pause", "cancel", "restart", "reboot"),
+)
 
 
 def plan():

@@ -149,7 +149,10 @@ LATE_SET = scenario(
 FIRST = (SET, PULSE, PULSE_TWO, PULSES, NEVER, CLOSE, OPENS, HALF, LOOKS, FELLOWS, QUITTERS)
 LATE = (LATE_COUNTS.under(lost=1, down=1), LATE_SET.under(lost=1, down=1))
 ALL = (*FIRST, AGAIN, FORGOTTEN, REMADE, DELETED, UNLIKE)
-FAULTS = ("lost", "silent", "late", "wake", "noise", "crash", "pause", "cancel", "restart")
+FAULTS = (
+    *("lost", "zombie", "cut", "silent", "late", "wake", "noise"),
+    *("crash", "pause", "cancel", "restart", "reboot"),
+)
 
 
 def plan():

@@ -17,7 +17,8 @@ SPARED = {
     },
     "condition": {"back": "its line is in the order of arrival; the lock's worlds have this fault"},
     "quorum": {
-        "noise": "what a node's channel may carry is one server's matter: the lock's worlds"
+        "noise": "what a node's channel may carry is one server's matter: the lock's worlds",
+        "cut": "a node that is away for longer is the harder fault: down",
     },
 }
 SPARED["latch"] = SPARED["barrier"] = SPARED["event"]

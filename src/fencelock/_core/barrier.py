@@ -23,7 +23,7 @@ from typing import NamedTuple
 from fencelock._core import watch
 from fencelock._core.ask import Asked, answer_by, ask, persist
 from fencelock._core.keys import SignalKeys
-from fencelock._core.port import Args, Broken, Port, Reply
+from fencelock._core.port import Args, Port, Reply
 from fencelock._core.question import Question
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
@@ -40,7 +40,7 @@ WHY = {
     "abort": "it was aborted",
     "reset": "it was reset while parties waited",
     "dead": "a party died, or gave no proof of life any more",
-    "lost": "the server forgot who waited",
+    "lost": "it was deleted, or the server forgot who waited",
     "left": "this party had left already",
     "deleted": "it was deleted while parties waited",
 }
@@ -198,9 +198,12 @@ async def _act(
 
 
 async def _prove(port: Port, crossing: Crossing, watcher: Watcher) -> None:
-    """Prove once that the party that runs the action lives; a failure is left to the next proof."""
-    with contextlib.suppress(Broken, FencelockError):
-        await port.call(*crossing.look([watcher]), port.now() + PROOF_SECONDS)
+    """Prove that the party that runs the action lives; try again until the next proof is due.
+
+    To leave a failure to the next proof would let a short outage look like a death.
+    """
+    with contextlib.suppress(FencelockError):
+        await ask(port, *crossing.look([watcher]), port.now() + PROOF_SECONDS)
 
 
 @tells_trouble

@@ -49,6 +49,7 @@ class CrossingMonitor(Monitor):
         self._ended: dict[bytes, tuple[str, int]] = {}  # how a generation ended, and when
         self._acted: dict[bytes, int] = {}
         self._acting: set[bytes] = set()  # generations whose action began
+        self._deleted = False
         self._aborted: set[bytes] = set()  # generations that an operator aborted
         self._forgot = False
 
@@ -106,7 +107,7 @@ class CrossingMonitor(Monitor):
             return "and everybody lives"
         if reason == "abort" and not (self._aborted or self._acted or self._acting):
             return "and nobody aborted it"
-        if reason == "lost":
+        if reason == "lost" and not self._deleted:
             return "and the server forgot nothing"
         return ""
 
@@ -128,6 +129,8 @@ class CrossingMonitor(Monitor):
         state, places = fields(self._world, request.keys[0]), fields(self._world, request.keys[3])
         if request.name == "barrier_arrive":
             self._arrived(request, places)
+        if request.name == "barrier_change" and request.args[3] == b"delete":
+            self._deleted = True
         if request.name == "barrier_change" and request.args[3] in {b"abort", b"delete"}:
             self._aborted |= {each.gen for each in self._parties if each.gen not in self._ended}
         ended = state.get(b"ended")
