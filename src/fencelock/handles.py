@@ -19,7 +19,7 @@ import warnings
 from datetime import datetime
 from functools import lru_cache
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from fencelock import options, process
 from fencelock._core.hold import Hold, Taker
@@ -177,6 +177,13 @@ def _told(text: str) -> str:
     return printable.encode(errors="replace")[:TOLD_BYTES_MAX].decode(errors="ignore")
 
 
+class Dropping(Protocol):
+    """The holds of a handle, of any kind."""
+
+    def dropped(self) -> None:
+        """Stop renewing what nobody can release any more."""
+
+
 class Bodies:
     """What the bodies of ``with`` hold by a handle, newest last, until they end.
 
@@ -208,6 +215,24 @@ class Bodies:
     def hold(self, held: Any) -> bool:
         """Return True if a body that has not ended yet holds this too."""
         return held in self._begun
+
+
+class Farewell:
+    """Calls ``dropped`` of a handle's holds once the handle is gone; the handle's finalizer makes it.
+
+    The collector runs the finalizers of a cycle in any order: that of a generator, which ends its
+    ``with`` and releases, may come after that of the handle. Only when all have run it frees the
+    objects, and with the handle what was made here.
+    """
+
+    __slots__ = ("_holds",)
+
+    def __init__(self, holds: Dropping) -> None:
+        self._holds = holds
+
+    def __del__(self) -> None:
+        """Stop renewing what nobody can release any more."""
+        self._holds.dropped()
 
 
 class Holds(Taker):

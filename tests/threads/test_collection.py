@@ -13,6 +13,14 @@ from fencelock import mutex
 from tests.threads.state import ended, program, thread, until, waiting
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind(caplog):
+    """A release that is put off, or comes later in a collection, is no drop of its handle."""
+    yield
+    said = [record.getMessage() for record in caplog.get_records("call")]
+    assert [text for text in said if "was dropped while it held" in text] == []
+
+
 class Interrupted:
     """The mutex, which calls ``strike`` inside its section number ``at``."""
 
@@ -144,6 +152,24 @@ def test_whatever_the_generator_holds(monkeypatch, server, prefix, held):
     """Semaphores and multis are given back in the same way."""
     for at in (1, 2):
         play(monkeypatch, server, f"{prefix}{at}:", one_lock, at, held=held)
+
+
+ALSO = {
+    "permits": lambda client: client.semaphore("mine", 2).permits(2),
+    "read": lambda client: client.rwlock("mine").read,
+}
+
+
+@pytest.mark.parametrize("held", HELD | ALSO)
+def test_a_finalizer_of_the_handle_comes_before_that_of_the_generator(client, held):
+    """A collector that frees both may call them in any order: the release comes all the same."""
+    block = (HELD | ALSO)[held](client)
+    generator = holding(block)
+    next(generator)
+    getattr(block, "_semaphore", block).__del__()
+    generator.close()
+    del block, generator
+    until(lambda: client._port.book.holds == 0, "the generator's lock is free")
 
 
 CALLS = {

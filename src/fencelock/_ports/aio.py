@@ -360,21 +360,24 @@ class AioPort:
         self.closing = self.link.closed = True
 
 
-async def give_back(port: AioPort, flow: Coroutine[Any, Any, T]) -> T | None:
+async def give_back(port: AioPort, handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
     """Await a flow whose caller can go on without its result: where need be, after the unlock.
 
     A coroutine that the garbage collector closes runs to the end of its ``async with`` wherever its
-    thread is. None when the flow was put off; what it raises then is logged.
+    thread is. None when the flow was put off; what it raises then is logged. The handle is kept
+    until then.
     """
     if not inside():
         return await flow
-    port.loop.call_soon(lambda: port._spawn(_logged(flow), "fencelock-post"))
+    port.loop.call_soon(lambda: port._spawn(_release_late(handle, flow), "fencelock-post"))
     return None
 
 
-async def _logged(flow: Coroutine[Any, Any, object]) -> None:
+async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
+    """Run a release that was put off."""
     try:
         await flow
+        del handle  # not before: it would report that it was dropped while it held the lock
     except FencelockError as error:
         log.warning("a release of a coroutine that was dropped failed: %s", error)
 

@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
@@ -68,15 +69,21 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking port suspended")
 
 
-def run_release(flow: Coroutine[Any, Any, T]) -> T | None:
+def run_release(handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
     """Run a flow whose caller can go on without its result: where need be, after the unlock.
 
-    None when it was put off; what it raises then is logged.
+    None when it was put off; what it raises then is logged. The handle is kept until then.
     """
     if not inside():
         return run_blocking(flow)
-    put_off(lambda: run_blocking(flow))
+    put_off(partial(_release_late, handle, flow))
     return None
+
+
+def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
+    """Run a release that was put off."""
+    run_blocking(flow)
+    del handle  # not before: it would report that it was dropped while it held the lock
 
 
 def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:

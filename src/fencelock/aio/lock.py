@@ -20,7 +20,7 @@ from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Holds, Settings
+from fencelock.handles import Farewell, Holds, Settings
 from fencelock.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock.process import Rooted
 
@@ -29,7 +29,7 @@ from fencelock.process import Rooted
 class _Base(Rooted):
     """What ``AsyncLock`` and ``AsyncRLock`` share; ``port`` gives the running loop's port."""
 
-    __slots__ = ("__weakref__", "_holds", "_port")
+    __slots__ = ("__weakref__", "_farewell", "_holds", "_port")
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -80,7 +80,7 @@ class _Base(Rooted):
     async def _give_back(self, *, only_own: bool = False) -> int:
         port, task = self._port(), caller()
         flow = take_and_release(port, lambda: self._holds.take(task, only_own=only_own))
-        return await give_back(port, flow) or 0
+        return await give_back(port, self, flow) or 0
 
     def _entered(self, hold: Hold | None) -> AsyncLease:
         """Return the lease for a body that begins; a loss may cancel the body from here on."""
@@ -129,7 +129,8 @@ class _Base(Rooted):
             hold.lease.check()
         else:
             port = self._port()
-            await give_back(port, take_and_release(port, lambda: holds.take_of_body(held)))
+            flow = take_and_release(port, lambda: holds.take_of_body(held))
+            await give_back(port, self, flow)
 
     async def release(self) -> int | None:
         """Release; see the subclasses."""
@@ -142,8 +143,8 @@ class _Base(Rooted):
     def __del__(self) -> None:
         """Stop renewing what nobody can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None:
-            holds.dropped()
+        if holds is not None and holds.newest() is not None:
+            self._farewell = Farewell(holds)
 
 
 def _was_stopped(hold: Hold, error: BaseException | None) -> bool:

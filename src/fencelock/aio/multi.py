@@ -17,7 +17,7 @@ from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import _was_stopped
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Holds, Settings
+from fencelock.handles import Farewell, Holds, Settings
 from fencelock.hints import RENEW, Elsewhere, made_by_clients
 from fencelock.multihandle import Group, MultiHolds, is_busy, is_owned
 from fencelock.multilease import BaseMultiLease
@@ -58,7 +58,7 @@ class AsyncMultiLock(Rooted):
     plain ``AsyncLock`` of one of the names is excluded, and excludes.
     """
 
-    __slots__ = ("__weakref__", "_holds", "_port")
+    __slots__ = ("__weakref__", "_farewell", "_holds", "_port")
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -118,7 +118,7 @@ class AsyncMultiLock(Rooted):
                 background, and the leases end by their ttl at the latest.
         """
         port, task = self._port(), caller()
-        await give_back(port, self._holds.release(port, task))
+        await give_back(port, self, self._holds.release(port, task))
 
     async def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -185,7 +185,7 @@ class AsyncMultiLock(Rooted):
         # Each of them that was lost has cancelled the body: each takes its own cancellation back.
         stopped = [] if group is None else [_was_stopped(hold, error) for hold in group.holds]
         try:
-            await give_back(port, self._holds.release(port, task, held))
+            await give_back(port, self, self._holds.release(port, task, held))
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 
@@ -196,5 +196,5 @@ class AsyncMultiLock(Rooted):
     def __del__(self) -> None:
         """Stop renewing what nobody can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None:
-            holds.dropped()
+        if holds is not None and holds.newest() is not None:
+            self._farewell = Farewell(holds)

@@ -86,7 +86,8 @@ class AsyncSemaphore(_Base):
                 background, and the leases end by their ttl at the latest.
         """
         port, task = self._port(), caller()
-        await give_back(port, release_permits(port, lambda: self._holds.take_permits(task, n)))
+        flow = release_permits(port, lambda: self._holds.take_permits(task, n))
+        await give_back(port, self, flow)
 
     async def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.
@@ -148,7 +149,7 @@ class AsyncSemaphore(_Base):
         """Give back one permit of the task whose body ends."""
         port, holds, unit = self._port(), self._holds, held.unit
         take = partial(holds.take_permits, unit, 1, only_own=True)
-        await give_back(port, release_permits(port, take))
+        await give_back(port, self, release_permits(port, take))
 
     def permits(self, n: int) -> AsyncPermitsContext:
         """Return what an ``async with`` acquires ``n`` permits by, at once and as one lease.
@@ -212,7 +213,8 @@ class AsyncPermitsContext:
         holds, stopped = semaphore._holds, _was_stopped(hold, error)
         try:
             port = semaphore._port()
-            await give_back(port, release_permits(port, lambda: holds.take_rest(hold)))
+            flow = release_permits(port, lambda: holds.take_rest(hold))
+            await give_back(port, semaphore, flow)
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {semaphore.name!r}", stopped=stopped)
 

@@ -18,7 +18,7 @@ from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Holds, Settings
+from fencelock.handles import Farewell, Holds, Settings
 from fencelock.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock.process import Rooted, thread_unit
 
@@ -27,7 +27,7 @@ from fencelock.process import Rooted, thread_unit
 class _Base(Rooted):
     """What ``Lock`` and ``RLock`` share."""
 
-    __slots__ = ("__weakref__", "_holds", "_port")
+    __slots__ = ("__weakref__", "_farewell", "_holds", "_port")
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -89,7 +89,7 @@ class _Base(Rooted):
     def _give_back(self, *, only_own: bool = False) -> int:
         unit = thread_unit()
         flow = take_and_release(self._port, lambda: self._holds.take(unit, only_own=only_own))
-        return run_release(flow) or 0
+        return run_release(self, flow) or 0
 
     def __exit__(
         self,
@@ -120,7 +120,7 @@ class _Base(Rooted):
             hold.count -= 1
             hold.lease.check()
         else:
-            run_release(take_and_release(self._port, lambda: holds.take_of_body(held)))
+            run_release(self, take_and_release(self._port, lambda: holds.take_of_body(held)))
 
     def release(self) -> int | None:
         """Release; see the subclasses."""
@@ -133,8 +133,8 @@ class _Base(Rooted):
     def __del__(self) -> None:
         """Stop renewing what nobody can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None:
-            holds.dropped()
+        if holds is not None and holds.newest() is not None:
+            self._farewell = Farewell(holds)
 
 
 class Lock(_Base):

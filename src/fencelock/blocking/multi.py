@@ -17,7 +17,7 @@ from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Holds, Settings
+from fencelock.handles import Farewell, Holds, Settings
 from fencelock.hints import RENEW, Elsewhere, made_by_clients
 from fencelock.multihandle import Group, MultiHolds, is_busy, is_owned
 from fencelock.multilease import BaseMultiLease
@@ -57,7 +57,7 @@ class MultiLock(Rooted):
     plain ``Lock`` of one of the names is excluded, and excludes.
     """
 
-    __slots__ = ("__weakref__", "_holds", "_port")
+    __slots__ = ("__weakref__", "_farewell", "_holds", "_port")
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -113,7 +113,7 @@ class MultiLock(Rooted):
                 background, and the leases end by their ttl at the latest.
         """
         unit = thread_unit()
-        run_release(self._holds.release(self._port, unit))
+        run_release(self, self._holds.release(self._port, unit))
 
     def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -181,7 +181,7 @@ class MultiLock(Rooted):
         unit = thread_unit()
         held = self._holds.bodies.end(unit)
         try:
-            run_release(self._holds.release(self._port, unit, held))
+            run_release(self, self._holds.release(self._port, unit, held))
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {self.names!r}")
 
@@ -192,5 +192,5 @@ class MultiLock(Rooted):
     def __del__(self) -> None:
         """Stop renewing what nobody can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
-        if holds is not None:
-            holds.dropped()
+        if holds is not None and holds.newest() is not None:
+            self._farewell = Farewell(holds)

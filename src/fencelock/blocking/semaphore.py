@@ -81,7 +81,8 @@ class Semaphore(_Base):
                 background, and the leases end by their ttl at the latest.
         """
         unit = thread_unit()
-        run_release(release_permits(self._port, lambda: self._holds.take_permits(unit, n)))
+        flow = release_permits(self._port, lambda: self._holds.take_permits(unit, n))
+        run_release(self, flow)
 
     def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.
@@ -144,7 +145,7 @@ class Semaphore(_Base):
         """Give back one permit of the thread whose body ends."""
         holds, unit = self._holds, held.unit
         take = partial(holds.take_permits, unit, 1, only_own=True)
-        run_release(release_permits(self._port, take))
+        run_release(self, release_permits(self._port, take))
 
     def permits(self, n: int) -> PermitsContext:
         """Return what a ``with`` acquires ``n`` permits by, at once and as one lease.
@@ -207,7 +208,8 @@ class PermitsContext:
         semaphore, hold = self._semaphore, self._bodies.end(thread_unit())
         holds = semaphore._holds
         try:
-            run_release(release_permits(semaphore._port, lambda: holds.take_rest(hold)))
+            flow = release_permits(semaphore._port, lambda: holds.take_rest(hold))
+            run_release(semaphore, flow)
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {semaphore.name!r}")
 
