@@ -218,7 +218,7 @@ class Bodies:
 
 
 class Farewell:
-    """Calls ``dropped`` of a handle's holds once the handle is gone; the handle's finalizer makes it.
+    """Calls ``dropped`` of a handle's holds once the handle is gone; its finalizer makes it.
 
     The collector runs the finalizers of a cycle in any order: that of a generator, which ends its
     ``with`` and releases, may come after that of the handle. Only when all have run it frees the
