@@ -290,6 +290,10 @@ BESIDE_LAST_IMPATIENT = Several(
 FIXED_TWO = Several(
     "multi, 2 of both, fixed, 0.5 s of work", (both(work=0.5, terms=FIXED),) * 2, alike=True
 )
+# It is judged before a short lease can have grown: a fixed one has its whole length at once.
+FIXED_BRIEF = Several(
+    "multi, 2 of both, fixed, 0.2 s of work", (both(work=0.2, terms=FIXED),) * 2, alike=True
+)
 TWICE = Several("multi, 2 of both, twice", (both(rounds=2, work=0.2), both(rounds=2)))
 TWO_TWICE = Several("multi, 2 of both, 1 twice", (both(rounds=2), both()))
 SHORT_BESIDE = Several(
