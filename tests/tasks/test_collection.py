@@ -36,8 +36,8 @@ class Interrupted:
 
 
 @pytest.mark.parametrize("held", HELD)
-def test_the_release_waits_for_the_unlock(monkeypatch, world, held):
-    """It is carried out, and changes no table that is half changed."""
+def test_the_release_waits_for_the_unlock(monkeypatch, world, caplog, held):
+    """It is carried out, and changes no table that is half changed; its handle lives until then."""
 
     async def story():
         meddled = Interrupted(lambda: body.close())  # noqa: PLW0108  # it is made below
@@ -63,3 +63,4 @@ def test_the_release_waits_for_the_unlock(monkeypatch, world, held):
         await asyncio.wait([task])
 
     world.run(story())
+    assert "was dropped while it held" not in caplog.text
