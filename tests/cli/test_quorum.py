@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from tests.cli.shell import FENCELOCK, Shell
+from fencelock._core.keys import roster_key
+from tests.cli.shell import FENCELOCK, Shell, eventually
 from tests.topologies.quorum import Quorum
 
 pytestmark = pytest.mark.slow
@@ -71,13 +72,38 @@ def test_doctor_tells_how_many_nodes_answer(shell, nodes):
     assert examined(shell)[1]["majority"]["level"] == "FAIL"
 
 
-def test_doctor_tells_who_waits_for_its_vote(shell, nodes):
-    assert shell("run", "a", "--ttl", "1h", "--", "true").status == 0
-    nodes.nodes[1].kill()
-    nodes.nodes[1].start()
+def know_one_another(shell, nodes):
+    """Use the quorum until each node was told of all: one that answers late is asked again."""
+
+    def voters():
+        assert shell("run", "first", "--ttl", "2s", "--", "true").status == 0
+        ids = [node.info("server")["run_id"] for node in nodes.nodes]
+        rosters = [node.command("HGETALL", roster_key("fencelock:")) for node in nodes.nodes]
+        return all(each in roster for roster in rosters for each in ids)
+
+    eventually(voters, "that every node remembers all of them")
+
+
+def restart(node):
+    """Kill a node that keeps nothing on disk, and start it again."""
+    node.kill()
+    node.start()
+
+
+def test_doctor_names_the_node_that_waits_for_its_vote(shell, nodes):
+    know_one_another(shell, nodes)
+    assert shell("acquire", "a", "--ttl", "1h").status == 0
+    restart(nodes.nodes[1])
     one = examined(shell)[1]["votes"]
     assert one["level"] == "WARN"
     assert one["found"].startswith(f"redis://127.0.0.1:{nodes.nodes[1].port}/0 was restarted")
+
+
+def test_a_node_that_was_restarted_waits_for_no_long_lease_that_was_released(shell, nodes):
+    know_one_another(shell, nodes)
+    assert shell("run", "a", "--ttl", "1h", "--", "true").status == 0
+    restart(nodes.nodes[1])
+    eventually(lambda: examined(shell)[1]["votes"]["level"] == "OK", "its vote")
 
 
 def test_doctor_tells_when_two_nodes_are_one_server(shell, nodes):
