@@ -14,7 +14,7 @@ import socket
 from typing import Final, NamedTuple
 
 from fencelock.cli import watch
-from fencelock.clock import now
+from fencelock.clock import REST_SECONDS, now
 
 # The command gets KILL this long before the deadline at least, so that it is gone by then: on a
 # machine whose cores are all taken, a process waits some 70 ms for its turn.
@@ -27,7 +27,6 @@ NEVER: Final = float("inf")
 # The guard may be this late on a busy machine. What is left of the margin is the holder's, to kill
 # the command in the place of a guard that is stopped.
 _LATE_SECONDS: Final = 0.03
-_SLICE: Final = 1.0  # as in ``watch.py``
 
 
 class Ended(NamedTuple):
@@ -87,7 +86,8 @@ class Guard:
         poll.register(self._line, select.POLLIN)
         poll.register(wake, select.POLLIN)
         while True:
-            for fd, _ in poll.poll(1000 * max(0.0, min(_SLICE, self._overdue_at() - now()))):
+            left = max(0.0, min(REST_SECONDS, self._overdue_at() - now()))
+            for fd, _ in poll.poll(1000 * left):
                 if fd == wake:
                     os.read(wake, 4096)
                     continue

@@ -37,9 +37,8 @@ from typing import NamedTuple, NoReturn
 from fencelock.cli import started
 from fencelock.cli.exits import NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
 from fencelock.cli.processes import GUARD, Family
-from fencelock.clock import now
+from fencelock.clock import REST_SECONDS, now
 
-_SLICE = 1.0
 # After TERM the command is gone but others of its family live: how often to look.
 _LOOK = 0.02
 _PR_SET_PDEATHSIG = 1
@@ -83,7 +82,8 @@ class Watch:
         poll.register(self._line, select.POLLIN)
         poll.register(self._wake[0], select.POLLIN)
         while not self._over():
-            for fd, _ in poll.poll(max(0.0, min(_SLICE, self._next_at() - now())) * 1000):
+            left = max(0.0, min(REST_SECONDS, self._next_at() - now()))
+            for fd, _ in poll.poll(1000 * left):
                 if fd == self._wake[0]:
                     os.read(fd, 4096)
                 elif not self._heard():
