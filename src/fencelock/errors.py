@@ -17,7 +17,8 @@ FencelockError
     ├── ServerReadOnly     a replica, or a master that may not write now
     └── ServerUnsuitable   too old, wrong kind of key, misconfigured, out of memory
 
-Bad arguments are ``TypeError`` and ``ValueError``, raised before anything is sent.
+Bad arguments are ``TypeError`` and ``ValueError``, raised before anything is sent. Only more
+permits than a semaphore's limit are refused by the server, which knows the limit in force.
 """
 
 from __future__ import annotations

@@ -306,9 +306,10 @@ async def test_limits_that_cannot_be(world, limit):
 
 @needs_no_server
 async def test_arguments_that_cannot_be(world):
-    """Refused before anything is sent; each says which."""
-    semaphore = world.client().semaphore("a", 3)
-    for wrong in (0, -1, 4):
+    """Refused before anything is sent; each error says which argument is wrong."""
+    nowhere = world.client("redis://127.0.0.1:1/0")
+    semaphore = nowhere.semaphore("a", 3)
+    for wrong in (0, -1):
         with pytest.raises(ValueError, match="permits"):
             await semaphore.acquire(permits=wrong)
     with pytest.raises(TypeError, match="permits"):
@@ -318,10 +319,24 @@ async def test_arguments_that_cannot_be(world):
     with pytest.raises(ValueError, match="timeout"):
         await semaphore.acquire(blocking=False, timeout=1)
     with pytest.raises(TypeError, match="limit"):
-        world.client().semaphore("a", True)
-    assert await semaphore.acquire(timeout=-1) is True, "as threading: a try"
-    await semaphore.release()
+        nowhere.semaphore("a", True)
     assert issubclass(fencelock.OverReleased, fencelock.NotHeld)
+
+
+@needs_no_server
+async def test_a_negative_timeout_is_a_try_as_in_threading(world):
+    semaphore = world.client().semaphore("a", 3)
+    assert await semaphore.acquire(timeout=-1) is True
+    await semaphore.release()
+
+
+async def test_more_permits_than_the_limit_are_refused_by_the_server(world):
+    """Only the server knows the limit in force: another handle may have raised it."""
+    semaphore = world.client().semaphore("a", 3)
+    for how in ({}, {"timeout": 1}, {"blocking": False}):
+        with pytest.raises(ValueError, match="permits must be at most the limit in force, not 4"):
+            await semaphore.acquire(permits=4, **how)
+    assert await semaphore.available() == 3
 
 
 async def test_a_limit_that_is_changed_twice_locks_out_nobody(world):
