@@ -16,6 +16,12 @@ if left < 0 then
 end
 return left + 1
 """
+LUA_OF_WORDS = """\
+-- it's not a string
+if not known then
+  return redis.error_reply('it holds ' .. "a lock or 'none', not " .. what .. ' and \\' not 1 + 1')
+end
+"""
 PYTHON = '''\
 def ms(span: "int | None" = None) -> "int | None":
     """Say 1 + 1."""
@@ -38,6 +44,12 @@ def test_lua_is_changed_line_by_line_but_for_its_comments(tmp_path):
     assert ("call('DEL', KEYS[2])", "") in {(each.before, each.after) for each in changed}
     for mutant in changed:
         assert mutant.text.count("\n") == LUA.count("\n")
+
+
+def test_words_in_strings_of_lua_are_left_alone(tmp_path):
+    changed = made(tmp_path, "x.lua", LUA_OF_WORDS)
+    assert {mutant.line for mutant in changed} == {2}
+    assert [mutant.after for mutant in changed] == ["if known then"]
 
 
 def test_what_is_no_program_is_no_mutant(tmp_path):

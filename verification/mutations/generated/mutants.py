@@ -4,7 +4,7 @@ Python is changed by the operators of cosmic-ray, and by two of ours: a statemen
 and a time that is off by a factor of a thousand. Lua is changed by simple operators on its text.
 
 A change that cannot alter behaviour is not made: in annotations, ``TYPE_CHECKING`` blocks,
-``__slots__``, docstrings, comments, and the text of errors.
+``__slots__``, docstrings, comments, and the text of errors. In Lua all strings are spared.
 """
 
 from __future__ import annotations
@@ -281,11 +281,15 @@ STATEMENTS: tuple[Swap, ...] = (
 )
 
 
+# A comment, a string in one kind of quotes, and one in the other: the first that begins is it.
+LUA_WORDS = re.compile(r"--[^\n]*|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"")
+
+
 def _lua(text: str) -> Iterator[Change]:
-    comments = [match.span() for match in re.finditer(r"--[^\n]*", text)]
+    spared = [match.span() for match in LUA_WORDS.finditer(text)]
     for operator, pattern, others in (*LUA, *STATEMENTS):
         for match in re.finditer(pattern, text, re.MULTILINE):
-            if not any(first <= match.start() < last for first, last in comments):
+            if not any(first <= match.start() < last for first, last in spared):
                 line = text.count("\n", 0, match.start()) + 1
                 for other in others(match):
                     yield operator, line, partial(_swapped, text, match.span(), other)
