@@ -54,6 +54,32 @@ def test_a_renewal_that_nobody_acknowledged_prolongs_nothing(shared, connect, vi
     view.until_free(10)
 
 
+def test_a_renewal_of_several_counts_where_it_was_acknowledged(
+    shared, connect, view, replica, name
+):
+    """The other shards have replicas of their own."""
+    names = [name, *(f"{name}-{number}" for number in range(8))]
+    views = {each: View(shared, each) for each in names}
+    owner = shared.owner(view.keys.lock)
+    elsewhere = [each for each in views.values() if shared.owner(each.keys.lock) is not owner]
+    assert elsewhere
+    client = connect(shared.url, replicas=1, replicas_timeout=WAIT_SECONDS)
+    multi = client.multi(names, ttl=20)
+    assert multi.acquire(timeout=9)
+    lease = multi.lease
+    lease.renew(30)
+    assert 28 < lease.remaining() <= 30
+    replica.pause()
+    error, _ = outcome(lease.renew, 60)
+    assert isinstance(error, fencelock.NotAcknowledged)
+    assert all(each.remaining() > 50 for each in elsewhere)
+    assert 20 < lease.remaining() <= 30
+    replica.resume()
+    wait_until(lambda: outcome(lease.renew, 60)[0] is None, what="it is acknowledged again")
+    assert 50 < lease.remaining() <= 60
+    multi.release()
+
+
 def test_a_failover_keeps_what_was_acknowledged(own, connect, name):
     view = View(own, name)
     lock = connect(own.url, replicas=1, server_timeout=12.0).lock(name, ttl=20)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fencelock import OutcomeUnknown
 from fencelock._core.keys import LockKeys
 from fencelock._ports import cluster, cluster_links
 from fencelock.clock import now
@@ -87,26 +88,61 @@ def test_a_silent_node_holds_up_no_other(own, connect):
     silent.resume()
 
 
-@pytest.mark.slow
-def test_a_silent_node_holds_up_no_other_lock_of_a_multi(own, connect):
-    """What lies elsewhere is given back while the release still waits for the silent node."""
+def spread(own):
+    """Return the keys of locks by their names, the first one's node, and the names elsewhere."""
     for node in own.nodes:
         node.command("CONFIG", "SET", "cluster-node-timeout", 60_000)  # nobody takes its place
         node.command("CONFIG", "SET", "cluster-require-full-coverage", "no")
     keys = {name: LockKeys(PREFIX, name).lock for name in map(str, range(20))}
+    owners = {name: own.owner(key, own.nodes[0]) for name, key in keys.items()}
+    keys = dict(sorted(keys.items(), key=lambda each: each[1]))  # the order in which it is taken
+    first = owners[next(iter(keys))]
+    elsewhere = {name: owner for name, owner in owners.items() if owner is not first}
+    assert len(set(map(id, elsewhere.values()))) > 1
+    return keys, first, elsewhere
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ttl", [200, 30])
+def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect, ttl):
+    """What lies elsewhere is renewed while the call still waits for the silent node."""
+    keys, silent, elsewhere = spread(own)
+    client = connect(own.url)
+    multi = client.multi(list(keys), ttl=100)
+    assert multi.acquire()
+    lease = multi.lease
+    silent.pause()
+    renewed = spawn(lease.renew, ttl)
+    wait_until(
+        lambda: all(
+            ttl * 900 < owner.command("PTTL", keys[name]) <= ttl * 1000
+            for name, owner in elsewhere.items()
+        ),
+        4,
+        "what lies elsewhere is renewed",
+    )
+    assert not renewed.done()
+    assert isinstance(renewed.exception(9), OutcomeUnknown)
+    assert lease.remaining() <= min(ttl, 100)
+    silent.resume()
+    lease.renew(150)
+    proved = min(150, ttl)  # a shorter one that was not answered may run yet
+    assert proved * 0.9 < lease.remaining() <= proved
+    multi.release()
+
+
+@pytest.mark.slow
+def test_a_silent_node_holds_up_no_other_lock_of_a_multi(own, connect):
+    """What lies elsewhere is given back while the release still waits for the silent node."""
+    keys, silent, elsewhere = spread(own)
+    there = keys.keys() - elsewhere.keys()
     client = connect(own.url)
     multi = client.multi(list(keys), ttl=60)
     assert multi.acquire()
-    owners = {name: own.owner(key, own.nodes[0]) for name, key in keys.items()}
-    silent = owners[min(keys, key=keys.get)]  # that of the first in order
-    there = [name for name in keys if owners[name] is silent]
-    elsewhere = [name for name in keys if owners[name] is not silent]
-    assert there
-    assert len({id(owners[name]) for name in elsewhere}) > 1
     silent.pause()
     released = spawn(multi.release)
     wait_until(
-        lambda: not any(owners[name].command("EXISTS", keys[name]) for name in elsewhere),
+        lambda: not any(owner.command("EXISTS", keys[name]) for name, owner in elsewhere.items()),
         4,
         "what lies elsewhere is free",
     )

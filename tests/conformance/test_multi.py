@@ -175,6 +175,24 @@ def inner(lease):
     return getattr(lease, "inner", lease)
 
 
+async def test_one_that_was_taken_is_found_by_a_renewal(world):
+    multi = world.client().multi(NAMES, ttl=20)
+    assert await multi.acquire()
+    lease = multi.lease
+    await lease.renew(30)
+    assert 29 < lease.remaining() < 30
+    world.server.command("SET", world.key("c"), "another", "PX", 20_000)
+    with pytest.raises(LeaseLost) as lost:
+        await lease.renew(40)
+    assert (lost.value.name, lost.value.reason) == ("c", "taken")
+    assert lease.lost
+    with pytest.raises(LeaseLost):
+        await lease.renew()
+    with pytest.raises(LeaseLost):
+        await multi.release()
+    assert [world.holder(name) for name in "abc"] == [None, None, "another"]
+
+
 async def test_one_that_was_taken_is_found_at_release(world):
     multi = world.client().multi(NAMES)
     await multi.acquire()

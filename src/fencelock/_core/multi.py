@@ -279,7 +279,7 @@ async def _each(port: Port, wants: Sequence[Want], given: _Given, until: float) 
     """Ask once for each that is left; raise what the first one without an answer ended with."""
     left = given.left(wants)
     trouble: Broken | ServerError | None = None
-    answers = await _beside(port, [request(want) for want in left], until)
+    answers = await beside(port, [request(want) for want in left], until)
     for want, answer in zip(left, answers, strict=True):
         if isinstance(answer, Broken):
             if answer.sent:
@@ -297,7 +297,7 @@ async def _each(port: Port, wants: Sequence[Want], given: _Given, until: float) 
         raise trouble
 
 
-async def _beside(
+async def beside(
     port: Port, requests: Sequence[Request], until: float
 ) -> Sequence[Reply | Exception]:
     """Run scripts; return their replies, or what each would raise. Where it can, side by side."""

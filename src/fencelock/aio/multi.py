@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.multi import acquire_all
-from fencelock._core.renew import renew_now
+from fencelock._core.multi_renew import renew_all
 from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
@@ -38,6 +38,8 @@ class AsyncMultiLease(BaseMultiLease):
     async def renew(self, ttl: Seconds | None = None) -> None:
         """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
 
+        In a Cluster all nodes are asked at once: a silent one holds up only what lies there.
+
         Raises:
             LeaseLost: one was lost before, or the server refuses it.
             NotHeld: they were released.
@@ -45,9 +47,9 @@ class AsyncMultiLease(BaseMultiLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
-        for lease in self._leases:
-            port, hold = lease._bound()
-            await renew_now(port, hold, span)
+        bound = [lease._bound() for lease in self._leases]
+        port, holds = bound[0][0], [hold for _, hold in bound]
+        await renew_all(port, holds, span)
 
 
 class AsyncMultiLock(Rooted):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.multi import acquire_all
+from fencelock._core.multi_renew import renew_all
 from fencelock._core.release import request, retire
-from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
 from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
@@ -37,6 +37,8 @@ class MultiLease(BaseMultiLease):
     def renew(self, ttl: Seconds | None = None) -> None:
         """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
 
+        In a Cluster all nodes are asked at once: a silent one holds up only what lies there.
+
         Raises:
             LeaseLost: one was lost before, or the server refuses it.
             NotHeld: they were released.
@@ -44,9 +46,9 @@ class MultiLease(BaseMultiLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
-        for lease in self._leases:
-            port, hold = lease._bound()
-            run_blocking(renew_now(port, hold, span))
+        bound = [lease._bound() for lease in self._leases]
+        port, holds = bound[0][0], [hold for _, hold in bound]
+        run_blocking(renew_all(port, holds, span))
 
 
 class MultiLock(Rooted):

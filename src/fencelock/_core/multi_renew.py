@@ -1,0 +1,192 @@
+"""Renew the leases of a multi beside each other, where they may lie on several servers.
+
+Rules of this file:
+
+- All that is left is asked for at once, and what is answered counts: a silent node holds up only
+  the leases that lie there.
+- Nobody waits for a renewal by the background, which may be at the silent node; see ``Own``.
+- For each lease the rules of ``renew.py`` hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fencelock._core.ask import PASSING, Asked, persist
+from fencelock._core.hold import Hold
+from fencelock._core.multi import beside
+from fencelock._core.port import Apart, Broken, Port
+from fencelock._core.prolong import Answer, prolong
+from fencelock._core.renew import (
+    CALL_SECONDS_MAX,
+    Own,
+    apply_renewal,
+    claim,
+    mind,
+    own,
+    rely_on,
+    renew_now,
+    tell_refused,
+)
+from fencelock._core.renewal import question, refusals
+from fencelock._core.trouble import word
+from fencelock.errors import FencelockError, ServerError
+
+
+async def renew_all(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Renew leases that are held together, each as ``renew_now`` does.
+
+    Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
+    renewed, as ``renew_now`` when no answer came for one.
+    """
+    apart = port.apart
+    if apart is None:
+        for hold in holds:
+            hold.lease.check()
+            await renew_now(port, hold, ttl)
+        return
+    asked = [hold for hold in holds if ttl is not None or not hold.want.terms.fixed_end]
+    if asked:
+        await _renew_apart(port, apart, asked, ttl)
+
+
+async def _renew_apart(port: Port, apart: Apart, holds: Sequence[Hold], ttl: float | None) -> None:
+    until = min(port.now() + port.patience, *[hold.lease.deadline for hold in holds])
+    together = _Together(port, apart)
+    try:
+        for hold in holds:
+            background = await claim(port, hold, until, waits=False)
+            together.add(own(hold, ttl, port.now(), shortens=True, beside=background))
+        together.rely_on()
+        until = min(until, *[hold.lease.deadline for hold in holds])
+        await persist(port, lambda: together.ask(until), until, Asked())
+    except FencelockError as error:
+        together.give_up()
+        word(port, error, together.names())
+        raise
+    finally:
+        together.mind()
+    together.judge()
+
+
+class _Together:
+    """The renewals that the holder of several leases asks for at once."""
+
+    def __init__(self, port: Port, apart: Apart) -> None:
+        self._port = port
+        self._apart = apart
+        self._wishes: list[Own] = []
+        self._left: list[Own] = []  # nothing is known of them yet
+        self._unsure: set[Own] = set()  # asked before without an answer: that one may have run
+        self._refusal: ServerError | None = None  # the first that is no loss
+
+    def add(self, wish: Own) -> None:
+        """Take one more in."""
+        self._wishes.append(wish)
+        self._left.append(wish)
+
+    def names(self) -> str:
+        """Return the names of those that have no answer."""
+        return ", ".join(wish.hold.lease.name for wish in self._left)
+
+    def rely_on(self) -> None:
+        """Before they are sent, rely on no more than they can leave."""
+        for wish in self._wishes:
+            rely_on(self._port, wish)
+
+    def mind(self) -> None:
+        """Have all minded again."""
+        for wish in self._wishes:
+            mind(self._port, wish)
+
+    def give_up(self) -> None:
+        """Note that nothing more is asked for: what was never sent changes nothing."""
+        for wish in self._left:
+            wish.failed(may_run=wish in self._unsure)
+
+    def judge(self) -> None:
+        """Raise when one of them was lost, or was refused."""
+        for wish in self._wishes:
+            wish.hold.lease.check()
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def ask(self, until: float) -> None:
+        """Ask once for each that is left; raise what the first one without an answer ended with.
+
+        A loss is raised at once.
+        """
+        sent_at, left = self._port.now(), tuple(self._left)
+        for wish in left:
+            wish.within_limits(sent_at)  # a repetition comes later, and they are nearer
+        answers = await self._answers(left, until)
+        trouble: Broken | ServerError | None = None
+        for wish, answer in zip(left, answers, strict=True):
+            if isinstance(answer, Broken):
+                trouble = trouble or answer
+                if answer.sent:
+                    self._unsure.add(wish)
+            elif isinstance(answer, ServerError) and answer.code in PASSING:
+                trouble = trouble or answer
+            elif isinstance(answer, Exception):
+                self._refused(wish, answer)
+            else:
+                await self._answered(wish, answer, sent_at, until)
+        for wish in left:
+            wish.hold.lease.check()
+        if trouble is not None:
+            raise trouble
+
+    def _refused(self, wish: Own, error: Exception) -> None:
+        if not isinstance(error, ServerError):
+            raise error  # the client is closed, or this is a defect
+        self._left.remove(wish)
+        wish.failed(may_run=wish in self._unsure)
+        self._refusal = self._refusal or error
+
+    async def _answered(self, wish: Own, answer: Answer, sent_at: float, until: float) -> None:
+        port, hold = self._port, wish.hold
+        self._left.remove(wish)
+        wish.answered(repeated=wish in self._unsure)
+        refused, missing = answer
+        if missing is not None:
+            self._refusal = self._refusal or missing
+            return
+        with port.mutex():
+            port.book.discard(hold)
+        apply_renewal(port, [hold], [wish.ttl], sent_at, refused)
+        if refused:
+            await tell_refused(port, {hold: refused[0]}, until)
+
+    async def _answers(self, wishes: Sequence[Own], until: float) -> list[Answer | Exception]:
+        """Return the answer for each, or what ended its request."""
+        if self._port.replicas is not None:
+            return await self._one_by_one(wishes, until)
+        requests = [question([wish.hold], [wish.ttl], shortens=wish.shortens) for wish in wishes]
+        replies = await beside(self._port, requests, until)
+        return [
+            reply if isinstance(reply, Exception) else (refusals([wish.hold], reply), None)
+            for wish, reply in zip(wishes, replies, strict=True)
+        ]
+
+    async def _one_by_one(self, wishes: Sequence[Own], until: float) -> list[Answer | Exception]:
+        """Ask one after the other, as replicas acknowledge; a node that is silent, only once."""
+        silent: dict[object, Broken] = {}
+        answers: list[Answer | Exception] = []
+        for wish in wishes:
+            place = self._apart.place(wish.hold.want.keys.lock)
+            known = None if place is None else silent.get(place)
+            answer = Broken(str(known), sent=False) if known else await self._one(wish, until)
+            if isinstance(answer, Broken):
+                silent[place] = answer
+            answers.append(answer)
+        return answers
+
+    async def _one(self, wish: Own, until: float) -> Answer | Exception:
+        port, hold = self._port, wish.hold
+        until = min(until, port.now() + CALL_SECONDS_MAX)
+        end, shortens = hold.lease.deadline, wish.shortens
+        try:
+            return await prolong(port, [hold], [wish.ttl], until, end, shortens=shortens)
+        except (Broken, FencelockError) as error:
+            return error
