@@ -144,11 +144,10 @@ class CandidateHolds(Holds):
                     self._stays.remove(each)
         return removed
 
-    def take_this(self, hold: Hold) -> Hold:
+    def take_this(self, hold: Hold, taken: list[Hold]) -> None:
         """Take out one hold; NotHeld when it was given up already."""
-        if not self.remove(hold):
+        if not self.take_out(hold, taken):
             raise self.not_held()
-        return hold
 
     def _cancel(self, lease: BaseLease) -> None:
         """Cancel the bodies of a leadership that was lost."""

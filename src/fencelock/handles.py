@@ -335,14 +335,17 @@ class Holds(Taker):
         """Return the ids under which this handle may be known to the server."""
         return {each for hold in tuple(self._now()) for each in hold.ids}
 
-    def take(self, unit: object, *, only_own: bool = False) -> Hold:
-        """Take out the hold that a release by ``unit`` means; NotHeld when there is none."""
+    def take(self, unit: object, taken: list[Hold], *, only_own: bool = False) -> None:
+        """Take out the hold that a release by ``unit`` means; NotHeld when there is none.
+
+        It goes into ``taken``, as with all that take: see ``take_out``.
+        """
         while True:
             hold = self.of(unit) or (self._ownerless() if only_own else self.newest())
             if hold is None:
                 raise self.not_held()
-            if self.remove(hold):
-                return hold
+            if self.take_out(hold, taken):
+                return
 
     def of_body(self, held: Hold) -> Hold:
         """Return the hold that the end of a body means; NotHeld when it was released inside."""
@@ -351,12 +354,26 @@ class Holds(Taker):
             raise self.not_held()
         return hold
 
-    def take_of_body(self, held: Hold) -> Hold:
+    def take_of_body(self, held: Hold, taken: list[Hold]) -> None:
         """Take out the hold that the end of a body means; NotHeld when it was released inside."""
-        while True:
-            hold = self.of_body(held)
+        while not self.take_out(self.of_body(held), taken):
+            pass  # another thread was faster: it may mean an older one
+
+    def take_out(self, hold: Hold, taken: list[Hold]) -> bool:
+        """Take out a hold into the list of the flow that gives it back; False as ``remove``.
+
+        It is in the list first. A result could be lost on its way to the flow, by a signal's
+        exception; what is in the list is given back whatever comes.
+        """
+        try:
+            taken.append(hold)
             if self.remove(hold):
-                return hold
+                return True
+        except BaseException:  # a signal's exception: the flow gives it back now
+            self.remove(hold)
+            raise
+        taken.clear()
+        return False
 
     def _ownerless(self) -> Hold | None:
         """Return the newest hold of a task that has ended: nobody else could release it."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -82,6 +83,23 @@ def catch_up() -> None:
             work()
         except Exception as error:  # noqa: BLE001 - the next one must be done all the same
             log.warning("a release in a finalizer or signal handler failed: %s", error)
+
+
+def started(thread: threading.Thread) -> RuntimeError | None:
+    """Start a thread; return what keeps it from being started, as a limit or the interpreter's end.
+
+    ``threading`` waits for the new thread with a lock of its own. A signal's exception that strikes
+    there may leave it as a RuntimeError of that lock: then it is raised as what it was.
+    """
+    before = sys.exception()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        strike = error.__context__
+        if strike is None or strike is before or isinstance(strike, Exception):
+            return error
+        raise strike from None
+    return None
 
 
 class Latch:

@@ -114,9 +114,12 @@ class Permits(Holds):
             self._forms = {}
 
     def take_permits(
-        self, unit: object, count: int, *, only_own: bool = False
-    ) -> list[tuple[Hold, int]]:
-        """Take so many permits out; return the holds they are of, each with what it keeps."""
+        self, unit: object, count: int, taken: list[tuple[Hold, int]], *, only_own: bool = False
+    ) -> None:
+        """Take so many permits out; note the holds they are of, each with what it keeps.
+
+        They are noted first, for the same reason as in ``take_out``.
+        """
         options.count("n", count)
         holds = [hold for hold in reversed(self._now()) if hold.count > 0]
         if only_own:
@@ -124,30 +127,36 @@ class Permits(Holds):
         held = sum(hold.count for hold in holds)
         if held < count:
             raise self.too_many(count, held)
-        taken: list[tuple[Hold, int]] = []
+        parts: list[tuple[Hold, int]] = []
         for hold in sorted(holds, key=lambda each: each.unit != unit):
             if count > 0:
-                taken.append((hold, max(0, hold.count - count)))
+                parts.append((hold, max(0, hold.count - count)))
                 count -= hold.count
-        before = [hold.count for hold, _ in taken]
         try:
-            for hold, keep in taken:
-                hold.count = keep
-                if keep == 0:
-                    self.remove(hold)
-        except BaseException:  # a signal's exception: nobody has them now
-            for (hold, _), had in zip(taken, before, strict=True):
-                hold.count = had
-                if hold not in self._holds:
-                    self._holds.append(hold)
+            taken += parts
+            self._leave(parts)
+        except BaseException:  # a signal's exception: the flow gives back what is noted now
+            self._leave(taken)
             raise
-        return taken
 
-    def take_rest(self, hold: Hold) -> list[tuple[Hold, int]]:
+    def _leave(self, parts: list[tuple[Hold, int]]) -> None:
+        """Have holds keep only what they keep; done twice, it changes nothing."""
+        for hold, keep in parts:
+            hold.count = keep
+            if keep == 0:
+                self.remove(hold)
+
+    def take_rest(self, hold: Hold, taken: list[tuple[Hold, int]]) -> None:
         """Take out what was not released yet of a hold; NotHeld when nothing is left of it."""
-        if not self.remove(hold):
+        try:
+            taken.append((hold, 0))
+            found = self.remove(hold)
+        except BaseException:  # a signal's exception: the flow gives it back now
+            self.remove(hold)
+            raise
+        if not found:
+            taken.clear()
             raise self.not_held()
-        return [(hold, 0)]
 
     def too_many(self, count: int, held: int) -> NotHeld:
         """Return the error for a release of more than is held."""

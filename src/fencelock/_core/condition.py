@@ -24,7 +24,7 @@ from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.keys import ConditionKeys
 from fencelock._core.port import Port, Reply
 from fencelock._core.question import Question
-from fencelock._core.release import lost_as, request, retire
+from fencelock._core.release import Take, lost_as, request, retire
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.waiters import Waiter
@@ -160,16 +160,16 @@ class Parked(Watcher):
 async def wait(
     port: Port,
     place: Place,
-    take: Callable[[], Hold],
+    take: Take,
     patience: float | None,
     asker: Asker,
 ) -> bool:
-    """Give back the hold that ``take`` gives, wait, and take the lock again for the asker.
+    """Give back the hold that ``take`` takes out, wait, and take the lock again for the asker.
 
     False when nobody notified in time. Raises what ``take`` raises, LeaseLost when the lease had
     ended before, and a server's trouble; then the lock is not held.
     """
-    hold: Hold | None = None
+    taken: list[Hold] = []
     wanted = asker.want()
     wanted.waiter = wanted.holder = MARK + wanted.waiter
     notified = resumed = began = False
@@ -181,7 +181,8 @@ async def wait(
         parked.began, resumed = False, True  # nothing is to be undone any more
 
     try:
-        hold = take()
+        take(taken)
+        hold = taken[0]
         _end_tenure(port, hold)
         stay = Stay(place, hold, wanted)
         parked = Parked(stay, wanted)
@@ -191,8 +192,8 @@ async def wait(
         finally:
             began = parked.began
     except BaseException as error:  # a signal's exception may come anywhere
-        if hold is not None and not resumed:
-            await _interrupted(port, hold, wanted, asker, error, began=began)
+        if taken and not resumed:
+            await _interrupted(port, taken[0], wanted, asker, error, began=began)
         raise
     return notified
 

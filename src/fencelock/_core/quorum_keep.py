@@ -11,7 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from fencelock._core.acquire import begin
@@ -22,7 +22,7 @@ from fencelock._core.meet import give_up_claim, longest_of, meet, remind
 from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold, cover, drop_parts
 from fencelock._core.race import node_forms
-from fencelock._core.release import lost_as, post_release, request, retire, settled
+from fencelock._core.release import Take, lost_as, post_release, request, retire, settled
 from fencelock._core.renew import Own, apply_renewal, claim, lose, mind, own, rely_on
 from fencelock._core.renewal import question
 from fencelock._core.timing import validity
@@ -108,23 +108,24 @@ def _joined(port: QuorumPort, hold: QuorumHold, ask: Ask, good: Sequence[Ask], t
     return joined
 
 
-async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
-    """Release the hold that ``take`` gives, on all its nodes; raises as ``release`` does.
+async def take_and_release(port: Port, take: Take) -> int:
+    """Release the hold that ``take`` takes out, on all its nodes; raises as ``release`` does.
 
     QuorumNotReached when no majority confirmed it: it is repeated in the background.
     """
     many = cast("QuorumPort", port)
-    hold: Hold | None = None
+    taken: list[Hold] = []
     try:
-        hold = take()
-        await _release(many, cast("QuorumHold", hold))
+        take(taken)
+        await _release(many, cast("QuorumHold", taken[0]))
     except BaseException as error:
-        if hold is not None and not settled(error) and not isinstance(error, QuorumNotReached):
-            retire(port, hold)
-            post_release(port, hold)
+        for hold in taken:
+            if not settled(error) and not isinstance(error, QuorumNotReached):
+                retire(port, hold)
+                post_release(port, hold)
         raise
     finally:
-        if hold is not None:
+        for hold in taken:
             give_up_claim(many, hold)
     return 0
 

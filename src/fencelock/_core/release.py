@@ -22,17 +22,20 @@ from fencelock._core.trouble import tells_trouble, word
 from fencelock._core.want import Request, Want
 from fencelock.errors import FencelockError, LeaseLost, ServerError, ServerUnreachable
 
+# Takes a hold out of where it is kept into a list, which has it before: a signal's exception may
+# come between any two bytecodes, and what is in no list then is nobody's.
+Take = Callable[[list[Hold]], object]
 # Of release.lua: the owner holds, but this acquisition of it was released already.
 ELSEWHERE = -2
 
 
 async def release(port: Port, hold: Hold) -> int:
     """Release a hold; see ``take_and_release``."""
-    return await take_and_release(port, lambda: hold)
+    return await take_and_release(port, lambda taken: taken.append(hold))
 
 
-async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
-    """Release the hold that ``take`` gives, and return how many an explicit owner has left.
+async def take_and_release(port: Port, take: Take) -> int:
+    """Release the hold that ``take`` takes out, and return how many an explicit owner has left.
 
     Raises what ``take`` raises, LeaseLost when the lease had ended before, and OutcomeUnknown or
     ServerUnreachable when no answer came: then, as after a cancellation, it is repeated in the
@@ -42,22 +45,23 @@ async def take_and_release(port: Port, take: Callable[[], Hold]) -> int:
         from fencelock._core import quorum_keep  # noqa: PLC0415 - only where there is one
 
         return await quorum_keep.take_and_release(port, take)
-    hold: Hold | None = None
+    taken: list[Hold] = []
     asked = Asked()
     try:
-        hold = take()
-        left = await _give_back(port, hold, asked)
+        take(taken)
+        left = await _give_back(port, taken[0], asked)
     except BaseException as error:
-        if hold is not None and not settled(error):
-            retire(port, hold)
-            port.post(*request(hold.want, hold.lease.fence), asked.trail)
-        if hold is not None and isinstance(error, FencelockError):
-            word(port, error, hold.want.keys.name)
+        for hold in taken:
+            if not settled(error):
+                retire(port, hold)
+                port.post(*request(hold.want, hold.lease.fence), asked.trail)
+            if isinstance(error, FencelockError):
+                word(port, error, hold.want.keys.name)
         raise
     else:
         return left
     finally:
-        if hold is not None:
+        for hold in taken:
             sweep(port, hold.want)
 
 

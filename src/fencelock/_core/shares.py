@@ -205,7 +205,7 @@ def described(kind: bytes, limit: int, reply: Reply) -> State:
 async def give_back(port: Port, hold: Hold, keep: int) -> None:
     """Release a hold but for ``keep`` of its permits; raises as ``take_and_release``."""
     if keep == 0:
-        await take_and_release(port, lambda: hold)
+        await take_and_release(port, lambda taken: taken.append(hold))
         return
     want = cast("ShareWant", hold.want)
     hold.lease.check()
@@ -221,8 +221,8 @@ async def give_back(port: Port, hold: Hold, keep: int) -> None:
         judge(port, hold, reply, repeated=False)
 
 
-async def release_permits(port: Port, take: Callable[[], list[tuple[Hold, int]]]) -> None:
-    """Release the permits that ``take`` gives: parts of holds, each with what it keeps.
+async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], object]) -> None:
+    """Release the permits that ``take`` takes out: parts of holds, each with what it keeps.
 
     All are released, whatever becomes of the first; then its error is raised. A cancellation lets
     the rest be carried out in the background.
@@ -232,7 +232,7 @@ async def release_permits(port: Port, take: Callable[[], list[tuple[Hold, int]]]
     trouble: FencelockError | None = None
     try:
         with port.mutex():
-            parts = take()
+            take(parts)
         for hold, keep in parts:
             try:
                 await give_back(port, hold, keep)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from fencelock.log import log
-from fencelock.mutex import mutex
+from fencelock.mutex import mutex, started
 
 if TYPE_CHECKING:
     from fencelock._ports.cluster import ClusterPort
@@ -31,13 +31,11 @@ class Beside:
         thread = threading.Thread(
             target=self._run, args=(place, flow), name="fencelock-leases-part", daemon=True
         )
-        try:
-            thread.start()
-        except RuntimeError as error:
+        trouble = started(thread)
+        if trouble is not None:
             self._end(place)
-            log.warning("leases of %s have to wait for a thread: %s", place, error)
-            return False
-        return True
+            log.warning("leases of %s have to wait for a thread: %s", place, trouble)
+        return trouble is None
 
     def _run(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
         from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other

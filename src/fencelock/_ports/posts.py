@@ -18,7 +18,7 @@ from fencelock._transport.direct import Connection
 from fencelock._transport.wire import ReplyError, not_now, pack_source
 from fencelock.clock import now
 from fencelock.log import log
-from fencelock.mutex import mutex
+from fencelock.mutex import mutex, started
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -80,10 +80,9 @@ class Posts:
         thread = threading.Thread(
             target=self._run, args=(port,), name="fencelock-posts", daemon=True
         )
-        try:
-            thread.start()
-        except RuntimeError as error:  # too many, or the interpreter ends
-            log.info("a clean-up is done by the thread that asked for it: %s", error)
+        trouble = started(thread)
+        if trouble is not None:
+            log.info("a clean-up is done by the thread that asked for it: %s", trouble)
             self._do_here(port)
 
     def _do_here(self, port: BlockingPort) -> None:

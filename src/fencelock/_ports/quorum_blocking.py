@@ -43,7 +43,7 @@ from fencelock._transport.wire import (
 )
 from fencelock.clock import now
 from fencelock.errors import FencelockError
-from fencelock.mutex import inside, put_off
+from fencelock.mutex import inside, put_off, started
 from fencelock.scripts import Script
 
 # How long a connection may take to open, however soon its caller gives up; as in quorum_aio.py.
@@ -66,9 +66,8 @@ class _Dial:
 
     def start(self) -> None:
         """Begin in a thread of its own, or here where no thread can be started."""
-        try:
-            threading.Thread(target=self._run, name="fencelock-dial", daemon=True).start()
-        except RuntimeError:
+        thread = threading.Thread(target=self._run, name="fencelock-dial", daemon=True)
+        if started(thread) is not None:
             self._run()
 
     def _run(self) -> None:

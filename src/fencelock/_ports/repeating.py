@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fencelock.log import log
+from fencelock.mutex import started
 
 Flow = Callable[[], Coroutine[Any, Any, None]]
 
@@ -23,10 +24,9 @@ class RepeatingThread:
     async def __aenter__(self) -> None:
         """Start the thread; where none can be started, the block runs without."""
         thread = threading.Thread(target=self._repeat, name="fencelock-proof", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:
-            log.warning("no thread could be started to prove that this party lives: %s", error)
+        trouble = started(thread)
+        if trouble is not None:
+            log.warning("no thread could be started to prove that this party lives: %s", trouble)
 
     async def __aexit__(self, *_: object) -> None:
         """Have the thread end; it may still be at its last run."""

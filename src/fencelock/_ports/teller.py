@@ -13,7 +13,7 @@ from typing import Any
 
 from fencelock._core.hold import Hold
 from fencelock.log import log
-from fencelock.mutex import mutex
+from fencelock.mutex import mutex, started
 
 
 class Teller:
@@ -41,10 +41,9 @@ class Teller:
             if any(each.is_alive() for each in self._spare):
                 return
             self._spare = {thread}
-        try:
-            thread.start()
-        except RuntimeError as error:
-            self._tell_here(error)
+        trouble = started(thread)
+        if trouble is not None:
+            self._tell_here(trouble)
 
     def _tell_here(self, error: RuntimeError) -> None:
         """Call ``on_lost`` in this thread, unless a thread that is in one goes on with it."""

@@ -20,7 +20,7 @@ from fencelock._transport.direct import Connection
 from fencelock.clock import REST_SECONDS, now
 from fencelock.errors import FencelockError
 from fencelock.log import log
-from fencelock.mutex import catch_up, mutex, waiting
+from fencelock.mutex import catch_up, mutex, started, waiting
 
 if TYPE_CHECKING:
     from fencelock._ports.blocking import BlockingPort
@@ -76,10 +76,9 @@ class Tender:
         thread = threading.Thread(
             target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
         )
-        try:
-            thread.start()
-        except RuntimeError as error:  # too many, or the interpreter ends
-            return error
+        trouble = started(thread)
+        if trouble is not None:
+            return trouble
         with self._lock:
             if self._thread is None and thread is not self._ended:
                 self._wakes_at = 0.0

@@ -36,7 +36,7 @@ from fencelock._transport.source import One
 from fencelock._transport.wire import INCOMPLETE, ReplyError, server_error
 from fencelock.clock import now
 from fencelock.errors import FencelockError, ServerUnreachable
-from fencelock.mutex import Latch, mutex
+from fencelock.mutex import Latch, mutex, started
 
 
 class Watch:
@@ -120,9 +120,7 @@ class Round:
             asks = threading.Thread(
                 target=self._ask, args=(self._source, at), name="fencelock-sentinel", daemon=True
             )
-            try:
-                asks.start()
-            except RuntimeError:  # the interpreter ends: no new threads
+            if started(asks) is not None:  # the interpreter ends: no new threads
                 self._end()
 
     @property

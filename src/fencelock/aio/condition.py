@@ -76,7 +76,7 @@ class AsyncCondition(Rooted):
         flow = core.wait(
             port,
             self._place,
-            lambda: holds.take(unit, only_own=self._owned),
+            lambda taken: holds.take(unit, taken, only_own=self._owned),
             options.patience_of_wait(timeout),
             core.Asker(lambda: holds.want(port, unit.get_name()), holds),
         )

@@ -238,7 +238,9 @@ class AsyncElection(Rooted):
         """Give a leadership up, unless another task does; the error of a body goes first."""
         holds, port = self._holds, self._port()
         try:
-            await give_back(port, self, take_and_release(port, lambda: holds.take_this(hold)))
+            await give_back(
+                port, self, take_and_release(port, lambda taken: holds.take_this(hold, taken))
+            )
         except NotHeld:
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:

@@ -79,7 +79,9 @@ class _Base(Rooted):
 
     async def _give_back(self, *, only_own: bool = False) -> int:
         port, task = self._port(), caller()
-        flow = take_and_release(port, lambda: self._holds.take(task, only_own=only_own))
+        flow = take_and_release(
+            port, lambda taken: self._holds.take(task, taken, only_own=only_own)
+        )
         return await give_back(port, self, flow) or 0
 
     def _entered(self, hold: Hold | None) -> AsyncLease:
@@ -129,7 +131,7 @@ class _Base(Rooted):
             hold.lease.check()
         else:
             port = self._port()
-            flow = take_and_release(port, lambda: holds.take_of_body(held))
+            flow = take_and_release(port, lambda taken: holds.take_of_body(held, taken))
             await give_back(port, self, flow)
 
     async def release(self) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from types import TracebackType
 
 from fencelock import options
@@ -86,7 +85,7 @@ class AsyncSemaphore(_Base):
                 background, and the leases end by their ttl at the latest.
         """
         port, task = self._port(), caller()
-        flow = release_permits(port, lambda: self._holds.take_permits(task, n))
+        flow = release_permits(port, lambda taken: self._holds.take_permits(task, n, taken))
         await give_back(port, self, flow)
 
     async def locked(self) -> bool:
@@ -148,8 +147,10 @@ class AsyncSemaphore(_Base):
     async def _end_body(self, held: Hold) -> None:
         """Give back one permit of the task whose body ends."""
         port, holds, unit = self._port(), self._holds, held.unit
-        take = partial(holds.take_permits, unit, 1, only_own=True)
-        await give_back(port, self, release_permits(port, take))
+        flow = release_permits(
+            port, lambda taken: holds.take_permits(unit, 1, taken, only_own=True)
+        )
+        await give_back(port, self, flow)
 
     def permits(self, n: int) -> AsyncPermitsContext:
         """Return what an ``async with`` acquires ``n`` permits by, at once and as one lease.
@@ -213,7 +214,7 @@ class AsyncPermitsContext:
         holds, stopped = semaphore._holds, _was_stopped(hold, error)
         try:
             port = semaphore._port()
-            flow = release_permits(port, lambda: holds.take_rest(hold))
+            flow = release_permits(port, lambda taken: holds.take_rest(hold, taken))
             await give_back(port, semaphore, flow)
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {semaphore.name!r}", stopped=stopped)

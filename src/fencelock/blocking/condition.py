@@ -75,7 +75,7 @@ class Condition(Rooted):
         flow = core.wait(
             port,
             self._place,
-            lambda: holds.take(unit, only_own=self._owned),
+            lambda taken: holds.take(unit, taken, only_own=self._owned),
             options.patience_of_wait(timeout),
             core.Asker(lambda: holds.want(port, current_thread().name), holds),
         )

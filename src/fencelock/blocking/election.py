@@ -227,7 +227,9 @@ class Election(Rooted):
         """Give a leadership up, unless another thread does; the error of a body goes first."""
         holds = self._holds
         try:
-            run_release(self, take_and_release(self._port, lambda: holds.take_this(hold)))
+            run_release(
+                self, take_and_release(self._port, lambda taken: holds.take_this(hold, taken))
+            )
         except NotHeld:
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:

@@ -88,7 +88,9 @@ class _Base(Rooted):
 
     def _give_back(self, *, only_own: bool = False) -> int:
         unit = thread_unit()
-        flow = take_and_release(self._port, lambda: self._holds.take(unit, only_own=only_own))
+        flow = take_and_release(
+            self._port, lambda taken: self._holds.take(unit, taken, only_own=only_own)
+        )
         return run_release(self, flow) or 0
 
     def __exit__(
@@ -120,7 +122,9 @@ class _Base(Rooted):
             hold.count -= 1
             hold.lease.check()
         else:
-            run_release(self, take_and_release(self._port, lambda: holds.take_of_body(held)))
+            run_release(
+                self, take_and_release(self._port, lambda taken: holds.take_of_body(held, taken))
+            )
 
     def release(self) -> int | None:
         """Release; see the subclasses."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from threading import current_thread
 from types import TracebackType
 
@@ -81,7 +80,7 @@ class Semaphore(_Base):
                 background, and the leases end by their ttl at the latest.
         """
         unit = thread_unit()
-        flow = release_permits(self._port, lambda: self._holds.take_permits(unit, n))
+        flow = release_permits(self._port, lambda taken: self._holds.take_permits(unit, n, taken))
         run_release(self, flow)
 
     def locked(self) -> bool:
@@ -144,8 +143,10 @@ class Semaphore(_Base):
     def _end_body(self, held: Hold) -> None:
         """Give back one permit of the thread whose body ends."""
         holds, unit = self._holds, held.unit
-        take = partial(holds.take_permits, unit, 1, only_own=True)
-        run_release(self, release_permits(self._port, take))
+        flow = release_permits(
+            self._port, lambda taken: holds.take_permits(unit, 1, taken, only_own=True)
+        )
+        run_release(self, flow)
 
     def permits(self, n: int) -> PermitsContext:
         """Return what a ``with`` acquires ``n`` permits by, at once and as one lease.
@@ -208,7 +209,7 @@ class PermitsContext:
         semaphore, hold = self._semaphore, self._bodies.end(thread_unit())
         holds = semaphore._holds
         try:
-            flow = release_permits(semaphore._port, lambda: holds.take_rest(hold))
+            flow = release_permits(semaphore._port, lambda taken: holds.take_rest(hold, taken))
             run_release(semaphore, flow)
         except FencelockError as trouble:
             give_way(trouble, error, f"release of {semaphore.name!r}")

@@ -65,7 +65,9 @@ class ConditionMonitor(Monitor):
 
         asker = condition.Asker(want, shown)
         try:
-            notified = await condition.wait(actor.port, PLACE, lambda: hold, patience, asker)
+            notified = await condition.wait(
+                actor.port, PLACE, lambda taken: taken.append(hold), patience, asker
+            )
         except LeaseLost as loss:
             if actor.port.now() < hold.lease.deadline and not self.was_revoked(hold):
                 raise Violation("I4", f"a wait under a proved lease was refused: {loss}") from loss

@@ -1,0 +1,131 @@
+"""Ctrl-C at every point at which Python looks for signals, one after the other (I9)."""
+
+import contextlib
+import threading
+
+import pytest
+
+import fencelock
+from fencelock import AcquireTimeout, LeaseLost
+from tests.threads.points import Strike
+from tests.threads.state import ended, thread, until, waiting
+
+pytestmark = [
+    pytest.mark.slow,
+    # A strike at the first instruction of a call: the flow was made and never begun.
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
+    # A strike inside a finalizer is reported, and goes no further.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+MADE = {
+    "lock": lambda client, **options: client.lock("a", **options),
+    "rlock": lambda client, **options: client.rlock("a", **options),
+    "owner": lambda client, **options: client.rlock("a", owner="me", **options),
+    "poll": lambda client, **options: client.lock("a", wait=fencelock.Poll(interval=1), **options),
+    "semaphore": lambda client, **options: client.semaphore("a", 1, **options),
+    "permits": lambda client, **options: client.semaphore("a", 2, **options).permits(2),
+    "read": lambda client, **options: client.rwlock("a", **options).read,
+    "write": lambda client, **options: client.rwlock("a", **options).write,
+    "multi": lambda client, **options: client.multi(["a", "b"], **options),
+}
+
+
+def entered(handle):
+    """Enter and leave; return True if no Ctrl-C came."""
+    try:
+        with handle:
+            pass
+    except AcquireTimeout:
+        return True
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+def give_back(handle):
+    """Release what the handle knows of: a strike inside ``with`` itself may leave it that."""
+    known = getattr(handle, "_semaphore", handle)
+    while known.lease is not None and not known.lease.lost:
+        with contextlib.suppress(LeaseLost):  # the release that was struck ran
+            known.release()
+
+
+def struck(server, prefix, story, tried):
+    """Play a story with a strike at a point that was not tried; return False when there is none."""
+    client, other = (fencelock.Client(server.url, key_prefix=prefix) for _ in range(2))
+    strike = Strike(tried)
+    handle, after = story(client, other, strike)
+    give_back(handle)
+    where = f"nothing is left of a strike: {strike.where}"
+    assert after.acquire(timeout=8), where
+    after.release()
+    until(lambda: waiting(server, prefix) == 0, where)
+    until(lambda: client._port.book.holds == 0, where)
+    for each in (client, other):
+        each._port.shut(0)  # not close(): an undo that ran may wait for its answer still
+    return strike.where != ""
+
+
+def every_point(server, prefix, story, least):
+    """Play a story again and again, until a strike came at each of its points."""
+    tried = set()
+    while struck(server, f"{prefix}{len(tried)}:", story, tried):
+        pass
+    assert len(tried) > least, "the story has fewer points than it seems"
+
+
+def alone(kind, *, warm):
+    def story(client, other, strike):
+        handle = MADE[kind](client)
+        if warm:
+            entered(handle)
+        with strike:
+            entered(handle)
+        after = MADE["write" if kind == "read" else "lock" if kind == "multi" else kind](other)
+        return handle, getattr(after, "_semaphore", after)
+
+    return story
+
+
+def in_line(kind, timeout):
+    def story(client, other, strike):
+        handle, first = MADE[kind](client, timeout=timeout), MADE[kind](other)
+        first.acquire()
+        entered(MADE[kind](client, timeout=0.001))  # it is connected
+        over = threading.Event()
+
+        def hand_over():
+            until(lambda: over.is_set() or (timeout is None and len(client._port.lines)))
+            first.release()
+
+        releases = thread(hand_over)
+        with strike:
+            entered(handle)
+        over.set()
+        ended(releases)
+        return handle, first
+
+    return story
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_ctrl_c_at_every_point_leaves_nothing(server, prefix, kind):
+    """No lease that its handle does not know of: each outcome is kept before it is handed on.
+
+    As found: permits were taken out of a semaphore, and the flow to give them back had not got
+    them yet.
+    """
+    every_point(server, prefix, alone(kind, warm=True), least=100)
+
+
+def test_ctrl_c_at_every_point_of_a_first_acquire(server, prefix):
+    """While it connects and starts its thread too."""
+    every_point(server, prefix, alone("lock", warm=False), least=300)
+
+
+@pytest.mark.parametrize("kind", ["lock", "semaphore"])
+@pytest.mark.parametrize("timeout", [None, 0.002], ids=["granted", "timed out"])
+def test_ctrl_c_at_every_point_of_a_wait_in_line(server, prefix, kind, timeout):
+    """Wherever the grant is at that moment: with the server, on its way, or in the waiter."""
+    every_point(server, prefix, in_line(kind, timeout), least=150)
