@@ -32,7 +32,7 @@ ONCE_SHORT = acknowledged(duties.SHORT)
 MULTI = acknowledged(several.TWO)
 
 ALL = (TWO, TWO_IMPATIENT, TWO_LONG, TWO_WORKING, TRIES, POLLS, OWNER, BY_HAND, MULTI, ONCE)
-FAULTS = ("unacked", "failover", "lost", "late", "cancel", "crash", "silent", "restart")
+FAULTS = ("unacked", "failover", "lost", "zombie", "late", "cancel", "crash", "silent", "restart")
 TOGETHER = (
     *({"unacked": 1, "failover": 1}, {"failover": 2}, {"unacked": 2}),
     *({"failover": 1, fault: 1} for fault in ("lost", "cancel", "crash", "pause", "expiry")),

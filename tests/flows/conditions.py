@@ -68,9 +68,19 @@ WORKS = scenario(
     "condition: 1 gives up while another works", waiter(0.6), notifier(1, after=0.5, work=1.0)
 )
 
-ALL = (ONE, RACE, TWO_ONE, TWO_ALL, ALONE, CLOSE, BUSY, WORKS)
+# Who waits stood in line for the lock before: that request may still come when the wait has begun.
+LINED = scenario("condition: 1 stands in line, and waits in vain", user(work=1.5), waiter(1.0))
+LINED_NOTIFIED = scenario(
+    "condition: 1 stands in line, waits, and is notified",
+    user(work=0.5),
+    waiter(),
+    notifier(1, after=2.0),
+)
+
+ALL = (ONE, RACE, TWO_ONE, TWO_ALL, ALONE, CLOSE, BUSY, WORKS, LINED)
+TOGETHER = ({"late": 1, "wake": 1}, {"late": 1, "cut": 1}, {"late": 1, "lost": 1}, {"late": 2})
 FAULTS = (
-    *("lost", "cut", "reboot"),
+    *("lost", "zombie", "cut", "reboot"),
     "silent",
     "late",
     "wake",
@@ -88,3 +98,5 @@ def plan():
     yield from ALL
     for each in ALL:
         yield from (each.under(**{fault: 1}) for fault in FAULTS)
+    for each in (LINED, LINED_NOTIFIED):
+        yield from (each.under(**faults) for faults in TOGETHER)

@@ -36,7 +36,7 @@ from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
 
 FAULTS = (
-    *("lost", "cut", "silent", "late", "wake", "noise", "expiry"),
+    *("lost", "zombie", "cut", "silent", "late", "wake", "noise", "expiry"),
     *("crash", "pause", "cancel", "back", "restart", "reboot"),
 )
 SINGLE = (

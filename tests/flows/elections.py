@@ -220,6 +220,11 @@ AGAIN_BESIDE = Election(
     "election, 1 campaigns again beside another", (stands_again("a", work=1.5), candidate("b"))
 )
 ALONE = Election("election, alone, to nobody", (hands_over("x"),))
+# The leader waited for its leadership: that request may still come when it has handed over.
+LINED = Election(
+    "election, the leader stood in line",
+    (user(work=1.5), hands_over("b", before=0.0), candidate("b")),
+)
 AT_ONCE = Election(
     "election, at once", (hands_over("c", before=0.0), candidate("b"), candidate("c"))
 )

@@ -202,7 +202,7 @@ AGAIN = Quorums(
 )
 
 FAULTS = (
-    *("lost", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "back"),
+    *("lost", "zombie", "silent", "late", "wake", "expiry", "crash", "pause", "cancel", "back"),
     *("restart", "reboot", "down"),
 )
 TOGETHER = (

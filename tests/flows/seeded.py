@@ -215,7 +215,7 @@ SEEDS = (
     ),
     seed(
         "a place in line that is asked for on two connections, and undone on one",
-        Change(release, "for trail in strays:", "for trail in ():"),
+        Change(release, "for stray in strays:", "for stray in ():"),
         worlds.FOREIGN.under(late=1),
         "I9",
     ),

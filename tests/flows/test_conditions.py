@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock._core import condition, watch
+from fencelock._core import condition, release, watch
 from tests.flows import conditions as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, script, seed
@@ -12,7 +12,16 @@ DISTURBED = [
     for each in (worlds.ONE, worlds.CLOSE, worlds.ALONE)
     for fault in worlds.FAULTS
     if (each, fault) != (worlds.CLOSE, "expiry")
-] + [worlds.TWO_ONE.under(**{fault: 1}) for fault in ("lost", "wake", "crash", "cancel")]
+] + [
+    *(
+        worlds.TWO_ONE.under(**{fault: 1})
+        for fault in ("lost", "zombie", "wake", "crash", "cancel")
+    ),
+    *(each.under(zombie=1) for each in (worlds.RACE, worlds.BUSY, worlds.LINED)),
+    worlds.RACE.under(zombie=1, wake=1),
+    *(worlds.LINED.under(**faults) for faults in ({"late": 1, "wake": 1}, {"late": 1, "cut": 1})),
+    worlds.LINED_NOTIFIED.under(late=1, cut=1),
+]
 
 # The whole of this one is explored with threads: its asyncio form has ten times the schedules.
 EXPIRED = [*both([worlds.CLOSE_BRIEF.under(expiry=1)]), worlds.CLOSE.under(expiry=1).threads()]
@@ -59,6 +68,24 @@ SEEDS = (
         Change(condition, "or await _late(port, stay, parked)", "or False"),
         worlds.CLOSE,
         "I6 I9",
+    ),
+    seed(
+        "a timed-out waiter that forgets its notification when its acquire came once more",
+        script("condition_leave", "return told", "return current ~= ARGV[1] and told or 0"),
+        worlds.RACE.under(zombie=1, wake=1),
+        "I6",
+    ),
+    seed(
+        "a request that was asked again and may still come when its hold has ended",
+        Change(release, "port.post(*want.abandon(stray.channel), stray.trail)", "pass"),
+        worlds.LINED.under(late=1, wake=1),
+        "I9",
+    ),
+    seed(
+        "a request that may still come, whose undo leaves its place in line",
+        Change(release, "want.abandon(stray.channel)", "want.abandon(b'')"),
+        worlds.LINED_NOTIFIED.under(late=2).threads(),
+        "I9",
     ),
     seed(
         "a wait whose end is not undone",

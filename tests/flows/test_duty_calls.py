@@ -178,6 +178,17 @@ def test_who_leaves_learns_whether_it_was_notified_and_passes_it_on_when_it_quit
     assert space.command(b"GET", LOCK) == (b"late" if quits else b"~y")
 
 
+@pytest.mark.parametrize("how", [b"back", b"quit"])
+def test_who_leaves_gives_back_what_its_acquire_from_before_was_granted_late(space, how):
+    all_wait(space, b"x", b"y")
+    acquire(space, b"h", A[:6])
+    notify(space, b"h", 2)
+    space.command(b"SET", LOCK, b"x")  # its acquire came once more, late
+    assert leave(space, b"x", how) == 1
+    assert space.command(b"GET", LOCK) == (b"~x" if how == b"back" else b"~y")
+    assert space.line(QUEUE) == ([entry(b"~y")] if how == b"back" else [])
+
+
 def test_a_wait_that_never_began_is_undone_by_giving_the_lock_back(space):
     for how in (b"back", b"quit"):
         acquire(space, b"x", A[:6])
@@ -253,8 +264,10 @@ def test_who_does_not_look_any_more_is_not_told_any_more(space):
     assert space.ttls(*WATCHERS) == [MINUTE]
 
 
-def hand_over(space, to, holder=b"h", sure=b"1"):
-    return space.run(scripts.ELECTION_HAND_OVER, A[:6], holder, HOME, to, sure)
+def hand_over(space, to, holder=b"h", sure=b"1", number=None):
+    number = b"%d" % space.now if number is None else number
+    space.wait(0.001)
+    return space.run(scripts.ELECTION_HAND_OVER, A[:6], holder, HOME, to, sure, number)
 
 
 def test_a_leadership_goes_to_the_candidate_that_was_named(space):
@@ -274,6 +287,19 @@ def test_a_leadership_goes_to_the_candidate_that_was_named(space):
     space.run(scripts.RELEASE, A[:6], b"x", HOME)
     space.run(scripts.RELEASE, A[:6], b"z", HOME)
     assert hand_over(space, b"c-z", b"nobody") == [-1, None]
+
+
+def test_a_hand_over_that_was_answered_with_no_gives_up_nothing_when_it_comes_again(space):
+    acquire(space, b"h", A[:6], ttl=900_000)
+    assert hand_over(space, b"c-x", number=b"1") == [0, b""]
+    assert space.ttls(ALIVE) == [MINUTE]
+    acquire(space, b"x", A[:6])
+    assert hand_over(space, b"c-x", number=b"1") == [0, b""]
+    space.wait(30)
+    alive(space, (A, [entry(b"x")]))
+    assert hand_over(space, b"c-x", number=b"1") == [0, b""]
+    assert space.command(b"GET", LOCK) == b"h"
+    assert hand_over(space, b"c-x", number=b"2") == [1, b"x"]
 
 
 @pytest.mark.parametrize(("sure", "reply"), [(b"1", b""), (b"0", b"silent")])

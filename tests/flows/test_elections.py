@@ -40,6 +40,8 @@ SMALL = [
     *(elections.AND_BACK.under(**{fault: 1}) for fault in ("lost", "late", "reboot", "cancel")),
     elections.TO_NOBODY_AND_ONE.under(lost=1),
     elections.TO_ONLY.under(cut=1),
+    *(each.under(zombie=1) for each in (elections.TO_ONLY, elections.TO_NOBODY, elections.AT_ONCE)),
+    elections.LINED.under(late=1, wake=1),
 ]
 # One of two candidates, in one of the two ways; python -m tests.flows.deep does the rest.
 LARGE = [elections.HAND_OVER.under(lost=1), elections.HAND_OVER.under(crash=1)]
@@ -114,10 +116,22 @@ SEEDS = [
         "a hand-over without an answer keeps the leadership",
         Change(
             election,
-            "port.post(*request(hold.want, lease.fence))\n        else",
+            "post_release(port, hold)\n        else",
             "pass\n        else",
         ),
         elections.ALONE.under(lost=1, cancel=1),
+        frozenset({"I9"}),
+    ),
+    Seed(
+        "a hand-over that was answered with no gives the leadership away, late",
+        Change("election_hand_over", "if call('ZSCORE', KEYS[4], kept) then", "if false then"),
+        elections.AT_ONCE.under(zombie=1),
+        frozenset({"I1", "I8"}),
+    ),
+    Seed(
+        "a campaign that was asked for again may still come after the hand-over",
+        Change(election, "sweep(port, hold.want)", "pass"),
+        elections.LINED.under(late=1, wake=1),
         frozenset({"I9"}),
     ),
     Seed(

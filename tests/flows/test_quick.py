@@ -14,7 +14,7 @@ from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import SEEDS, Change
 
 FAULTS = (
-    *("lost", "silent", "late", "wake", "noise", "expiry"),
+    *("lost", "zombie", "silent", "late", "wake", "noise", "expiry"),
     *("crash", "pause", "cancel", "back", "restart"),
 )
 

@@ -41,6 +41,8 @@ DISTURBED = [
     ),
     several.TRIES.under(lost=1),
     several.TRIES.under(cancel=1),
+    several.BESIDE_FIRST.under(late=1, wake=1),
+    several.BESIDE_LAST.under(late=1, wake=1),
     several.ALONE.under(lost=1, cancel=1),
     several.TWO.under(lost=1, crash=1),
     several.LONG.under(lost=1),
@@ -89,6 +91,12 @@ SEEDS = [
         Change("multi_release", "redis.pcall('GET', KEYS[base]) == holder", "true"),
         several.WORKING.under(late=1),
         frozenset({"I1"}),
+    ),
+    Seed(
+        "a part that was asked for again may still come after the release",
+        Change(multi, "            sweep(port, hold.want)", "            pass"),
+        several.BESIDE_FIRST.under(late=1, wake=1),
+        frozenset({"I9"}),
     ),
     Seed(
         "the next in line is not granted",

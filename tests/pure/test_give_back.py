@@ -1,14 +1,18 @@
-"""Several locks that are given back one by one: one that the server refuses stops no other."""
+"""What is given back: several locks one by one, and what may still come when a hold has ended."""
 
 import asyncio
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
 from fencelock import ServerDenied
 from fencelock._core import multi
+from fencelock._core.acquire import late_grant
 from fencelock._core.keys import LockKeys
-from fencelock._core.want import Form, Terms, Want
+from fencelock._core.release import sweep
+from fencelock._core.waiters import Lines
+from fencelock._core.want import Form, Stray, Terms, Want
 
 TERMS = Terms(ttl=30.0, renew=True)
 PORT = SimpleNamespace(now=lambda: 0.0, apart=None)
@@ -35,3 +39,35 @@ def test_a_lock_whose_release_is_refused_is_not_taken_for_released(monkeypatch, 
     assert given.refused == {wants[place]: refusal}
     assert list(given.answers.values()) == [1, 1]
     assert given.left(wants) == []
+
+
+class Posts(SimpleNamespace):
+    """A port that notes what is posted, and behind what."""
+
+    def __init__(self):
+        super().__init__(lines=Lines(), mutex=nullcontext, posted=[])
+
+    def post(self, script, _keys, args, trail=None):
+        self.posted.append((script.name, args[3], trail))
+
+
+def test_what_a_silent_connection_may_still_bring_is_undone_behind_it_with_its_place_in_line():
+    port, asked = Posts(), want("a")
+    asked.strays = (Stray("first", b"c1"), Stray(None, b"c2"), Stray("third", b"c3"))
+    sweep(port, asked)
+    assert port.posted == [
+        ("abandon", asked.entry(b"c1"), "first"),
+        ("abandon", asked.entry(b"c3"), "third"),
+    ]
+    sweep(port, asked)
+    assert len(port.posted) == 2
+
+
+@pytest.mark.parametrize("strays", [(Stray(None, b"c"),), (Stray("silent", b"c"),), ()])
+def test_a_late_grant_to_a_request_that_was_asked_again_and_is_over_is_given_back(strays):
+    port, asked = Posts(), want("a")
+    asked.strays = strays
+    sweep(port, asked)
+    port.posted.clear()
+    late_grant(port, asked.waiter)
+    assert port.posted == ([("abandon", b"", None)] if strays else [])

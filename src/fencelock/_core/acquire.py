@@ -26,7 +26,7 @@ from fencelock._core.release import request, retire, sweep
 from fencelock._core.timing import validity
 from fencelock._core.trouble import word
 from fencelock._core.waiters import Line, Waiter, look
-from fencelock._core.want import Want, too_late
+from fencelock._core.want import Stray, Want, too_late
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.log import log
 
@@ -169,10 +169,11 @@ async def _once_more(
     """Return until when to ask again, once it is time for that; raise when time is up."""
     stays = waiter.stood and waiter.outlasts
     await again(port, trouble, max(until, give_up_at) if stays else until, waiter)
-    if waiter.trail is not None and waiter.stood:
-        waiter.want.strays += (waiter.trail,)
-    elif waiter.trail is not None:
+    stray = Stray(waiter.trail, waiter.channel)
+    if waiter.trail is not None and not waiter.stood:
         start_over(port, waiter)
+    elif waiter.sent and stray not in waiter.want.strays:
+        waiter.want.strays += (stray,)
     now = port.now()
     if now < until:
         return until

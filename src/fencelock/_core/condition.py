@@ -24,7 +24,7 @@ from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.keys import ConditionKeys
 from fencelock._core.port import Port, Reply
 from fencelock._core.question import Question
-from fencelock._core.release import Take, lost_as, request, retire
+from fencelock._core.release import Take, lost_as, request, retire, sweep
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.waiters import Waiter
@@ -74,6 +74,7 @@ class Stay(NamedTuple):
     place: Place
     hold: Hold
     want: Want
+    port: Port
 
     @property
     def key(self) -> bytes:
@@ -126,7 +127,8 @@ class Stay(NamedTuple):
         return Question(CONDITION_LEAVE, first.keys, (*first.args, how))
 
     def learn(self, watcher: Watcher, reply: Reply) -> None:
-        """Take an answer."""
+        """Take an answer. The hold from before has ended, whatever the answer says."""
+        sweep(self.port, self.hold.want)
         now_us, waits, *revoked = reply
         if waits:
             watcher.gen = MARK
@@ -184,7 +186,7 @@ async def wait(
         take(taken)
         hold = taken[0]
         _end_tenure(port, hold)
-        stay = Stay(place, hold, wanted)
+        stay = Stay(place, hold, wanted, port)
         parked = Parked(stay, wanted)
         patient = None if patience is None else max(AT_ONCE, patience)
         try:
@@ -195,6 +197,9 @@ async def wait(
         if taken and not resumed:
             await _interrupted(port, taken[0], wanted, asker, error, began=began)
         raise
+    finally:
+        for hold in taken:
+            sweep(port, hold.want)
     return notified
 
 

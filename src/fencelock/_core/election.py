@@ -4,7 +4,8 @@ Rules of this file:
 
 - Leadership is a lease: it ends here before it ends on the server (I2, I8).
 - A hand-over moves a waiting candidate to the head of the line and releases, in one script; when
-  that candidate does not wait, nothing is given up, and the lease is renewed again.
+  that candidate does not wait, nothing is given up, and the lease is renewed again. A copy of the
+  request that comes after that answer gives up nothing either: each request has an id of its own.
 - That a candidate does not wait is said only when no lost connection, its own or ours, may have
   taken its place in line a moment ago (I12).
 - Whoever was elected, or resigned, has the watchers told. That is a hint: they look every two
@@ -21,7 +22,7 @@ from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import WAITERS_SHOWN
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
 from fencelock._core.port import Broken, Port, Reply
-from fencelock._core.release import lost_as, request, retire, settled
+from fencelock._core.release import lost_as, post_release, retire, settled, sweep
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.waiters import EXPIRY_SLACK, Waiter
@@ -76,7 +77,7 @@ def give_up(port: Port, hold: Hold) -> None:
     """Give back what was lost here and may be ours on the server still; never blocks."""
     retire(port, hold)
     if not hold.lease._forked():
-        port.post(*request(hold.want, hold.lease.fence))
+        post_release(port, hold)
 
 
 @tells_trouble
@@ -96,8 +97,8 @@ async def hand_over(
     while True:
         last = port.now() >= give_up_at
         asked = Asked()
-        args = (hold.want.holder, hold.want.home, mark(candidate), b"1" if last else b"0")
-        offer = ELECTION_HAND_OVER, keys.all, args
+        words = (mark(candidate), b"1" if last else b"0", port.new_id())
+        offer = ELECTION_HAND_OVER, keys.all, (hold.want.holder, hold.want.home, *words)
         reply, hold = await _offer(port, hold, taker, offer, asked)
         if reply[0] != 0:
             _judge(port, hold, reply, repeated=asked.sent)
@@ -122,13 +123,14 @@ async def _offer(
         retire(port, hold)
         if not settled(error):
             taker.remove(hold)
-            port.post(*request(hold.want, lease.fence))
+            post_release(port, hold)
         else:
             _resume(port, hold, taker)
         raise
     if reply[0] == 0:
         return reply, _resume(port, hold, taker)
     taker.remove(hold)
+    sweep(port, hold.want)
     return reply, hold
 
 

@@ -25,7 +25,7 @@ from fencelock._core.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin
 from fencelock._core.ask import PASSING, Asked, answer_by, ask, persist
 from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.port import Broken, Port, Reply
-from fencelock._core.release import lost_as, request, retire, settled
+from fencelock._core.release import lost_as, post_release, request, retire, settled, sweep
 from fencelock._core.renew import CALL_SECONDS_MAX
 from fencelock._core.shares import ShareWant, lost_beside
 from fencelock._core.timing import validity
@@ -182,7 +182,7 @@ async def _in_order(
     except BaseException:
         _forget(port, holds, takers)
         for hold in reversed(holds):
-            port.post(*request(hold.want, hold.lease.fence))
+            post_release(port, hold)
         raise
     return holds
 
@@ -200,6 +200,9 @@ async def _drop(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> N
         given.post_rest(port, wants, error)
         if not isinstance(error, (OutcomeUnknown, ServerError)):
             raise
+    finally:
+        for want in wants:
+            sweep(port, want)
 
 
 def _forget(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> None:
@@ -253,6 +256,9 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
             retire(port, hold)
         given.post_rest(port, [hold.want for hold in holds], error)
         raise
+    finally:
+        for hold in holds:
+            sweep(port, hold.want)
     _judge(port, holds, lost, given)
 
 

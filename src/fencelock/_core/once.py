@@ -23,7 +23,7 @@ from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import show
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.port import Port, Reply
-from fencelock._core.release import lost_as, request, retire, settled
+from fencelock._core.release import lost_as, request, retire, settled, sweep
 from fencelock._core.trouble import tells_trouble, word
 from fencelock._core.want import Form, Terms, Want, milliseconds
 from fencelock.errors import FencelockError
@@ -144,6 +144,7 @@ async def finish(
             taker.remove(hold)
             port.post(ONCE_FINISH, keys.finish, args, asked.trail)
         raise
+    sweep(port, hold.want)  # not before there is an answer: it would end the run for another one
     _judge(port, hold, reply)
     if missing is not None:
         raise missing

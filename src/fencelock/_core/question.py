@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from fencelock._core.port import Args, Keys, Reply
 
 if TYPE_CHECKING:
+    from fencelock._core.want import Stray
     from fencelock._core.watch import Watcher
     from fencelock.scripts import Script
 
@@ -62,4 +63,4 @@ class Request(NamedTuple):
     """What ports ask of any waiter: its id."""
 
     waiter: bytes
-    strays: tuple[object, ...] = ()  # as of a request for a lock: see want.py
+    strays: tuple[Stray, ...] = ()  # as of a request for a lock: see want.py

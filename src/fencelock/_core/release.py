@@ -7,6 +7,8 @@ Rules of this file:
 - A release whose answer was lost is asked again. "Not the holder" then means that the first one
   ran, as long as the lease was proved when it was first sent (I4).
 - Only the ids of the acquisition are used: nobody else's grant can be freed.
+- A request that was asked again may still come by its first connection. Whatever ends the hold
+  undoes that, too (``sweep``), once it was given back: the undo takes whatever the id has.
 """
 
 from __future__ import annotations
@@ -66,10 +68,18 @@ async def take_and_release(port: Port, take: Take) -> int:
 
 
 def sweep(port: Port, want: Want) -> None:
-    """Undo a request that is over behind the silent connections that may still bring it."""
+    """Undo what may still come of a request that is over, however it was over.
+
+    Behind a silent connection that may still bring it: its grant, or its place in line. Where the
+    connection broke, a grant is given back as soon as it is heard of.
+    """
     strays, want.strays = want.strays, ()
-    for trail in strays:
-        port.post(*want.abandon(b""), trail)
+    if strays:
+        with port.mutex():
+            port.lines.give_up(want)
+    for stray in strays:
+        if stray.trail is not None:
+            port.post(*want.abandon(stray.channel), stray.trail)
 
 
 def settled(error: BaseException) -> bool:

@@ -139,6 +139,16 @@ class Form:
         return b"%b$%d\r\n%b\r\n%b" % (self._free, len(holder), holder, self._freed)
 
 
+class Stray(NamedTuple):
+    """A request that was asked again under its id, and may still come by its first connection.
+
+    ``trail`` is that connection; None when it broke, so that nothing can be sent behind it.
+    """
+
+    trail: object
+    channel: bytes
+
+
 class Want:
     """One request for a lock. ``waiter`` names the request, ``holder`` proves the tenure.
 
@@ -163,9 +173,8 @@ class Want:
         self.terms: Terms = form.terms
         self.ttl: float = form.ttl
         self.owned: bool = form.owned
-        # Connections that turned silent and may still bring this request, which was asked again
-        # under its id elsewhere: when it is over it is undone behind them.
-        self.strays: tuple[object, ...] = ()
+        # What may still come of this request: when it is over, that is undone (``release.sweep``).
+        self.strays: tuple[Stray, ...] = ()
 
     def lasting(self, now: float) -> float:
         """Return how long the lease is that a grant at once brings, when it is asked for now."""

@@ -234,8 +234,8 @@ class BlockingPort:
         connection, waiter.seat = waiter.seat, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            if waiter.want.strays:  # what it may still bring is undone there; then it is closed
-                connection.undoing = connection.undoing or connection in waiter.want.strays
+            for stray in waiter.want.strays:  # what it may still bring is undone there
+                connection.undoing = connection.undoing or stray.trail is connection
             self.pool.give(connection)
 
     async def wait(self, waiter: Waiter, until: float) -> None:

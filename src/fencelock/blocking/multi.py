@@ -11,7 +11,7 @@ from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.multi import acquire_all
 from fencelock._core.multi_renew import renew_all
-from fencelock._core.release import request, retire
+from fencelock._core.release import post_release, retire
 from fencelock._core.want import Want
 from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
 from fencelock.blocking.lease import Lease
@@ -154,7 +154,7 @@ class MultiLock(Rooted):
         """Give back holds that the caller never heard of."""
         for hold in self._holds.withdraw(wants):
             retire(self._port, hold)
-            self._port.post(*request(hold.want, hold.lease.fence))
+            post_release(self._port, hold)
 
     def __enter__(self) -> MultiLease:
         """Acquire all within the handle's ``timeout`` and return the lease.

@@ -14,20 +14,21 @@ local function hand_over()
   if not grant_next(1, '', ARGV[2]) then call('DEL', KEYS[1]) end
 end
 
-local waited = call('ZREM', KEYS[7], ARGV[3] .. ' ' .. ARGV[4])
-local current = call('GET', KEYS[1])
-if current == ARGV[1] then
-  hand_over()
-  return 0
-end
-if waited == 1 then return 0 end
-local told = call('ZSCORE', KEYS[8], 'told ' .. ARGV[3] .. ' ' .. ARGV[5]) and 1 or 0
-if ARGV[6] == 'quit' then
+local quits, current = ARGV[6] == 'quit', call('GET', KEYS[1])
+local mark = 'told ' .. ARGV[3] .. ' ' .. ARGV[5]
+call('ZREM', KEYS[7], ARGV[3] .. ' ' .. ARGV[4])
+local told = call('ZSCORE', KEYS[8], mark) and 1 or 0
+if quits then
   if told == 1 then
-    call('ZREM', KEYS[8], 'told ' .. ARGV[3] .. ' ' .. ARGV[5])
+    call('ZREM', KEYS[8], mark)
     notify(ARGV[3], 1)
   end
   call('ZREM', KEYS[3], ARGV[4])
-  if current == ARGV[5] then hand_over() elseif not current then grant_next(1, '', ARGV[2]) end
+end
+-- The holder is the one before the wait: the wait never began, or its acquire came once more, late.
+if current == ARGV[1] or quits and current == ARGV[5] then
+  hand_over()
+elseif quits and not current then
+  grant_next(1, '', ARGV[2])
 end
 return told

@@ -1,9 +1,13 @@
 -- Gives a leadership to a candidate who waits in line: moves it to the head and releases, in one
 -- step. Only the holder may. A candidate that is gone is taken out of the line, and keeps nothing.
 --
+-- A leader to whom it was answered that nothing was given up leads on. So that answer is for good: it
+-- is noted among the proofs of life, which are kept for 60 s, and a copy of the request that comes
+-- late gives up nothing either (I1).
+--
 -- KEYS  lock record queue alive holds revoked   (see _grant.lua)
 -- ARGV  1 holder   2 home   3 what the candidate's entry has in its info, and no other's
---       4 '1': a candidate that does not listen is gone
+--       4 '1': a candidate that does not listen is gone   5 request id
 -- Reply {1, waiter}      handed over
 --       {0, ''}          the candidate does not wait; nothing was given up
 --       {0, 'silent'}    it stands in line and does not listen: it is gone, or its connection was
@@ -20,7 +24,8 @@ if call('GET', KEYS[1]) ~= holder then
   return {-1, revoked == holder and reason or call('EXISTS', KEYS[1]) == 1 and ''}
 end
 
-local now = tonumber(clock())
+local now, kept = tonumber(clock()), 'kept ' .. ARGV[5]
+if call('ZSCORE', KEYS[4], kept) then return {0, ''} end
 
 local function hears(channel)
   local heard = publish(channel, 'here')
@@ -43,4 +48,6 @@ for i = 1, #line, 2 do
     if alive and ARGV[4] ~= '1' then silent = 'silent' else call('ZREM', KEYS[3], entry) end
   end
 end
+call('ZADD', KEYS[4], string.format('%.0f', now), kept)
+call('PEXPIRE', KEYS[4], QUEUE_MS)
 return {0, silent}

@@ -224,7 +224,8 @@ class SimulatedPort:
         link, waiter.seat = waiter.seat, None
         if isinstance(link, Link):
             link.seat_of = None
-            if not link.sound and not link.silent:
+            strays = any(stray.trail is link for stray in waiter.want.strays)
+            if not link.sound and not link.silent and not strays:
                 self.hang_up(link)
 
     def hang_up(self, link: Link) -> None:
