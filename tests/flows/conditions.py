@@ -24,6 +24,17 @@ def waiter(patience=PATIENCE, terms=RENEWED, *, patient=5.0):
     return single(waits, patient=patient)
 
 
+def struck():
+    """A process that Ctrl-C strikes as its wait begins, before anything is asked."""
+
+    async def waits(actor):
+        hold = await actor.acquire(actor.want(RENEWED), None)
+        if hold is not None:
+            await actor.world.monitor.waits(actor, hold, None, RENEWED, KeyboardInterrupt())
+
+    return single(waits)
+
+
 def notifier(*numbers, after=0.5, work=0.0, patient=5.0):
     """A process that takes the lock, notifies, works, and releases."""
 
@@ -76,8 +87,9 @@ LINED_NOTIFIED = scenario(
     waiter(),
     notifier(1, after=2.0),
 )
+STRUCK = scenario("condition: 1 is interrupted as it begins to wait", struck(), user(work=4.0))
 
-ALL = (ONE, RACE, TWO_ONE, TWO_ALL, ALONE, CLOSE, BUSY, WORKS, LINED)
+ALL = (ONE, RACE, TWO_ONE, TWO_ALL, ALONE, CLOSE, BUSY, WORKS, LINED, STRUCK)
 TOGETHER = ({"late": 1, "wake": 1}, {"late": 1, "cut": 1}, {"late": 1, "lost": 1}, {"late": 2})
 FAULTS = (
     *("lost", "zombie", "cut", "reboot"),

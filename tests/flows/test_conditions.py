@@ -100,6 +100,12 @@ SEEDS = (
         "I6",
     ),
     seed(
+        "a hold that is given back for an interrupted wait, and believed in",
+        Change(condition, "        retire(port, hold)\n", "        pass\n"),
+        worlds.STRUCK,
+        "I1 I8 I11",
+    ),
+    seed(
         "a lease that is renewed while its holder waits",
         Change(condition, "    retire(port, hold)\n", "    pass\n"),
         worlds.ONE,

@@ -99,6 +99,12 @@ SEEDS = [
         frozenset({"I9"}),
     ),
     Seed(
+        "an undo of several locks that overtakes its request",
+        Change(multi, "waiter.trail or waiter.seat", "waiter.trail and waiter.seat"),
+        several.TRIES.under(cancel=1).threads(),
+        frozenset({"I9"}),
+    ),
+    Seed(
         "the next in line is not granted",
         Change("multi_release", "if not grant_next(base, '', ARGV[1]) then", "if true then"),
         several.TWO,

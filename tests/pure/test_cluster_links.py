@@ -48,6 +48,20 @@ def test_what_is_subscribed_is_heard():
     assert heard(lambda _link, _channel: None) == {CHANNEL}
 
 
+def test_nothing_is_heard_on_a_connection_that_is_gone():
+    seen = []
+    links = SimpleNamespace(
+        cluster=SimpleNamespace(at=lambda node: Direct(lambda _: None, str(node))),
+        slots=SimpleNamespace(doubt=seen.append),
+        unplugged=seen.append,
+    )
+    link = NodeLink(links, Node("h", 1), b"home", 0, patience=1.0)
+    link.heard.add(CHANNEL)
+    link._gone(links)
+    assert link.heard == set()
+    assert seen == [link.node, link]
+
+
 def test_what_the_server_ends_at_once_is_not_heard():
     with pytest.raises(Broken, match="ended the subscription"):
         heard(lambda link, channel: link.drop(channel))

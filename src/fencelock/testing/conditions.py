@@ -52,10 +52,23 @@ class ConditionMonitor(Monitor):
     # -- what processes report ------------------------------------------------------------------
 
     async def waits(
-        self, actor: Actor, hold: Hold, patience: float | None, terms: Terms
+        self,
+        actor: Actor,
+        hold: Hold,
+        patience: float | None,
+        terms: Terms,
+        struck: BaseException | None = None,
     ) -> tuple[bool | None, Hold | None]:
-        """Wait as a face does; return what came of it, and the new hold."""
+        """Wait as a face does; return what came of it, and the new hold.
+
+        ``struck``: what a signal raises just when the hold was taken out.
+        """
         shown, wants = Shown(actor), []
+
+        def take(taken: list[Hold]) -> None:
+            taken.append(hold)
+            if struck is not None:
+                raise struck
 
         def want() -> Want:
             made = actor.want(terms)
@@ -65,9 +78,7 @@ class ConditionMonitor(Monitor):
 
         asker = condition.Asker(want, shown)
         try:
-            notified = await condition.wait(
-                actor.port, PLACE, lambda taken: taken.append(hold), patience, asker
-            )
+            notified = await condition.wait(actor.port, PLACE, take, patience, asker)
         except LeaseLost as loss:
             if actor.port.now() < hold.lease.deadline and not self.was_revoked(hold):
                 raise Violation("I4", f"a wait under a proved lease was refused: {loss}") from loss

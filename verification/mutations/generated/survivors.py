@@ -13,6 +13,11 @@ REASONS: dict[str, str] = {
         "The default is for a waiter that asks again, which listens already. If it loses its"
         " connection at this very moment, its next look, two seconds later, opens one that listens."
     ),
+    "_core/watch.py: if watcher.began and watcher.channel:"
+    " → if watcher.began or watcher.channel:": (
+        "One that did not begin, or is on no list, leaves all the same. To leave is harmless where"
+        " nothing was asked, and it costs one command at the end of a wait that failed."
+    ),
     "_core/shares.py: return described(kind, limit, await ask(port, SHARES_SHOW, keys.grant, (-1,),"
     " until)) → return described(kind, limit, await ask(port, SHARES_SHOW, keys.grant, (- 2,),"
     " until))": "Every number below 0 means the same to the script.",
