@@ -158,6 +158,12 @@ ALONE_OF_TWO = Quorums(
     users(1, work=4.0),
     absent_us=9_000_000,
 )
+# A node that forgets takes the majority; what is left keeps the next out while the body works.
+BARE = Quorums(
+    "quorum: 1 working 1.2 s on two nodes, 1 comes later",
+    (user(work=1.2), user(after=0.8)),
+    cut=((0, 1),),
+)
 BY_HAND = Quorums("quorum: 1 renewing by hand, 1 in line", (renewer(), user()))
 SHORTER = Quorums("quorum: 1 renewing for less, then for more", (renewing(0.8, 2.5),))
 DRIFTING = Quorums(
@@ -221,11 +227,11 @@ TOGETHER = (
 def plan():
     """Yield what the deep exploration goes through."""
     yield from (ALONE, ALONE_LONG, TWO, THREE, LATE, TRIES, TWICE, LONG, TOO_LONG, IMPATIENT)
-    yield from (TRY_AND_LINE, LONG_AND_TRY, BY_HAND, SHORTER, ABSENT, DRIFTING, ALONE_OF_TWO)
+    yield from (BARE, TRY_AND_LINE, LONG_AND_TRY, BY_HAND, SHORTER, ABSENT, DRIFTING, ALONE_OF_TWO)
     yield from (UNLIKE, UNLIKE_MET, CLAIMED, CLAIMED_TWICE, RELEASED, FOUR, FOUR_TRIES, AGAIN)
     for scenario in (TWO, ABSENT, IMPATIENT, LONG, BY_HAND, SHORTER, TWICE, AGAIN, FOUR):
         yield from (scenario.under(**{fault: 1}) for fault in FAULTS)
     for scenario in (ALONE_LONG, ALONE_OF_TWO, ABSENT):
         yield from (scenario.under(**faults) for faults in TOGETHER)
-    for scenario in (UNLIKE, UNLIKE_MET, CLAIMED, RELEASED):
+    for scenario in (UNLIKE, UNLIKE_MET, CLAIMED, RELEASED, BARE):
         yield from (scenario.under(**{fault: 1}) for fault in ("restart", "reboot", "down"))

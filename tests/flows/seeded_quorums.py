@@ -130,6 +130,12 @@ SEEDS = (
         "I6 I8",
     ),
     seed(
+        "a quorum: what is left of a lost lease is given back while the body works",
+        Change(quorum_hold.QuorumHold, 'if reason == "revoked":', "if True:"),
+        worlds.BARE.under(restart=1),
+        "I1",
+    ),
+    seed(
         "a quorum: nobody minds a hold after it was healed, nor hears of its parts' ends",
         several(
             quorum_keep,

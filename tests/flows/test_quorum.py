@@ -38,6 +38,7 @@ DISTURBED = [
     worlds.UNLIKE.under(restart=1),
     worlds.CLAIMED.under(restart=1),
     worlds.ALONE_OF_TWO.under(down=1),
+    worlds.BARE.under(restart=1),
 ]
 # An undo comes late, on a connection of its own, to a node that granted anew meanwhile.
 OVERTAKEN = [

@@ -159,22 +159,25 @@ def take(journal: Journal, kind: Kind, handle: Any, asking: Asking, hold: Holdin
     journal.end(number, "granted", ended=ended, fence=lease.fence, deadline=lease.deadline)
     try:
         if kind.make == "rlock":
-            enter_again(journal, handle, lease)
+            enter_again(journal, handle, lease, asking)
         hold(kind, number, lease)
     finally:
         give_back(journal, kind, handle, weight, number)
     return True
 
 
-def enter_again(journal: Journal, handle: Any, lease: Any) -> None:
-    """Acquire what is held: it is the same lease, and stays when the inner hold ends."""
+def enter_again(journal: Journal, handle: Any, lease: Any, asking: Asking) -> None:
+    """Acquire what is held: it is the same lease, and stays when the inner hold ends.
+
+    Only a lease that nobody renews is asked for again then, so only that can fail.
+    """
     try:
         granted = handle.acquire(blocking=False)
         if not granted or handle.lease.fence != lease.fence:
             journal.say("unexpected", text=f"entered again: {granted}, {handle.lease}")
         handle.release()
     except FencelockError:
-        if not lease.lost:  # it cannot be asked of a server, so no server can refuse it
+        if asking.renewed and not lease.lost:
             raise
 
 

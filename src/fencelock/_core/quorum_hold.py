@@ -5,7 +5,9 @@ Rules of this file:
 - Each part is an ordinary lease of its node, renewed and ended by that node's port.
 - The lease is proved until the k-th largest deadline of its parts; a part that was lost is gone.
 - A lease that once could not be proved stays lost, whatever is renewed later (I8).
-- When the lease is lost, so are the parts that are left: nobody renews what has no majority (I11).
+- When the lease is lost, nobody renews the parts that are left (I11). They are given back with the
+  hold, or expire: until then they keep the next client out, for a body that has not looked yet may
+  rely on the deadline that it saw last. Only what an operator revoked is given back at once.
 """
 
 from __future__ import annotations
@@ -195,7 +197,10 @@ class QuorumHold(Hold):
                 reason, detail = "revoked", part.lease._loss[2]
         end = self.lease._deadline
         lose(port, self, reason, since if end == -inf else end, detail)
-        drop_parts(port, self)
+        if reason == "revoked":
+            drop_parts(port, self)
+        else:
+            end_parts(port, self)
 
 
 class PartTaker(Taker):
@@ -227,21 +232,26 @@ def cover(hold: QuorumHold, ttl: float) -> None:
         hold.lease._claims = hold.port.roster  # type: ignore[attr-defined]  # majority_of made it
 
 
-def drop_parts(port: QuorumPort, hold: Hold) -> None:
-    """End the parts of a hold that was lost or given up, in the background.
+def end_parts(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:
+    """End the renewal of a lost hold's parts; return those that had not ended, with their nodes.
 
     At the end of the client they are left to themselves.
     """
     if port.closing:
-        return
+        return []
     with port.mutex():
-        parts = [(node, part) for node, part in enumerate(hold.parts) if part is not None]
+        parts = [(node, part) for node, part in enumerate(hold.parts) if part and part.open]
     give_up_claim(port, hold)
     for node, part in parts:
-        if part.open:
-            retire(port.nodes[node], part)
-            if not part.lease._forked():
-                port.nodes[node].post(*request(part.want, part.lease.fence))
+        retire(port.nodes[node], part)
+    return parts
+
+
+def drop_parts(port: QuorumPort, hold: Hold) -> None:
+    """End the parts of a hold on which nobody may rely any more, and give them back."""
+    for node, part in end_parts(port, hold):
+        if not part.lease._forked():
+            port.nodes[node].post(*request(part.want, part.lease.fence))
 
 
 def let_go(holds: Sequence[Hold]) -> None:

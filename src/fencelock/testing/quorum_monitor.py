@@ -2,7 +2,8 @@
 
 Rules of this file:
 
-- Who holds is who can prove a lease, by its own clock: never two at once (I1).
+- Who holds is who can prove a lease, by its own clock: never two at once (I1). A body that does not
+  look relies on the deadline that it saw last: nobody else holds before that, or its release.
 - A lease is proved for no longer than a majority of the nodes gave it, renewals and all; a node
   that forgot did give it (I2). Who cannot prove it any more is told at once (I8).
 - Nobody waits while a majority could be had, beyond a bound (I6).
@@ -68,6 +69,8 @@ class QuorumMonitor(Monitor):
         self._now = Quorum((), None)
         self._generations = [0] * len(world.servers)
         self._before: tuple[Any, ...] = tuple(self._read(server) for server in world.servers)
+        # Hold -> the latest deadline that its body may have seen.
+        self._promised: dict[int, float] = {}
         # Node and hold -> until when the node had the lock for it, before it forgot.
         self._forgotten: dict[tuple[int, bytes], int] = {}
 
@@ -163,7 +166,12 @@ class QuorumMonitor(Monitor):
 
     def key(self) -> Any:
         """Return what of it decides about later violations."""
-        return super().key(), self._granted, frozenset(self._forgotten.items())
+        relied_on = tuple(
+            (hold.want.holder, self._promised[id(hold)])
+            for client, hold in self.holds
+            if hold.lease._loss is not None and self._relied_on(client, hold)
+        )
+        return super().key(), self._granted, frozenset(self._forgotten.items()), relied_on
 
     # -- after a request ------------------------------------------------------------------------
 
@@ -194,13 +202,27 @@ class QuorumMonitor(Monitor):
         ]
         for client, hold in proved:
             self._is_backed(client, hold, nodes)
-        self._exclude([hold for _, hold in proved])
+            self._promise(hold)
+        self._exclude([hold for client, hold in self.holds if self._relied_on(client, hold)])
         self._before = nodes
         self._generations = [server.generation for server in self._world.servers]
 
-    def _exclude(self, proved: Sequence[Hold]) -> None:
-        if len(proved) > 1:
-            raise Violation("I1", f"both prove a lease: {[hold.want.holder for hold in proved]}")
+    def _promise(self, hold: Hold) -> None:
+        """Note the deadline that a body may see; only its own wish may bring it nearer."""
+        before = 0.0 if self._wishes.get(id(hold)) else self._promised.get(id(hold), 0.0)
+        self._promised[id(hold)] = max(before, hold.lease._deadline)
+
+    def _relied_on(self, client: Client, hold: Hold) -> bool:
+        """Return True while a body may rely on its lease, though it may be lost by now."""
+        lease = hold.lease
+        revoked = lease._loss is not None and lease._loss[0] == "revoked"
+        if revoked or lease._released or not client.alive:
+            return False
+        return client.port.now() < self._promised.get(id(hold), 0.0)
+
+    def _exclude(self, held: Sequence[Hold]) -> None:
+        if len(held) > 1:
+            raise Violation("I1", f"both rely on a lease: {[hold.want.holder for hold in held]}")
 
     def _held(self) -> list[tuple[Client, Hold]]:
         return [(client, hold) for client, hold in self.holds if hold.open and client.alive]

@@ -71,13 +71,13 @@ class QuorumSharesMonitor(QuorumMonitor):
 
     # -- after every step -----------------------------------------------------------------------
 
-    def _exclude(self, proved: Sequence[Hold]) -> None:
+    def _exclude(self, held: Sequence[Hold]) -> None:
         """See that a writer is alone, but for what it reads itself."""
-        for writer in filter(_writes, proved):
-            others = [hold for hold in proved if hold is not writer]
+        for writer in filter(_writes, held):
+            others = [hold for hold in held if hold is not writer]
             if strange := [each for each in others if each.want.other is not writer]:
                 names = [each.want.holder for each in (writer, *strange)]
-                raise Violation("I1", f"a writer and others prove leases: {names}")
+                raise Violation("I1", f"a writer and others rely on leases: {names}")
 
     def _open_to(self, want: Want, view: Any, asking: set[bytes]) -> bool:
         """Return True if a node could grant: nobody is there but those who ask, or readers are."""
