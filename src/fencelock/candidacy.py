@@ -159,8 +159,8 @@ class CandidateHolds(Holds):
     def begin(self) -> list[Hold]:
         """Note that the candidate campaigns; return what it lost before, to be given back."""
         if self.campaigning:
-            name = self.keys.name
-            raise NotAcquired(f"{self.candidate!r} campaigns for {name!r} already", name=name)
+            text = f"{self.candidate!r} campaigns for {self.keys.name!r} already"
+            raise NotAcquired(text, **self.about())
         self.campaigning = True
         return [hold for hold in tuple(self._now()) if hold.lease.lost and self.remove(hold)]
 

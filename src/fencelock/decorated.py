@@ -28,9 +28,10 @@ def decorated_settings(given: Defaults, on_busy: str, **chosen: Any) -> Settings
     return made._replace(timeout=options.NO_WAIT)
 
 
-def within_itself(name: str) -> NotAcquired:
+def within_itself(name: str, server: str) -> NotAcquired:
     """Return the error for a call that would wait for its own lock."""
-    return NotAcquired(f"already locked: {name!r} is held by a call around this one", name=name)
+    text = f"already locked: {name!r} is held by a call around this one"
+    return NotAcquired(text, name=name, server=server)
 
 
 class UnderWay:

@@ -61,9 +61,10 @@ def _again(kind: type[FencelockError], args: tuple[Any, ...]) -> FencelockError:
 class NotAcquired(FencelockError):
     """Others hold the lock and we stopped asking."""
 
-    def __init__(self, message: str, *, name: str = "") -> None:
+    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
         super().__init__(message)
         self.name = name
+        self.server = server
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):
@@ -79,11 +80,19 @@ class LeaseLost(FencelockError):
     """
 
     def __init__(
-        self, name: str, *, fence: int, reason: str, since: float, detail: str = ""
+        self,
+        name: str,
+        *,
+        fence: int,
+        reason: str,
+        since: float,
+        detail: str = "",
+        server: str = "",
     ) -> None:
         extra = f": {detail}" if detail else ""
         super().__init__(f"lease of {name!r} (fence {fence}) is lost: {reason}{extra}")
         self.name = name
+        self.server = server
         self.fence = fence
         self.reason = reason
         self.since = since
@@ -97,17 +106,19 @@ class NotRenewable(FencelockError, RuntimeError):
     ``on_lost`` needs no thread.
     """
 
-    def __init__(self, message: str, *, name: str = "") -> None:
+    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
         super().__init__(message)
         self.name: str = name
+        self.server: str = server
 
 
 class NotHeld(FencelockError, RuntimeError):
     """A release or renewal was asked for by somebody who does not hold the lock."""
 
-    def __init__(self, message: str, *, name: str = "") -> None:
+    def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
         super().__init__(message)
         self.name = name
+        self.server = server
 
 
 class BarrierBroken(FencelockError, RuntimeError):
@@ -118,10 +129,11 @@ class BarrierBroken(FencelockError, RuntimeError):
     ``timeout``, ``abort``, ``reset``, ``dead``, ``lost``.
     """
 
-    def __init__(self, message: str, *, name: str = "", reason: str = "") -> None:
+    def __init__(self, message: str, *, name: str = "", reason: str = "", server: str = "") -> None:
         super().__init__(message)
         self.name = name
         self.reason = reason
+        self.server = server
 
 
 class OverReleased(NotHeld, ValueError):

@@ -47,6 +47,7 @@ class Defaults(NamedTuple):
     label: str | None
     patience: float
     quorum: bool = False
+    server: str = ""  # as a person calls it
 
 
 def defaults(
@@ -71,6 +72,7 @@ class Settings(NamedTuple):
     instant: datetime | None
     owner: bytes | None = None
     lone_timeout: bool = False  # a timeout without a ttl: other libraries call a ttl so
+    server: str = ""  # as a person calls it
 
     def ttl(self) -> float:
         """Return the length of a lease that begins now."""
@@ -133,6 +135,7 @@ def settings(
         instant=instant,
         owner=None if owner is None else _owner(owner, plain=plain),
         lone_timeout=bool(patience) and ttl is None,
+        server=given.server,
     )
 
 
@@ -292,22 +295,25 @@ class Holds(Taker):
     def refuse_second(self, unit: object) -> None:
         """Raise when a strict handle is acquired by who holds it already (X6)."""
         if self.settings.strict and self.of(unit) is not None:
-            name = self.keys.name
-            raise NotAcquired(f"already locked: {name!r} is held by this thread or task", name=name)
+            text = f"already locked: {self.keys.name!r} is held by this thread or task"
+            raise NotAcquired(text, **self.about())
+
+    def about(self) -> dict[str, str]:
+        """Return what errors carry beside their words: the name, and which server it is at."""
+        return {"name": self.keys.name, "server": self.settings.server}
 
     def not_granted(self) -> NotAcquired:
         """Return the error for a ``with`` that may not begin."""
-        name, timeout = self.keys.name, self.settings.timeout
+        name, timeout, about = self.keys.name, self.settings.timeout, self.about()
         if self.settings.instant is not None and options.until(self.settings.instant) <= 0:
             why = f"before its lease was to end, {self.settings.instant}"
-            return AcquireTimeout(f"{name!r} was not granted {why}", name=name)
+            return AcquireTimeout(f"{name!r} was not granted {why}", **about)
         if timeout is None:
-            return NotAcquired(f"{name!r} was not free in any try", name=name)
+            return NotAcquired(f"{name!r} was not free in any try", **about)
         if timeout < 0:
-            return NotAcquired(f"{name!r} is held, or others come first", name=name)
-        return AcquireTimeout(
-            f"{name!r} was not granted within its timeout of {timeout:g} s", name=name
-        )
+            return NotAcquired(f"{name!r} is held, or others come first", **about)
+        text = f"{name!r} was not granted within its timeout of {timeout:g} s"
+        return AcquireTimeout(text, **about)
 
     def add(self, hold: Hold) -> None:
         """Keep a hold."""
@@ -400,7 +406,7 @@ class Holds(Taker):
         """Return the error for a release by who does not hold."""
         name = self.keys.name
         whose = " by this thread or task: another one owns it" if self._now() else ""
-        return NotHeld(f"not locked: {name!r} is not held here{whose}", name=name)
+        return NotHeld(f"not locked: {name!r} is not held here{whose}", **self.about())
 
     def lease_for(self, unit: object) -> BaseLease | None:
         """Return the lease of the unit's own hold, else of the newest."""

@@ -50,6 +50,7 @@ class BaseLease(process.Rooted):
         "_loss",
         "_port",
         "_released",
+        "_server",
         "_unnoticed",
         "fence",
         "name",
@@ -82,6 +83,18 @@ class BaseLease(process.Rooted):
         """Tie the lease to what renews it, and what is notified of its loss."""
         self._port = port
         self._hold = hold
+
+    def _untie(self) -> None:
+        """Let go of what renewed it. It stays known which server it was of, for its errors."""
+        port = self._port
+        if port is not None:
+            self._server = port.label
+            self._port = self._hold = None
+
+    def _where(self) -> str:
+        """Return what a person calls its server; empty when that is unknown."""
+        port = self._port
+        return getattr(self, "_server", "") if port is None else port.label
 
     @property
     def deadline(self) -> float:
@@ -132,7 +145,8 @@ class BaseLease(process.Rooted):
         if self.lost:
             raise self._lost_error()
         if self._released:
-            raise NotHeld(f"the lease of {self.name!r} was released", name=self.name)
+            text = f"the lease of {self.name!r} was released"
+            raise NotHeld(text, name=self.name, server=self._where())
 
     def _bound(self) -> tuple[Any, Any]:
         """Return the port and the hold by which it is renewed; raise as ``check``."""
@@ -142,7 +156,14 @@ class BaseLease(process.Rooted):
 
     def _lost_error(self) -> LeaseLost:
         reason, since, detail = self._loss or (self._end, self._deadline, "")
-        return LeaseLost(self.name, fence=self.fence, reason=reason, since=since, detail=detail)
+        return LeaseLost(
+            self.name,
+            fence=self.fence,
+            reason=reason,
+            since=since,
+            detail=detail,
+            server=self._where(),
+        )
 
     def _lose(
         self, reason: str, since: float, detail: str = "", *, at_release: bool = False

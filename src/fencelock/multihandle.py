@@ -167,7 +167,10 @@ class MultiHolds:
                 group = held if held in self._groups else self.of(held.unit)
             if group is None:
                 text = ", ".join(map(repr, self.names))
-                raise NotHeld(f"not locked: release of {text} without holding them")
+                raise NotHeld(
+                    f"not locked: release of {text} without holding them",
+                    server=self.settings.server,
+                )
             taken[:] = group.holds
             self._left.append(group)
             if self._remove(group):
@@ -198,8 +201,9 @@ class MultiHolds:
 
     def not_granted(self) -> NotAcquired:
         """Return the error for a ``with`` that may not begin."""
-        text, timeout = ", ".join(map(repr, self.names)), self.settings.timeout
-        return AcquireTimeout(f"{text} were not all granted within their timeout of {timeout:g} s")
+        names, timeout = ", ".join(map(repr, self.names)), self.settings.timeout
+        text = f"{names} were not all granted within their timeout of {timeout:g} s"
+        return AcquireTimeout(text, server=self.settings.server)
 
     def withdraw(self, wants: Iterable[Want]) -> list[Hold]:
         """Take out what these requests brought, for somebody who never heard of it."""

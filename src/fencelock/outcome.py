@@ -40,9 +40,8 @@ class OnceHolds(Holds):
     def timed_out(self) -> AcquireTimeout:
         """Return the error for a wait that ended before the run."""
         name, timeout = self.keys.name, self.settings.timeout
-        return AcquireTimeout(
-            f"{name!r} was not done within its timeout of {timeout:g} s", name=name
-        )
+        text = f"{name!r} was not done within its timeout of {timeout:g} s"
+        return AcquireTimeout(text, **self.about())
 
 
 def once_info(unit: str, label: str | None) -> bytes:

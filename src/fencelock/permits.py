@@ -163,7 +163,7 @@ class Permits(Holds):
         name = self.keys.name
         error = OverReleased if self.bounded else NotHeld
         text = f"released too many times: {count} permit(s) of {name!r}, of {held} held here"
-        return error(text, name=name)
+        return error(text, **self.about())
 
     def show(self, handle: object) -> str:
         """Return a handle's repr."""

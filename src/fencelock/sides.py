@@ -115,8 +115,7 @@ class Side(Holds):
         return Side(*made, reentrant=False)
 
     def _refused(self, why: str) -> NotAcquired:
-        name = self.keys.name
-        return NotAcquired(f"{name!r}: {why}", name=name)
+        return NotAcquired(f"{self.keys.name!r}: {why}", **self.about())
 
     def want_side(self, port: Port, unit: str, beside: Hold | None) -> ShareWant:
         """Return a fresh request for this side by a thread or task of that name."""

@@ -12,10 +12,13 @@ from typing import Self
 import pytest
 
 from fencelock import (
+    AcquireTimeout,
+    BarrierBroken,
     ClientClosed,
     FencelockError,
     LeaseLost,
     NotAcquired,
+    NotHeld,
     OutcomeUnknown,
     Poll,
     ServerDenied,
@@ -654,6 +657,145 @@ async def test_a_refusal_names_what_was_asked_and_where(world):
         assert str(raised.value).count("'a'") == 1
         assert raised.value.name == "a"
         assert raised.value.server in str(raised.value)
+
+
+async def entered(context):
+    async with context:
+        raise AssertionError("it was entered")
+
+
+async def timed_out(client, _world):
+    async with client.lock("a"):
+        await entered(client.lock("a", timeout=0.05))
+
+
+async def not_in_one_try(client, _world):
+    async with client.lock("a"):
+        await entered(client.lock("a", wait=Poll(max_tries=1)))
+
+
+async def several_timed_out(client, _world):
+    async with client.lock("a"):
+        await entered(client.multi(["a", "b"], timeout=0.05))
+
+
+async def locked_twice(client, _world):
+    lock = client.lock("a", strict=True)
+    async with lock:
+        await lock.acquire()
+
+
+async def reads_and_writes(client, _world):
+    both = client.rwlock("a")
+    async with both.read:
+        await both.write.acquire()
+
+
+async def called_within_itself(client, _world):
+    @client.locked("a", on_busy="raise")
+    async def work():
+        await work()
+
+    await work()
+
+
+async def not_done(client, _world):
+    async with client.lock("a"):
+        await client.once("a", within=60, wait=True, timeout=0.05).run(nothing)
+
+
+async def nothing():
+    """Do nothing."""
+
+
+async def released_twice(client, _world):
+    await client.lock("a").release()
+
+
+async def several_released_twice(client, _world):
+    await client.multi(["a", "b"]).release()
+
+
+async def too_many_permits(client, _world):
+    await client.bounded_semaphore("a", 2).release()
+
+
+async def resigned_twice(client, _world):
+    await client.election("a").hand_over("other")
+
+
+async def checked_after_release(client, _world):
+    async with client.lock("a") as lease:
+        pass
+    lease.check()
+
+
+async def renewed_after_release(client, _world):
+    async with client.lock("a") as lease:
+        pass
+    await lease.renew()
+
+
+async def taken_at_renewal(client, world):
+    lock = client.lock("a")
+    with contextlib.suppress(LeaseLost):  # the end of the block finds it, too
+        async with lock as lease:
+            world.server.command("SET", world.key("a"), "another", "PX", 20_000)
+            with pytest.raises(LeaseLost) as lost:
+                await lease.renew()
+    raise lost.value
+
+
+async def taken_at_release(client, world):
+    async with client.lock("a"):
+        world.server.command("SET", world.key("a"), "another", "PX", 20_000)
+
+
+async def taken_and_checked(client, world):
+    with contextlib.suppress(LeaseLost):
+        async with client.lock("a") as lease:
+            world.server.command("SET", world.key("a"), "another", "PX", 20_000)
+    lease.check()
+
+
+async def broken(client, _world):
+    await client.barrier("a", parties=2).wait(0.05)
+
+
+HELD = {
+    AcquireTimeout: (timed_out, several_timed_out, not_done),
+    NotAcquired: (not_in_one_try, locked_twice, reads_and_writes, called_within_itself),
+    NotHeld: (
+        *(released_twice, several_released_twice, too_many_permits, resigned_twice),
+        *(checked_after_release, renewed_after_release),
+    ),
+    LeaseLost: (taken_at_renewal, taken_at_release, taken_and_checked),
+    BarrierBroken: (broken,),
+}
+ANYWHERE = {timed_out, locked_twice, reads_and_writes, released_twice, *HELD[LeaseLost]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "provoke"),
+    [
+        pytest.param(
+            kind, each, id=each.__name__, marks=() if each in ANYWHERE else pytest.mark.no_quorum
+        )
+        for kind, ways in HELD.items()
+        for each in ways
+    ],
+)
+async def test_an_error_about_who_holds_names_the_lock_and_the_server(world, kind, provoke):
+    """Once each, as an error about the server does."""
+    client = world.client()
+    with pytest.raises(kind) as raised:
+        await provoke(client, world)
+    error = raised.value
+    assert error.server
+    assert error.server in repr(client)
+    text = str(error)
+    assert (text.count("'a'"), text.count(error.server)) == (1, 1), text
+    assert error.name == ("" if "several" in provoke.__name__ else "a")
 
 
 async def test_an_error_in_a_handler_still_shows_what_was_handled(world):

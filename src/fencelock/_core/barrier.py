@@ -166,12 +166,13 @@ async def cross(
         if outcome.word == "passed":
             return int(outcome.detail)
         if outcome.word == "broken":
-            raise broken(crossing.name, outcome.detail.decode(), error)
+            raise broken(port, crossing.name, outcome.detail.decode(), error)
 
 
-def broken(name: str, reason: str, error: type[BarrierBroken]) -> BarrierBroken:
+def broken(port: Port, name: str, reason: str, error: type[BarrierBroken]) -> BarrierBroken:
     """Return the error for a reason."""
-    return error(f"{name!r} is broken: {WHY.get(reason, reason)}", name=name, reason=reason)
+    text = f"{name!r} is broken: {WHY.get(reason, reason)}"
+    return error(text, name=name, reason=reason, server=port.label)
 
 
 async def _act(

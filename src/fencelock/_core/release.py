@@ -99,7 +99,7 @@ def retire(port: Port, hold: Hold) -> None:
         hold.open = False
         lease._released = True
         tended.book.discard(hold)
-    lease._bind(None, None)
+    lease._untie()
     for part in hold.parts:
         if part is not None:
             retire(port, part)
@@ -179,7 +179,7 @@ def lost_as(port: Port, hold: Hold, word: bytes | None) -> LeaseLost:
     lease._bind(port, hold)  # it was being given back
     since = min(port.now(), lease.deadline)
     lease._lose(reason, since, (word or b"").decode(), at_release=True)
-    lease._bind(None, None)
+    lease._untie()
     return lease._lost_error()
 
 

@@ -293,7 +293,7 @@ class BlockingPort:
         if trouble is not None and (terms.renew or terms.on_lost is not None):
             name = hold.lease.name
             text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
-            raise NotRenewable(text, name=name) from trouble
+            raise NotRenewable(text, name=name, server=self.label) from trouble
 
     def tell(self, hold: Hold) -> None:
         """Call the holder's ``on_lost`` in another thread: other leases cannot wait for it."""

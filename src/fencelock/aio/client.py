@@ -81,7 +81,9 @@ class AsyncClient(MakesShares, MakesSignals, MakesDuties, Rooted):
             node_timeout=options.positive("node_timeout", node_timeout),
             replicas=options.acknowledgement(replicas, replicas_timeout),
         )
-        self._defaults = self._defaults._replace(quorum=self._source.quorum)
+        self._defaults = self._defaults._replace(
+            quorum=self._source.quorum, server=self._source.label
+        )
         self._ports = LoopPorts(self._source)
         self._within = set()  # calls of decorated functions that are under way
         self._sides = Sides()

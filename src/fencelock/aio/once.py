@@ -154,7 +154,7 @@ class AsyncOnce(Rooted, Generic[Given]):
         me = (process.generation, caller(), run._holds.keys.lock)
         mark = UnderWay(self._terms.under_way, me)
         if mark.found and self._terms.wait:
-            raise within_itself(name)
+            raise within_itself(name, run._holds.settings.server)
         try:  # whatever comes from here on, what is held is given back
             begun = await run._begin()
             if not isinstance(begun, Hold):

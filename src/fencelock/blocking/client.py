@@ -77,7 +77,9 @@ class Client(MakesShares, MakesSignals, MakesDuties, Rooted):
             node_timeout=options.positive("node_timeout", node_timeout),
             replicas=options.acknowledgement(replicas, replicas_timeout),
         )
-        self._defaults = self._defaults._replace(quorum=bool(self._port.nodes))
+        self._defaults = self._defaults._replace(
+            quorum=bool(self._port.nodes), server=self._port.label
+        )
         self._within = set()  # calls of decorated functions that are under way
         self._sides = Sides()
 

@@ -186,7 +186,7 @@ class MakesDuties:
         mark, began = UnderWay(self._within, me), False
         try:
             if mark.found:
-                raise within_itself(call.name)
+                raise within_itself(call.name, self._defaults.server)
             with lock as lease:
                 began = True
                 try:

@@ -137,7 +137,7 @@ class Once(Rooted, Generic[Given]):
         me = (process.generation, thread_unit(), run._holds.keys.lock)
         mark = UnderWay(self._terms.under_way, me)
         if mark.found and self._terms.wait:
-            raise within_itself(name)
+            raise within_itself(name, run._holds.settings.server)
         try:  # whatever comes from here on, what is held is given back
             begun = run._begin()
             if not isinstance(begun, Hold):

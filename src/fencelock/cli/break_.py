@@ -71,7 +71,7 @@ def _parsed(argv: list[str]) -> arguments.Arguments:
 def _break_other(session: Session, info: SignalInfo, args: arguments.Arguments) -> int:
     """Break a barrier. Its parties are told that it was aborted; the reason is for the log."""
     if not args.yes and info.kind == "barrier":
-        _sure(f"{info.name} is a barrier, {info.doing}. Break it? [y/N] ", info.name)
+        _sure(session, f"{info.name} is a barrier, {info.doing}. Break it? [y/N] ", info.name)
     signals_shown.break_one(session, info)
     if args.json:
         json_line({"name": info.name, "broken": True, "was": signals_shown.summary(info)})
@@ -92,10 +92,11 @@ def _ask(session: Session, keys: LockKeys, only: tuple[str, int] | None) -> None
     if not info.held:
         return
     whose = "" if only is None else f" from {only[0]}:{only[1]}"
-    _sure(f"{keys.name} is {held_by(info)}. Take it away{whose}? [y/N] ", keys.name)
+    _sure(session, f"{keys.name} is {held_by(info)}. Take it away{whose}? [y/N] ", keys.name)
 
 
-def _sure(question: str, name: str) -> None:
+def _sure(session: Session, question: str, name: str) -> None:
     print(visible(question), end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
-        raise NotAcquired(f"{name!r} was left as it is", name=name)
+        text = f"{name!r} was left as it is"
+        raise NotAcquired(text, name=name, server=session.port.label)

@@ -56,7 +56,9 @@ class Session:
             node_timeout=options.NODE_TIMEOUT,
             replicas=wanted and options.acknowledgement(wanted, args.replicas_timeout),
         )
-        self._defaults = self._defaults._replace(quorum=bool(self.port.nodes))
+        self._defaults = self._defaults._replace(
+            quorum=bool(self.port.nodes), server=self.port.label
+        )
         _hear_the_library(verbose=args.verbose)
         started()
 
@@ -245,4 +247,5 @@ def not_held(error: LeaseLost) -> NotHeld:
     return NotHeld(
         f"{error.name!r} is not held by that holder id any more ({why})",
         name=error.name,
+        server=error.server,
     )

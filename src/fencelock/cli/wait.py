@@ -45,7 +45,8 @@ def main(argv: list[str]) -> int:
         json_line({"name": args.name, "free": not info.full, "waited": round(now() - began, 3)})
     if info.full:
         within = arguments.within(args)
-        raise AcquireTimeout(f"{args.name!r} was not free{within}", name=args.name)
+        text = f"{args.name!r} was not free{within}"
+        raise AcquireTimeout(text, name=args.name, server=session.port.label)
     return 0
 
 

@@ -95,7 +95,7 @@ def not_granted(port: BlockingPort, keys: LockKeys, within: str) -> AcquireTimeo
         text += f": {held_by(info)}" if info.held else ""
     finally:
         port.patience = patience
-    return AcquireTimeout(text, name=keys.name)
+    return AcquireTimeout(text, name=keys.name, server=port.label)
 
 
 def describe(info: LockInfo) -> str:
