@@ -78,6 +78,12 @@ SEEDS = (
         "I5",
     ),
     seed(
+        "a change of the limit that comes again, late, and undoes the next one",
+        script("shares_limit", "ARGV[5]) == 1 then", "ARGV[5]) then"),
+        worlds.SET_TWICE.under(zombie=1),
+        "I4",
+    ),
+    seed(
         "a limit that locks out who named the one before it",
         script("shares_limit", "if not is_named(s, s.limit) then", "if false then"),
         worlds.CHANGED_TWICE,

@@ -11,7 +11,7 @@ from fencelock.errors import FencelockError, LeaseLost
 from fencelock.scripts import SHARES, SHARES_BREAK
 from fencelock.testing.actors import GAVE_UP, KEYS
 from fencelock.testing.monitor import Violation
-from fencelock.testing.shares import ShareActor, SharesMonitor
+from fencelock.testing.shares import ShareActor, SharesMonitor, read
 from fencelock.testing.simulation import World
 from tests.flows.scenarios import FIXED, RENEWED, Role, Scenario
 
@@ -177,6 +177,29 @@ def changer_and_user(*limits):
     return single(program)
 
 
+def sets(*limits):
+    """Changes the limit some times while it holds, and sees that the last one stays in force."""
+
+    async def program(one):
+        held = one.want_permits(RENEWED)
+        hold = await one.acquire(held, None)
+        try:
+            for limit in limits if hold else ():
+                await set_limit(one.port, held.form, limit)
+            await one.port.sleep(one.port.now() + 0.1)
+            found = read(one.world.server.state).limit
+            if hold is not None and found != limits[-1]:
+                raise Violation("I4", f"the limit is {found}, and {limits[-1]} was set last")
+        except FencelockError:
+            if not one.world.faulty:
+                raise
+        finally:
+            if hold is not None:
+                await one.release(hold)
+
+    return single(program)
+
+
 def renewer(*ttls, terms=FIXED, permits=1, actor=ShareActor):
     """Acquires, and renews the lease by hand for longer and shorter: a second act after each."""
 
@@ -263,6 +286,7 @@ CHANGED_TWICE = Shared(
 CHANGED_DOWN = Shared(
     "1 for 1 permit, limit 2 to 3 to 2, 1 names 3", (taker(work=0.5), changer_and_user(2))
 )
+SET_TWICE = Shared("1 sets the limit to 3 and to 4", (sets(3, 4), taker()))
 UNLIKE = Shared(
     "1 fixed 4 s, 2 permits for 2.5 s and 1 for 4 s, 2 rounds",
     (

@@ -336,8 +336,24 @@ def test_a_limit_is_named_by_all_who_use_it(space):
     assert int(acquire(space, b"x", kind=b"rwlock"))
 
 
-def limited(space, limit, named=LIMIT):
-    return space.run(scripts.SHARES_LIMIT, A[:5], b"semaphore", named, limit, HOME)
+def limited(space, limit, named=LIMIT, number=None):
+    space.wait(0.001)
+    number = b"%d" % space.now if number is None else number
+    return space.run(scripts.SHARES_LIMIT, A[:5], b"semaphore", named, limit, HOME, number)
+
+
+def test_a_change_of_the_limit_that_comes_again_changes_nothing(space):
+    acquire(space, b"h", ttl=900_000)
+    limited(space, 5, number=b"1")
+    assert space.ttls(ALIVE) == [MINUTE]
+    space.wait(59)
+    assert limited(space, 5, number=b"1") == [1, LIMIT]  # asked again for want of an answer
+    limited(space, 2, number=b"2")
+    space.wait(59)
+    limited(space, 5, number=b"1")
+    assert taken(space)[1] == 2
+    limited(space, 5, number=b"3")
+    assert taken(space)[1] == 5
 
 
 def test_a_limit_may_be_changed_while_it_is_in_use(space):

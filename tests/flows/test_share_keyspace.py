@@ -78,7 +78,7 @@ class ShareSequence(Sequence):
         return scripts.SHARES_SHOW, KEYS[:5], (2, b"h0", b"h1")
 
     def limit(self):
-        args = (b"semaphore", 3, self.random.choice([2, 3, 4]), self.home())
+        args = (b"semaphore", 3, self.random.choice([2, 3, 4]), self.home(), b"id")
         return scripts.SHARES_LIMIT, KEYS[:5], args
 
     def raw(self):

@@ -35,6 +35,8 @@ DISTURBED = [
     worlds.WORKING.under(reboot=1),
     worlds.CHANGED_TWICE.under(lost=1),
     worlds.CHANGED_TWICE.under(reboot=1),
+    *(worlds.SET_TWICE.under(**{fault: 1}) for fault in ("lost", "zombie", "late", "cancel")),
+    worlds.SET_TWICE.under(late=2),
     worlds.BY_HAND.under(lost=1),
     worlds.BY_HAND_SHORTER.under(lost=1),
     worlds.BY_HAND_SHORTER.under(late=1),

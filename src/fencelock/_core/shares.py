@@ -283,6 +283,6 @@ async def set_limit(port: Port, form: ShareForm, limit: int) -> int:
     Returns the limit that the users of the name agreed on, who go on naming that one.
     """
     until = port.now() + port.patience
-    args = (form.kind, form.limit, limit, form.home)
+    args = (form.kind, form.limit, limit, form.home, port.new_id())
     _, agreed = await ask(port, SHARES_LIMIT, form.keys.grant, args, until)
     return int(agreed)
