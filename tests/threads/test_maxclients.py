@@ -1,8 +1,11 @@
 """The server takes no more clients: the waiters of a client do not starve its leases."""
 
+import contextlib
+import threading
+
 import fencelock
 from tests.servers import Server
-from tests.threads.state import connections, ended, thread, until
+from tests.threads.state import SOON, connections, ended, thread, until
 
 
 def test_waiters_leave_a_connection_to_renew_and_release_with():
@@ -25,3 +28,29 @@ def test_waiters_leave_a_connection_to_renew_and_release_with():
         for each in waiters:
             ended(each)
         assert len(granted) == 8
+
+
+def test_waiters_leave_a_connection_to_one_that_lent_its_own():
+    """As found: it was granted, and could not ask, as the others sat on all connections."""
+    with Server(args=("--maxclients", "40")) as server, fencelock.Client(server.url) as client:
+        server.command("SET", "fencelock:b", "another holder")
+        lock, granted = client.lock("a", ttl=60), threading.Event()
+        lock.acquire()
+        server.command("CONFIG", "SET", "maxclients", len(connections(server)))
+
+        def wait():
+            with client.lock("a", ttl=60):
+                granted.set()
+
+        def sit():
+            with contextlib.suppress(fencelock.FencelockError):
+                client.lock("b").acquire()
+
+        lends = thread(wait)
+        until(lambda: [each for each in client._port.lines.all_waiters() if each.seat is None])
+        lock.release()
+        sits = thread(sit)
+        assert granted.wait(SOON), "it asks again, and finds that it was granted"
+        ended(lends)
+        client.close()
+        ended(sits)

@@ -121,6 +121,7 @@ class BlockingPort:
         """Begin with nothing: at first, and in a child process."""
         self.home: bytes = f"{self._prefix}@{os.urandom(8).hex()}".encode()
         self.lines: Lines = Lines()
+        self._lent: set[Waiter] = set()  # waiters that gave their connection away
         self.book: RenewalBook = RenewalBook()
         self.closing: bool = False  # nobody may stand in line any more
         chance = Chance()
@@ -243,7 +244,7 @@ class BlockingPort:
         self._tender.stand_by()
         if waiting():
             catch_up()
-        if self.book.busy and not self._spares_one(waiter, until):
+        if (self.book.busy or self._lent) and not self._spares_one(waiter, until):
             return
         try:
             seat = self._seat(waiter)
@@ -254,21 +255,31 @@ class BlockingPort:
             waiter.lose_place()
 
     def _spares_one(self, waiter: Waiter, until: float) -> bool:
-        """See that waiters leave a connection to renew and release with.
+        """See that waiters leave a connection: to renew and release with, and to one another.
 
-        Where the server takes no more clients, the waiter lends its own, and asks again soon.
+        Where the server takes no more clients, the waiter lends its own, and asks again soon: it
+        may be granted meanwhile and does not hear of it. So the others leave it one to ask with.
         """
         seat = waiter.seat
-        if not isinstance(seat, Connection):
+        if not isinstance(seat, Connection) or not (self.book.busy or self._lent_out()):
             return True
         if self.pool.beside(seat).spare(min(until, now() + REST_SECONDS)):
             return True
         self.close(waiter)
+        with self._lock:
+            self._lent.add(waiter)
         left = min(until, now() + REST_SECONDS) - now()
         if left > 0:
             time.sleep(left)
         waiter.lose_place()
         return False
+
+    def _lent_out(self) -> bool:
+        """Return True if a waiter that lent its connection stands in line without one."""
+        with self._lock:
+            standing = self.lines.all_waiters() if self._lent else ()
+            self._lent = {each for each in standing if each in self._lent and each.seat is None}
+            return bool(self._lent)
 
     def wake(self, waiter: Waiter) -> None:
         """Leave it to the waiter's own bound: it reads a socket, and news come there first."""
