@@ -9,18 +9,13 @@
 --                                                foreign 1: the holder is no fencelock client
 
 -- Everything is read before anything is written, here and below: who may not read leaves no lock.
-local call, holder, owned, t = redis.call, ARGV[1], ARGV[6] ~= nil, redis.call('TIME')
--- As clock() in _fence.lua.
-local now = t[1] .. (#t[2] == 6 and t[2] or string.sub('00000' .. t[2], -6))
+local call, holder, owned = redis.call, ARGV[1], ARGV[6] ~= nil
+-- include: _now
 
 -- The usual case, in as few steps as there can be: nobody holds, nobody waits.
 if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
-  local last, fence = call('GET', KEYS[2]), now
-  -- As next_fence() in _fence.lua.
-  if last and not (last < now and string.byte(last, 17) == 32 and #now == 16) then
-    local previous = tonumber(string.match(last, '^%d+'))
-    if previous and previous >= tonumber(now) then fence = string.format('%.0f', previous + 1) end
-  end
+  local last = call('GET', KEYS[2])
+-- include: _next_fence
   call('SET', KEYS[2], fence .. ' ' .. holder .. ' ' .. ARGV[5], 'PX', ARGV[4])
   call('SET', KEYS[1], holder, 'PX', ARGV[3])
   return fence
