@@ -7,6 +7,8 @@ import pytest
 
 import fencelock
 from fencelock import AcquireTimeout, LeaseLost
+from fencelock._transport.leave import within
+from fencelock.clock import now
 from tests.threads.points import Strike
 from tests.threads.state import ended, thread, until, waiting
 
@@ -129,3 +131,24 @@ def test_ctrl_c_at_every_point_of_a_first_acquire(server, prefix):
 def test_ctrl_c_at_every_point_of_a_wait_in_line(server, prefix, kind, timeout):
     """Wherever the grant is at that moment: with the server, on its way, or in the waiter."""
     every_point(server, prefix, in_line(kind, timeout), least=150)
+
+
+def asked(key, dispose=None):
+    """Have work done in a thread; return its result, or nothing after Ctrl-C."""
+    try:
+        return within(now() + 8, key, object, name="asked", dispose=dispose)
+    except KeyboardInterrupt:
+        return None
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
+def test_ctrl_c_at_every_point_of_work_that_knows_no_deadline(own):
+    """As found: a name that no thread looked up was waited for ever after by all callers."""
+    tried, number = set(), 0
+    strike = Strike(tried)
+    while not number or strike.where:
+        strike, number = Strike(tried), number + 1
+        with strike:
+            asked(number, id if own else None)
+        assert asked(number, id if own else None) is not None
+    assert number > 20, "there are fewer points than it seems"

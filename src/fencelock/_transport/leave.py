@@ -7,6 +7,9 @@ Rules of this file:
 - What was left goes on. The next caller of the same work waits for that, and begins no second one:
   a resolver that is silent costs one thread, however often it is asked.
 - A result that is one caller's own (a connection) and has none any more is disposed of.
+- A signal's exception may strike the caller between any two bytecodes, also before its thread runs.
+  So a caller's claim is made before the work is, and the work is begun by whichever thread comes
+  first: a claim that ends while none has come starts one for the other callers, or ends the work.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from fencelock.clock import now
-from fencelock.mutex import Latch, mutex
+from fencelock.mutex import Latch, mutex, started
 
 T = TypeVar("T")
 
@@ -35,8 +38,10 @@ class Work(Generic[T]):
         self._error: BaseException | None = None
         self._then: list[Callable[[], object]] = []
         self._latch = Latch()
+        # Guarded by the mutex:
+        self.begun: bool = False
         self.ended: bool = False
-        self.claims = 0  # callers that wait for it; guarded by the mutex
+        self.claims: set[Claim[T]] = set()  # of the callers that wait for it
         self.shared = dispose is None
 
     def run(self) -> None:
@@ -80,6 +85,13 @@ class Work(Generic[T]):
         return self._result
 
 
+class Claim(Generic[T]):
+    """A caller's part in a piece of work, which it has from ``Table.claim`` on."""
+
+    def __init__(self) -> None:
+        self.work: Work[T] | None = None
+
+
 class Table:
     """The work that is under way."""
 
@@ -90,48 +102,70 @@ class Table:
         """Begin with nothing: at first, and in a child process, where the threads are missing."""
         self._under_way: dict[Hashable, list[Work[Any]]] = {}
 
-    def claim(self, key: Hashable, make: Callable[[], Work[T]], name: str) -> Work[T]:
-        """Return the work of this key that is under way and may be taken, or begin one."""
+    def claim(
+        self, key: Hashable, make: Callable[[], Work[T]], name: str, claim: Claim[T]
+    ) -> Work[T]:
+        """Return the work of this key that is under way and may be taken, or begin one.
+
+        However that ends, the claim is to be left if no result is taken.
+        """
         with mutex():
             for each in self._under_way.get(key, ()):
-                if each.shared or each.claims == 0:
-                    each.claims += 1
+                if each.shared or not each.claims:
+                    claim.work = each
+                    each.claims.add(claim)
                     return each
-            work = make()
-            work.claims = 1
+            claim.work = work = make()
+            work.claims.add(claim)
             self._under_way.setdefault(key, []).append(work)
-        thread = threading.Thread(target=self._run, args=(key, work), name=name, daemon=True)
-        try:
-            thread.start()
-        except (
-            RuntimeError
-        ):  # no thread to be had (a limit, the end of the interpreter): do it here
-            self._run(key, work)
+        self._start(key, work, name)
         return work
 
+    def _start(self, key: Hashable, work: Work[Any], name: str) -> None:
+        thread = threading.Thread(target=self._run, args=(key, work), name=name, daemon=True)
+        if started(thread) is not None:  # a limit, or the end of the interpreter: do it here
+            self._run(key, work)
+
     def _run(self, key: Hashable, work: Work[Any]) -> None:
+        with mutex():
+            if work.begun:
+                return
+            work.begun = True
         work.run()
         with mutex():
-            running = self._under_way.get(key, [])
-            if work in running:
-                running.remove(work)
-            if not running:
-                self._under_way.pop(key, None)
+            self._remove(key, work)
             then = work.end()
-            abandoned = work.claims == 0
+            abandoned = not work.claims
         work.let_go()
         for each in then:
             each()
         if abandoned:
             work.drop()
 
-    def leave(self, work: Work[Any]) -> None:
+    def _remove(self, key: Hashable, work: Work[Any]) -> None:
+        """Offer work to no other caller; under the mutex."""
+        running = self._under_way.get(key, [])
+        if work in running:
+            running.remove(work)
+        if not running:
+            self._under_way.pop(key, None)
+
+    def leave(self, key: Hashable, claim: Claim[Any], name: str) -> None:
         """Wait for it no more, and take nothing from it."""
+        work = claim.work
+        if work is None:
+            return
         with mutex():
-            work.claims -= 1
-            abandoned = work.ended and work.claims == 0
+            last = work.claims == {claim}
+            work.claims.discard(claim)
+            abandoned, begun, others = last and work.ended, work.begun, bool(work.claims)
+            if not begun and not others:
+                work.begun = True  # a thread that comes yet has nothing to do
+                self._remove(key, work)
         if abandoned:
             work.drop()
+        if not begun and others:
+            self._start(key, work, name)
 
 
 under_way = Table()
@@ -150,12 +184,13 @@ def within(
 
     Without ``dispose`` one result serves all who ask with this key at the same time.
     """
-    work = under_way.claim(key, lambda: Work(function, dispose, lives), name)
+    claim: Claim[T] = Claim()
     try:
+        work = under_way.claim(key, lambda: Work(function, dispose, lives), name, claim)
         if not work.over(until):
             raise TimeoutError
     except BaseException:
-        under_way.leave(work)
+        under_way.leave(key, claim, name)
         raise
     return work.result()
 

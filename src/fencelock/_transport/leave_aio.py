@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from fencelock._transport.leave import Work, under_way
+from fencelock._transport.leave import Claim, Work, under_way
 from fencelock.clock import now
 from fencelock.mutex import mutex
 
@@ -31,13 +31,18 @@ async def within(
         with contextlib.suppress(RuntimeError):  # the loop may be closed by now
             loop.call_soon_threadsafe(_ring, bell)
 
-    work = under_way.claim(key, lambda: Work(function, None, lives), name)
-    with mutex():
-        awaited = work.then(ring)
-    if not awaited:
-        ring()
-    async with asyncio.timeout(max(0.001, until - now())):
-        await bell
+    claim: Claim[T] = Claim()
+    try:
+        work = under_way.claim(key, lambda: Work(function, None, lives), name, claim)
+        with mutex():
+            awaited = work.then(ring)
+        if not awaited:
+            ring()
+        async with asyncio.timeout(max(0.001, until - now())):
+            await bell
+    except BaseException:
+        under_way.leave(key, claim, name)
+        raise
     return work.result()
 
 
