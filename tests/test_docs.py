@@ -160,7 +160,7 @@ def rendered(one: type) -> dict[str, str]:
 
 
 def inherited(one: type, name: str) -> bool:
-    """Tell whether a named tuple has it from ``tuple``."""
+    """Return True if a named tuple has it from ``tuple``."""
     return issubclass(one, tuple) and hasattr(tuple, name)
 
 

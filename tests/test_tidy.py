@@ -203,7 +203,7 @@ def public(parent: ast.AST) -> Iterator[Definition]:
 
 
 def needs_words(node: Definition) -> bool:
-    """Tell whether it speaks for itself: not an overload, override or setter of another."""
+    """Return True if it speaks for itself: not an overload, override or setter of another."""
     marks = {ast.unparse(mark).split(".")[-1] for mark in node.decorator_list}
     return not marks & {"overload", "override", "setter", "deleter"}
 

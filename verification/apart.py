@@ -19,7 +19,7 @@ NETWORK = "10.250"
 
 
 def possible() -> bool:
-    """Tell whether namespaces can be made here."""
+    """Return True if namespaces can be made here."""
     return os.geteuid() == 0 and shutil.which("ip") is not None and _run("netns", "list") == 0
 
 

@@ -151,7 +151,7 @@ def offset(replica: Server) -> int:
 
 
 def told(acquire: Callable[[], bool]) -> bool:
-    """Tell whether a client was told that it holds; an error says that it does not."""
+    """Return True if a client was told that it holds; an error says that it does not."""
     try:
         return acquire()
     except FencelockError:

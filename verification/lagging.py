@@ -64,7 +64,7 @@ class Lagging:
 
     @property
     def open(self) -> bool:
-        """Tell whether anything passes."""
+        """Return True if anything passes."""
         return self._open
 
     def close(self) -> None:

@@ -85,7 +85,7 @@ class CandidateHolds(Holds):
         return Want(form, port.new_id(), info)
 
     def leads(self) -> bool:
-        """Tell whether the candidate leads, as far as can be proved here."""
+        """Return True if the candidate leads, as far as can be proved here."""
         hold = self.newest()
         return hold is not None and hold.lease.remaining() > 0
 

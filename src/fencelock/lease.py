@@ -118,7 +118,7 @@ class BaseLease(process.Rooted):
         return True
 
     def _forked(self) -> bool:
-        """Tell whether this is a parent's lease, seen in its child: not ours to touch."""
+        """Return True if this is a parent's lease, seen in its child: not ours to touch."""
         return self._generation != process.generation
 
     def remaining(self) -> float:

@@ -37,7 +37,7 @@ class BaseMultiLease(Rooted):
 
     @property
     def lost(self) -> bool:
-        """Tell whether any of the leases was lost or can no longer be proved; sends nothing.
+        """Return True if any of the leases was lost or can no longer be proved; sends nothing.
 
         False after a release in time.
         """

@@ -50,7 +50,7 @@ class Sides:
 
 
 def writes(hold: Hold) -> bool:
-    """Tell whether a hold is of the write side."""
+    """Return True if a hold is of the write side."""
     form: ShareForm = hold.want.form  # type: ignore[assignment]  # Side.want_side made it
     return form.permits == WRITE
 

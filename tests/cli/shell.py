@@ -178,7 +178,7 @@ class Report:
 
 
 def alive(pid):
-    """Tell whether a process lives; a zombie does not."""
+    """Return True if a process lives; a zombie does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -33,7 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def is_one_servers(metafunc: pytest.Metafunc) -> bool:
-    """Tell whether a test is about one server: it says so, or starts one for itself alone."""
+    """Return True if a test is about one server: it says so, or starts one for itself alone."""
     says_so = metafunc.definition.get_closest_marker("one_server")
     return says_so is not None or "alone" in metafunc.function.__code__.co_names
 

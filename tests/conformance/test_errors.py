@@ -207,7 +207,7 @@ async def test_a_server_that_loads(world):
 
 
 def loads_slowly(server: Server) -> bool:
-    """Make loading last; tell whether the server looks around often meanwhile (from 7.0 on)."""
+    """Make loading last; return True if the server looks around often meanwhile (from 7.0 on)."""
     server.command("CONFIG", "SET", "key-load-delay", 200)
     try:
         server.command("CONFIG", "SET", "loading-process-events-interval-bytes", 1024)

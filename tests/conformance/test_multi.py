@@ -217,7 +217,7 @@ async def test_a_lease_lost_while_waiting_begins_anew(world):
     world.server.command("DEL", world.key("a"))
     held = world.client().multi(["a"])
     await held.acquire()
-    # The renewal of "a" is refused now; what waits for "b" shall not be granted with "a" lost.
+    # The renewal of "a" is refused now; what waits for "b" must not be granted with "a" lost.
     began = world.server.command("TIME")
     await world.until(lambda: elapsed_ms(world, began) > 700)
     await last.release()

@@ -185,7 +185,7 @@ async def test_clients_with_replicas_need_what_the_doctor_says(world):
 
 
 def heard(master: Server) -> bool:
-    """Tell whether the replica has acknowledged something: before, it is online in name only."""
+    """Return True if the replica has acknowledged something: before, it is online in name only."""
     master.command("PUBLISH", "anything", "")
     known = dict(
         each.partition("=")[::2] for each in master.info("replication")["slave0"].split(",")

@@ -22,7 +22,7 @@ def client(connect, proxy):
 
 
 def ends_before_the_servers(lease, view):
-    """Tell whether the lease's local deadline lies before the instant the server ends it."""
+    """Return True if the lease's local deadline lies before the instant the server ends it."""
     deadline = lease.deadline  # before we ask: a renewal may move it meanwhile
     asked = now()
     return deadline < asked + view.remaining()

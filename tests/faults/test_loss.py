@@ -158,7 +158,7 @@ def test_a_revoked_holder_is_told_soon(connect, view, losses, operator, how):
 
 
 def hears(view, client):
-    """Tell whether a client listens where revocations are told."""
+    """Return True if a client listens where revocations are told."""
     return client.port.home.decode() in view.server.command("PUBSUB", "CHANNELS", "*")
 
 

@@ -213,7 +213,7 @@ class View:
         return self.server.command("SCARD", self._holds)
 
     def free(self):
-        """Tell whether nobody holds it and nobody is in line."""
+        """Return True if nobody holds it and nobody is in line."""
         return self.holder() is None and self.waiting() == 0
 
     def until_free(self, seconds=3.0):

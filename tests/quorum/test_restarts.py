@@ -14,7 +14,7 @@ TTL = 3.0
 
 
 async def got(lock) -> bool:
-    """Tell whether a lock was granted: no majority is as good as held by others."""
+    """Return True if a lock was granted: no majority is as good as held by others."""
     try:
         return await lock.acquire(blocking=False)
     except QuorumNotReached:

@@ -25,7 +25,7 @@ class Topology:
     quorum: bool = False  # independent servers: the tests marked no_quorum are not for it
 
     def has(self, module: str) -> bool:
-        """Tell whether the tests of a module run here."""
+        """Return True if the tests of a module run here."""
         return not self.objects or module.rpartition(".test_")[2] in self.objects
 
     def __str__(self) -> str:

@@ -93,7 +93,7 @@ class Cluster:
         return shaken and all(len(text.splitlines()) == len(self.nodes) for text in told)
 
     def whole(self) -> bool:
-        """Tell whether all nodes see all slots served, and all replicas follow."""
+        """Return True if all nodes see all slots served, and all replicas follow."""
         for node in self.nodes:
             told = node.command("CLUSTER", "INFO")
             if "cluster_state:ok" not in told or f"cluster_size:{len(self.masters)}" not in told:

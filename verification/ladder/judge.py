@@ -201,7 +201,7 @@ class Witness(Bench, Monitor):
         self.exclude()
 
     def _owns(self, claim: Claim, contents: dict[Key, bytes]) -> bool:
-        """Tell whether a key is left that a claim rests on."""
+        """Return True if a key is left that a claim rests on."""
         mine = (key for key in claim.keys if claim.client in self._owners.get(key, ()))
         return any(key in contents for key in mine)
 

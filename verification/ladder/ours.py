@@ -58,7 +58,7 @@ class Ours(Bench):
 
 
 def proved(hold: Hold) -> bool:
-    """Tell whether a holder can still prove its lease."""
+    """Return True if a holder can still prove its lease."""
     return hold.open and not hold.told and hold.lease.remaining() > 0.0
 
 
@@ -165,7 +165,7 @@ class Fenced(Ours, Monitor):
 
 
 def sent(client: Client, request: Request) -> bool:
-    """Tell whether a request, which was just served, is this process's."""
+    """Return True if a request, which was just served, is this process's."""
     return any(item.request is request for link in client.links for item in link.down)
 
 

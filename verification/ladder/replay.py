@@ -30,7 +30,7 @@ def all_breaks() -> list[tuple[str, Break]]:
 
 
 def possible(how: Break) -> bool:
-    """Tell whether this machine can replay it: a clock that jumps takes Linux and a C compiler."""
+    """Return True if this machine can replay it: a clock that jumps needs Linux and a compiler."""
     return "jump" not in how.faults or not why_not()
 
 

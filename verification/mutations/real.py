@@ -18,7 +18,7 @@ SECONDS = 120
 
 
 def tried(sown: Sown) -> bool:
-    """Tell whether the named test fails on a copy with the defect."""
+    """Return True if the named test fails on a copy with the defect."""
     with tempfile.TemporaryDirectory(prefix="fencelock-sown-") as folder:
         sow(sown, Path(folder))
         return check(sown, Path(folder)) == FAILED

@@ -68,7 +68,7 @@ def _merged(kept: Any, told: Any) -> Any:
 
 
 def _bad(cell: Any) -> bool:
-    """Tell whether a cell of ours shows a fault, or could not be played."""
+    """Return True if a cell of ours shows a fault, or could not be played."""
     return isinstance(cell, dict) and ("failed" in cell or faults_of(cell) > 0)
 
 

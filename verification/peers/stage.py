@@ -130,7 +130,7 @@ class User:
         return answer
 
     def believes(self) -> bool:
-        """Tell whether by its library's own word, without asking the server, it may still hold."""
+        """Return True if it may still hold by its library's own word, without asking the server."""
         state = self.tell("state")
         return state["told"] is None and state["says"] is not False
 

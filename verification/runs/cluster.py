@@ -125,7 +125,7 @@ class Shards(Nodes):
         self.servers.masters = self._masters()
 
     def _whole(self) -> bool:
-        """Tell whether all see all slots served, and every master has a replica that follows."""
+        """Return True if all see all slots served, and every master has a replica that follows."""
         told = [node.command("CLUSTER", "INFO") for node in self.servers.nodes]
         roles = [node.info("replication") for node in self.servers.nodes]
         links = [one.get("master_link_status") for one in roles if one["role"] == "slave"]

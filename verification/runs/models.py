@@ -45,7 +45,7 @@ class Leases:
         raise ValueError(f"no such call: {call}")
 
     def over(self, state: State, call: Call) -> bool:
-        """Tell whether an end can do nothing any more, as what it would end is not there."""
+        """Return True if an end can do nothing any more, as what it would end is not there."""
         return call.do in {"release", "expire"} and (call.lease, call.weight) not in state[0]
 
     def _next(self, last: int, call: Call) -> int | None:

@@ -50,7 +50,7 @@ class Model(Protocol):
         """Return the state after a call with its answer, or None when it cannot be answered so."""
 
     def over(self, state: Hashable, call: Call) -> bool:
-        """Tell whether a call without end can do nothing any more, from this state on."""
+        """Return True if a call without end can do nothing any more, from this state on."""
 
 
 Config = tuple[Hashable, frozenset[Call]]

@@ -139,7 +139,7 @@ class Asking:
 
 
 def take(journal: Journal, kind: Kind, handle: Any, asking: Asking, hold: Holding) -> bool:
-    """Acquire, hold and release; tell whether it was granted."""
+    """Acquire, hold and release; return True if it was granted."""
     weight, timeout = asking.weight, asking.timeout
     do = "try" if timeout is None else "acquire"
     number = journal.begin(do, kind.on, weight=weight, renewed=asking.renewed)

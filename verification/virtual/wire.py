@@ -153,7 +153,7 @@ class Wire(asyncio.Transport):
             self.loop.call_at(self._up_at, self._arrived)
 
     def is_closing(self) -> bool:
-        """Tell whether the client has closed it."""
+        """Return True if the client has closed it."""
         return self.closing
 
     def abort(self) -> None:

@@ -208,7 +208,7 @@ class World:
 
 
 def fits(share: str, beside: list[str]) -> bool:
-    """Tell whether a share may be held beside those."""
+    """Return True if a share may be held beside those."""
     if share == "one":
         return len(beside) < LIMIT
     return not beside or (share == "read" and set(beside) == {"read"})

@@ -182,7 +182,7 @@ async def _once_more(
 
 
 def _listens(port: Port, waiter: Waiter) -> bool:
-    """Tell whether to ask for a place in line at once: it costs nothing more, or it is needed."""
+    """Return True if a place in line is asked for at once: it costs no more, or it is needed."""
     return waiter.key in port.lines or port.seat(waiter, listen=True)
 
 

@@ -58,7 +58,7 @@ class RenewalBook:
 
     @property
     def busy(self) -> bool:
-        """Tell whether any lease is minded."""
+        """Return True if any lease is minded."""
         return bool(self.under_way) or any(self._buckets.values())
 
     def add(self, hold: Hold, when: float) -> None:

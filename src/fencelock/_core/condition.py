@@ -225,7 +225,7 @@ def _end_tenure(port: Port, hold: Hold) -> None:
 
 
 async def _late(port: Port, stay: Stay, parked: Parked) -> bool:
-    """Leave the condition's line; tell whether the waiter was notified in this very moment."""
+    """Leave the condition's line; return True if the waiter was notified in this moment."""
     if parked.verdict == LOST:
         return _lost(port, stay, parked)
     question = stay.leave(parked, late=True, shared=False)

@@ -52,18 +52,18 @@ class Ask(Waiter):
 
     @property
     def ended(self) -> bool:
-        """Tell whether the answer or an error came."""
+        """Return True if the answer or an error came."""
         return self.error is not None or self.answered_at > 0
 
     @property
     def cut_off(self) -> bool:
-        """Tell whether the connection was lost, not the time: another may do."""
+        """Return True if the connection was lost, not the time: another may do."""
         error = self.error
         return isinstance(error, Broken) and error.sent and error.trail is None
 
     @property
     def silent(self) -> bool:
-        """Tell whether the request may have run, and no answer came."""
+        """Return True if the request may have run, and no answer came."""
         return self.began and self.answered_at == 0 and not isinstance(self.error, FencelockError)
 
 

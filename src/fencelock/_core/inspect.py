@@ -67,7 +67,7 @@ class LockInfo(NamedTuple):
 
     @property
     def full(self) -> bool:
-        """Tell whether one who asks now has to wait: of a semaphore, for one permit."""
+        """Return True if one who asks now has to wait: of a semaphore, for one permit."""
         if self.kind == "semaphore":
             return self.waiting > 0 or self.taken >= self.limit
         return self.held
@@ -209,7 +209,7 @@ def describe(name: str, reply: Reply) -> LockInfo:
 
 
 def is_shares(record: bytes) -> bool:
-    """Tell whether a record is that of a semaphore or reader/writer lock."""
+    """Return True if a record is that of a semaphore or reader/writer lock."""
     return record.partition(b" ")[2].startswith(b"=")
 
 

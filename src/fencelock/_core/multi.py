@@ -337,7 +337,7 @@ def _by_one_script(port: Port, wants: Sequence[Want]) -> bool:
 
 
 def _in_several_slots(port: Port, wants: Sequence[Want]) -> bool:
-    """Tell whether one script cannot touch all of these locks, where that is known."""
+    """Return True if one script cannot touch all of these locks, where that is known."""
     apart = port.apart
     return apart is not None and len({apart.slot(want.keys.lock) for want in wants}) > 1
 

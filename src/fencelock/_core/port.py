@@ -107,7 +107,7 @@ class Port(Protocol):
         """Run a plain command where this key is; ends like ``call``."""
 
     def seat(self, waiter: Waiter, *, listen: bool) -> bool:
-        """Do what ``open`` does when it needs nobody's answer; tell whether that was all."""
+        """Do what ``open`` does if that needs no answer; return True if that was all."""
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
         """Seat a waiter on a connection of its own, set ``waiter.seat``; ends like ``call``.

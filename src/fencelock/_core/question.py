@@ -39,11 +39,11 @@ class Signal(Protocol):
 
     @property
     def lingers(self) -> bool:
-        """Tell whether a wait that came true may still be on the list."""
+        """Return True if a wait that came true may still be on the list."""
 
     @property
     def leaves(self) -> bool:
-        """Tell whether a wait that ends without a verdict leaves the list here."""
+        """Return True if a wait that ends without a verdict leaves the list here."""
 
     @property
     def proves_each(self) -> bool:

@@ -235,7 +235,7 @@ def _left(ask: Ask) -> float:
 
 
 def _voting(race: Race, grants: dict[int, Grant]) -> bool:
-    """Count out who was restarted meanwhile; tell whether a majority is left."""
+    """Count out nodes that were restarted meanwhile; return True if a majority is left."""
     port, now = race.port, race.port.now()
     with port.mutex():
         gone = [node for node in grants if not port.roster.votes(node)]

@@ -41,7 +41,7 @@ class NodeLease(BaseLease):
 
     @property
     def counts(self) -> bool:
-        """Tell whether its deadline still says something: not when it was refused before."""
+        """Return True if its deadline still says something: not when it was refused before."""
         return self._loss is None or self._loss[1] >= self._until
 
     @property

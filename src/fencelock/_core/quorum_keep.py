@@ -161,7 +161,7 @@ async def _release(port: QuorumPort, hold: QuorumHold) -> None:
 
 
 def _given_back(ask: Ask) -> bool:
-    """Tell whether a release ran: "not the holder" means so, when it had to be repeated (I4)."""
+    """Return True if a release ran: "not the holder" means so, when it had to be repeated (I4)."""
     return bool(ask.reply == 1) or (ask.answered_at > 0 and ask.sent)
 
 

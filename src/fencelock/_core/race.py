@@ -74,7 +74,7 @@ class Race:
         return want.vote(fence)
 
     def ill(self, node: int, now: float) -> bool:
-        """Tell whether a node failed a moment ago."""
+        """Return True if a node failed a moment ago."""
         return self.port.ill.get(node, 0.0) > now
 
     def count(self, asks: Iterable[Ask], grants: dict[int, Grant]) -> None:

@@ -83,7 +83,7 @@ def sweep(port: Port, want: Want) -> None:
 
 
 def settled(error: BaseException) -> bool:
-    """Tell whether an error is an answer, so that asking again would change nothing."""
+    """Return True if an error is an answer, so that asking again would change nothing."""
     refused = isinstance(error, ServerError) and not isinstance(error, ServerUnreachable)
     return refused or isinstance(error, LeaseLost)
 

@@ -179,7 +179,7 @@ class Roster:
         return max(seen.started_at + self.longest, claimed) + UPTIME_SLACK
 
     def eligible(self, node: int, now: float) -> bool:
-        """Tell whether a node may vote; one that has waited long enough is known from here on."""
+        """Return True if a node may vote; one that has waited long enough is known from here on."""
         seen = self._seen.get(node)
         if seen is None:
             return False
@@ -193,12 +193,12 @@ class Roster:
         return True
 
     def votes(self, node: int) -> bool:
-        """Tell whether a node's vote counts: a majority of the nodes was told that it votes."""
+        """Return True if a node's vote counts: a majority of the nodes was told that it votes."""
         seen = self._seen.get(node)
         return seen is not None and seen.run_id in self.written
 
     def reached(self, node: int) -> bool:
-        """Tell whether a node ever said who it is."""
+        """Return True if a node ever said who it is."""
         return node in self._seen
 
     def voters(self, now: float) -> frozenset[bytes]:
@@ -207,13 +207,13 @@ class Roster:
         return frozenset(seen.run_id for node, seen in nodes if self.eligible(node, now))
 
     def unsure(self, now: float) -> bool:
-        """Tell whether nodes wait for their vote that might have it, were all others heard."""
+        """Return True if nodes wait for their vote that might have it, were all others heard."""
         waiting = not all(self.eligible(node, now) for node in self._seen)
         again = self.claimed_until > now >= self.read_at + REREAD_SECONDS
         return waiting and (again or len(self.heard) < self.nodes)
 
     def stale(self, ttl: float, now: float) -> bool:
-        """Tell whether the rosters lack something that the next client must know."""
+        """Return True if the rosters lack something that the next client must know."""
         if not self.met or now - self.written_at > REWRITE_SECONDS:
             return True
         if not self.covers(ttl, now) or self.longest < ttl <= LONG_SECONDS:

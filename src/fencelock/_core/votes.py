@@ -43,5 +43,5 @@ def proved_until(deadlines: Iterable[float], needed: int) -> float:
 
 
 def decided(granted: int, pending: int, needed: int) -> bool:
-    """Tell whether the answers that are still to come can change nothing."""
+    """Return True if the answers that are still to come can change nothing."""
     return granted >= needed or granted + pending < needed

@@ -184,7 +184,7 @@ class Lines:
         return len(self._lines) + len(self.watches)
 
     def __contains__(self, key: bytes) -> bool:
-        """Tell whether somebody of this client stands in the line of a lock."""
+        """Return True if somebody of this client stands in the line of a lock."""
         return key in self._lines
 
     def join(self, waiter: Waiter) -> Line:

@@ -189,7 +189,7 @@ class Want:
 
     @property
     def plain(self) -> bool:
-        """Tell whether only the plain form may be used."""
+        """Return True if only the plain form may be used."""
         return self.terms.plain
 
     def rename(self) -> Want:

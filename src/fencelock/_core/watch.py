@@ -79,7 +79,7 @@ class Watch:
     def __init__(self, now: float) -> None:
         self.waiters: dict[Watcher, None] = {}
         self.owes = False  # who left let our channel stay on the list, for the others
-        # The first has not asked yet: who is answered before it shall not look for it at once.
+        # The first has not asked yet: waiters that are answered before it must not look at once.
         self.look_at = now + PROOF_SECONDS
 
     def bound(self, watcher: Watcher) -> float:

@@ -258,7 +258,7 @@ class AioPort:
         try:
             await self.flow(self)
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
-                mux.retire()  # the next try shall not wait on a connection that went silent
+                mux.retire()  # the next try must not wait on a connection that went silent
         finally:
             self._set_timer(self._next_at())
 
@@ -383,7 +383,7 @@ async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> No
 
 
 async def _done(slot: asyncio.Future[Any]) -> bool:
-    """Tell whether a posted request was answered, and not with "not now"."""
+    """Return True if a posted request was answered, and not with "not now"."""
     try:
         reply = await slot
     except Broken:

@@ -68,10 +68,10 @@ def _quorum(source: object, *, asynchronous: bool) -> Several | None:
 
 
 def is_cluster(found: Any) -> bool:
-    """Tell whether a source is a Cluster."""
+    """Return True if a source is a Cluster."""
     return hasattr(found, "seeds")
 
 
 def is_quorum(found: Any) -> bool:
-    """Tell whether a source is a quorum of servers."""
+    """Return True if a source is a quorum of servers."""
     return hasattr(found, "sources")

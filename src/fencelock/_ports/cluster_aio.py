@@ -246,7 +246,7 @@ class ClusterAioPort(AioPort):
         if any(isinstance(answer, Broken) for answer in answers):
             link = self.link.sure(requests[0][1][0])
             if link is not None and link.mux is not None and link.mux.silent_since(began):
-                link.mux.retire()  # the next try shall not wait on a connection that went silent
+                link.mux.retire()  # the next try must not wait on a connection that went silent
         return answers
 
     async def fan_out(

@@ -126,7 +126,7 @@ class ClusterLinks(Link):
 
     @property
     def listening(self) -> bool:
-        """Tell whether the home channel is heard, at any node: revocations go to all."""
+        """Return True if the home channel is heard, at any node: revocations go to all."""
         return any(link.listening for link in self._links.values())
 
     @listening.setter
@@ -263,7 +263,7 @@ class ClusterLinks(Link):
         return inquiry
 
     async def _inquire(self, key: bytes, node: Node) -> bool:
-        """Tell whether it was proved, or just nobody else told; Broken when others say no."""
+        """Return True if it was proved, False if no other node knows; Broken if others deny it."""
         inquiry = self.slots.inquire(node)
         try:
             asked = next(inquiry)

@@ -73,7 +73,7 @@ class SlotMap:
 
     @property
     def known(self) -> bool:
-        """Tell whether it was ever read."""
+        """Return True if it was ever read."""
         return bool(self.masters)
 
     def owner(self, number: int) -> Node | None:
@@ -85,7 +85,7 @@ class SlotMap:
         return None if self.doubtful else self._owners[slot(key)]
 
     def disbelieves(self, message: Sequence[bytes], waiter: Waiter, node: Node) -> bool:
-        """Tell whether a pushed grant must be asked for: its node may have been replaced."""
+        """Return True if a pushed grant must be asked for: its node may have been replaced."""
         if not is_grant(message) or not waiter.doubts:
             return False
         misplaced = self.doubtful or self._owners[slot(waiter.key)] != node
@@ -99,7 +99,7 @@ class SlotMap:
         return self.proofs.inquire(node, replicas, others)
 
     def wants_reading(self) -> bool:
-        """Tell whether it should be read now."""
+        """Return True if it should be read now."""
         return self.doubtful and now() - self.read_at > PAUSE_SECONDS
 
     def doubt(self, node: Node | None) -> None:
@@ -185,7 +185,7 @@ def replaced(node: Node) -> Broken:
 
 
 def is_grant(message: Sequence[bytes]) -> bool:
-    """Tell whether a push is a grant of a lock, for a waiter that it names."""
+    """Return True if a push is a grant of a lock, for a waiter that it names."""
     return message[0] == b"message" and message[-1].startswith(b"granted ")
 
 

@@ -55,11 +55,11 @@ class Proofs:
         self._silent: dict[Node, float] = {}  # when they did not tell
 
     def covers(self, node: Node, said_at: float) -> bool:
-        """Tell whether what a node said at this instant counts."""
+        """Return True if what a node said at this instant counts."""
         return said_at - self._at.get(node, -inf) <= SURE_SECONDS
 
     def counts(self, node: Node, asked_at: float) -> bool:
-        """Tell whether the answer that came just now counts; then the next one may, too."""
+        """Return True if the answer that came just now counts; then the next one may, too."""
         if now() - asked_at > PROMPT_SECONDS or not self.covers(node, asked_at):
             return False
         self._at[node] = asked_at

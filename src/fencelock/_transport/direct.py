@@ -281,7 +281,7 @@ class Connection:
         return INCOMPLETE
 
     def _comes(self, seconds: float) -> bool:
-        """Tell whether something came; wait for it, in spite of signals, for so long."""
+        """Return True if something came; wait for it, in spite of signals, for so long."""
         poll = self._poll
         if poll is None:
             poll = self._poll = select.poll()

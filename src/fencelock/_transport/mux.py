@@ -169,7 +169,7 @@ class Mux(asyncio.BufferedProtocol):
         return current - max(self._slots[0][2], self._heard_at) if self._slots else 0.0
 
     def silent_since(self, when: float) -> bool:
-        """Tell whether something was asked since an instant and nothing at all came back."""
+        """Return True if something was asked since an instant and nothing at all came back."""
         asked = any(at >= when for _, _, at in self._slots)
         return asked and self._heard_at < when
 

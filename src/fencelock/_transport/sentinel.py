@@ -137,7 +137,7 @@ class Known:
         self.word, self._heard_at = best, began
 
     def _set_up_anew(self, best: Word, said: Sequence[Word], began: float) -> bool:
-        """Tell whether most Sentinels agree on something that does not follow what was known.
+        """Return True if most Sentinels agree on something that does not follow what was known.
 
         They forgot their epoch, then: what was known must not have been heard of for a while.
         """
@@ -163,12 +163,12 @@ class Known:
         self._fresh_for = DOUBT_SECONDS if doubt else FRESH_SECONDS
 
     def enough(self, words: Sequence[Word | Exception | None]) -> bool:
-        """Tell whether all answered who are expected to."""
+        """Return True if all answered who are expected to."""
         missing = {at for at, word in enumerate(words) if word is None}
         return missing <= self.silent and len(missing) < len(words)
 
     def most(self, words: Sequence[Word | Exception | None]) -> bool:
-        """Tell whether a majority said where the master is."""
+        """Return True if a majority said where the master is."""
         return 2 * sum(isinstance(word, Word) for word in words) > len(words)
 
     def since(self, asked_at: float, answered_at: float) -> float:

@@ -125,7 +125,7 @@ class Round:
 
     @property
     def over(self) -> bool:
-        """Tell whether nobody needs to wait any more."""
+        """Return True if nobody needs to wait any more."""
         return self._done.is_open or now() >= self._ends
 
     def wait(self, until: float) -> None:

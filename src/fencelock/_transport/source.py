@@ -167,7 +167,7 @@ def settled(connection_class: Any, settings: Mapping[str, Any], label: str) -> D
 
 
 def is_plain(connection_class: Any) -> bool:
-    """Tell whether a client's connections do nothing that we do not do ourselves."""
+    """Return True if a client's connections do nothing that we do not do ourselves."""
     return (
         connection_class.__name__ in _PLAIN_CLASSES
         and connection_class.__module__ in _PLAIN_MODULES

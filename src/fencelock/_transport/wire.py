@@ -65,12 +65,12 @@ def with_source(packed: bytes) -> bytes:
 
 
 def not_now(error: ReplyError) -> bool:
-    """Tell whether a request did not run, and may run later or elsewhere."""
+    """Return True if a request did not run, and may run later or elsewhere."""
     return str(error).startswith(_NOT_NOW)
 
 
 def unknown_script(error: ReplyError) -> bool:
-    """Tell whether a server does not know a script by its digest (yet, or any more)."""
+    """Return True if a server does not know a script by its digest (yet, or any more)."""
     return str(error).startswith("NOSCRIPT")
 
 

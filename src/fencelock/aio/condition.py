@@ -130,7 +130,7 @@ class AsyncCondition(Rooted):
 
     @property
     def _owned(self) -> bool:
-        """Tell whether only the task that holds the lock may give it back."""
+        """Return True if only the task that holds the lock may give it back."""
         return isinstance(self.lock, AsyncRLock)
 
     async def _notify(self, n: int) -> None:

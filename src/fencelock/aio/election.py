@@ -86,7 +86,7 @@ class AsyncElection(Rooted):
 
     @property
     def is_leader(self) -> bool:
-        """Tell whether this candidate leads, as far as this process can prove it; sends nothing.
+        """Return True if this candidate leads, as far as this process can prove it; sends nothing.
 
         False from the instant on at which another may be elected.
         """

@@ -150,7 +150,7 @@ class _Base(Rooted):
 
 
 def _was_stopped(hold: Hold, error: BaseException | None) -> bool:
-    """Tell whether the body ended because its lease was lost, and take that cancellation back.
+    """Return True if the body ended because its lease was lost, and take that cancellation back.
 
     As ``asyncio.timeout`` does: somebody else's cancellation on top of ours goes on.
     """

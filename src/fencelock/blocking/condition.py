@@ -124,7 +124,7 @@ class Condition(Rooted):
 
     @property
     def _owned(self) -> bool:
-        """Tell whether only the thread that holds the lock may give it back."""
+        """Return True if only the thread that holds the lock may give it back."""
         return isinstance(self.lock, RLock)
 
     def _notify(self, n: int) -> None:

@@ -69,7 +69,7 @@ def embedded() -> Iterator[Finding]:
 
 
 def embedded_answers() -> bool:
-    """Tell whether there is an embedded server to look at; starts none."""
+    """Return True if there is an embedded server to look at; starts none."""
     from fencelock import embedded as room
 
     try:

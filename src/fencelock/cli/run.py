@@ -109,7 +109,7 @@ def _spec(args: Arguments, signals: Signals) -> Spec:
 
 
 def _has_terminal() -> bool:
-    """Tell whether we belong to a terminal, wherever stdin and stdout lead."""
+    """Return True if we belong to a terminal, wherever stdin and stdout lead."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

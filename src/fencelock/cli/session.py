@@ -197,7 +197,7 @@ class Session:
 
 
 def embedded_chosen(args: Arguments) -> bool:
-    """Tell whether no server is configured, so that the embedded one is meant."""
+    """Return True if no server is configured, so that the embedded one is meant."""
     return not configured(args)
 
 

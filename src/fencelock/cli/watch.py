@@ -222,7 +222,7 @@ class Watch:
                 self._kill_at = 0.0
 
     def _over(self) -> bool:
-        """Tell whether the command has ended, and when it was stopped, its family too."""
+        """Return True if the command has ended, and when it was stopped, its family too."""
         if self._family is None or self._status is None:
             return False
         # What cannot be killed (another user's) is not waited for.

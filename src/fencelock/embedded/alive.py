@@ -64,7 +64,7 @@ def take(path: str) -> Claim | None:
 
 
 def held(path: str) -> bool:
-    """Tell whether a server lives, or is just being started."""
+    """Return True if a server lives, or is just being started."""
     import fcntl
 
     try:
@@ -119,7 +119,7 @@ def _lock(fd: int, path: str) -> bool:
 
 
 def _is_still(fd: int, path: str) -> bool:
-    """Tell whether the locked file is the one at that path: somebody may have replaced it."""
+    """Return True if the locked file is the one at that path: somebody may have replaced it."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except FileNotFoundError:

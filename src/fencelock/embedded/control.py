@@ -123,7 +123,7 @@ def _signal(pid: int) -> None:
 
 
 def _ended(place: Place, pid: int | None) -> bool:
-    """Tell whether the server that we told to end is gone, even if the next one is there."""
+    """Return True if the server that we told to end is gone, even if the next one is there."""
     if not alive.held(place.alive):
         return True
     if pid is None:

@@ -101,7 +101,7 @@ def _lives_in(directory: str, uid: int) -> bool:
 
 
 def _can_write(directory: str, home: str) -> bool:
-    """Tell whether the directory can be used or made, without making it."""
+    """Return True if the directory can be used or made, without making it."""
     while not os.path.isdir(directory):
         if directory == home or len(directory) <= len(home):
             return False

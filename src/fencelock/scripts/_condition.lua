@@ -25,7 +25,7 @@ local function after_the_last(key)
 end
 
 -- Moves the first n who live to the end of the lock's line; returns how many there were. It reads a
--- hundred at a time: to wake one of ten thousand shall not cost ten thousand. Those who do not `listen`
+-- hundred at a time: waking one of ten thousand must not cost ten thousand. Those who do not `listen`
 -- may be just back, or dead: they stay where they are.
 local function move(name, n, listen)
   local moved, others = 0, 0

@@ -33,7 +33,7 @@ if doubted and not in_doubt() and field('gen') then recall() end
 local function leave(waiter, member)
   call('ZREM', KEYS[2], member)
   local place = told(waiter)
-  note(waiter)  -- if it never arrived, it shall not any more
+  note(waiter)  -- if it never arrived, it must not arrive any more
   if place[1] ~= 'wait' and place[1] ~= 'act' then return end
   if ARGV[4] == 'timeout' then return break_up('timeout') end
   if place[1] == 'act' then

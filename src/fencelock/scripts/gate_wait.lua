@@ -4,8 +4,8 @@
 -- KEYS  state watch   (see _signal.lua)
 -- ARGV  1 kind   2 how long the state is kept unused, ms   3 the count that a latch begins with, or ''
 --       4 wait, or leave
---       then per waiter: channel, or '' when it shall not be told; the generation it waits for, or '';
---       and without one for how long it has asked, in microseconds
+--       then per waiter: channel, or '' if it wants no notification; the generation it waits for,
+--       or ''; and without a generation for how long it has asked, in microseconds
 --       The first one asks; the others are not put on the list anew: they may have left it.
 -- Reply per waiter {1 when it need not wait, the generation it waits for, 1 when it is on the list}
 -- include: _signal

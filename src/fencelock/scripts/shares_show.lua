@@ -20,7 +20,7 @@ end
 local holders = call('ZCARD', KEYS[1]) - #ended
 if call('EXISTS', KEYS[1]) == 0 then taken = 0 end
 
--- Tells whether a live waiter is in line: who asks now comes after it.
+-- Returns 1 if a live waiter is in line, else 0: a client that asks now comes after that waiter.
 local function is_awaited()
   for rank = 0, UNHEARD_MAX do
     local entry = call('ZRANGE', KEYS[3], rank, rank, 'WITHSCORES')

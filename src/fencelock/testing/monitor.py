@@ -163,11 +163,11 @@ class Monitor:
             raise Violation("L", f"{hold.want.holder!r} had its lease for {lasted} s, not {least}")
 
     def was_revoked(self, hold: Hold) -> bool:
-        """Tell whether an operator, or a server that forgot everything, took a hold away."""
+        """Return True if an operator, or a server that forgot everything, took a hold away."""
         return hold.want.holder in self._revoked
 
     def is_punctual(self, client: Client) -> bool:
-        """Tell whether a process could do everything in time so far."""
+        """Return True if a process could do everything in time so far."""
         return not client.was_paused and not self._lagging
 
     def flushed(self) -> None:
@@ -314,7 +314,7 @@ class Monitor:
             raise Violation("I6", "a live waiter stands behind a lock that nobody has")
 
     def _unserved(self, view: Any) -> bool:
-        """Tell whether those who wait could be granted: nobody holds, or who does not know it."""
+        """Return True if those who wait could be granted: nobody holds, or who does not know it."""
         return not view.holder or view.holder in self._unaware()
 
     def _since_us(self, instant: int) -> int:

@@ -45,7 +45,7 @@ class State:
         self.port: SimulatedPort | None = port  # whose leases are minded
 
     def reads(self, link: Link) -> bool:
-        """Tell whether the task would read this connection now."""
+        """Return True if the task would read this connection now."""
         return self.link is link
 
 
@@ -117,11 +117,11 @@ class Link:
         return (self.client.number, self.number)
 
     def passes_up(self, now_us: int) -> bool:
-        """Tell whether a request can reach the server now."""
+        """Return True if a request can reach the server now."""
         return not (self.late_up or self.stalled) and self.blocked_up_us <= now_us
 
     def passes_down(self, now_us: int) -> bool:
-        """Tell whether an answer or a push can reach the process now."""
+        """Return True if an answer or a push can reach the process now."""
         return not (self.late_down or self.stalled) and self.blocked_down_us <= now_us
 
     def instants_us(self) -> tuple[int, int, int]:

@@ -101,7 +101,7 @@ class Leg:
 
     @property
     def done(self) -> bool:
-        """Tell whether nobody waits for it any more."""
+        """Return True if nobody waits for it any more."""
         return self.fan.task.done
 
     @property
@@ -133,7 +133,7 @@ class FanState(State):
         self.legs: list[Leg] = []
 
     def reads(self, link: Link) -> bool:
-        """Tell whether an answer may come on this connection."""
+        """Return True if an answer may come on this connection."""
         return any(leg.link is link and not leg.ask.ended for leg in self.legs)
 
     def moved_on(self) -> Task | None:

@@ -41,12 +41,12 @@ UNSERVED_US_MAX_FAULTLESS = 1_000_000
 
 
 def proves(client: Client, hold: Hold, later: float = 0.0) -> bool:
-    """Tell whether a holder proves its lease; asking the lease itself would note a loss."""
+    """Return True if a holder proves its lease; asking the lease itself would note a loss."""
     return hold.lease._loss is None and client.port.now() + later < hold.lease._deadline
 
 
 def _is_asked(link: Link) -> bool:
-    """Tell whether a request is on its way there, or its answer to somebody who waits for it."""
+    """Return True if a request is on its way there, or its answer to somebody who waits for it."""
     return bool(link.up) or any(item.request and item.request.asker for item in link.down)
 
 
@@ -110,7 +110,7 @@ class QuorumMonitor(Monitor):
             raise Violation("L", f"{hold.want.holder!r} got {short} s less than it asked for")
 
     def was_revoked(self, hold: Hold) -> bool:
-        """Tell whether nodes forgot a hold: it may be refused then, though it could be proved."""
+        """Return True if nodes forgot a hold: it may be refused then, though it could be proved."""
         return any(holder == hold.want.holder for _, holder in self._forgotten)
 
     def flushed(self) -> None:
@@ -290,7 +290,7 @@ class QuorumMonitor(Monitor):
         return [want.holder for _, want in asking]
 
     def _could_have_it(self, client: Client, want: Want, instant: int) -> bool:
-        """Tell whether a majority that this process reaches has nobody but those who ask."""
+        """Return True if a majority that this process reaches has nobody but those who ask."""
         free, asking = 0, set(self._ids(self._waits()))
         for number, view in enumerate(self.view().nodes):
             server = self._world.servers[number]

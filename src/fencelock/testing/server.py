@@ -129,7 +129,7 @@ class Server:
         return any(each[1] == who for each in self.listeners)
 
     def is_down(self, now_us: int) -> bool:
-        """Tell whether nobody reaches it."""
+        """Return True if nobody reaches it."""
         return self.started_us > now_us
 
     def forget(self) -> None:
@@ -138,7 +138,7 @@ class Server:
 
     @property
     def lags(self) -> bool:
-        """Tell whether the replica has not got everything yet."""
+        """Return True if the replica has not got everything yet."""
         return self.follows and self.replica != self.state
 
     def copy(self) -> None:

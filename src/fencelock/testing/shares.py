@@ -224,7 +224,7 @@ class SharesMonitor(Monitor):
     def _must_wait(
         self, entry: Entry, before: ShareView, after: ShareView, granted: list[bytes]
     ) -> bool:
-        """Tell whether a waiter whose connection is lost could not have been granted anyway.
+        """Return True if a waiter whose connection is lost could not have been granted anyway.
 
         It may be connecting again: until it is taken for dead it keeps its place.
         """
@@ -236,13 +236,13 @@ class SharesMonitor(Monitor):
         return fresh and after.taken - behind + permits > after.limit
 
     def _leaves(self, request: Request, entry: Entry, after: ShareView) -> bool:
-        """Tell whether a waiter goes by itself, or can never be granted."""
+        """Return True if a waiter goes by itself, or can never be granted."""
         want = next((want for _, want in self.wants if want.waiter == entry.waiter), None)
         form: Any = want and want.form
         return entry.waiter in request.args or (form is not None and form.permits > after.limit)
 
     def _came_before(self, granted: list[bytes], entry: Entry, before: ShareView) -> bool:
-        """Tell whether all who were granted stood in line before this one."""
+        """Return True if all who were granted stood in line before this one."""
         line = [each.holder for each, _ in before.line]
         place = line.index(entry.holder)
         return all(who in line and line.index(who) < place for who in granted)
@@ -288,7 +288,7 @@ class SharesMonitor(Monitor):
             raise Violation("I2", f"the lease of {who!r} is proved {theirs - ours} s too short")
 
     def _unserved(self, view: Any) -> bool:
-        """Tell whether the head of the line could be granted, and is not."""
+        """Return True if the head of the line could be granted, and is not."""
         waiting = {want.holder for want in self._waiting()}
         for who in waiting & set(view.leases):  # granted, and does not know
             del who

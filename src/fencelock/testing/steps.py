@@ -64,7 +64,7 @@ def _readable(world: World, link: Link) -> bool:
 
 
 def _to_be_heard(world: World, link: Link) -> bool:
-    """Tell whether something is under way to a process that will read it."""
+    """Return True if something is under way to a process that will read it."""
     if not link.down or not link.client.alive:
         return False
     if link.passes_down(world.now_us):

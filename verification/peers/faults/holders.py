@@ -131,7 +131,7 @@ def forked(stage: Stage) -> Seen:
 
 
 def _runs(pid: int) -> bool:
-    """Tell whether a process that is not our child runs; its parent does not reap it."""
+    """Return True if a process that is not our child runs; its parent does not reap it."""
     try:
         with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123 - a path of the kernel's
             return file.read().rpartition(") ")[2][0] != "Z"
