@@ -20,7 +20,7 @@ MALFORMED = (
 
 def revoke(world, name):
     keys = world.keys(name).all
-    world.server.command("EVAL", SHARES_BREAK.source, len(keys), *keys, "enough", 60_000, "")
+    world.server.command("EVAL", SHARES_BREAK.source, len(keys), *keys, "enough", 60_000, "", "1")
 
 
 def channels(world):

@@ -35,7 +35,9 @@ async def test_an_operator_s_break_is_told_with_its_reason(world, kind):
     told = []
     handle, after = made(world.client(), kind, on_lost=told.append), world.client()
     assert await handle.acquire()
-    world.server.command("EVAL", SHARES_BREAK.source, 6, *world.keys("a").all, "enough", 60_000, "")
+    world.server.command(
+        "EVAL", SHARES_BREAK.source, 6, *world.keys("a").all, "enough", 60_000, "", "1"
+    )
     await world.until(lambda: told, "it is told")
     with pytest.raises(LeaseLost, match="enough"):
         await handle.release()

@@ -158,7 +158,8 @@ def operator():
     async def breaks(actor):
         port = actor.port
         try:
-            await ask(port, BREAK, KEYS.all, (b"why", 600_000), port.now() + port.patience)
+            args = (b"why", 600_000, port.new_id())
+            await ask(port, BREAK, KEYS.all, args, port.now() + port.patience)
         except FencelockError:
             return
 

@@ -220,6 +220,14 @@ SEEDS = (
         "I9",
     ),
     seed(
+        "an operator's request that takes the lock from the next holder, too",
+        script(
+            "break", "if redis.call('ZSCORE', KEYS[4], 'broke ' .. ARGV[3]) then", "if false then"
+        ),
+        worlds.BROKEN.under(lost=1),
+        "I4",
+    ),
+    seed(
         "a newcomer that overtakes the line",
         script("acquire", "call('EXISTS', KEYS[1], KEYS[3])", "call('EXISTS', KEYS[1])"),
         worlds.THREE.under(expiry=1),

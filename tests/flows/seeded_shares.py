@@ -78,6 +78,12 @@ SEEDS = (
         "I5",
     ),
     seed(
+        "an operator's request that takes the permits of the next holders, too",
+        script("shares_break", "if call('ZSCORE', KEYS[4], 'broke ' .. ARGV[4])", "if false"),
+        worlds.BROKEN.under(lost=1),
+        "I4",
+    ),
+    seed(
         "a change of the limit that comes again, late, and undoes the next one",
         script("shares_limit", "ARGV[5]) == 1 then", "ARGV[5]) then"),
         worlds.SET_TWICE.under(zombie=1),

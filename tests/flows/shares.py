@@ -130,9 +130,8 @@ def operator():
     async def breaks(one):
         port = one.port
         try:
-            await ask(
-                port, SHARES_BREAK, KEYS.all, (b"why", 600_000, b""), port.now() + port.patience
-            )
+            args = (b"why", 600_000, b"", port.new_id())
+            await ask(port, SHARES_BREAK, KEYS.all, args, port.now() + port.patience)
         except FencelockError:
             return
 

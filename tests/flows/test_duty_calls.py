@@ -6,7 +6,7 @@ from fencelock import scripts
 from fencelock._core.election import _leader
 from fencelock.testing.keyspace import CommandError
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
-from tests.flows.test_lock_calls import acquire, alive, entry, fence, terms
+from tests.flows.test_lock_calls import acquire, alive, entry, fence, take_away, terms
 
 LOCK, LAST, QUEUE, ALIVE, HOLDS, REVOKED, CONDITION, NOTIFIED = A = keys(
     b"a", "lock record queue alive holds revoked condition notified"
@@ -62,7 +62,7 @@ def test_a_wait_gives_the_lock_back_and_keeps_its_place_for_a_minute(space):
     space.run(scripts.RELEASE, A[:6], b"next", HOME)
     assert wait(space, b"other") == [[space.now, 0, None]]
     acquire(space, b"y", A[:6])
-    space.run(scripts.BREAK, A[:6], b"a word", 5000)
+    take_away(space, A[:6])
     assert wait(space, b"y") == [[space.now, 0, b"a word"]]
     assert wait(space, b"other") == [[space.now, 0, None]]
 
@@ -282,7 +282,7 @@ def test_a_leadership_goes_to_the_candidate_that_was_named(space):
     assert space.ttls(LOCK) == [9000]
     assert space.line(QUEUE) == [entry(b"x"), entry(b"z")]
     assert hand_over(space, b"c-z") == [-1, b""]
-    space.run(scripts.BREAK, A[:6], b"a word", 5000)
+    take_away(space, A[:6])
     assert hand_over(space, b"c-z", b"y") == [-1, b"a word"]
     space.run(scripts.RELEASE, A[:6], b"x", HOME)
     space.run(scripts.RELEASE, A[:6], b"z", HOME)
@@ -383,7 +383,7 @@ def test_a_run_that_was_forgotten_or_taken_over_keeps_no_result(space):
     assert space.run(scripts.ONCE_FORGET, ONCE, b"%d" % fence(space, A)) == 0
     start(space, b"y")
     assert finish(space, b"x") == [-1, b""]
-    space.run(scripts.BREAK, A[:6], b"a word", 5000)
+    take_away(space, A[:6])
     assert finish(space, b"y") == [-1, b"a word"]
     assert finish(space, b"z") == [-1, None]
 

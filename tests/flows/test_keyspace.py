@@ -81,7 +81,7 @@ class Sequence:
         return scripts.REVOKED, [REVOKED], ()
 
     def broken(self):
-        return scripts.BREAK, KEYS, (b"an operator's word", 50000)
+        return scripts.BREAK, KEYS, (b"an operator's word", 50000, self.random.choice([b"1", b"2"]))
 
     def show(self):
         return scripts.SHOW, KEYS[:3], (2,)

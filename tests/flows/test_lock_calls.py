@@ -456,10 +456,32 @@ def test_giving_up_moves_a_line_whose_holder_is_gone(space):
     assert space.command(b"GET", LOCK) == b"y"
 
 
+def take_away(space, keys, number=None):
+    """Take a lock from its holder, by an operator's word."""
+    space.wait(0.001)
+    number = b"%d" % space.now if number is None else number
+    return space.run(scripts.BREAK, keys, b"a word", 5000, number)
+
+
+def test_an_operator_s_request_that_comes_again_takes_nothing_from_the_next_holder(space):
+    acquire(space, b"h", ttl=900_000)
+    acquire(space, b"x", ttl=900_000)
+    assert take_away(space, A, b"1") == [1, b"h", b"{}"]
+    assert space.ttls(ALIVE) == [MINUTE]
+    assert take_away(space, A, b"1") == [1, b"h", b""]
+    assert space.command(b"GET", LOCK) == b"x"
+    assert space.heard.count((HOME, b"revoked h a word")) == 1
+    assert take_away(space, A, b"2") == [1, b"x", b"{}"]
+    assert take_away(space, A, b"3") == [0, b"", b""]
+    acquire(space, b"y")
+    assert take_away(space, A, b"3") == [0, b"", b""]
+    assert space.command(b"GET", LOCK) == b"y"
+
+
 def test_an_operator_takes_the_lock_from_its_holder(space):
-    assert space.run(scripts.BREAK, A, b"a word", 5000) == [0, b"", b""]
+    assert take_away(space, A) == [0, b"", b""]
     acquire(space, b"h")
-    assert space.run(scripts.BREAK, A, b"a word", 5000) == [1, b"h", b"{}"]
+    assert take_away(space, A) == [1, b"h", b"{}"]
     assert space.ttls(LOCK, REVOKED) == [-2, 5000]
     assert space.heard == [(HOME, b"revoked h a word")]
     assert space.run(scripts.REVOKED, [B[5], REVOKED]) == [b"", b"h a word"]
@@ -475,7 +497,7 @@ def test_a_holder_of_another_program_has_no_record_and_no_client(space):
     acquire(space, b"h")
     acquire(space, b"x")
     space.command(b"SET", LOCK, b"theirs", b"PX", 5000)
-    assert space.run(scripts.BREAK, A, b"a word", 5000) == [1, b"theirs", b""]
+    assert take_away(space, A) == [1, b"theirs", b""]
     assert [channel for channel, _ in space.heard] == [b"c-x"]
     assert space.command(b"GET", LOCK) == b"x"
     assert space.ttls(LOCK) == [7000]
@@ -485,7 +507,7 @@ def test_an_operator_who_finds_no_holder_moves_the_line(space):
     acquire(space, b"h", ttl=1000)
     acquire(space, b"x")
     space.wait(2)
-    assert space.run(scripts.BREAK, A, b"a word", 5000) == [0, b"", b""]
+    assert take_away(space, A) == [0, b"", b""]
     assert space.command(b"GET", LOCK) == b"x"
     assert space.ttls(REVOKED) == [-2]
 
@@ -493,7 +515,7 @@ def test_an_operator_who_finds_no_holder_moves_the_line(space):
 GIVEN_BACK = {
     "release": lambda space: space.run(scripts.RELEASE, A, b"h", HOME),
     "abandon": lambda space: space.run(scripts.ABANDON, A[:5], b"h", b"h", b"0", b"", HOME),
-    "break": lambda space: space.run(scripts.BREAK, A, b"a word", 5000),
+    "break": lambda space: take_away(space, A),
     "multi": lambda space: space.run(scripts.MULTI_RELEASE, A, HOME, b"h"),
 }
 
@@ -559,7 +581,7 @@ def test_several_locks_go_each_to_its_own_next_waiter(space):
     take(space, (A, b"x", 5000), (B, b"y", 8000))
     acquire(space, b"v", A, ttl=3000)
     acquire(space, b"w", B, ttl=4000)
-    space.run(scripts.BREAK, B, b"a word", 5000)
+    take_away(space, B)
     assert space.run(scripts.MULTI_RELEASE, [*A, *B], HOME, b"x", b"y") == [1, b"a word"]
     assert [space.command(b"GET", name[0]) for name in (A, B)] == [b"v", b"w"]
     assert space.ttls(A[0]) == [3000]

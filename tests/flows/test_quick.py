@@ -72,7 +72,7 @@ DISTURBED = [
     worlds.TWO.under(lost=1, crash=1),
     worlds.TWO.under(lost=1, cancel=1),
     worlds.TWO.under(lost=2),
-    worlds.BROKEN.under(lost=1),
+    *(worlds.BROKEN.under(**{fault: 1}) for fault in ("lost", "zombie")),
     worlds.FOREIGN.under(crash=1),
     worlds.FELLOWS.under(lost=1),
     worlds.BY_HAND.under(lost=1),

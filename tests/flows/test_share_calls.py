@@ -538,7 +538,7 @@ def test_a_name_that_holds_another_thing_is_refused_by_what_it_is(space, used, w
     calls = (
         lambda: acquire(space, b"y"),
         lambda: limited(space, 4),
-        lambda: space.run(scripts.SHARES_BREAK, A, b"a word", 5000, b""),
+        lambda: space.run(scripts.SHARES_BREAK, A, b"a word", 5000, b"", b"1"),
     )
     for call in calls:
         with pytest.raises(CommandError, match=f"WRONGTYPE the name holds {held}"):
@@ -569,8 +569,10 @@ def test_a_request_that_is_given_up_leaves_the_line_or_gives_back(space):
 
 
 def test_an_operator_takes_permits_from_some_or_all(space):
-    def broken(text=b""):
-        return space.run(scripts.SHARES_BREAK, A, b"a word", 5000, text)
+    def broken(text=b"", number=None):
+        space.wait(0.001)
+        number = b"%d" % space.now if number is None else number
+        return space.run(scripts.SHARES_BREAK, A, b"a word", 5000, text, number)
 
     assert broken() == [0]
     acquire(space, b"x", 1, home=b"hx")
@@ -588,6 +590,30 @@ def test_an_operator_takes_permits_from_some_or_all(space):
     assert {(b"hx", b"revoked x a word"), (HOME, b"revoked w a word")} <= set(space.heard)
     assert holders(space) == []
     assert [release(space, who) for who in (b"x", b"w")] == [[-1, b"a word"]] * 2
+
+
+def test_an_operator_s_request_that_comes_again_takes_nothing_from_the_next_holders(space):
+    def broken(number):
+        return space.run(scripts.SHARES_BREAK, A, b"a word", 5000, b"", number)
+
+    for who in (b"x", b"y", b"z", b"v"):
+        acquire(space, who, 1 if who < b"z" else LIMIT, ttl=900_000)
+    before = holders(space)
+    assert broken(b"1") == [len(before)]
+    assert space.ttls(ALIVE) == [MINUTE]
+    held = holders(space)
+    assert held
+    assert not set(held) & set(before)
+    space.wait(1)
+    assert broken(b"1") == [len(before)]
+    assert holders(space) == held
+    assert broken(b"2") == [len(held)]
+    for each in holders(space):
+        release(space, each)
+    assert broken(b"3") == [0]
+    acquire(space, b"w")
+    assert broken(b"3") == [0]
+    assert holders(space) == [b"w"]
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 3, 9])

@@ -71,7 +71,7 @@ class ShareSequence(Sequence):
         return (
             scripts.SHARES_BREAK,
             KEYS,
-            (b"an operator's word", 50000, self.random.choice([b"", b"p1 "])),
+            (b"an operator's word", 50000, *map(self.random.choice, ([b"", b"p1 "], [b"1", b"2"]))),
         )
 
     def show(self):

@@ -18,7 +18,7 @@ DISTURBED = [
     worlds.LOWERED.under(lost=1),
     worlds.LONG.under(late=1),
     worlds.TRIES.under(lost=1),
-    worlds.BROKEN.under(lost=1),
+    *(worlds.BROKEN.under(**{fault: 1}) for fault in ("lost", "zombie")),
     worlds.CHANGED.under(cancel=1),
     worlds.READERS.under(crash=1),
     worlds.TOO_LONG_SIDES.under(late=1),

@@ -157,11 +157,11 @@ async def revoke(
     args = (reason.encode(), REVOKED_MS)
     if before.limit:
         told = b"" if only is None else told_of(*only)
-        reply = await ask(port, SHARES_BREAK, keys.all, (*args, told), until)
+        reply = await ask(port, SHARES_BREAK, keys.all, (*args, told, port.new_id()), until)
         return _only(before, only) if reply[0] > 0 else None
     if only is not None and (before.holder is None or before.holder[:2] != only):
         return None
-    reply = await ask(port, BREAK, keys.all, args, until)
+    reply = await ask(port, BREAK, keys.all, (*args, port.new_id()), until)
     return before if reply[0] == 1 else None
 
 

@@ -1,8 +1,9 @@
--- Revokes leases of a name by an operator's word: the holders are told, the next are granted.
+-- Revokes leases of a name by an operator's word: the holders are told, the next are granted. Idempotent
+-- per request id (I4), as break.lua.
 --
 -- KEYS  lock record queue alive holds revoked   (see _shares.lua)
 -- ARGV  1 reason   2 how long the reason is kept, ms
---       3 what stands in the terms of those that are revoked, or '' for all
+--       3 what stands in the terms of those that are revoked, or '' for all   4 request id
 -- Reply {how many were revoked}
 -- include: _fence
 -- include: _line
@@ -11,6 +12,15 @@
 local s, refused = open(1)
 if not s then return refused end
 if not s.kind then return {0} end
+if call('ZSCORE', KEYS[4], 'broke ' .. ARGV[4]) then
+  save(s)
+  local _, commas = string.gsub(string.match(call('GET', KEYS[6]) or '', '^%S*'), ',', ',')
+  return {commas + 1}
+end
+if call('ZSCORE', KEYS[4], 'found ' .. ARGV[4]) then
+  save(s)
+  return {0}
+end
 local all, holders, homes = call('ZRANGE', KEYS[1], 0, -1), {}, {}
 for i = 1, #all do
   local hold = call('HGET', KEYS[5], all[i])
@@ -23,6 +33,8 @@ end
 if #holders > 0 then
   call('SET', KEYS[6], table.concat(holders, ',') .. ' ' .. ARGV[1], 'PX', ARGV[2])
 end
+call('ZADD', KEYS[4], text(s.now), (#holders > 0 and 'broke ' or 'found ') .. ARGV[4])
+call('PEXPIRE', KEYS[4], QUEUE_MS)
 serve(s, '', '')
 save(s)
 for i = 1, #holders do

@@ -94,6 +94,7 @@ class Monitor:
         self._fence = 0
         self._unserved_us: int | None = None
         self._revoked: set[bytes] = set()
+        self._breaking: Any = frozenset()  # an operator's requests that took something
         self._told: dict[int, int] = {}
         self._least: dict[int, float] = {}
         self._wishes: dict[int, int] = {}
@@ -189,7 +190,8 @@ class Monitor:
 
     def key(self) -> Any:
         """Return what of it decides about later violations."""
-        return self._fence, self._unserved_us, frozenset(self._revoked), self._lagging
+        revoked = frozenset(self._revoked), self._breaking
+        return self._fence, self._unserved_us, revoked, self._lagging
 
     # -- after a request ------------------------------------------------------------------------
 
@@ -218,8 +220,15 @@ class Monitor:
     def _may_give_up(self, request: Request, before: View) -> None:
         if request.name == "break":
             self._revoked.add(before.holder or b"")
+            self._once_broken(request)
         elif request.name not in GIVING_UP | PLAIN or before.holder not in request.args:
             raise Violation("I1", f"{request!r} took the lock from {before.holder!r}")
+
+    def _once_broken(self, request: Request) -> None:
+        """See that an operator's request takes a lock once, however often it comes."""
+        if request.args in self._breaking:
+            raise Violation("I4", f"{request!r} took the lock from the next holder, too")
+        self._breaking |= {request.args}
 
     def _told_before(self, after: View) -> None:
         for client, hold in self.holds:

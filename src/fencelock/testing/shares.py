@@ -132,6 +132,8 @@ class SharesMonitor(Monitor):
         granted = [who for who in after.leases if who not in before.leases]
         self._within_limit(after, granted)
         self._last_as_wanted(request, before, after)
+        if request.name == "shares_break" and before.leases.keys() - after.leases.keys():
+            self._once_broken(request)
         for who in before.leases:
             if who not in after.leases:
                 self._may_end(request, who)
