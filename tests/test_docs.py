@@ -131,6 +131,25 @@ def test_no_page_has_readers_install_what_is_not_published():
     assert [name_of(file) for file in sources if wanted.search(file.read_text())] == []
 
 
+# --- the index ------------------------------------------------------------------------------------
+
+PROOF = {"capacity", "failovers", "generated-mutants", "ladder", "mutations", "peers-under-faults"}
+PROOF |= {"performance", "simulator"}
+
+
+def test_the_index_has_every_page_once_and_the_proofs_apart():
+    index = ROOT / "docs" / "README.md"
+    for_users, heading, evidence = index.read_text().partition("\n## Evidence")
+    below = [page.relative_to(index.parent) for page in PAGES if page.parent.parent == index.parent]
+    linked = {part: re.findall(r"\]\(([\w/-]+\.md)\)", part) for part in (for_users, evidence)}
+
+    assert heading
+    assert sorted(linked[evidence]) == sorted(str(page) for page in below if page.stem in PROOF)
+    assert sorted(linked[for_users]) == sorted(
+        [*(str(page) for page in below if page.stem not in PROOF), "glossary.md"]
+    )
+
+
 # --- the reference of Python ----------------------------------------------------------------------
 
 EXPORTS = [getattr(fencelock, name) for name in fencelock.__all__]
