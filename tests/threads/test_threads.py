@@ -11,6 +11,7 @@ import pytest
 import fencelock
 from fencelock import LeaseLost, NotHeld, process
 from tests.threads.state import (
+    SOON,
     connections,
     ended,
     lease_threads,
@@ -290,22 +291,33 @@ def test_a_slow_on_lost_holds_up_no_renewal(client):
 
 
 def test_a_later_thread_with_the_same_ident_owns_nothing(client):
-    """Systems give the ident of a thread that ended to the next one."""
-    lock, idents, outcomes = client.rlock("a"), [], []
+    """Systems give the ident of a thread that ended to a later one: to the next, most often."""
+    lock, idents, outcomes, over = client.rlock("a"), [], [], threading.Event()
 
     def first():
         idents.append(threading.get_ident())
         lock.acquire()
 
-    def second():
+    def later():
         idents.append(threading.get_ident())
+        if idents[-1] != idents[0]:
+            over.wait(SOON)  # it keeps its own ident, so that another one is left for the next
+            return
         with pytest.raises(NotHeld):
             lock.release()
         outcomes.append(lock.acquire(blocking=False))
 
     ended(thread(first))
-    ended(thread(second))
-    assert idents[0] == idents[1], "this system gives each thread another ident"
+    started = []
+    while len(started) < 100 and not outcomes:
+        started.append(thread(later))
+        until(lambda: len(idents) > len(started))
+        if idents[-1] == idents[0]:
+            ended(started[-1])
+    over.set()
+    for each in started:
+        ended(each)
+    assert idents[-1] == idents[0], "this system gives each thread another ident"
     assert outcomes == [False]
     lock._holds.newest().unit = process.thread_unit()  # take it over, to give it back
     lock.release()
