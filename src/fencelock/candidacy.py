@@ -1,4 +1,4 @@
-"""What a candidate is in threads and in asyncio alike: its name, its place, who relies on it.
+"""What a candidate is in threads and in asyncio alike: its name, its place, its bodies.
 
 Rules of this file:
 

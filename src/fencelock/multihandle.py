@@ -88,7 +88,7 @@ class Group:
         self.holds: Sequence[Hold] = holds
         self.lease: BaseMultiLease = lease
         self.unit: object = unit
-        self.untold: list[bool] = [True]  # popped by who tells of the loss
+        self.untold: list[bool] = [True]  # popped by the first thread that reports the loss
 
 
 class MultiHolds:

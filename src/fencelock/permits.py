@@ -92,7 +92,7 @@ class Permits(Holds):
             ) from refused
 
     async def state(self, port: Port) -> State:
-        """Return what the server knows of the semaphore, for who names the limit of this handle."""
+        """Return what the server knows of the semaphore, for the limit that this handle names."""
         return await state(port, self.keys, SEMAPHORE, self._declared)
 
     async def busy(self, port: Port) -> bool:

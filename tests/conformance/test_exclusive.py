@@ -312,7 +312,7 @@ async def test_an_instant_is_kept_by_a_lease_that_was_waited_for(world, kind):
 
 @UNTIL_KINDS
 async def test_nothing_is_granted_after_its_instant(world, kind):
-    """X9: who still waits then has waited in vain, and leaves nothing behind."""
+    """X9: a waiter that is still in line then ends without it, and leaves nothing behind."""
     first = made_until(world.client(), kind)
     assert await first.acquire()
     soon = datetime.now(UTC) + timedelta(seconds=0.6)

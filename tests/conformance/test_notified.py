@@ -102,7 +102,7 @@ async def test_a_leader_that_campaigns_again_at_once_is_notified_of_its_loss(wor
 
 
 async def test_a_lease_that_was_given_back_proves_nothing(world):
-    """Neither to who released it, nor to anybody who still has the lease."""
+    """Neither to the caller that released it, nor to any other that still has the lease."""
     told = []
     lock = world.client().lock("a", ttl=60, on_lost=told.append)
     async with lock as lease:

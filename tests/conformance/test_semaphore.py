@@ -486,7 +486,7 @@ async def test_questions_about_a_name_of_another_kind(world):
 
 @pytest.mark.one_server  # each server has its own batches of commands
 async def test_a_name_that_became_another_kind_is_no_trouble_for_others(world):
-    """Who waits for other locks goes on waiting, though all are looked at in one command."""
+    """Waiters of other locks go on waiting, though all are looked at in one command."""
     client, other = world.client(), world.client()
     before, others = other.lock("a", ttl=60, renew=False), [other.lock(name) for name in "bcde"]
     for holder in (before, *others):

@@ -113,7 +113,7 @@ def test_a_server_that_was_frozen_runs_both_and_leaves_nothing(connect, own_serv
 
 
 def away(proxy, ending):
-    """Let the server be away for longer than server_timeout; who waits goes on waiting."""
+    """Let the server be away for longer than server_timeout; waiters go on waiting."""
     proxy.new_connections = "refuse"
     proxy.drop_all()
     begun = now()

@@ -61,7 +61,7 @@ def test_a_silent_resolver(connect, resolver, name, view):
 
 
 def test_a_resolver_that_turns_silent_delays_no_loss(connect, resolver, proxy, name):
-    """I8: who holds is notified in time, though the renewal needs a new connection."""
+    """I8: the holder is notified in time, though the renewal needs a new connection."""
     resolver._port = proxy.port
     resolver.answers.set()
     told = []

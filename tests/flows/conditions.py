@@ -79,7 +79,7 @@ WORKS = scenario(
     "condition: 1 gives up while another works", waiter(0.6), notifier(1, after=0.5, work=1.0)
 )
 
-# Who waits stood in line for the lock before: that request may still come when the wait has begun.
+# The waiter stood in line for the lock before: that request may come once the wait has begun.
 LINED = scenario("condition: 1 stands in line, and waits in vain", user(work=1.5), waiter(1.0))
 LINED_NOTIFIED = scenario(
     "condition: 1 stands in line, waits, and is notified",

@@ -9,7 +9,7 @@ Rules of this file:
 - A request on a connection that turned silent may still run. So it is undone behind it at once, and
   asked again elsewhere by another id: the undo cannot take what that one is granted. Who stands in
   line keeps its id, and its place; what it was granted is then undone there when it has ended.
-- Who stands in line and has time left goes on asking while the server is away.
+- A waiter in line that has time left goes on asking while the server is away.
 - Where replicas are to acknowledge a grant, none is reported before (see acknowledge.py). An answer
   with fence 0 is no grant (see once.py): it is true whatever the replicas have.
 - Waiting is bounded by ``give_up_at``, by the holder's lease and by the proof of life (I6, I13).

@@ -11,7 +11,7 @@ Rules of this file:
 - The last to come runs the action; the others pass when it says so. Its proofs of life are sent
   beside the action.
 - A party that finds the barrier shut, because an action runs or another party may be dead, has no
-  place, and comes again when it is told.
+  place, and comes again when it is notified.
 """
 
 from __future__ import annotations

@@ -118,7 +118,7 @@ async def _together(
 
 
 def _terms(wants: Sequence[Want]) -> list[bytes | int]:
-    """Return what ``multi_take.lua`` is told of each request."""
+    """Return the arguments of ``multi_take.lua`` for each request."""
     return [
         term
         for want in wants

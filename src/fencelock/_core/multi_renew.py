@@ -4,7 +4,7 @@ Rules of this file:
 
 - All that is left is asked for at once, and what is answered counts: a silent node holds up only
   the leases that lie there.
-- Nobody waits for a renewal by the background, which may be at the silent node; see ``Own``.
+- A renewal by the background is not waited for: it may be at the silent node; see ``Own``.
 - For each lease the rules of ``renew.py`` hold.
 """
 

@@ -9,7 +9,8 @@ Rules of this file:
   it is sent, no more is relied on than it can leave; and as long as it may still run, neither is
   more of any later renewal.
 - No answer is not a refusal: it is asked again while the lease lasts (N6). A refusal is a loss.
-- A loss is told once, and at the local deadline at the latest (I8): see ``BaseLease._lose``.
+- The holder is notified of a loss once, and at the local deadline at the latest (I8): see
+  ``BaseLease._lose``.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ class Roster:
         self.longest_claimed: float = 0.0
         self.claimed_until: float = -inf
         self.read_at: float = -inf
-        # Our own claim: who has or asks for long leases, their longest ttl, and until when; as it
-        # was sent, and as a majority has it.
+        # Our own claim: which holds and requests it is for, their longest ttl, and when it ends;
+        # as it was sent, and as a majority has it.
         self.claimants: set[object] = set()
         self.claim_number: int = 0
         self.claim_asked_ttl: float = 0.0

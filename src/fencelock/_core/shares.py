@@ -164,7 +164,7 @@ class ShareWant(Want):
 
 
 def lost_beside(port: Port, hold: Hold) -> LeaseLost:
-    """Return the error for a hold beside which the server grants no more; its loss is told."""
+    """Return the error for a hold beside which the server grants no more; note that it is lost."""
     lose(port, hold, "expired", port.now())
     return hold.lease._lost_error()
 
@@ -177,12 +177,12 @@ class State(NamedTuple):
     waiting: int
 
 
-# What a name is to who asks about it.
+# What a name is, in the words of an error.
 KINDS: Final = {SEMAPHORE: "a semaphore", RWLOCK: "a reader/writer lock"}
 
 
 def described(kind: bytes, limit: int, reply: Reply) -> State:
-    """Return the state that a reply of ``shares_show.lua`` tells to who names this kind and limit.
+    """Return the state in a reply of ``shares_show.lua``, for a caller that names kind and limit.
 
     A name that nobody uses is free: the next use decides its kind, and its limit unless it is one
     of those that its users named. Raises ServerUnsuitable when it is in use as another kind.
@@ -252,7 +252,7 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
 
 @tells_trouble
 async def state(port: Port, keys: LockKeys, kind: bytes, limit: int) -> State:
-    """Return the state of a name, for who names this kind and limit; see ``described``."""
+    """Return the state of a name, for a caller with this kind and limit; see ``described``."""
     if port.nodes:
         from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
 

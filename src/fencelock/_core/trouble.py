@@ -1,7 +1,8 @@
 """What a caller reads of trouble with the server: which name, which server, and nothing twice.
 
 The outermost flows pass their errors through here. What happened between them and the socket says
-nothing to a caller, so those frames are cut off: a server that is not there is told in a few lines.
+nothing to a caller, so those frames are cut off: the traceback of a server that is not there has a
+few lines.
 """
 
 from __future__ import annotations

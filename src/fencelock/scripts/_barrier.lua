@@ -65,7 +65,7 @@ end
 
 local function has_place(member) return call('HGET', KEYS[4], string.match(member, '^%S+')) end
 
--- Whether a party may be dead or just back: who comes now must not pass beside it.
+-- Whether a party may be dead or just back: a party that comes now must not pass beside it.
 local function in_doubt()
   local since = number('since')
   for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[2], whole(since - ASKS_US), whole(since - 1))) do
@@ -74,7 +74,7 @@ local function in_doubt()
   return false
 end
 
--- Whether who comes now must wait for the end of this generation, or of the doubt.
+-- Whether a party that comes now must wait for the end of this generation, or of the doubt.
 local function shut() return field('acting') or in_doubt() end
 
 -- Has those come again that found it shut; the others do not mind.
@@ -107,8 +107,8 @@ local function bury()
   end
 end
 
--- Notes a waiter or request; false when it was known. Those go that cannot come again, but for who
--- still waits.
+-- Notes a waiter or request; false when it was known. Removes those that cannot come again, except
+-- for parties that still wait.
 local function note(id)
   if call('ZSCORE', KEYS[3], id) then return false end
   call('ZADD', KEYS[3], whole(now + REPEATS_US), id)
@@ -148,8 +148,8 @@ local function told(waiter)
   return {acts and 'act' or 'wait', gen, index}
 end
 
--- An error when the barrier has other parties and somebody has come; while it is idle, who `uses` it
--- gives it this number.
+-- An error when the barrier has another number of parties and one has come; while it is idle, a
+-- party that `uses` it gives it this number.
 local function unfit(uses)
   local has = field('parties')
   if not has or has == ARGV[1] then return nil end

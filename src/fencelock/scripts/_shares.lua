@@ -193,7 +193,7 @@ local function serve(s, me, near)
         return mine
       end
       call('ZREM', queue, head[1])
-      if permits > s.limit then  -- the limit was lowered: it asks again, and is told so
+      if permits > s.limit then  -- the limit was lowered: it asks again, and is refused
         again(channel, waiter)
       elseif fits and granted < GRANTS_MAX then
         local lease_ms = (my_own or home == near) and ttl or claim

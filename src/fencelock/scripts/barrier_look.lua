@@ -10,7 +10,7 @@
 -- include: _signal
 -- include: _barrier
 
--- Of other parties it is, when those who ask were here before: they are told what became of them.
+-- It may have other parties if those that ask were here before: they get to know what became of them.
 local trouble = refused('barrier')
 if trouble then return trouble end
 local looks, begun = ARGV[4] == 'look', field('gen')
@@ -41,7 +41,7 @@ local function leave(waiter, member)
     call('HDEL', KEYS[1], 'acting')  -- its action never began: as if it had not come
     recall()
   elseif field('acting') then
-    return  -- all have come: who goes now has been there
+    return  -- all have come: a party that goes now has been there
   end
   call('HDEL', KEYS[4], waiter)
   call('HSET', KEYS[1], 'count', number('count') - 1, 'free', (field('free') or '') .. place[3] .. ' ')

@@ -2,10 +2,11 @@
 
 Rules of this file:
 
-- Who holds is who can prove a lease, by its own clock: never two at once (I1). A body that does not
-  look relies on the deadline that it saw last: nobody else holds before that, or its release.
+- A holder is a process that can prove a lease by its own clock: never two at once (I1). A body
+  that does not look relies on the deadline that it saw last: nobody else holds before that, or
+  before its release.
 - A lease is proved for no longer than a majority of the nodes gave it, renewals and all; a node
-  that forgot did give it (I2). Who cannot prove it any more is told at once (I8).
+  that forgot did give it (I2). A holder that cannot prove it any more is notified at once (I8).
 - Nobody waits while a majority could be had, beyond a bound (I6).
 - At the end no node has anything of anyone who lives (I9), and nothing ever lies for ever (I10).
 """

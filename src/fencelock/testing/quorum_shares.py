@@ -20,8 +20,8 @@ from fencelock.testing.shares import ShareView, read
 if TYPE_CHECKING:
     from fencelock._core.want import Want
 
-# Who has waited for so long longer than another is granted first: readers that come and go, and
-# overlap, may not keep a writer out.
+# A waiter that has waited for so much longer than another is granted first: readers that come and
+# go, and overlap, may not keep a writer out.
 OVERTAKEN_US_MAX = 600_000
 
 
