@@ -30,8 +30,8 @@ def wait(space, holder, name=b".n", home=HOME):
     return space.run(scripts.CONDITION_WAIT, A, *said)
 
 
-def notify(space, holder, count=1, number=b"1", name=b".n"):
-    return space.run(scripts.CONDITION_NOTIFY, A, holder, name, count, number)
+def notify(space, holder, count=1, number=b"1", name=b".n", *, patience=0):
+    return space.run(scripts.CONDITION_NOTIFY, A, holder, name, count, number, patience)
 
 
 def look(space, *waiters, name=b".n", home=HOME):
@@ -157,6 +157,25 @@ def test_notifications_are_remembered_for_a_minute(space):
     notify(space, b"h", number=b"3")
     assert space.line(NOTIFIED) == [b"asked 2", b"asked 3"]
     assert space.ttls(NOTIFIED) == [MINUTE]
+
+
+def test_a_notification_is_remembered_as_long_as_it_may_be_sent_again(space):
+    all_wait(space, b"x", b"y", b"z")
+    acquire(space, b"h", A[:6], ttl=900_000)
+    assert notify(space, b"h", patience=50_000) == 1
+    assert space.ttls(NOTIFIED) == [100_000 + MINUTE]
+    for _ in range(15):
+        space.wait(10)
+        look(space, b"~y", b"~z")
+        assert notify(space, b"h") == 0
+    assert space.ttls(NOTIFIED) == [MINUTE - 50_000]
+    notify(space, b"h", 0, number=b"2")
+    assert notify(space, b"h") == 0
+    assert space.ttls(NOTIFIED) == [MINUTE]
+    assert space.line(NOTIFIED) == [b"asked 1", b"asked 2"]
+    space.wait(10.001)
+    assert notify(space, b"h", 0, number=b"3") == 0
+    assert space.line(NOTIFIED) == [b"asked 2", b"asked 3"]
 
 
 @pytest.mark.parametrize("how", [b"back", b"quit"])

@@ -121,7 +121,10 @@ class Sequence:
             (scripts.CONDITION_WAIT, LINES, wait),
             (scripts.CONDITION_LOOK, LINES, (HOME, b".", entry, waiter)),
             (scripts.CONDITION_LEAVE, LINES, (*wait, self.random.choice([b"back", b"quit"]))),
-            (scripts.CONDITION_NOTIFY, LINES, (holder, b".", 1, b"%d" % self.random.randrange(9))),
+            (
+                *(scripts.CONDITION_NOTIFY, LINES),
+                (holder, b".", 1, b"%d" % self.random.randrange(9), self.random.choice([0, 9000])),
+            ),
         ])  # fmt: skip
 
     def watch(self):

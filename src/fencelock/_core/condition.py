@@ -28,7 +28,7 @@ from fencelock._core.release import Take, lost_as, request, retire, sweep
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
 from fencelock._core.waiters import Waiter
-from fencelock._core.want import Want
+from fencelock._core.want import Want, milliseconds
 from fencelock._core.watch import Watcher
 from fencelock.errors import FencelockError
 from fencelock.scripts import (
@@ -288,7 +288,7 @@ async def _return(port: Port, before: Hold, asker: Asker) -> None:
 async def notify(port: Port, place: Place, hold: Hold, n: int) -> int:
     """Move the first ``n`` who wait to the lock's line; LeaseLost when the hold has ended."""
     hold.lease.check()
-    args = (hold.want.holder, place.topic, n, port.new_id())
+    args = (hold.want.holder, place.topic, n, port.new_id(), milliseconds(port.patience))
     until = port.now() + port.patience
     moved: int = await ask(port, CONDITION_NOTIFY, place.keys.all, args, until)
     if moved < 0:

@@ -5,8 +5,9 @@
 --
 --   KEYS 1 to 6 are those of the lock, see _grant.lua
 --   condition  zset  'name entry' of who waits, by arrival (us); an entry as in the lock's queue
---   notified   zset  'asked id': notifications that ran; 'told name waiter': whom they went to; by
---                    time (us)
+--   notified   zset  'asked id': notifications that ran, by the last time at which they may be sent
+--                    again (us); 'told name waiter': whom they went to, by time (us); each is
+--                    remembered for 60 s after that
 --
 -- A waiter id of a condition begins with '~'. When the lock's line skips such a waiter as dead, it
 -- leaves 'dead waiter' among the proofs of life: the next look passes its notification on.
@@ -53,12 +54,19 @@ local function move(name, n, listen)
   return moved
 end
 
+-- Keeps what is noted of notifications as long as the last of it is to be remembered.
+local function keep_notified()
+  local last = call('ZRANGE', KEYS[8], -1, -1, 'WITHSCORES')
+  local ahead = last[2] and math.ceil((tonumber(last[2]) - now) / 1000) or 0
+  call('PEXPIRE', KEYS[8], QUEUE_MS + math.max(0, ahead))
+end
+
 -- Notifies n who live: first those who listen, and if they are too few, those who may be back soon. A
 -- waiter whose connection is being made anew loses neither its place nor the only notification.
 local function notify(name, n)
   local moved = move(name, n, true)
   if moved ~= n then moved = moved + move(name, n - moved, false) end
   call('ZREMRANGEBYSCORE', KEYS[8], '-inf', whole(now - FORGET_US))
-  call('PEXPIRE', KEYS[8], QUEUE_MS)
+  keep_notified()
   return moved
 end
