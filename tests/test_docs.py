@@ -2,7 +2,8 @@
 
 A fenced block says by its info string what it is: ``python`` compiles, ``python run`` also runs
 (all of a page in one process, from top to bottom, on a server of its own), ``python stub`` is a
-signature and equals the code's. ``python -m tests.test_docs`` prints the stubs as they should be.
+signature and equals the code's, that of the class for threads. ``python -m tests.test_docs`` prints
+the stubs as they should be.
 """
 
 import ast
@@ -224,9 +225,65 @@ def member(node: ast.stmt) -> tuple[str, str]:
 PYTHON = REFERENCE / "python.md"
 
 
-@pytest.mark.parametrize("one", CLASSES, ids=lambda one: one.__name__)
+def for_threads(one: type) -> dict[str, str]:
+    """Return the public members of an asyncio class as the class for threads would have them."""
+    return {in_threads(name): in_threads(text) for name, text in rendered(one).items()}
+
+
+def in_threads(text: str) -> str:
+    """Return a stub without what the page says once about asyncio."""
+    for pattern, plain in (
+        (r"\bAsync(?=[A-Z])", ""),
+        (r"\basync def\b", "def"),
+        (r"\b__aenter__\b", "__enter__"),
+        (r"\baclose\b", "close"),
+        (r"\bAwaitable\[(\w+)\]", r"\1"),
+        (r"(on_\w+: Callable\[\[\w+\], )Any\](?: \| Literal\['cancel'\])?", r"\1object]"),
+    ):
+        text = re.sub(pattern, plain, text)
+    return text
+
+
+ASYNCIO = [one for one in CLASSES if one.__name__.startswith("Async")]
+THREADS = [one for one in CLASSES if one not in ASYNCIO]
+
+
+@pytest.mark.parametrize("one", THREADS, ids=lambda one: one.__name__)
 def test_the_reference_has_the_signatures_of_every_class(one):
     assert written(PYTHON).get(one.__name__) == rendered(one)
+
+
+@pytest.mark.parametrize("one", ASYNCIO, ids=lambda one: one.__name__)
+def test_the_signatures_of_the_reference_hold_for_asyncio_too(one):
+    page = written(PYTHON)
+
+    assert one.__name__ not in page
+    assert page[one.__name__.removeprefix("Async")] == for_threads(one)
+
+
+def test_the_reference_lists_the_methods_that_are_not_awaited():
+    said = PYTHON.read_text().partition("Only these are not awaited")[2].partition("properties")[0]
+    plain = {
+        name
+        for one in ASYNCIO
+        for name, text in rendered(one).items()
+        if text.startswith("def ") and not name.startswith("__")
+    }
+
+    listed = set(re.findall(r"`(\w+)(?:\(\))?`", said))
+    assert listed == plain
+
+
+def anchors(page: Path) -> list[str]:
+    return re.findall(r'<a id="([\w.]+)"></a>', page.read_text())
+
+
+@pytest.mark.parametrize("one", THREADS, ids=lambda one: one.__name__)
+def test_every_method_has_an_anchor_of_its_own(one):
+    names = [name for name in rendered(one) if not name.startswith("__")]
+    wanted = sorted(f"{one.__name__}.{name}".lower() for name in names)
+
+    assert sorted(f for f in anchors(PYTHON) if f.startswith(f"{one.__name__.lower()}.")) == wanted
 
 
 def test_the_reference_names_everything_public():
@@ -463,7 +520,7 @@ def test_the_page_of_keys_and_the_doctor_give_the_same_rule():
 
 def main() -> None:
     """Print the stubs as the code has them."""
-    for one in CLASSES:
+    for one in THREADS:
         print(f"\nclass {one.__name__}:")  # noqa: T201  # run by hand, to be read
         for text in rendered(one).values():
             print("    " + text.replace("\n", "\n    "))  # noqa: T201  # as above

@@ -270,13 +270,13 @@ def links(text: str) -> Iterator[str]:
 
 
 def headings(text: str) -> set[str]:
-    """Return the anchors that GitHub gives to a page's headings."""
+    """Return the anchors that GitHub gives to a page's headings, and those that it sets itself."""
     titles = re.findall(r"^#+ +(.+?)\s*#*$", without_code(text), re.MULTILINE)
     anchors: dict[str, int] = {}
     for title in titles:
         anchor = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
         anchors[anchor] = anchors.get(anchor, -1) + 1
-    return {
+    return set(re.findall(r'<a id="([^"]+)"></a>', without_code(text))) | {
         f"{name}-{n}" if n else name for name, count in anchors.items() for n in range(count + 1)
     }
 
@@ -406,6 +406,7 @@ GOOD = [
     (sleeps, TEST, "await asyncio.sleep(0)\nlease.asleep(3)"),
     (machine_paths, "README.md", "https://x.org/work/x.html, ~/work, roots/root, /workers"),
     (dead_links, "README.md", "[x](#here-and-there)\n# Here, and there\n[y](https://nowhere/)"),
+    (dead_links, "README.md", '[x](#lock.acquire)\n<a id="lock.acquire"></a>`acquire`'),
     (dead_links, "README.md", "`[x](no.md)`\n```\n[x](no.md)\n```\n[l](LICENSE)"),
     (not_two_commands, "README.md", "# Name\n```sh\na\nb\n```\n```\nc\n```"),
 ]
