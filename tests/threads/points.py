@@ -1,8 +1,8 @@
-"""The points at which Python runs signal handlers, found by tracing: one is struck in each run.
+"""The points at which Python runs signal handlers: one is struck in each run.
 
 Python looks for signals after a call, at the start of a function and at the end of a loop's turn.
-A trace function sees every instruction, so it can raise right there, as a handler would. It raises
-also after calls of Python functions, where only some versions look: no code should depend on that.
+Whoever watches each instruction can raise right there, as a handler would. It raises also after
+calls of Python functions, where only some versions look: no code should depend on that.
 
 A point is an instruction and the calls that led there. Runs differ a little, as answers come sooner
 or later, and so a number of points would miss some.
@@ -12,22 +12,35 @@ from __future__ import annotations
 
 import dis
 import sys
+import threading
 from types import CodeType, FrameType
 from typing import Any
 
-LOOKS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD"}
-_names: dict[CodeType, dict[int, str]] = {}
+LOOKS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME"}
+TURN = "JUMP_BACKWARD"
+Point = tuple[tuple[CodeType, int], ...]
+
+_offsets: dict[CodeType, set[int]] = {}
 _kept: list[object] = []  # trace functions: Python 3.11 may call one that it has freed
 
 
-def _named(code: CodeType) -> dict[int, str]:
-    """Return the names of a function's instructions, by their offsets."""
-    if code not in _names:
-        _names[code] = {each.offset: each.opname for each in dis.get_instructions(code)}
-    return _names[code]
+def _points(code: CodeType) -> set[int]:
+    """Return the offsets of a function's instructions at which Python may have looked."""
+    if code not in _offsets:
+        found, looked = set(), False
+        for each in dis.get_instructions(code):
+            if looked:
+                found.add(each.offset)
+            if each.opname == TURN:
+                found.add(each.argval)
+            looked = each.opname in LOOKS
+        _offsets[code] = found
+    return _offsets[code]
 
 
-Point = tuple[tuple[CodeType, int], ...]
+def _ours(frame: FrameType) -> bool:
+    """Return True if a frame is of a test."""
+    return str(frame.f_globals.get("__name__", "")).startswith("tests.")
 
 
 def _point(frame: FrameType) -> Point:
@@ -39,11 +52,6 @@ def _point(frame: FrameType) -> Point:
     return tuple(calls)
 
 
-def _ours(frame: FrameType) -> bool:
-    """Return True if a frame is of a test."""
-    return str(frame.f_globals.get("__name__", "")).startswith("tests.")
-
-
 class Strike:
     """Raises KeyboardInterrupt once, at the first point inside the block that is not in ``tried``.
 
@@ -52,35 +60,61 @@ class Strike:
 
     def __init__(self, tried: set[Point]) -> None:
         self._tried = tried
+        self._thread = threading.get_ident()
         self.where = ""  # what was struck; nothing when there was no other point
-        self._hook = self._called
-        _kept.append(self._hook)
+        _kept.append(self)
 
     def __enter__(self) -> None:
-        """Begin to count."""
-        self._before = sys.gettrace()
-        sys.settrace(self._hook)
+        """Begin to watch."""
+        if sys.version_info < (3, 12):
+            self._before, self._hook = sys.gettrace(), self._called
+            sys.settrace(self._hook)
+            return
+        watch = sys.monitoring
+        watch.use_tool_id(watch.PROFILER_ID, "strike")
+        watch.register_callback(watch.PROFILER_ID, watch.events.INSTRUCTION, self._comes)
+        watch.set_events(watch.PROFILER_ID, watch.events.INSTRUCTION)
 
     def __exit__(self, *_: object) -> None:
-        """Count no more."""
-        sys.settrace(self._before)
+        """Watch no more."""
+        if sys.version_info < (3, 12):
+            sys.settrace(self._before)
+            return
+        watch = sys.monitoring
+        watch.set_events(watch.PROFILER_ID, 0)
+        watch.register_callback(watch.PROFILER_ID, watch.events.INSTRUCTION, None)
+        watch.free_tool_id(watch.PROFILER_ID)
+
+    def _comes(self, code: CodeType, offset: int) -> Any:
+        """Take an instruction of any thread (Python 3.12 and later)."""
+        if offset not in _points(code):
+            return sys.monitoring.DISABLE if sys.version_info >= (3, 12) else None
+        frame = sys._getframe(1)
+        if threading.get_ident() == self._thread and not _ours(frame):
+            self._look(frame)
+        return None
 
     def _called(self, frame: FrameType, event: str, arg: object) -> Any:
+        """Take a call of this thread (Python 3.11)."""
         if self.where or _ours(frame):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        names, before = _named(frame.f_code), ""
+        offsets = _points(frame.f_code)
 
         def instruction(frame: FrameType, event: str, arg: object) -> Any:
-            nonlocal before
-            if event == "opcode" and not self.where:
-                looked, before = before in LOOKS, names.get(frame.f_lasti, "")
-                point = _point(frame) if looked else ()
-                if looked and point not in self._tried:
-                    self._tried.add(point)
-                    self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
-                    sys.settrace(None)  # Python 3.11 may crash where the error ends the tracing
-                    raise KeyboardInterrupt
+            if event == "opcode" and frame.f_lasti in offsets:
+                self._look(frame)
             return instruction
 
         return instruction
+
+    def _look(self, frame: FrameType) -> None:
+        """Strike at a point, unless it was tried."""
+        point = _point(frame)
+        if self.where or point in self._tried:
+            return
+        self._tried.add(point)
+        self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
+        if sys.version_info < (3, 12):
+            sys.settrace(None)  # Python 3.11 may crash where the error ends the tracing
+        raise KeyboardInterrupt
