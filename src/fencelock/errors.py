@@ -2,23 +2,23 @@
 
 FencelockError
 ├── NotAcquired ── AcquireTimeout (also TimeoutError)
-├── LeaseLost              we held it; we no longer do, or can no longer prove it
-├── NotRenewable           (also RuntimeError) no thread can be started to renew it; given back
+├── LeaseLost              the lease was held, and has ended or may have ended
+├── NotRenewable           (also RuntimeError) no thread can be started to renew; given back
 ├── NotHeld                (also RuntimeError) release or renew without holding
 │   └── OverReleased       (also ValueError) more permits than a bounded semaphore's handle has
-├── BarrierBroken          (also RuntimeError) the parties of a barrier do not come together
+├── BarrierBroken          (also RuntimeError) the barrier broke before all parties had arrived
 ├── OutcomeUnknown         (also ConnectionError) may or may not have run; undo is scheduled
-├── QuorumNotReached       one cause per node
+├── QuorumNotReached       too few nodes granted or confirmed; one cause per failed node
 ├── ClientClosed           (also RuntimeError) the client was closed before
-└── ServerError            the server is the trouble, not the lock
+└── ServerError            the server failed or refused; that says nothing about the lock
     ├── ServerUnreachable  (also ConnectionError) no answer: refused, reset, frozen, loading
     ├── ServerDenied       (also PermissionError) wrong password, missing permission
-    ├── NotAcknowledged    granted, but too few replicas said so in time; it is undone
-    ├── ServerReadOnly     a replica, or a master that may not write now
+    ├── NotAcknowledged    too few replicas acknowledged it in time; a grant is undone
+    ├── ServerReadOnly     a replica, or a master that refuses writes now
     └── ServerUnsuitable   too old, wrong kind of key, misconfigured, out of memory
 
-Bad arguments are ``TypeError`` and ``ValueError``, raised before anything is sent. Only more
-permits than a semaphore's limit are refused by the server, which knows the limit in force.
+Bad arguments raise ``TypeError`` and ``ValueError`` before anything is sent. One check needs the
+server: whether a semaphore's request has more permits than the limit in force.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from typing import Any
 
 
 class FencelockError(Exception):
-    """Base of every error that fencelock raises by itself. It may be copied and pickled.
+    """Base of every error that fencelock raises by itself. It can be copied and pickled.
 
-    ``name`` is the lock's, or another object's, and ``server`` says where it was asked for, without
-    a password. Either is empty where the error is about none, or about several.
+    ``name`` is the name of the lock or other object, and ``server`` the server that was asked,
+    without a password. Either is empty if the error is about none, or about several.
     """
 
     name = ""
     server = ""
 
     def __str__(self) -> str:
-        """Return the message with the name and the server, unless it has them in its words."""
+        """Return the message, with the name and the server unless the message contains them."""
         text = super().__str__()
         if self.name and repr(self.name) not in text:
             text = f"{self.name!r}: {text}"
@@ -47,19 +47,19 @@ class FencelockError(Exception):
         return text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Say how to make the same error again: not by calling its type, which asks for more."""
+        """Rebuild the error without calling its type, whose ``__init__`` needs more arguments."""
         return _again, (type(self), self.args), self.__dict__
 
 
 def _again(kind: type[FencelockError], args: tuple[Any, ...]) -> FencelockError:
-    """Return an error with these words; what it carries is put in afterwards."""
+    """Return an error with these arguments; pickle restores its attributes afterwards."""
     error = kind.__new__(kind)
     error.args = args
     return error
 
 
 class NotAcquired(FencelockError):
-    """Others hold the lock and we stopped asking."""
+    """The lock was not granted: other clients hold it, and the call has stopped waiting."""
 
     def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
         super().__init__(message)
@@ -68,11 +68,11 @@ class NotAcquired(FencelockError):
 
 
 class AcquireTimeout(NotAcquired, TimeoutError):
-    """The time given to acquire ended before the lock was granted; nothing is left behind."""
+    """The timeout ended before the lock was granted; no place in line and no grant is left."""
 
 
 class LeaseLost(FencelockError):
-    """The lease was held and can no longer be proved.
+    """The lease was held, and has ended or may have ended.
 
     ``reason`` is one of ``expired``, ``taken``, ``revoked``, ``max_hold``, ``forked``, ``closed``;
     ``detail`` carries an operator's text, or why the lease expired; ``since`` is the instant of the
@@ -100,10 +100,10 @@ class LeaseLost(FencelockError):
 
 
 class NotRenewable(FencelockError, RuntimeError):
-    """The lock was granted, and given back: no thread can be started that renews its lease.
+    """The lock was granted and given back: no thread can be started to renew its lease.
 
-    There are too many threads, or the interpreter ends. A lease with ``renew=False`` and without
-    ``on_lost`` needs no thread.
+    The process has too many threads, or the interpreter is shutting down. A lease with
+    ``renew=False`` and without ``on_lost`` needs no thread.
     """
 
     def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
@@ -113,7 +113,7 @@ class NotRenewable(FencelockError, RuntimeError):
 
 
 class NotHeld(FencelockError, RuntimeError):
-    """A release or renewal was asked for by somebody who does not hold the lock."""
+    """The caller asked to release or renew something that it does not hold."""
 
     def __init__(self, message: str, *, name: str = "", server: str = "") -> None:
         super().__init__(message)
@@ -122,11 +122,11 @@ class NotHeld(FencelockError, RuntimeError):
 
 
 class BarrierBroken(FencelockError, RuntimeError):
-    """The parties of a barrier do not come together.
+    """The barrier is broken, or broke before all parties had arrived.
 
     It is ``threading.BrokenBarrierError`` too when it comes from ``Client``, and
     ``asyncio.BrokenBarrierError`` when it comes from ``AsyncClient``. ``reason`` is one of
-    ``timeout``, ``abort``, ``reset``, ``dead``, ``lost``.
+    ``timeout``, ``abort``, ``reset``, ``deleted``, ``dead``, ``lost``.
     """
 
     def __init__(self, message: str, *, name: str = "", reason: str = "", server: str = "") -> None:
@@ -153,11 +153,11 @@ class QuorumNotReached(FencelockError):
 
 
 class ClientClosed(FencelockError, RuntimeError):
-    """The client was closed before, or while this waited. To ask again changes nothing."""
+    """The client was closed before the call, or during it. Trying again cannot succeed."""
 
 
 class ServerError(FencelockError):
-    """The server is the trouble; never raised for a lock that is merely held.
+    """The server failed or refused; never raised because the lock is held.
 
     ``code`` is the first word of the server's error reply (``NOAUTH``, ``OOM``, …), or empty.
     The client's or the system's own exception is the ``__cause__``.
@@ -173,14 +173,14 @@ class ServerUnreachable(ServerError, ConnectionError):
 
 
 class ServerDenied(ServerError, PermissionError):
-    """The server refuses us: wrong password, or a command, key or channel we may not use."""
+    """The server refuses: wrong password, or a command, key or channel without permission."""
 
 
 class NotAcknowledged(ServerError):
-    """Too few replicas acknowledged in time, for a client that asks for it (``replicas=``).
+    """Too few replicas acknowledged a grant or renewal in time (option ``replicas`` of the client).
 
-    Of an acquire: the lock was granted, but a failover could forget it, so it is given back.
-    Of a renewal: the lease stays as long as it was. ``acknowledged`` of ``wanted`` replicas had it.
+    From an acquire: the lock was granted, but a failover could forget it, so it is given back.
+    From a renewal: the lease keeps its length. ``acknowledged`` of ``wanted`` replicas answered.
     """
 
     def __init__(self, message: str, *, name: str = "", acknowledged: int, wanted: int) -> None:
@@ -191,8 +191,8 @@ class NotAcknowledged(ServerError):
 
 
 class ServerReadOnly(ServerError):
-    """The server does not take writes now: a replica, or a master short of replicas."""
+    """The server refuses writes now: it is a replica, or a master with too few replicas."""
 
 
 class ServerUnsuitable(ServerError):
-    """The server answers but cannot serve: too old, out of memory, or the key has another type."""
+    """The server answers but cannot serve: too old, out of memory, or wrong type of key."""

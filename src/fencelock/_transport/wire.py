@@ -78,13 +78,13 @@ _NOT_NOW: Final = ("LOADING", "BUSY", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN",
 
 # What an error code means for a lock, and what can be done about it.
 _DENIED: Final = {
-    "NOAUTH": "the server wants a password: put it into the URL or the client",
+    "NOAUTH": "the server requires a password: put it into the URL or the client",
     "WRONGPASS": "the user name or password is wrong",
     "NOPERM": "the user lacks a permission",
 }
 _READ_ONLY: Final = {
     "READONLY": "this is a replica: point fencelock at the master",
-    "UNBLOCKED": "the master became a replica while others were to acknowledge",
+    "UNBLOCKED": "the master was demoted while waiting for replica acknowledgements",
     "NOREPLICAS": "the master refuses writes: too few replicas follow it (min-replicas-to-write)",
     "MISCONF": "the server refuses writes: it cannot save to its disk",
 }
@@ -105,7 +105,7 @@ _PASSING: Final = {
     "MASTERDOWN": "the replica has lost its master",
     "CLUSTERDOWN": "the Cluster is down",
     "TRYAGAIN": "a slot is being moved",
-    "MAXCLIENTS": "the server takes no more connections (maxclients)",
+    "MAXCLIENTS": "the server accepts no more connections (maxclients)",
 }
 _KINDS: Final[tuple[tuple[dict[str, str], type[ServerError]], ...]] = (
     (_DENIED, ServerDenied),
