@@ -93,7 +93,10 @@ def hold(rule, paths) -> None:
 
 SOURCE = python_files("src")
 TESTS = python_files("tests")
-PYTHON = python_files("src", "tests", "examples", "benchmarks", "verification", "dev.py")
+PYTHON = python_files(
+    *("src", "tests", "examples", "benchmarks", "verification", "docs"),
+    "dev.py",
+)
 MARKDOWN = [path for path in tracked() if path.suffix == ".md"]
 
 

@@ -1,0 +1,190 @@
+"""The README: its picture, its translation and its numbers."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_docs import blocks
+from tests.test_tidy import links, without_code
+
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+EXPLANATION = ROOT / "docs" / "explanation"
+CHINESE = ".zh-CN"
+TRANSLATED = [README, ROOT / "docs" / "tutorial" / "first-lock.md"]
+
+
+# --- the picture ----------------------------------------------------------------------------------
+
+
+def drawing():
+    """Return the program that draws the pictures."""
+    place = ROOT / "docs" / "images" / "lease.py"
+    spec = importlib.util.spec_from_file_location("lease_drawing", place)
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    return program
+
+
+def test_the_pictures_are_what_their_text_makes():
+    program = drawing()
+    stale = [
+        each.file
+        for each in program.LANGUAGES
+        if (program.HERE / each.file).read_text(encoding="utf-8") != program.picture(each)
+    ]
+
+    assert stale == [], "run: python docs/images/lease.py"
+
+
+def test_the_pictures_tell_one_story_in_all_languages():
+    program = drawing()
+    stories = [[each[:-1] for each in program.events(one.story)] for one in program.LANGUAGES]
+
+    assert all(story == stories[0] for story in stories)
+
+
+def test_every_class_of_a_picture_has_a_colour_in_light_and_in_dark_mode():
+    program = drawing()
+    light, _, dark = program.STYLE.partition("@media (prefers-color-scheme: dark)")
+    for language in program.LANGUAGES:
+        used = set(re.findall(r'class="(\w+)"', program.picture(language))) - {"title"}
+        for style in (light, dark):
+            assert used - set(re.findall(r"\.(\w+)\b[^}]*?(?:fill|stroke):", style)) == set()
+
+
+# --- the translations -----------------------------------------------------------------------------
+
+
+def translation(page):
+    return page.with_name(f"{page.stem}{CHINESE}{page.suffix}")
+
+
+def untranslated(target):
+    """Return a link as the original has it: pages and pictures may exist in both languages."""
+    return target.replace(f"{CHINESE}.", ".")
+
+
+def numbers_in_tables(page):
+    """Return the numbers of each row; words differ from language to language, numbers do not."""
+    rows = [line for line in without_code(page.read_text()).splitlines() if line.startswith("|")]
+    return [re.findall(r"\d[\d.,]*", row) for row in rows]
+
+
+def test_every_translation_is_checked():
+    found = [*ROOT.glob(f"*{CHINESE}.md"), *(ROOT / "docs").rglob(f"*{CHINESE}.md")]
+
+    assert sorted(found) == sorted(map(translation, TRANSLATED))
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
+def test_a_translation_has_the_code_of_its_original(page):
+    original, translated = ([each[:2] for each in blocks(one)] for one in (page, translation(page)))
+
+    assert translated == original
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
+def test_a_translation_has_the_links_of_its_original(page):
+    shown, other = (sorted(map(untranslated, links(one.read_text()))) for one in both(page))
+
+    # Each links to the other in its first lines; but for that they lead to the same places.
+    assert other == shown
+    assert f"]({translation(page).name})" in page.read_text()[:200]
+    assert f"]({page.name})" in translation(page).read_text()[:200]
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
+def test_a_translation_has_the_sections_and_numbers_of_its_original(page):
+    depths = [
+        re.findall(r"^#+(?= )", without_code(one.read_text()), re.MULTILINE) for one in both(page)
+    ]
+    numbers = [numbers_in_tables(one) for one in both(page)]
+
+    assert depths[0] == depths[1]
+    assert numbers[0] == numbers[1]
+
+
+def both(page):
+    return page, translation(page)
+
+
+# --- the numbers ----------------------------------------------------------------------------------
+
+# Row of the README → row of the page that measured it.
+FAULTS = {
+    "faults with a wrong outcome, threads": "**rows with a V, O, H or W**",
+    "the same, asyncio": "**rows with a V, O, H or W**",
+    "holder killed, default ttl: the next client waits": "The holder is killed; the library's def",
+    "a holder that was frozen learns of its loss": "The holder is frozen beyond its lease, then",
+    "cancelled acquire, asyncio: instants that leave the lock held": "Acquire of a free lock is c",
+}
+SPEED = {
+    "acquire and release, threads": "`uncontended-threads`",
+    "acquire and release, asyncio": "`uncontended-asyncio`",
+    "release until the waiter in another process runs": "`handoff-1`",
+    "the same until 50 waiters had their turn": "`handoff-50`",
+    "16 threads that all want one lock": "`contended-2p8t`",
+    "of these, turns that went to another thread": "its turns that went to another worker",
+}
+NOT_MEASURED = "\N{EN DASH}"
+
+
+def tables(page):
+    """Yield the rows of every table of a page: the first cell, and the others by their columns."""
+    for table in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
+        head, _, *rows = ([cell.strip() for cell in row.split("|")[1:-1]] for row in lines(table))
+        for row in rows:
+            yield row[0], dict(zip(head[1:], row[1:], strict=True))
+
+
+def lines(table):
+    """Return the rows of a table; a bar that is escaped is not a border."""
+    return table.replace(r"\|", " ").splitlines()
+
+
+def shown(label):
+    """Return the cells of a row of the README."""
+    return next(cells for first, cells in tables(README) if first == label)
+
+
+@pytest.mark.parametrize("label", FAULTS)
+def test_what_the_readme_says_of_faults_was_measured(label):
+    page = EXPLANATION / "peers-under-faults.md"
+    measured = [cells for first, cells in tables(page) if first.startswith(FAULTS[label])]
+
+    for peer, told in shown(label).items():
+        found = [cells[peer] for cells in measured if peer in cells]
+        assert told == NOT_MEASURED or any(bare(told) in cell for cell in found), (peer, found)
+
+
+def bare(cell):
+    return cell.strip("*")
+
+
+@pytest.mark.parametrize("label", SPEED)
+def test_what_the_readme_says_of_speed_was_measured(label):
+    page = EXPLANATION / "performance.md"
+    row = next(cells for first, cells in tables(page) if first == SPEED[label])
+    for told in shown(label).values():
+        for part in re.findall(r"[a-z][a-z-]+|\d[\d.,]*", told):
+            where = " ".join(row.values())
+            assert re.search(rf"(?<![\d.,]){re.escape(part)}(?![\d.,])", where), (part, where)
+
+
+def test_the_three_facts_of_the_readme_were_measured():
+    readme, page = README.read_text(), EXPLANATION / "peers-under-faults.md"
+    rows = [(first, cells) for first, cells in tables(page) if "redis-py" in cells]
+    facts = {
+        "The reply of acquire is lost, the connection reset": "**O 5/5** (57.1 s), **W 5/5**",
+        "The holder is killed; the library's default ttl": "**O 5/5** (for ever)",
+        "The holder is frozen beyond its lease, then resumed": "**V 5/5**",
+    }
+    for event, seen in facts.items():
+        assert next(cells for first, cells in rows if first.startswith(event))["redis-py"] == seen
+    version = re.search(r"redis-py ([\d.]+\d)", page.read_text())[1]
+    assert f"redis-py {version}" in readme
+    assert readme.count("5 of 5 runs") == len(facts)
+    assert "57.1 s" in readme
