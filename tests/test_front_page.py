@@ -1,10 +1,13 @@
-"""The README: its picture, its translation and its numbers."""
+"""The README: its picture, its translation, its numbers, and its links on a package index."""
 
 import importlib.util
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 from tests.test_docs import blocks
 from tests.test_tidy import links, without_code
@@ -188,3 +191,36 @@ def test_the_three_facts_of_the_readme_were_measured():
     assert f"redis-py {version}" in readme
     assert readme.count("5 of 5 runs") == len(facts)
     assert "57.1 s" in readme
+
+
+# --- the package's page on an index ---------------------------------------------------------------
+
+
+def package_page(**places):
+    """Return what an index shows when the repository's files can be read at these places."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    config["tool"]["hatch"]["metadata"]["hooks"]["custom"] = places
+    return ProjectMetadata(str(ROOT), PluginManager(), config).core.readme
+
+
+def test_the_package_s_page_has_no_broken_link():
+    page = package_page()
+
+    assert list(links(page)) == []
+    assert "lease.svg" not in page
+    assert "python3 dev.py demo" in page
+
+
+def test_the_package_s_page_links_to_the_repository_once_it_has_an_address():
+    page = package_page(files="https://x.org/file/", images="https://x.org/raw/")
+
+    assert list(links(page)) == []
+    assert "](https://x.org/file/docs/explanation/guarantees.md)" in page
+    assert "](https://x.org/raw/docs/images/lease.svg)" in page
+    assert page.count("](https://x.org/") == len(list(links(README.read_text())))
+
+
+def test_the_settings_make_the_same_page():
+    built = ProjectMetadata(str(ROOT), PluginManager()).core.readme
+
+    assert list(links(built)) == []
