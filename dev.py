@@ -37,7 +37,7 @@ STAMP = VENV / "installed"
 LINTS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
-    ("mypy", "--strict", "src", "tests/typing"),
+    ("mypy", "--strict", "src", "tests/typing", "verification/simulator"),
     ("basedpyright",),  # its settings name what it reads
 )
 # Every public name must have a type that all type checkers agree on, without guessing.

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from fencelock._core import acknowledge, acquire, renew
-from fencelock.testing.replicas import SimulatedReplicas
 from tests.flows import duties, several
 from tests.flows import scenarios as worlds
 from tests.flows.seeded import Change, seed
+from verification.simulator.replicas import SimulatedReplicas
 
 
 def acknowledged(scenario):

@@ -6,8 +6,8 @@ check it name by name, key by key and argument by argument.
 
 import functools
 
-from fencelock.testing.keyspace import Keyspace
-from fencelock.testing.scripting import Program
+from verification.simulator.keyspace import Keyspace
+from verification.simulator.scripting import Program
 
 HOME = b"home"
 MINUTE, RECORD = 60_000, 600_000  # ms

@@ -2,9 +2,9 @@
 
 from fencelock._core import condition
 from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
-from fencelock.testing.conditions import PLACE, ConditionMonitor
-from fencelock.testing.monitor import Violation
 from tests.flows.scenarios import RENEWED, Scenario, single, user
+from verification.simulator.conditions import PLACE, ConditionMonitor
+from verification.simulator.monitor import Violation
 
 # Longer than a notification may be on its way, over a dead waiter and a lost message.
 PATIENCE = 9.0

@@ -6,10 +6,10 @@ from dataclasses import replace
 from fencelock._core.barrier import Crossing, change
 from fencelock._core.keys import SignalKeys
 from fencelock.errors import OutcomeUnknown, ServerError
-from fencelock.testing.actors import GAVE_UP, Actor
-from fencelock.testing.crossings import CrossingMonitor
-from fencelock.testing.monitor import Violation
 from tests.flows.scenarios import Scenario, single
+from verification.simulator.actors import GAVE_UP, Actor
+from verification.simulator.crossings import CrossingMonitor
+from verification.simulator.monitor import Violation
 
 KEYS = SignalKeys("", "barrier")
 TWO = Crossing(KEYS, 2, 60.0)

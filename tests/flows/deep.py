@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Iterator
 
-from fencelock.testing.explorer import Report
 from tests.flows import (
     acknowledged,
     conditions,
@@ -34,6 +33,7 @@ from tests.flows import (
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
 from tests.flows.seeded import SEEDS
+from verification.simulator.explorer import Report
 
 FAULTS = (
     *("lost", "zombie", "cut", "silent", "late", "wake", "noise", "expiry"),

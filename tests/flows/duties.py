@@ -8,9 +8,9 @@ from fencelock._core.release import release
 from fencelock._core.timing import CLAIM_SECONDS
 from fencelock._core.want import Want
 from fencelock.errors import LeaseLost, NotAcknowledged, OutcomeUnknown, ServerError
-from fencelock.testing.actors import _Watch
-from fencelock.testing.monitor import Violation
 from tests.flows.scenarios import RENEWED, Scenario, single, user
+from verification.simulator.actors import _Watch
+from verification.simulator.monitor import Violation
 
 ONCE = OnceKeys("", "lock")
 WITHIN = 600.0  # longer than any schedule

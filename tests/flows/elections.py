@@ -4,10 +4,10 @@ from fencelock._core import election
 from fencelock._core.election import ElectionKeys, Watch, mark
 from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import LeaseLost
-from fencelock.testing.actors import _Watch
-from fencelock.testing.monitor import Monitor, Violation
 from tests.flows.duties import errors, long_enough, was_notified
 from tests.flows.scenarios import RENEWED, Scenario, single, user
+from verification.simulator.actors import _Watch
+from verification.simulator.monitor import Monitor, Violation
 
 KEYS = ElectionKeys("", "lock")
 SHORT = Terms(ttl=1.5, renew=True)  # shorter than the lease with which a handed-over one starts

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from fencelock._core.votes import order
-from fencelock.testing.actors import KEYS
-from fencelock.testing.monitor import Monitor
-from fencelock.testing.quorum_shares import QuorumSharesMonitor
 from tests.flows.quorums import FAULTS, NODES, Quorums
 from tests.flows.scenarios import FIXED
 from tests.flows.shares import downgrader, reader, writer
+from verification.simulator.actors import KEYS
+from verification.simulator.monitor import Monitor
+from verification.simulator.quorum_shares import QuorumSharesMonitor
 
 FIRST, SECOND, THIRD = order(KEYS.lock, [f"node {number}" for number in range(NODES)])
 

@@ -1,6 +1,6 @@
 """A lock of a quorum: who does what on three nodes, and which faults may strike.
 
-The flows, the scripts and the explorer are those that ship; see fencelock.testing.quorum.
+The flows, the scripts and the explorer are those that ship; see verification.simulator.quorum.
 """
 
 from dataclasses import dataclass, field, replace
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from fencelock._core import acquire, quorum_keep, release, renew
 from fencelock._core.want import Form, Want
 from fencelock.scripts import VOTE
-from fencelock.testing.actors import KEYS, Flows
-from fencelock.testing.explorer import Report, explore
-from fencelock.testing.faults import break_link
-from fencelock.testing.monitor import Monitor
-from fencelock.testing.quorum import SimulatedQuorum
-from fencelock.testing.quorum_monitor import QuorumMonitor
-from fencelock.testing.server import EPOCH_US, Request, Server
-from fencelock.testing.simulation import World
 from tests.flows.scenarios import FIXED, RENEWED, Scenario, renewer, renewing, user, users
+from verification.simulator.actors import KEYS, Flows
+from verification.simulator.explorer import Report, explore
+from verification.simulator.faults import break_link
+from verification.simulator.monitor import Monitor
+from verification.simulator.quorum import SimulatedQuorum
+from verification.simulator.quorum_monitor import QuorumMonitor
+from verification.simulator.server import EPOCH_US, Request, Server
+from verification.simulator.simulation import World
 
 NODES = 3
 # The nodes' clocks, beside the world's.

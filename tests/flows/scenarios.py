@@ -12,11 +12,11 @@ from fencelock._core.renew import renew_now
 from fencelock._core.want import Terms
 from fencelock.errors import FencelockError
 from fencelock.scripts import BREAK, GIVE_BACK
-from fencelock.testing.actors import GAVE_UP, KEYS, Actor, Flows
-from fencelock.testing.explorer import Report, explore
-from fencelock.testing.monitor import Monitor, Violation
-from fencelock.testing.server import Server
-from fencelock.testing.simulation import World
+from verification.simulator.actors import GAVE_UP, KEYS, Actor, Flows
+from verification.simulator.explorer import Report, explore
+from verification.simulator.monitor import Monitor, Violation
+from verification.simulator.server import Server
+from verification.simulator.simulation import World
 
 # Short enough that a lease, its renewals and a waiter's looks fit into one schedule.
 TTL = 3.0

@@ -13,9 +13,9 @@ from typing import Any
 
 from fencelock import lease, scripts
 from fencelock._core import acquire, hold, poll, release, renew, waiters, want
-from fencelock.testing.explorer import Report
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
+from verification.simulator.explorer import Report
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ ASKED = "reply = await port.run(want.acquire(waiter.channel), want.keys.lock, un
 ASKED_TWICE = """reply = await port.run(want.acquire(b""), want.keys.lock, until, waiter)
             if not isinstance(reply, bytes):
                 line_up = __import__("types").SimpleNamespace(name="line_up")
-                from fencelock.testing.server import unpacked
+                from verification.simulator.server import unpacked
                 args = unpacked(want.acquire(waiter.channel)).args
                 reply = await port.call(line_up, want.keys.grant, args, until, waiter)"""
 

@@ -10,13 +10,13 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.shares import ALL, READ, RWLOCK, SEMAPHORE, WRITE, ShareForm, ShareWant
 from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import LeaseLost
-from fencelock.testing.actors import Actor, _Watch
-from fencelock.testing.monitor import Monitor, Violation
-from fencelock.testing.shares import SharesMonitor
-from fencelock.testing.shares import read as read_shares
-from fencelock.testing.view import read
 from tests.flows.duties import errors, long_enough, was_notified
 from tests.flows.scenarios import FIXED, RENEWED, Scenario, single
+from verification.simulator.actors import Actor, _Watch
+from verification.simulator.monitor import Monitor, Violation
+from verification.simulator.shares import SharesMonitor
+from verification.simulator.shares import read as read_shares
+from verification.simulator.view import read
 
 SHORT = Terms(ttl=1.5, renew=True)  # shorter than the lease with which a handed-over one starts
 BOTH = (LockKeys("", "a"), LockKeys("", "b"))

@@ -9,11 +9,11 @@ from fencelock._core.shares import ALL, RWLOCK, give_back, set_limit
 from fencelock._core.want import Terms
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.scripts import SHARES, SHARES_BREAK
-from fencelock.testing.actors import GAVE_UP, KEYS
-from fencelock.testing.monitor import Violation
-from fencelock.testing.shares import ShareActor, SharesMonitor, read
-from fencelock.testing.simulation import World
 from tests.flows.scenarios import FIXED, RENEWED, Role, Scenario
+from verification.simulator.actors import GAVE_UP, KEYS
+from verification.simulator.monitor import Violation
+from verification.simulator.shares import ShareActor, SharesMonitor, read
+from verification.simulator.simulation import World
 
 # Actors that are not alike: another ttl, with and without renewal.
 SHORT = Terms(ttl=2.5, renew=True)

@@ -5,10 +5,10 @@ import contextlib
 from fencelock._core.keys import SignalKeys
 from fencelock._core.signals import Gate, change_event
 from fencelock.errors import OutcomeUnknown, ServerError
-from fencelock.testing.actors import GAVE_UP, Actor
-from fencelock.testing.gates import GateMonitor, count_down
-from fencelock.testing.monitor import Violation
 from tests.flows.scenarios import Scenario, single
+from verification.simulator.actors import GAVE_UP, Actor
+from verification.simulator.gates import GateMonitor, count_down
+from verification.simulator.monitor import Violation
 
 KEYS = SignalKeys("", "signal")
 EVENT = Gate(KEYS, b"event", 60.0)

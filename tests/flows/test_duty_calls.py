@@ -4,9 +4,9 @@ import pytest
 
 from fencelock import scripts
 from fencelock._core.election import _leader
-from fencelock.testing.keyspace import CommandError
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
 from tests.flows.test_lock_calls import acquire, alive, entry, fence, take_away, terms
+from verification.simulator.keyspace import CommandError
 
 LOCK, LAST, QUEUE, ALIVE, HOLDS, REVOKED, CONDITION, NOTIFIED = A = keys(
     b"a", "lock record queue alive holds revoked condition notified"

@@ -8,9 +8,9 @@ import socket
 import pytest
 
 from fencelock import scripts
-from fencelock.testing.keyspace import CommandError, Keyspace
-from fencelock.testing.scripting import Program
 from tests.servers import Refused, Server, binaries
+from verification.simulator.keyspace import CommandError, Keyspace
+from verification.simulator.scripting import Program
 
 KEYS = [b"l", b"{l}~record", b"{l}~queue", b"{l}~alive", b"{l}~holds", b"{l}~revoked"]
 LOCK, RECORD, QUEUE, ALIVE, HOLDS, REVOKED = KEYS

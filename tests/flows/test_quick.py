@@ -6,12 +6,12 @@
 import pytest
 
 from fencelock._core import release
-from fencelock.testing.explorer import Explorer, explore, replay
-from fencelock.testing.monitor import Monitor
-from fencelock.testing.server import Server
 from tests.flows import scenarios as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import SEEDS, Change
+from verification.simulator.explorer import Explorer, explore, replay
+from verification.simulator.monitor import Monitor
+from verification.simulator.server import Server
 
 FAULTS = (
     *("lost", "zombie", "silent", "late", "wake", "noise", "expiry"),

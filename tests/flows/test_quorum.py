@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from fencelock.testing.explorer import Explorer
-from fencelock.testing.quorum_monitor import QuorumMonitor
-from fencelock.testing.server import Server
 from tests.flows import quorum_shares as sides
 from tests.flows import quorums as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded_quorums import SEEDS
+from verification.simulator.explorer import Explorer
+from verification.simulator.quorum_monitor import QuorumMonitor
+from verification.simulator.server import Server
 
 UNDISTURBED = [
     worlds.TWO,

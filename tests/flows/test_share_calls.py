@@ -3,8 +3,8 @@
 import pytest
 
 from fencelock import scripts
-from fencelock.testing.keyspace import CommandError
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
+from verification.simulator.keyspace import CommandError
 
 LOCK, LAST, QUEUE, ALIVE, HOLDS, REVOKED = A = keys(b"a")
 B = keys(b"b")

@@ -5,16 +5,16 @@ from dataclasses import replace
 from fencelock._core.port import Broken
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
-from fencelock.testing import shortest as module
-from fencelock.testing.explorer import Explorer
-from fencelock.testing.monitor import Monitor
-from fencelock.testing.port import SimulatedPort
-from fencelock.testing.server import EPOCH_US, Server
-from fencelock.testing.shortest import faults, shortest
-from fencelock.testing.simulation import World
-from fencelock.testing.steps import options
 from tests.flows import scenarios as worlds
 from tests.flows.seeded import script
+from verification.simulator import shortest as module
+from verification.simulator.explorer import Explorer
+from verification.simulator.monitor import Monitor
+from verification.simulator.port import SimulatedPort
+from verification.simulator.server import EPOCH_US, Server
+from verification.simulator.shortest import faults, shortest
+from verification.simulator.simulation import World
+from verification.simulator.steps import options
 
 UNASKED = script("release", "if redis.pcall('GET', KEYS[1]) ~= holder then", "if false then")
 SOWN = replace(worlds.TWO_FIXED, sources={"release": UNASKED.source()}).under(expiry=1, late=1)

@@ -3,8 +3,8 @@
 import pytest
 
 from fencelock import scripts
-from fencelock.testing.keyspace import CommandError
 from tests.flows.calls import MINUTE, Space, keys
+from verification.simulator.keyspace import CommandError
 
 STATE, WATCH, IDS, PLACES = A = keys(b"a", "state watch ids places")
 IDLE = 90_000  # how long a state is kept unused, ms

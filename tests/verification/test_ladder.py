@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from fencelock.testing.steps import options
 from tests.flows import scenarios
 from tests.flows.seeded import script
 from verification.ladder import ours
@@ -15,6 +14,7 @@ from verification.ladder.real import actual
 from verification.ladder.replay import all_breaks, possible, replay
 from verification.ladder.rung import SCRIPTS
 from verification.ladder.rungs import RUNGS
+from verification.simulator.steps import options
 
 BREAKS = [pytest.param(how, id=f"{name}: {how.wanted}") for name, how in all_breaks()]
 

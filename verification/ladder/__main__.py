@@ -12,13 +12,13 @@ import argparse
 import sys
 import time
 
-from fencelock.testing.shortest import faults
 from tests.servers import ServerBinary, binaries
 from verification.ladder import ours
 from verification.ladder.chart import found
 from verification.ladder.page import PAGE, page
 from verification.ladder.replay import all_breaks, possible, replay
 from verification.ladder.rung import Break
+from verification.simulator.shortest import faults
 
 
 def main() -> int:

@@ -1,12 +1,12 @@
 """Shows a schedule as a sequence chart in plain text: a column for each process."""
 
-from fencelock.testing.explorer import quiet
-from fencelock.testing.monitor import Violation
-from fencelock.testing.shortest import USUAL
-from fencelock.testing.simulation import World
-from fencelock.testing.steps import Action, options
 from verification.ladder.judge import Event, Witness
 from verification.ladder.rung import Break
+from verification.simulator.explorer import quiet
+from verification.simulator.monitor import Violation
+from verification.simulator.shortest import USUAL
+from verification.simulator.simulation import World
+from verification.simulator.steps import Action, options
 
 FAULTS = {
     "crash": "✗ {} dies",

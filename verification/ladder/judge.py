@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fencelock.testing.hashes import Hash
-from fencelock.testing.keyspace import NEVER
-from fencelock.testing.monitor import Monitor
-from fencelock.testing.network import Client
-from fencelock.testing.server import EPOCH_US, Request, Server
+from verification.simulator.hashes import Hash
+from verification.simulator.keyspace import NEVER
+from verification.simulator.monitor import Monitor
+from verification.simulator.network import Client
+from verification.simulator.server import EPOCH_US, Request, Server
 
 TWO = "two at work"
 FOREIGN = "another's lock removed"

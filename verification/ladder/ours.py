@@ -11,16 +11,16 @@ from typing import Any
 
 from fencelock._core.hold import Hold
 from fencelock._core.want import Terms
-from fencelock.testing.actors import Actor, Flows
-from fencelock.testing.explorer import Report, explore
-from fencelock.testing.monitor import Monitor, Violation
-from fencelock.testing.network import Client
-from fencelock.testing.server import Request, Server
-from fencelock.testing.simulation import World
 from tests.flows import scenarios, shares
 from tests.flows.scenarios import Scenario
 from verification.ladder.judge import Bench, Claim, told
 from verification.ladder.rung import Break
+from verification.simulator.actors import Actor, Flows
+from verification.simulator.explorer import Report, explore
+from verification.simulator.monitor import Monitor, Violation
+from verification.simulator.network import Client
+from verification.simulator.server import Request, Server
+from verification.simulator.simulation import World
 
 STALE = "a stale write, which the fence refused"
 NAME = b"lock"

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from fencelock.testing.shortest import faults
 from verification.ladder import ours
 from verification.ladder.chart import found
 from verification.ladder.rung import Break, Rung
 from verification.ladder.rungs import RUNGS
+from verification.simulator.shortest import faults
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "ladder.md"
 

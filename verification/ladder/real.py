@@ -16,13 +16,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from fencelock.testing.hashes import Hash
-from fencelock.testing.keyspace import NEVER, Value
-from fencelock.testing.server import EPOCH_US, Outcome, Refusal, Request, Server, hashable
 from tests import servers
 from verification.ladder.clocks import ShiftedServer
 from verification.ladder.follower import Follower
 from verification.ladder.rung import Break
+from verification.simulator.hashes import Hash
+from verification.simulator.keyspace import NEVER, Value
+from verification.simulator.server import EPOCH_US, Outcome, Refusal, Request, Server, hashable
 
 WAIT_SECONDS = 5.0
 # A real key that ends within this may be gone already: real commands take some time.

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
-from fencelock.testing.server import Server
-from fencelock.testing.shortest import Path, Shortest, shortest
-from fencelock.testing.simulation import World
 from verification.ladder import locks, sides
 from verification.ladder.judge import Witness
 from verification.ladder.user import Lock, User
+from verification.simulator.server import Server
+from verification.simulator.shortest import Path, Shortest, shortest
+from verification.simulator.simulation import World
 
 SCRIPTS = {**locks.SCRIPTS, **sides.SCRIPTS}
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from fencelock.testing.simulation import World
 from verification.ladder import locks, several, sides
 from verification.ladder.judge import FOR_EVER, FOREIGN, MOVED, OVER, REFUSED, TWO
 from verification.ladder.rung import Break, Rung, Uses
 from verification.ladder.user import User
+from verification.simulator.simulation import World
 
 TTL = locks.TTL
 SHORT, LONG = 0.5 * TTL, 1.5 * TTL  # work that is shorter, or longer, than a lease

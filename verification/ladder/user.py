@@ -6,10 +6,10 @@ from typing import Any, Protocol
 from fencelock._core.port import Broken
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
-from fencelock.testing.network import Client
-from fencelock.testing.port import SimulatedPort
-from fencelock.testing.simulation import World
 from verification.ladder.judge import REFUSED, Claim, Key, Witness
+from verification.simulator.network import Client
+from verification.simulator.port import SimulatedPort
+from verification.simulator.simulation import World
 
 # How long a program waits for an answer. They are slow to give up, as their articles are.
 PATIENCE = 5.0

@@ -18,8 +18,8 @@ from typing import Any
 import hiredis
 
 from fencelock import scripts
-from fencelock.testing.keyspace import CommandError, Keyspace, Status
-from fencelock.testing.scripting import Program
+from verification.simulator.keyspace import CommandError, Keyspace, Status
+from verification.simulator.scripting import Program
 from verification.virtual.loop import VirtualLoop
 
 EPOCH_US = 1_700_000_000_000_000

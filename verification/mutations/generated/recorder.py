@@ -32,7 +32,7 @@ _digest = vars(scripts.Script)["digest"]
 def digest(script: scripts.Script) -> bytes:
     """Note the script whose digest is read: a call of it is being made."""
     reader = sys._getframe(1).f_code.co_filename
-    if running and not reader.endswith("testing/server.py"):  # it looks the name of a digest up
+    if running and not reader.endswith("simulator/server.py"):  # it looks the name of a digest up
         used[script.name].add(running)
     found: bytes = _digest.__get__(script)
     return found

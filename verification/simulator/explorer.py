@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from fencelock.testing.monitor import Violation
-from fencelock.testing.server import Server
-from fencelock.testing.simulation import World
-from fencelock.testing.steps import Action, options
+from verification.simulator.monitor import Violation
+from verification.simulator.server import Server
+from verification.simulator.simulation import World
+from verification.simulator.steps import Action, options
 
 # Makes a world with its processes started, on the given server; True asks for a trace.
 Build = Callable[[Server, bool], World]

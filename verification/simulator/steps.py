@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fencelock.testing import faults
-from fencelock.testing.network import NEVER_US, Client, Link, Task
+from verification.simulator import faults
+from verification.simulator.network import NEVER_US, Client, Link, Task
 
 if TYPE_CHECKING:
-    from fencelock.testing.simulation import World
+    from verification.simulator.simulation import World
 
 # A step: what happens, to which process, connection or task (numbers, so that it can be replayed).
 Action = tuple[Any, ...]

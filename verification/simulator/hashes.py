@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fencelock.testing.keyspace import Keyspace
+    from verification.simulator.keyspace import Keyspace
 
 
 class Hash(dict[bytes, bytes]):
@@ -23,7 +23,7 @@ class Hash(dict[bytes, bytes]):
 
 def hset(space: Keyspace, key: bytes, *words: bytes) -> Any:
     """Set fields; return how many are new."""
-    from fencelock.testing.keyspace import CommandError  # noqa: PLC0415 - they need each other
+    from verification.simulator.keyspace import CommandError  # noqa: PLC0415 - they need each other
 
     if len(words) % 2:
         raise CommandError("ERR wrong number of arguments for 'hset' command")

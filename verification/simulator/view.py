@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from fencelock.testing.keyspace import NEVER, Frozen
-from fencelock.testing.network import NEVER_US
+from verification.simulator.keyspace import NEVER, Frozen
+from verification.simulator.network import NEVER_US
 
 
 class Entry(NamedTuple):

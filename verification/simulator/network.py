@@ -10,11 +10,11 @@ import types
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fencelock.testing.server import Request, Server
+from verification.simulator.server import Request, Server
 
 if TYPE_CHECKING:
     from fencelock._core.waiters import Waiter
-    from fencelock.testing.port import SimulatedPort
+    from verification.simulator.port import SimulatedPort
 
 NEVER_US = 1 << 62
 

@@ -22,11 +22,11 @@ from fencelock._core.timing import SILENT_SECONDS
 from fencelock._core.waiters import Lines, Waiter
 from fencelock.errors import ServerUnreachable
 from fencelock.scripts import Script
-from fencelock.testing.network import NEVER_US, Client, Link, State, trap
-from fencelock.testing.server import Request, Server, unpacked
+from verification.simulator.network import NEVER_US, Client, Link, State, trap
+from verification.simulator.server import Request, Server, unpacked
 
 if TYPE_CHECKING:
-    from fencelock.testing.simulation import World
+    from verification.simulator.simulation import World
 
 _FREE: AbstractContextManager[Any] = nullcontext()
 

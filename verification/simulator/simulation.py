@@ -20,11 +20,11 @@ from typing import Any
 from fencelock._core.port import Broken
 from fencelock._core.waiters import Waiter
 from fencelock.errors import ServerError
-from fencelock.testing import faults, steps
-from fencelock.testing.monitor import Monitor, Violation
-from fencelock.testing.network import NEVER_US, Client, Item, Link, Task
-from fencelock.testing.port import SimulatedPort
-from fencelock.testing.server import EPOCH_US, Refusal, Server
+from verification.simulator import faults, steps
+from verification.simulator.monitor import Monitor, Violation
+from verification.simulator.network import NEVER_US, Client, Item, Link, Task
+from verification.simulator.port import SimulatedPort
+from verification.simulator.server import EPOCH_US, Refusal, Server
 
 # No schedule of ours takes longer; one that does goes round in circles.
 SECONDS_MAX = 60.0

@@ -14,13 +14,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencelock.testing.keyspace import CommandError, Keyspace, Status
+from verification.simulator.keyspace import CommandError, Keyspace, Status
 
 try:
     from lupa import lua51
 except ImportError as _error:  # pragma: no cover - every test environment has it
     raise ImportError(
-        "fencelock.testing runs Lua scripts through lupa: pip install lupa"
+        "verification.simulator runs Lua scripts through lupa: pip install lupa"
     ) from _error
 
 # Builds the sandbox and returns a function that compiles, and one that runs.

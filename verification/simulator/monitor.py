@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from fencelock._core.hold import LEAST_GAIN, Hold
 from fencelock._core.timing import CLAIM_SECONDS, validity
 from fencelock._core.want import Want
-from fencelock.testing.keyspace import Keyspace
-from fencelock.testing.network import Client
-from fencelock.testing.server import EPOCH_US, Request
-from fencelock.testing.view import Entry, View, read
+from verification.simulator.keyspace import Keyspace
+from verification.simulator.network import Client
+from verification.simulator.server import EPOCH_US, Request
+from verification.simulator.view import Entry, View, read
 
 if TYPE_CHECKING:
-    from fencelock.testing.port import SimulatedPort
-    from fencelock.testing.simulation import World
+    from verification.simulator.port import SimulatedPort
+    from verification.simulator.simulation import World
 
 # A live waiter behind a lock that nobody has is granted within this, after a fault: a proof of life
 # (2 s), the stagger, the wait behind a fellow waiter (0.5 s), and the pauses of retries.
@@ -339,7 +339,7 @@ class Monitor:
             if client.alive and client.paused_us <= self._world.now_us:
                 for task in client.tasks:
                     if task.state is not None and task.state.kind == "wait":
-                        assert task.state.waiter is not None  # noqa: S101 - what wait means
+                        assert task.state.waiter is not None
                         if isinstance(task.state.waiter.want, Want):  # else it wants no lock
                             yield task.state.waiter.want
 

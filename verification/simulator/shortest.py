@@ -17,11 +17,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from fencelock.testing.explorer import Build, quiet
-from fencelock.testing.monitor import Violation
-from fencelock.testing.server import Server
-from fencelock.testing.simulation import World
-from fencelock.testing.steps import Action, options
+from verification.simulator.explorer import Build, quiet
+from verification.simulator.monitor import Violation
+from verification.simulator.server import Server
+from verification.simulator.simulation import World
+from verification.simulator.steps import Action, options
 
 Path = tuple[Action, ...]
 

@@ -17,10 +17,10 @@ from fencelock._core.timing import validity
 from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
 from fencelock.lease import BaseLease
-from fencelock.testing.monitor import Violation
-from fencelock.testing.network import Client
-from fencelock.testing.port import SimulatedPort
-from fencelock.testing.simulation import World
+from verification.simulator.monitor import Violation
+from verification.simulator.network import Client
+from verification.simulator.port import SimulatedPort
+from verification.simulator.simulation import World
 
 KEYS = LockKeys("", "lock")
 GAVE_UP = (asyncio.CancelledError, KeyboardInterrupt)

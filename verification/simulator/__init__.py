@@ -2,8 +2,7 @@
 
 ``keyspace`` is an in-memory Redis with its own clock, ``scripting`` runs Lua scripts on it,
 ``simulation`` puts clients, a network and faults around it, and ``explorer`` walks through every
-schedule of such a world. Nothing here is imported by the rest of the package; ``scripting`` needs
-``lupa`` (``pip install lupa``).
+schedule of such a world. ``scripting`` needs ``lupa`` (``pip install lupa``).
 
 What the simulator shows and what it cannot see: docs/explanation/simulator.md.
 """

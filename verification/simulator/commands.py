@@ -9,9 +9,9 @@ from bisect import insort
 from collections.abc import Callable
 from typing import Any
 
-from fencelock.testing.hashes import hdel, hget, hgetall, hlen, hset
-from fencelock.testing.keyspace import CommandError, Keyspace
-from fencelock.testing.strings import MANY, STRINGS, SYNTAX, integer
+from verification.simulator.hashes import hdel, hget, hgetall, hlen, hset
+from verification.simulator.keyspace import CommandError, Keyspace
+from verification.simulator.strings import MANY, STRINGS, SYNTAX, integer
 
 Command = Callable[..., Any]
 

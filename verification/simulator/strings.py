@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from fencelock.testing.hashes import Hash
-from fencelock.testing.keyspace import NEVER, CommandError, Status
+from verification.simulator.hashes import Hash
+from verification.simulator.keyspace import NEVER, CommandError, Status
 
 if TYPE_CHECKING:
-    from fencelock.testing.keyspace import Keyspace
+    from verification.simulator.keyspace import Keyspace
 
 OK: Final = Status(b"OK")
 SYNTAX = "ERR syntax error"

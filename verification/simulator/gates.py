@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.signals import Gate, change_latch, passes
 from fencelock.errors import OutcomeUnknown, ServerError
-from fencelock.testing.hashes import Hash
-from fencelock.testing.monitor import UNSERVED_US_MAX, Monitor, Violation
-from fencelock.testing.network import Client, Task
-from fencelock.testing.server import Request
-from fencelock.testing.view import View
+from verification.simulator.hashes import Hash
+from verification.simulator.monitor import UNSERVED_US_MAX, Monitor, Violation
+from verification.simulator.network import Client, Task
+from verification.simulator.server import Request
+from verification.simulator.view import View
 
 # Without any fault the message comes at once.
 UNSERVED_US_MAX_FAULTLESS = 100_000
 
 if TYPE_CHECKING:
-    from fencelock.testing.simulation import World
+    from verification.simulator.simulation import World
 
 
 def fields(world: World, key: bytes) -> dict[bytes, bytes]:
@@ -61,7 +61,7 @@ class GateMonitor(Monitor):
     async def waits(self, client: Client, gate: Gate, patience: float | None) -> bool | None:
         """Wait as a face does, and judge how it ends; None when nobody answered."""
         world = self._world
-        assert world.running is not None  # noqa: S101 - a task calls it
+        assert world.running is not None
         wait = Wait(client, world.running, world.taken)
         self._waits.append(wait)
         asked_at = client.port.now()

@@ -140,6 +140,6 @@ class Keyspace:
         Raises:
             CommandError: the server would answer with an error, or the command is not simulated.
         """
-        from fencelock.testing.commands import run  # noqa: PLC0415 - they need each other
+        from verification.simulator.commands import run  # noqa: PLC0415 - they need each other
 
         return run(self, [arg if isinstance(arg, bytes) else b"%d" % arg for arg in args])

@@ -20,14 +20,14 @@ from fencelock._core.hold import Hold
 from fencelock._core.timing import CLAIM_SECONDS, validity
 from fencelock._core.votes import known_as
 from fencelock._core.want import Want
-from fencelock.testing.keyspace import NEVER, Frozen
-from fencelock.testing.monitor import Monitor, Violation
-from fencelock.testing.network import Client, Link, Task
-from fencelock.testing.server import EPOCH_US, Request, Server
-from fencelock.testing.view import read
+from verification.simulator.keyspace import NEVER, Frozen
+from verification.simulator.monitor import Monitor, Violation
+from verification.simulator.network import Client, Link, Task
+from verification.simulator.server import EPOCH_US, Request, Server
+from verification.simulator.view import read
 
 if TYPE_CHECKING:
-    from fencelock.testing.simulation import World
+    from verification.simulator.simulation import World
 
 # While a majority is free, a waiter is granted within this after a fault.
 UNSERVED_US_MAX = 6_000_000

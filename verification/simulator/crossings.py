@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.barrier import Crossing, cross
 from fencelock.errors import BarrierBroken, OutcomeUnknown, ServerError
-from fencelock.testing.gates import fields
-from fencelock.testing.monitor import UNSERVED_US_MAX, Monitor, Violation
-from fencelock.testing.network import Client, Task
-from fencelock.testing.server import Request
-from fencelock.testing.view import View
+from verification.simulator.gates import fields
+from verification.simulator.monitor import UNSERVED_US_MAX, Monitor, Violation
+from verification.simulator.network import Client, Task
+from verification.simulator.server import Request
+from verification.simulator.view import View
 
 if TYPE_CHECKING:
-    from fencelock.testing.simulation import World
+    from verification.simulator.simulation import World
 
 # Without any fault the message comes at once.
 UNSERVED_US_MAX_FAULTLESS = 100_000
@@ -58,7 +58,7 @@ class CrossingMonitor(Monitor):
     async def waits(self, client: Client, crossing: Crossing, patience: float | None) -> str:
         """Wait as a face does, and judge how it ends: ``passed``, ``broken`` or ``unknown``."""
         world = self._world
-        assert world.running is not None  # noqa: S101 - a task calls it
+        assert world.running is not None
         party = Party(client, world.running)
         self._parties.append(party)
         asked_at = client.port.now()
@@ -139,7 +139,7 @@ class CrossingMonitor(Monitor):
 
     def _arrived(self, request: Request, places: dict[bytes, bytes]) -> None:
         who = request.args[3]
-        assert isinstance(who, bytes)  # noqa: S101 - as barrier_arrive.lua says
+        assert isinstance(who, bytes)
         for party in self._parties:
             if request.asker is party.task and not party.gone:
                 party.who = who

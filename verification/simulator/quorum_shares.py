@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from fencelock._core.hold import Hold
 from fencelock._core.shares import WRITE
 from fencelock._core.votes import known_as
-from fencelock.testing.monitor import Violation
-from fencelock.testing.network import Client
-from fencelock.testing.quorum_monitor import QuorumMonitor
-from fencelock.testing.server import Server
-from fencelock.testing.shares import ShareView, read
+from verification.simulator.monitor import Violation
+from verification.simulator.network import Client
+from verification.simulator.quorum_monitor import QuorumMonitor
+from verification.simulator.server import Server
+from verification.simulator.shares import ShareView, read
 
 if TYPE_CHECKING:
     from fencelock._core.want import Want

@@ -14,13 +14,13 @@ from fencelock._core.hold import Hold
 from fencelock._core.keys import ConditionKeys
 from fencelock._core.want import Terms, Want
 from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
-from fencelock.testing.actors import KEYS, Actor, _Watch
-from fencelock.testing.monitor import Monitor, Violation
-from fencelock.testing.server import Request
-from fencelock.testing.view import View
+from verification.simulator.actors import KEYS, Actor, _Watch
+from verification.simulator.monitor import Monitor, Violation
+from verification.simulator.server import Request
+from verification.simulator.view import View
 
 if TYPE_CHECKING:
-    from fencelock.testing.simulation import World
+    from verification.simulator.simulation import World
 
 PLACE = condition.Place(ConditionKeys(KEYS), "lock")
 

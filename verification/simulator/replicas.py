@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from fencelock._core.port import Broken
 from fencelock._core.waiters import Waiter
-from fencelock.testing.network import Link
-from fencelock.testing.server import ACKNOWLEDGE, Request
+from verification.simulator.network import Link
+from verification.simulator.server import ACKNOWLEDGE, Request
 
 if TYPE_CHECKING:
-    from fencelock.testing.port import SimulatedPort
+    from verification.simulator.port import SimulatedPort
 
 # An answer may come this much later than the count was asked for.
 ANSWER_US = 25_000

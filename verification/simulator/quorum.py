@@ -28,12 +28,12 @@ from fencelock._core.waiters import Waiter
 from fencelock._core.want import Want
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import Script
-from fencelock.testing.network import Client, Link, State, Task
-from fencelock.testing.port import SimulatedPort
-from fencelock.testing.server import Request
+from verification.simulator.network import Client, Link, State, Task
+from verification.simulator.port import SimulatedPort
+from verification.simulator.server import Request
 
 if TYPE_CHECKING:
-    from fencelock.testing.simulation import World
+    from verification.simulator.simulation import World
 
 # How long a shared connection may be silent; as in _ports/quorum_aio.py.
 STALL_SECONDS = 1.0

@@ -28,12 +28,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.port import Broken
-from fencelock.testing.network import NEVER_US, Client, Item, Link, Task
-from fencelock.testing.replicas import ANSWER_US
-from fencelock.testing.server import ACKNOWLEDGE, Server
+from verification.simulator.network import NEVER_US, Client, Item, Link, Task
+from verification.simulator.replicas import ANSWER_US
+from verification.simulator.server import ACKNOWLEDGE, Server
 
 if TYPE_CHECKING:
-    from fencelock.testing.simulation import World
+    from verification.simulator.simulation import World
 
 KINDS = (
     *("lost", "cut", "zombie", "silent", "wake", "noise", "late", "expiry", "crash"),

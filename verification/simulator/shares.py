@@ -12,13 +12,13 @@ from fencelock._core.hold import Hold
 from fencelock._core.shares import SEMAPHORE, ShareForm, ShareWant
 from fencelock._core.timing import CLAIM_SECONDS, validity
 from fencelock._core.want import Terms
-from fencelock.testing.actors import KEYS, Actor
-from fencelock.testing.hashes import Hash
-from fencelock.testing.keyspace import Frozen
-from fencelock.testing.monitor import PATIENCE_US, Monitor, Violation, proves
-from fencelock.testing.network import Client
-from fencelock.testing.server import EPOCH_US, Request
-from fencelock.testing.view import Entry
+from verification.simulator.actors import KEYS, Actor
+from verification.simulator.hashes import Hash
+from verification.simulator.keyspace import Frozen
+from verification.simulator.monitor import PATIENCE_US, Monitor, Violation, proves
+from verification.simulator.network import Client
+from verification.simulator.server import EPOCH_US, Request
+from verification.simulator.view import Entry
 
 # Requests by which permits come back; who is next in line and fits must have them then.
 GIVING_UP = frozenset({"shares_release", "shares_abandon", "shares_break"})
