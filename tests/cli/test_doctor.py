@@ -134,7 +134,7 @@ def open_line(server):
 
 
 def test_eviction(shell, own_server, own_url):
-    for policy, words in (("volatile-ttl", "takes first"), ("allkeys-lru", "two holders")):
+    for policy, words in (("volatile-ttl", "evicts locks first"), ("allkeys-lru", "two holders")):
         own_server.command("CONFIG", "SET", "maxmemory", 0)
         own_server.command("CONFIG", "SET", "maxmemory-policy", policy)
         level, told, change = found(shell, "eviction", *own_url)
@@ -234,7 +234,7 @@ def test_a_replica_and_its_master(shell, own_server, own_url):
         assert (level, "online" in told) == ("OK", True)
         level, _, change = found(shell, "min-replicas", *own_url)
         assert (level, "min-replicas-to-write 1" in change) == ("WARN", True)
-        assert "empties its replicas" in found(shell, "persistence", *own_url)[1]
+        assert "its replicas lose their data" in found(shell, "persistence", *own_url)[1]
         own_server.command("CONFIG", "SET", "min-replicas-to-write", 1)
         level, told, _ = found(shell, "min-replicas", *own_url)
         assert (level, "after 10 s" in told) == ("OK", True)
@@ -249,4 +249,4 @@ def test_a_replica_that_lags(shell, own_server, own_url):
         eventually(lambda: "lag=6" in own_server.info("replication").get("slave0", ""), "the lag")
         level, _, change = found(shell, "replica", *own_url)
         replica.resume()
-    assert (level, "a failover forgets" in change) == ("WARN", True)
+    assert (level, "a failover loses" in change) == ("WARN", True)

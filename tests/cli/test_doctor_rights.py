@@ -49,7 +49,7 @@ def test_the_rule_that_is_printed_is_enough(shell, binary):
         assert shell("wait", "x", *where, "-w", "5s").status == 0
         status, told = checks(shell, *where)
         assert (status, told["permissions"]["level"]) == (0, "OK")
-        assert told["eviction"]["change"] == "let this user ask: +info"
+        assert told["eviction"]["change"] == "grant this user +info"
         assert shell("ls", *where).status == 77
         assert "+scan" in shell("ls", *where).err
         known = [right for use, right in rules["acl_more"].items() if use != "a Cluster"]

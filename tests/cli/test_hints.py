@@ -10,11 +10,11 @@ from fencelock.errors import NotAcquired, ServerDenied, ServerUnreachable, Serve
 @pytest.mark.parametrize(
     ("error", "hint"),
     [
-        (NotAcquired("busy", name="orders:42"), "`fencelock show orders:42` tells who holds it"),
-        (NotAcquired("busy", name="a b"), "`fencelock show 'a b'` tells who holds it"),
-        (NotAcquired("busy", name="a\x1b[31m"), "`fencelock show NAME` tells who holds it"),
+        (NotAcquired("busy", name="orders:42"), "`fencelock show orders:42` shows the holder"),
+        (NotAcquired("busy", name="a b"), "`fencelock show 'a b'` shows the holder"),
+        (NotAcquired("busy", name="a\x1b[31m"), "`fencelock show NAME` shows the holder"),
         (ServerUnsuitable("the key of 'x' holds something that is not a lock"), ""),
-        (ServerUnsuitable("out of memory", code="OOM"), "`fencelock doctor` tells what is wrong"),
+        (ServerUnsuitable("out of memory", code="OOM"), "`fencelock doctor` shows what is wrong"),
         (ServerDenied("wants a password", code="NOAUTH"), "redis://user:password@host:6379/0"),
         (ServerDenied("wrong", code="WRONGPASS"), "redis://user:password@host:6379/0"),
         (
@@ -24,9 +24,9 @@ from fencelock.errors import NotAcquired, ServerDenied, ServerUnreachable, Serve
         (ServerDenied("/tmp is shared by all users"), ""),
         (
             ServerUnsuitable("a semaphore", code="WRONGTYPE"),
-            "`fencelock show` tells what the name holds",
+            "`fencelock show` shows what the name is used for",
         ),
-        (ServerUnreachable("refused"), "`fencelock doctor` tells what is wrong"),
+        (ServerUnreachable("refused"), "`fencelock doctor` shows what is wrong"),
     ],
 )
 def test_the_hint_fits_the_error(error, hint):
@@ -37,8 +37,8 @@ def test_the_hint_fits_the_error(error, hint):
 def test_an_option_before_the_command_is_told_where_it_belongs(words, capsys):
     assert main(words) == 64
     assert capsys.readouterr().err.splitlines() == [
-        f"fencelock: {words[0]} stands before the command",
-        "hint: options come behind it: fencelock COMMAND [options]",
+        f"fencelock: {words[0]} comes before the command",
+        "hint: options come after it: fencelock COMMAND [options]",
     ]
 
 

@@ -82,7 +82,7 @@ def test_break_does_not_know_what_nobody_holds(shell, client):
     result = shell("break", "ready", "--reason", "x", "--yes")
     assert result.status != 0
     assert "is a event" not in result.err
-    assert "'ready' is an event: nobody holds it" in result.err
+    assert "'ready' is an event: it has no holder" in result.err
     assert client.event("ready").is_set()
 
 

@@ -111,7 +111,7 @@ def test_doctor_tells_when_two_nodes_are_one_server(shell, nodes):
     urls = f"{first.tcp_url} redis://localhost:{first.port}/0 {second.tcp_url}"
     status, whole, _ = examined(shell, "--url", urls)
     assert (status, whole["independence"]["level"]) == (1, "FAIL")
-    assert "one server" in whole["independence"]["found"]
+    assert "the same server" in whole["independence"]["found"]
 
 
 def test_the_rule_that_doctor_prints_for_a_quorum_is_enough(shell, nodes):
@@ -125,7 +125,7 @@ def test_the_rule_that_doctor_prints_for_a_quorum_is_enough(shell, nodes):
     status, _, told = examined(shell, *where)
     voting = [each["found"] for each in told if each["what"] == "voting"]
     assert status == 1
-    assert voting == ["this user lacks +info +hgetall, which tell who was restarted"]
+    assert voting == ["this user lacks +info +hgetall, which show restarts of nodes"]
 
 
 @pytest.mark.parametrize("dead", [False, True])

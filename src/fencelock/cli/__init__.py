@@ -31,7 +31,7 @@ COMMANDS = {
     "acquire": "take a lock for a script; prints the holder id",
     "renew": "keep a lock that a script took",
     "release": "give back a lock that a script took",
-    "wait": "wait until a lock is free; take nothing",
+    "wait": "wait until a lock is free, without taking it",
     "ls": "list locks",
     "show": "show one lock, its holder and its line of waiters",
     "break": "take a lock away from its holder",
@@ -80,11 +80,11 @@ def _dispatch(words: list[str]) -> int:
         return 0
     if name.startswith("-"):
         raise UsageError(
-            f"{name} stands before the command",
-            hint="options come behind it: fencelock COMMAND [options]",
+            f"{name} comes before the command",
+            hint="options come after it: fencelock COMMAND [options]",
         )
     if name not in COMMANDS:
-        raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
+        raise UsageError(f"unknown command {name!r}", hint=_nearest(name))
     from importlib import import_module
 
     module = import_module(f"fencelock.cli.{'break_' if name == 'break' else name}")

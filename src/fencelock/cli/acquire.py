@@ -50,7 +50,7 @@ def _parsed(argv: list[str]) -> Arguments:
     made = arguments.parser(
         "acquire",
         "take a lock for a script",
-        more="Nobody renews it: it ends after its\nttl unless the script renews or releases it",
+        more="It is not renewed: it ends after its\nttl unless the script renews or releases it",
         example=_EXAMPLE,
     )
     arguments.add_name(made)

@@ -16,13 +16,13 @@ _FORK_MICROS: Final = 200_000
 # What an error code says of the server as a whole, and what can be done.
 TROUBLE: Final = {
     "BUSY": "SCRIPT KILL ends a script that has not written yet; else wait, or SHUTDOWN NOSAVE",
-    "LOADING": "wait: it reads its data, and refuses everything meanwhile",
-    "MAXCLIENTS": "CONFIG SET maxclients to more, or see who leaves them open (CLIENT LIST)",
+    "LOADING": "wait until it has read its data; until then it refuses all commands",
+    "MAXCLIENTS": "raise maxclients, or find clients that leave connections open (CLIENT LIST)",
     "NOAUTH": "put the user and password into the URL: redis://user:password@host:6379/0",
-    "WRONGPASS": "mend the user or password in the URL; `ACL LIST` on the server tells who is on",
-    "CLUSTERDOWN": "CLUSTER INFO and CLUSTER NODES tell which slots nobody serves",
+    "WRONGPASS": "correct the user or password in the URL; ACL LIST on the server lists the users",
+    "CLUSTERDOWN": "CLUSTER INFO and CLUSTER NODES show which slots no node serves",
     "MOVED": "redis+cluster://host:port finds the node of each lock; this URL leads to one node",
-    "MASTERDOWN": "it is a replica that lost its master: point fencelock at the master",
+    "MASTERDOWN": "this replica lost its master: point fencelock at the master",
 }
 
 
@@ -53,7 +53,7 @@ def _clients(ask: Questions, info: Facts) -> Finding:
         return unknown("clients", "+info +config|get")
     found = f"{used} of {limit} connections used"
     refused = number(info, "rejected_connections")
-    change = "CONFIG SET maxclients to more, and look who leaves connections open (CLIENT LIST)"
+    change = "raise maxclients, or find clients that leave connections open (CLIENT LIST)"
     if refused:
         return Finding(WARN, "clients", f"{found}; {refused} refused since the start", change)
     if used > _NEARLY * limit:
@@ -62,18 +62,18 @@ def _clients(ask: Questions, info: Facts) -> Finding:
 
 
 def _stalls(ask: Questions, info: Facts) -> Finding:
-    """Look at what stops everybody: long scripts, and forks of a large server."""
+    """Check what blocks all clients: long scripts, and forks of a large server."""
     limit = ask.setting("lua-time-limit")
     fork = number(info, "latest_fork_usec")
     if limit.isdecimal() and not 0 < int(limit) <= _SILENT_MS:
         shown = "never" if limit == "0" else f"after {int(limit) / 1000:g} s"
-        found = f"a script that runs too long is told {shown} (lua-time-limit {limit})"
-        change = "CONFIG SET lua-time-limit 5000: until then the server is silent for everybody"
+        found = f"a script that runs too long is reported {shown} (lua-time-limit {limit})"
+        change = "CONFIG SET lua-time-limit 5000: before that limit the server answers no client"
         return Finding(WARN, "stalls", found, change)
     if fork > _FORK_MICROS:
-        found = f"its last snapshot stopped everybody for {fork / 1e6:.1f} s (fork)"
-        change = "a server of its own for locks: a small one forks at once"
+        found = f"its last snapshot blocked all clients for {fork / 1e6:.1f} s (fork)"
+        change = "use a separate server for locks: a small server forks at once"
         return Finding(WARN, "stalls", found, change)
     if not limit:
         return unknown("stalls", "+config|get")
-    return Finding(OK, "stalls", f"a script that runs too long is told after {int(limit)} ms")
+    return Finding(OK, "stalls", f"a script that runs too long is reported after {int(limit)} ms")

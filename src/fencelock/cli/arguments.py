@@ -63,9 +63,9 @@ def add_server(made: Parser) -> None:
         "--prefix",
         metavar="TEXT",
         default=options.KEY_PREFIX,
-        help="what stands before every key, may be empty (default: %(default)s)",
+        help="prefix of every key, may be empty (default: %(default)s)",
     )
-    made.add_argument("-v", "--verbose", action="store_true", help="tell more on stderr")
+    made.add_argument("-v", "--verbose", action="store_true", help="print more messages on stderr")
 
 
 def add_name(made: Parser) -> None:
@@ -75,7 +75,7 @@ def add_name(made: Parser) -> None:
 
 def add_ttl(made: Parser, *, renewed: bool) -> None:
     """Add the length of the lease."""
-    manner = "renewed while CMD runs" if renewed else "not renewed by itself"
+    manner = "renewed while CMD runs" if renewed else "not renewed automatically"
     made.add_argument(
         "--ttl",
         metavar="DUR",
@@ -93,7 +93,7 @@ def add_wait(made: Parser) -> None:
         "--wait",
         metavar="DUR",
         type=duration,
-        help="wait at most so long (default: for ever)",
+        help="wait at most this long (default: no limit)",
     )
     how_long.add_argument("-n", "--no-wait", action="store_true", help="do not wait at all")
 
@@ -104,14 +104,14 @@ def add_replicas(made: Parser) -> None:
         "--replicas",
         metavar="N",
         type=replicas,
-        help="the grant, and each renewal, counts only once N replicas acknowledged it",
+        help="a grant or renewal counts only once N replicas have acknowledged it",
     )
     made.add_argument(
         "--replicas-timeout",
         metavar="DUR",
         type=positive_duration,
         default=options.REPLICAS_TIMEOUT,
-        help=f"how long they may take (default: {options.REPLICAS_TIMEOUT:g}s)",
+        help=f"how long the replicas may take (default: {options.REPLICAS_TIMEOUT:g}s)",
     )
 
 
@@ -134,7 +134,9 @@ def within(args: argparse.Namespace) -> str:
 
 def add_label(made: Parser) -> None:
     """Add what people see beside host and process."""
-    made.add_argument("--label", metavar="TEXT", help="shown beside the process (default: you)")
+    made.add_argument(
+        "--label", metavar="TEXT", help="shown beside the process (default: your user name)"
+    )
 
 
 def duration(text: str) -> float:
@@ -142,7 +144,7 @@ def duration(text: str) -> float:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no duration: write 90, 1.5s, 500ms, 2m, 1h or 1d"
+            f"{text!r} is not a duration: write 90, 1.5s, 500ms, 2m, 1h or 1d"
         )
     seconds = float(match[1]) * _UNITS[match[2]]
     if seconds > options.TTL_MAX:
@@ -161,21 +163,21 @@ def positive_duration(text: str) -> float:
 def slots(text: str) -> int:
     """Return the number of permits of a semaphore."""
     if not text.isdecimal() or not 1 <= int(text) <= options.PERMITS_MAX:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of slots: 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of slots: 1 or more")
     return int(text)
 
 
 def replicas(text: str) -> int:
     """Return how many replicas must acknowledge."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of replicas: 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of replicas: 1 or more")
     return int(text)
 
 
 def exit_status(text: str) -> int:
     """Return a number that a process can end with."""
     if not text.isdecimal() or not 0 <= int(text) <= 255:  # noqa: PLR2004 - what the system allows
-        raise argparse.ArgumentTypeError(f"{text!r} is no exit status: 0 to 255")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an exit status: 0 to 255")
     return int(text)
 
 

@@ -43,20 +43,25 @@ def _parsed(argv: list[str]) -> arguments.Arguments:
     made = arguments.parser(
         "break",
         "take a lock away from its holder",
-        more="The holder is told at once, with the\nreason, and the next in line is granted."
-        " Asks before it does so",
+        more="The holder is notified at once, with the\nreason, and the next waiter gets the lock."
+        " Asks for confirmation",
         example='fencelock break deploy --reason "host web3 is down for good"',
     )
     arguments.add_name(made)
-    made.add_argument("--reason", metavar="TEXT", required=True, help="told to the holder")
+    made.add_argument(
+        "--reason", metavar="TEXT", required=True, help="the reason, shown to the holder"
+    )
     made.add_argument(
         "--only",
         metavar="HOST:PID",
         type=_process,
-        help="only from this process, of all that hold a semaphore or reader/writer lock",
+        help="take a semaphore or reader/writer lock from this process only",
     )
     made.add_argument(
-        "-y", "--yes", action="store_true", help="do not ask; needed where there is no terminal"
+        "-y",
+        "--yes",
+        action="store_true",
+        help="do not ask for confirmation; required without a terminal",
     )
     arguments.add_server(made)
     args = made.parse_args(argv)
@@ -64,7 +69,7 @@ def _parsed(argv: list[str]) -> arguments.Arguments:
     if not args.reason:
         raise UsageError("--reason must not be empty: it is what the holder will read")
     if not args.yes and not sys.stdin.isatty():
-        raise UsageError("break asks, and there is no terminal to ask on", hint="add --yes")
+        raise UsageError("break asks for confirmation, and there is no terminal", hint="add --yes")
     return args
 
 
@@ -83,7 +88,7 @@ def _break_other(session: Session, info: SignalInfo, args: arguments.Arguments) 
 def _process(text: str) -> tuple[str, int]:
     host, colon, pid = text.rpartition(":")
     if not colon or not host or not pid.isdecimal():
-        raise ArgumentTypeError(f"{text!r} is no HOST:PID as `fencelock show` prints it")
+        raise ArgumentTypeError(f"{text!r} is not HOST:PID as `fencelock show` prints it")
     return host, int(pid)
 
 

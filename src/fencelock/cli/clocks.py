@@ -68,12 +68,16 @@ class Clocks:
         yield self._distance()
         jumped = self.jump()
         if jumped:
-            found = f"the server's clock moved by {jumped:+.3f} s against ours while we looked"
-            change = "leases end by it: let NTP slew it, never step it (chronyd: no makestep)"
+            found = (
+                f"the server's clock moved by {jumped:+.3f} s against this host's during the check"
+            )
+            change = (
+                "leases end by that clock: let NTP slew it, never step it (chronyd: no makestep)"
+            )
             yield Finding(FAIL, "clock jumps", found, change)
         else:
             seconds = self._looks[-1].answered - self._looks[0].asked
-            yield Finding(OK, "clock jumps", f"none in {seconds * 1000:.0f} ms of looking")
+            yield Finding(OK, "clock jumps", f"none during {seconds * 1000:.0f} ms")
 
     def _distance(self) -> Finding:
         best = min(self._looks, key=lambda look: look.answered - look.asked)
@@ -83,7 +87,9 @@ class Clocks:
             found = f"the server is {abs(distance) * 1000:.1f} ms {way} this host"
             return Finding(OK, "clock", found)
         found = f"the server is {human(abs(distance))} {way} this host"
-        return Finding(WARN, "clock", found, "no lock depends on it, but logs do: run NTP on both")
+        return Finding(
+            WARN, "clock", found, "locks do not depend on it, but logs do: run NTP on both"
+        )
 
     def jump(self) -> float:
         """Return by how much the server's clock certainly moved against ours; 0 when it need not.
@@ -120,7 +126,7 @@ class Clocks:
             "clock set back",
             f"a lock was granted {human(ahead)} in the server's future: its clock was set back,"
             " or that of the server before it was ahead",
-            "fences go on from the last one while its record lives, ten minutes; run NTP",
+            "fences go on from the last one while its record exists, ten minutes; run NTP",
         )
 
 

@@ -58,7 +58,9 @@ def embedded() -> Iterator[Finding]:
         status = room.status()
         if status.running and not status.answering:
             change = f"see {status.log}; `fencelock server stop` ends it"
-            yield Finding(FAIL, "embedded", f"lives but does not answer (pid {status.pid})", change)
+            yield Finding(
+                FAIL, "embedded", f"is running but does not answer (pid {status.pid})", change
+            )
         elif status.running:
             yield Finding(OK, "embedded", f"running in {status.directory} (pid {status.pid})")
         else:

@@ -68,7 +68,7 @@ def _node(label: str, session: Session) -> Node:
 def _rights(node: Node) -> Iterator[Finding]:
     """Check what a node's connections need beside."""
     if node.lacks:
-        found = f"this user lacks {' '.join(node.lacks)}, which tell who was restarted"
+        found = f"this user lacks {' '.join(node.lacks)}, which show restarts of nodes"
         yield Finding(FAIL, "voting", found, "grant the rule below", node.label)
 
 
@@ -76,9 +76,11 @@ def _majority(answering: int, nodes: int) -> Finding:
     needed = majority(nodes)
     found = f"{answering} of {nodes} nodes answer; {needed} must"
     if answering < needed:
-        return Finding(FAIL, "majority", found, "mend the others: no lock is granted until then")
+        return Finding(FAIL, "majority", found, "repair the others: no lock is granted until then")
     if answering < nodes:
-        change = f"mend the others: {answering - needed} more may fail before locks stop"
+        change = (
+            f"repair the others: if more than {answering - needed} more fail, no lock is granted"
+        )
         return Finding(WARN, "majority", found, change)
     return Finding(OK, "majority", found)
 
@@ -88,7 +90,9 @@ def _apart(nodes: Sequence[Node], labels: Sequence[str]) -> Iterator[Finding]:
     for place, node in enumerate(nodes):
         for other in nodes[:place]:
             if node.run_id and node.run_id == other.run_id:
-                found = f"{other.label} and {node.label} are one server, which votes twice"
+                found = (
+                    f"{other.label} and {node.label} are the same server, which would vote twice"
+                )
                 yield Finding(FAIL, "independence", found, "name different servers")
                 return
     hosts = [urlsplit(label).hostname for label in labels]
@@ -96,7 +100,7 @@ def _apart(nodes: Sequence[Node], labels: Sequence[str]) -> Iterator[Finding]:
     together = hosts.count(most)
     if together > len(labels) - majority(len(labels)):
         found = f"{together} of {len(labels)} nodes are on {most or 'this machine'}"
-        change = "spread them: when that machine fails, no majority is left"
+        change = "use more machines: if that machine fails, no majority is left"
         yield Finding(WARN, "independence", found, change)
     else:
         yield Finding(OK, "independence", "the nodes are different servers")
@@ -120,8 +124,8 @@ def _votes(nodes: Sequence[Node], total: int) -> Iterator[Finding]:
     for place, node in enumerate(nodes):
         if not roster.eligible(place, instant):
             left = human(max(0.0, roster.votes_from(place) - instant))
-            found = f"{node.label} was restarted a moment ago: no vote for another {left}"
-            change = "wait: by then no lease is left that it may have forgotten"
+            found = f"{node.label} was restarted recently: no vote for another {left}"
+            change = "wait: after that time no lease is left that it may have forgotten"
             yield Finding(WARN, "votes", found, change)
     if nodes and all(roster.eligible(each, instant) for each in range(len(nodes))):
         yield Finding(OK, "votes", f"{len(nodes)} of {total} nodes may vote")

@@ -21,14 +21,14 @@ def sentinels(source: Watched) -> Finding:
     if len(words) < len(said):
         errors = dict.fromkeys(str(word) for word in said if isinstance(word, Exception))
         found += "".join(f"\n{error}" for error in errors)
-        change = "mend the silent ones, or take them out of the URL"
+        change = "repair the silent Sentinels, or remove them from the URL"
         return Finding(WARN, "sentinels", found, change)
     if len(named) > 1:
-        return Finding(WARN, "sentinels", found, "a failover may be under way: look again")
+        return Finding(WARN, "sentinels", found, "a failover may be in progress: run doctor again")
     if any(word.doubt for word in words):
-        change = "a Sentinel cannot reach the master: a failover may be near"
+        change = "a Sentinel cannot reach the master: a failover may follow"
         return Finding(WARN, "sentinels", found, change)
     if len(words) < _LEAST:
-        change = "run three or more, on machines of their own: fewer cannot outvote a failure"
+        change = "run three or more, on separate machines: fewer have no majority after a failure"
         return Finding(WARN, "sentinels", found, change)
     return Finding(OK, "sentinels", found)

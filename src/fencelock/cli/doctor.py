@@ -105,6 +105,6 @@ def _print(findings: list[Finding], rule: str) -> None:
             print(f"{'':18} {visible(line)}")
         if each.change:
             print(f"{'':18} -> {visible(each.change)}")
-    print(f"\nThe smallest permissions that do (put in a name and a password):\n  {rule}")
+    print(f"\nMinimal ACL rule (fill in user and password):\n  {rule}")
     for use, right in MORE.items():
         print(f"  for {use}: {right}")

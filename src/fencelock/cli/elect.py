@@ -26,7 +26,7 @@ SUMMARY = "keep a command running on exactly one of many hosts"
 EXITS = """\
 exit status: the command's own when it ends by itself, 128+n when signal n killed it or
   ended a wait    77 denied    64 usage    126/127 cannot run CMD
-A lost leadership and a silent server end nothing: it stands for election again."""
+When the leadership is lost or the server is silent, it stands for election again."""
 
 
 def main(argv: list[str]) -> int:
@@ -71,7 +71,7 @@ def _parsed(argv: list[str]) -> Arguments:
         "--on-lost",
         choices=("term", "kill"),
         default="term",
-        help="what a lost leadership does to CMD: TERM and then KILL, or KILL at once"
+        help="what happens to CMD when the leadership is lost: TERM and then KILL, or KILL at once"
         " (default: %(default)s)",
     )
     add_grace(made)

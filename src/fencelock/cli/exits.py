@@ -38,7 +38,7 @@ NOT_FOUND: Final = 127
 SIGNALLED: Final = 128
 _PIPE: Final = SIGNALLED + 13
 
-DOCTOR: Final = "`fencelock doctor` tells what is wrong"
+DOCTOR: Final = "`fencelock doctor` shows what is wrong"
 
 
 class UsageError(Exception):
@@ -61,7 +61,7 @@ class Interrupted(BaseException):
 # fencelock.
 _STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
     (UsageError, USAGE, ""),
-    (NotAcquired, BUSY, "`fencelock show NAME` tells who holds it"),
+    (NotAcquired, BUSY, "`fencelock show NAME` shows the holder"),
     (LeaseLost, LOST, ""),
     (NotHeld, LOST, ""),
     (ServerDenied, DENIED, ""),
@@ -76,7 +76,7 @@ _STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
 )
 
 
-_SHOW: Final = "`fencelock show` tells what the name holds"
+_SHOW: Final = "`fencelock show` shows what the name is used for"
 # What a code says is more than what a type does.
 _BY_CODE: Final = {
     "NOAUTH": "redis://user:password@host:6379/0",

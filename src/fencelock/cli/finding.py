@@ -21,4 +21,4 @@ class Finding(NamedTuple):
 
 def unknown(what: str, right: str) -> Finding:
     """Return the finding for what this user may not ask."""
-    return Finding(WARN, what, "unknown", f"let this user ask: {right}")
+    return Finding(WARN, what, "unknown", f"grant this user {right}")

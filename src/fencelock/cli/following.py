@@ -33,7 +33,7 @@ def following(ask: Questions, info: Facts, url: str) -> Iterator[Finding]:
 def _replica(info: Facts) -> Finding:
     master = f"{info.get('master_host')}:{info.get('master_port')}"
     link = "" if info.get("master_link_status") == "up" else ", which it cannot reach"
-    change = f"point fencelock at {master}, or at the Sentinels or the Cluster that know the master"
+    change = f"point fencelock at {master}, or at the Sentinels or Cluster that know the master"
     return Finding(FAIL, "role", f"a replica of {master}{link}", change)
 
 
@@ -42,8 +42,10 @@ def _master(info: Facts) -> Finding:
     if not replicas:
         return Finding(OK, "role", "a single master")
     found = f"a master with {replicas} replica(s), which follow asynchronously"
-    change = "a failover may lose the last grants: Client(replicas=n) waits until n have them;"
-    return Finding(WARN, "role", found, f"{change} and have resources check the fencing token")
+    change = (
+        "a failover may lose the last grants: use Client(replicas=n), which waits for n replicas,"
+    )
+    return Finding(WARN, "role", found, f"{change} and let resources check the fencing token")
 
 
 def _replicas(ask: Questions, info: Facts) -> Iterator[Finding]:
@@ -54,11 +56,11 @@ def _replicas(ask: Questions, info: Facts) -> Iterator[Finding]:
     if wanted not in {"", "0"} and int(wanted) > number(info, "min_slaves_good_slaves"):
         good = info.get("min_slaves_good_slaves", "0")
         found = f"writes need {wanted} replicas, {good} follow: all locks are refused (NOREPLICAS)"
-        change = "bring the replicas back, or CONFIG SET min-replicas-to-write to less"
+        change = "bring the replicas back, or lower min-replicas-to-write with CONFIG SET"
         yield Finding(FAIL, "min-replicas", found, change)
     elif lines and wanted == "0":
-        found = "min-replicas-to-write 0: a master that is cut off grants on, beside the new one"
-        change = "CONFIG SET min-replicas-to-write 1 ends that after min-replicas-max-lag"
+        found = "min-replicas-to-write 0: a master that is cut off goes on granting"
+        change = "CONFIG SET min-replicas-to-write 1 stops that after min-replicas-max-lag"
         yield Finding(WARN, "min-replicas", found, change)
     elif lines and wanted:
         lag = ask.setting("min-replicas-max-lag")
@@ -74,11 +76,18 @@ def _one_replica(line: str, offset: int) -> Finding:
     known = dict(pair.split("=", 1) for pair in line.split(",") if "=" in pair)
     lag, behind = number(known, "lag"), offset - number(known, "offset")
     where = f"{known.get('ip')}:{known.get('port')}"
-    found = f"{where} is {known.get('state')}, heard of {lag} s ago, {max(0, behind)} bytes behind"
+    found = (
+        f"{where} is {known.get('state')}, heard from {lag} s ago, {max(0, behind)} bytes behind"
+    )
     if known.get("state") != "online":
-        return Finding(WARN, "replica", found, "wait until it has its copy: see the log of both")
+        return Finding(
+            WARN,
+            "replica",
+            found,
+            "wait until it has copied the data; see the logs of both servers",
+        )
     if lag > _LAG_SECONDS:
-        change = f"see whether {where} lives and has a network: what it lacks, a failover forgets"
+        change = f"check {where} and its network: a failover loses the data that it lacks"
         return Finding(WARN, "replica", found, change)
     return Finding(OK, "replica", found)
 
@@ -87,7 +96,7 @@ def _one_replica(line: str, offset: int) -> Finding:
 
 
 def _watched(ask: Questions, url: str) -> Iterator[Finding]:
-    """Tell of Sentinels that nobody asks: they all listen to the greetings of their masters."""
+    """Report Sentinels that the URL does not use: all subscribe to a hello channel."""
     if "+sentinel" in url.partition("://")[0]:
         return
     heard = ask.may(b"PUBSUB", b"NUMSUB", _HELLO)
@@ -95,7 +104,7 @@ def _watched(ask: Questions, url: str) -> Iterator[Finding]:
     if not sentinels:
         return
     found = f"{sentinels} Sentinel(s) watch this server, and this URL does not ask them"
-    change = "redis+sentinel://host1,host2,host3/SERVICE/0 follows a failover, this one does not"
+    change = "redis+sentinel://host1,host2,host3/SERVICE/0 follows a failover, this URL does not"
     yield Finding(WARN, "sentinels", found, change)
 
 
@@ -103,7 +112,9 @@ def sentinel(ask: Questions) -> Iterator[Finding]:
     """Check a Sentinel, and the masters that it watches."""
     masters = [_mapped(each) for each in ask.may(b"SENTINEL", b"MASTERS") or []]
     names = ", ".join(each.get("name", "?") for each in masters) or "no master"
-    change = "redis+sentinel://host1,host2,host3/SERVICE/0, all of them, with the master's name"
+    change = (
+        "use redis+sentinel://host1,host2,host3/SERVICE/0 with all Sentinels and the master's name"
+    )
     yield Finding(FAIL, "role", f"a Sentinel, which holds no locks; it watches {names}", change)
     for each in masters:
         yield _one_master(ask, each)
@@ -125,13 +136,13 @@ def _one_master(ask: Questions, known: Facts) -> Finding:
     )
     if "down" in flags:
         return Finding(
-            FAIL, what, found, "start it, or see in the Sentinels' logs why none follows"
+            FAIL, what, found, "start it, or see in the Sentinels' logs why no replica was promoted"
         )
     if ask.refusal(b"SENTINEL", b"CKQUORUM", name.encode()) == "NOQUORUM":
         change = "start the missing Sentinels: too few are left to agree on a failover"
         return Finding(FAIL, what, found, change)
     if not replicas:
-        return Finding(FAIL, what, found, "add a replica: there is nobody to fail over to")
+        return Finding(FAIL, what, found, "add a replica: without one no failover is possible")
     if sentinels < _MAJORITY:
         return Finding(WARN, what, found, "run three Sentinels, on three machines")
     return Finding(OK, what, found)
@@ -151,14 +162,14 @@ def _cluster(ask: Questions, url: str) -> Iterator[Finding]:
     found = f"state {state}, {assigned} of {_SLOTS} slots assigned"
     if state != "ok" or failing or assigned < _SLOTS:
         found += f", {failing} failing" if failing else ""
-        change = "see CLUSTER NODES: start what is down; CLUSTER ADDSLOTS what nobody has"
+        change = "CLUSTER NODES shows what is down: start it; CLUSTER ADDSLOTS for free slots"
         yield Finding(FAIL, "cluster", found, change)
     else:
         yield Finding(OK, "cluster", found)
     yield from _nodes(ask)
     if "+cluster" not in url.partition("://")[0]:
-        found = "a node of a Cluster, and this URL leads to this node alone"
-        change = "redis+cluster://host:port finds the node of each lock"
+        found = "a node of a Cluster, and this URL reaches this node only"
+        change = "use redis+cluster://host:port: it finds the node of each lock"
         yield Finding(WARN, "source", found, change)
 
 
@@ -180,7 +191,9 @@ def _nodes(ask: Questions) -> Iterator[Finding]:
         yield Finding(FAIL, "nodes", f"{found}; failed: {', '.join(failed)}", change)
     elif lonely:
         found += f"; without replica: {', '.join(lonely)}"
-        change = "CLUSTER REPLICATE: with such a master its locks are gone, and its slots down"
+        change = (
+            "CLUSTER REPLICATE: if such a master fails, its locks are lost and its slots are down"
+        )
         yield Finding(WARN, "nodes", found, change)
     else:
         yield Finding(OK, "nodes", f"{found}, each with a replica")

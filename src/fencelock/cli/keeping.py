@@ -15,12 +15,12 @@ _NEARLY: Final = 0.8
 ALONE: Final = "alone"
 NODE: Final = "a node of a quorum"
 EMBEDDED: Final = "embedded"
-_TWO: Final = ", and holders may then be two"
-_FENCE: Final = "or have resources check the fencing token: it grows all the same"
+_TWO: Final = ", and then a lock may have two holders"
+_FENCE: Final = "or let resources check the fencing token: it grows even then"
 
 
 def keeping(ask: Questions, info: Facts, role: str) -> Iterator[Finding]:
-    """Check what can make the server forget a lock."""
+    """Check what can make the server lose a lock."""
     if not info:
         for what in ("eviction", "memory", "persistence"):
             yield unknown(what, "+info")
@@ -35,14 +35,16 @@ def _eviction(ask: Questions, info: Facts) -> Finding:
     if not policy:
         return unknown("eviction", "+config|get")
     if policy == "noeviction":
-        return Finding(OK, "eviction", "noeviction: no lock is dropped for memory")
-    change = "CONFIG SET maxmemory-policy noeviction, or a server of its own for locks"
+        return Finding(OK, "eviction", "noeviction: no lock is evicted when memory is full")
+    change = "CONFIG SET maxmemory-policy noeviction, or use a separate server for locks"
     found = f"{policy}: a lock can be evicted, and then has two holders"
     if policy.startswith("volatile"):
-        found += "; locks are what it takes first: each has a ttl"
+        found += "; it evicts locks first, because each has a ttl"
     evicted = number(info, "evicted_keys")
     if evicted:
-        return Finding(FAIL, "eviction", f"{found}; {evicted} keys were, since the start", change)
+        return Finding(
+            FAIL, "eviction", f"{found}; {evicted} keys were evicted since the start", change
+        )
     if number(info, "maxmemory") == 0:
         return Finding(WARN, "eviction", f"{found}, once maxmemory is set", change)
     return Finding(FAIL, "eviction", found, change)
@@ -54,15 +56,17 @@ def _memory(info: Facts) -> Finding:
         machine = number(info, "total_system_memory")
         found = f"{_size(used)} used, no maxmemory"
         if machine and used > _NEARLY * machine:
-            change = "set maxmemory below what the machine has: the kernel ends who takes too much"
-            return Finding(WARN, "memory", f"{found}, of {_size(machine)} the machine has", change)
+            change = (
+                "set maxmemory below the machine's memory: otherwise the kernel may kill the server"
+            )
+            return Finding(WARN, "memory", f"{found}, of {_size(machine)} in the machine", change)
         return Finding(OK, "memory", found)
     found = f"{_size(used)} of {_size(limit)} used"
     if used > limit:
-        change = "raise maxmemory, or remove what is not locks"
+        change = "raise maxmemory, or remove other data"
         return Finding(FAIL, "memory", f"{found}: new locks are refused with OOM", change)
     if used > _NEARLY * limit:
-        change = "raise maxmemory: when it is full, new locks are refused, or old ones evicted"
+        change = "raise maxmemory: when memory is full, new locks are refused, or old ones evicted"
         return Finding(WARN, "memory", found, change)
     return Finding(OK, "memory", found)
 
@@ -81,8 +85,8 @@ def _size(octets: int) -> str:
 # What each appendfsync loses when the machine loses its power. A killed server loses nothing: what
 # it wrote is in the kernel.
 _LOST: Final = {
-    "everysec": "a power loss may lose the last second or two",
-    "no": "a power loss may lose the last half minute",
+    "everysec": "a power failure may lose the last second or two",
+    "no": "a power failure may lose the last half minute",
 }
 
 
@@ -91,17 +95,19 @@ def _persistence(ask: Questions, info: Facts) -> Finding:
         return _append_only(ask, info)
     snapshots = ask.setting("save")
     if info.get("rdb_last_bgsave_status") == "err":
-        change = "see its log: the disk is full, or not to be written to, or fork lacks memory"
+        change = (
+            "see its log: the disk is full or not writable, or there is too little memory to fork"
+        )
         found = "the last snapshot failed; by default all writes are then refused (MISCONF)"
         return Finding(FAIL, "persistence", found, change)
     if snapshots:
         ago = human(max(0.0, time.time() - number(info, "rdb_last_save_time")))
         found = f"snapshots only, the last {ago} ago: a crash forgets all grants since"
     else:
-        found = "none: a restart forgets who holds what"
+        found = "none: a restart forgets all holders"
     found += _TWO
     if number(info, "connected_slaves"):
-        found += "; restarted by itself before a failover, it empties its replicas"
+        found += "; if it restarts before a failover, its replicas lose their data too"
     return Finding(WARN, "persistence", found, f"CONFIG SET appendonly yes, {_FENCE}")
 
 
@@ -109,10 +115,12 @@ def _forgiven(found: Finding, info: Facts, role: str) -> Finding:
     """Return the finding, or that in this role it does no harm."""
     if found.level == WARN and role == NODE:
         what = found.found.removesuffix(_TWO)
-        harmless = f"{what}; then it has no vote until the longest ttl has passed"
+        harmless = f"{what}; after that it has no vote until the longest ttl has passed"
     elif found.level == WARN and role == EMBEDDED and info.get("aof_enabled") == "1":
         what = found.found.partition(";")[0]
-        harmless = f"{what}: only its machine can forget, and takes all holders along"
+        harmless = (
+            f"{what}: data is lost only if this machine goes down, which stops all holders too"
+        )
     else:
         return found
     return Finding(OK, found.what, harmless)
@@ -122,11 +130,13 @@ def _append_only(ask: Questions, info: Facts) -> Finding:
     sync = ask.setting("appendfsync") or "unknown"
     found = f"append-only file, appendfsync {sync}"
     if info.get("aof_last_write_status") == "err":
-        change = "see its log: the disk is full, or not to be written to"
+        change = "see its log: the disk is full or not writable"
         return Finding(FAIL, "persistence", f"{found}; the last write to it failed", change)
     if sync == "always":
-        return Finding(OK, "persistence", f"{found}: nothing is lost, each write waits for disk")
+        return Finding(
+            OK, "persistence", f"{found}: nothing is lost; each write waits for the disk"
+        )
     lost = _LOST.get(sync)
     level = OK if sync == "everysec" else WARN
-    change = f"appendfsync always (some ms more a command), {_FENCE}"
+    change = f"set appendfsync always (some ms more for each command), {_FENCE}"
     return Finding(level, "persistence", f"{found}; {lost}" if lost else found, change)

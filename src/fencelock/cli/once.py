@@ -37,7 +37,7 @@ def _parsed(argv: list[str]) -> Arguments:
     made = arguments.parser(
         "once",
         SUMMARY,
-        more="When CMD ends with 0\nit is done; with another status, the next host may run it",
+        more="When CMD ends with 0\nit is done; after another status, the next host may run it",
         example="fencelock once nightly --within 1h -- ./report.sh\n\n" + EXITS,
     )
     arguments.add_name(made)
@@ -46,14 +46,14 @@ def _parsed(argv: list[str]) -> Arguments:
         metavar="DUR",
         type=arguments.positive_duration,
         required=True,
-        help="do not run it again for so long, counted from the start of the run",
+        help="do not run it again for this long, counted from the start of the run",
     )
     made.add_argument(
         "-w",
         "--wait",
         metavar="DUR",
         type=arguments.positive_duration,
-        help="wait at most so long while another runs it, and run it when that one fails"
+        help="wait at most this long while another host runs it, and run it if that run fails"
         " (default: do not wait)",
     )
     made.add_argument(
@@ -61,7 +61,7 @@ def _parsed(argv: list[str]) -> Arguments:
         "--busy-exit",
         metavar="N",
         type=arguments.exit_status,
-        help="exit status while another runs it (default: 0, and 75 with --wait)",
+        help="exit status while another host runs it (default: 0, and 75 with --wait)",
     )
     add_tenure(made)
     args = with_command(made, argv)

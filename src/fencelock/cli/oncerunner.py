@@ -69,4 +69,4 @@ class OnceRun(Run):
         except NotAcknowledged as error:
             say(f"{name} was run, and after a failover it may be run again: {error}")
         except FencelockError as error:
-            say(f"{name} was run, but the server could not be told: {error}")
+            say(f"{name} was run, but the server could not record it: {error}")

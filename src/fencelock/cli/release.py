@@ -16,7 +16,7 @@ def main(argv: list[str]) -> int:
     made = arguments.parser(
         "release",
         "give back a lock that a script took",
-        more="The next in line is granted.\nExit status 76 when the lock was no longer held",
+        more="The next waiter is granted it.\nExit status 76 when the lock was no longer held",
         example='fencelock release deploy --holder "$FENCELOCK_HOLDER"',
     )
     arguments.add_name(made)

@@ -69,7 +69,7 @@ MORE: Final = {
     "clients with replicas": "+wait +info",
     "a Cluster": " ".join(f"+{name}" for name in (*CLUSTER_COMMANDS, "sunsubscribe")),
     "a quorum": " ".join(f"+{name}" for name in QUORUM_COMMANDS),
-    "all that doctor looks at": "+info +config|get +acl|whoami +cluster|info +cluster|nodes",
+    "all checks of doctor": "+info +config|get +acl|whoami +cluster|info +cluster|nodes",
 }
 
 # ARGV: for each command the number of its words, and these. Reply: the places of those that this
@@ -87,7 +87,7 @@ end
 return refused
 """
 
-_USELESS: Final = "locks are scripts: as it is, this server cannot serve them"
+_USELESS: Final = "locks are scripts: with this setting the server cannot serve them"
 
 
 def acl_rule(prefix: str, more: Sequence[str] = ()) -> str:
@@ -127,12 +127,12 @@ def rights(ask: Questions, session: Session) -> Iterator[Finding]:
         yield Finding(FAIL, "scripts", str(error), TROUBLE.get(error.code, _USELESS))
         return
     if places is None:
-        yield Finding(OK, "permissions", f"{who}; one by one they cannot be tried before Redis 7")
+        yield Finding(OK, "permissions", f"{who}; before Redis 7 they cannot be tested one by one")
     elif places:
         lacks = _lacks([COMMANDS[place - 1] for place in places], session.prefix)
         yield Finding(FAIL, "permissions", f"{who} lacks {lacks}", _change(session.prefix))
     else:
-        yield Finding(OK, "permissions", f"{who} may do all that locks need")
+        yield Finding(OK, "permissions", f"{who} has all permissions that locks need")
 
 
 def _change(prefix: str) -> str:

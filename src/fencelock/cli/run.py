@@ -74,7 +74,7 @@ def _parsed(argv: list[str]) -> Arguments:
         "--at-least",
         metavar="DUR",
         type=arguments.positive_duration,
-        help="keep the lock until DUR after the grant, even when CMD is faster; fencelock does not"
+        help="keep the lock until DUR after the grant, even if CMD ends sooner; fencelock does not"
         " wait for it",
     )
     return with_command(made, argv)
@@ -89,10 +89,10 @@ def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
     arguments.add_quiet(made)
     words, dashes, command = _split(argv)
     if not dashes and not {"-h", "--help"}.intersection(words):
-        raise exits.UsageError("there is no -- before the command", hint=made.usage)
+        raise exits.UsageError("-- is missing before the command", hint=made.usage)
     args = made.parse_args(words)
     if not command:
-        raise exits.UsageError("there is no command after --", hint=made.usage)
+        raise exits.UsageError("no command after --", hint=made.usage)
     args.command = command
     return args
 
@@ -130,7 +130,7 @@ def _add_share(made: arguments.Parser) -> None:
         "--slots",
         metavar="N",
         type=arguments.slots,
-        help="NAME is a semaphore: at most N commands run at a time; all name the same N",
+        help="NAME is a semaphore: at most N commands run at a time; all must give the same N",
     )
     share.add_argument(
         "--shared",
@@ -140,7 +140,7 @@ def _add_share(made: arguments.Parser) -> None:
     share.add_argument(
         "--exclusive",
         action="store_true",
-        help="NAME is a reader/writer lock: run beside nobody",
+        help="NAME is a reader/writer lock: run alone",
     )
 
 
@@ -155,8 +155,8 @@ def add_tenure(made: arguments.Parser) -> None:
         "--on-lost",
         choices=("term", "kill", "warn"),
         default="term",
-        help="what a lost lease does to CMD: TERM and then KILL, KILL at once, or a message only"
-        " (default: %(default)s)",
+        help="what happens to CMD when the lease is lost: TERM and then KILL, KILL at once, or only"
+        " a message (default: %(default)s)",
     )
     add_grace(made)
 

@@ -66,5 +66,5 @@ def break_one(session: Session, info: SignalInfo) -> None:
     """Break a barrier; ServerUnsuitable for what nobody can take away."""
     if info.kind != "barrier":
         kind = f"{'an' if info.kind == 'event' else 'a'} {info.kind}"
-        raise ServerUnsuitable(f"{info.name!r} is {kind}: nobody holds it", code="WRONGTYPE")
+        raise ServerUnsuitable(f"{info.name!r} is {kind}: it has no holder", code="WRONGTYPE")
     run_blocking(break_barrier(session.port, info, SignalKeys(session.prefix, info.name)))

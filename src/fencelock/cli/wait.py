@@ -25,8 +25,8 @@ def main(argv: list[str]) -> int:
     """Run the command."""
     made = arguments.parser(
         "wait",
-        "wait until a lock is free; take nothing",
-        more="Exit status 75 when it was not\nfree in time. Another may take it in the next moment",
+        "wait until a lock is free, without taking it",
+        more="Exit status 75 if it was not\nfree in time. Another client may take it at any moment",
         example="fencelock wait migration --wait 5m && ./start-server.sh",
     )
     arguments.add_name(made)
