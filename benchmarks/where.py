@@ -31,7 +31,7 @@ GROUPS = {
     "the event loop": r"/asyncio/",
     "the connection: packing, parsing, slots": r"/_transport/",
     "the port: which connection, timers": r"/_ports/",
-    "the book of renewals": r"/_core/(book|renew|timing)\.py",
+    "the schedule of renewals": r"/_core/(book|renew|timing)\.py",
     "the flows: acquire, release": r"/_core/",
     "the handle and the lease": r"/fencelock/",
 }
