@@ -26,9 +26,9 @@ from verification.simulator.server import EPOCH_US, Request, Server
 TWO = "two at work"
 FOREIGN = "another's lock removed"
 MOVED = "another's deadline moved"
-FOR_EVER = "held for ever"
+FOR_EVER = "held forever"
 REFUSED = "refused by the Cluster"
-OVER = "lease over, nobody told"
+OVER = "lease over, holder unaware"
 
 # A key as the judge sees it: which server's, and its name, with a hash's field or a set's member.
 Key = tuple[int, bytes]
@@ -197,7 +197,7 @@ class Witness(Bench, Monitor):
         for claim in self.claims:
             live = claim.owned and claim.client.alive and claim.lasts()
             if live and not self._owns(claim, contents):
-                self.breaks(OVER, f"{claim.client.name} works on, and does not know it")
+                self.breaks(OVER, f"{claim.client.name} keeps working and does not know")
         self.exclude()
 
     def _owns(self, claim: Claim, contents: dict[Key, bytes]) -> bool:
@@ -213,7 +213,9 @@ class Witness(Bench, Monitor):
         for server in self._world.servers:
             for key, (_, end_ms) in server.living().items():
                 if end_ms == NEVER and self.timeless:
-                    self.breaks(FOR_EVER, f"{key.decode()} has no end, and nobody will remove it")
+                    self.breaks(
+                        FOR_EVER, f"{key.decode()} has no expiry, and no process will remove it"
+                    )
 
     def key(self) -> Any:
         """Return what of it decides about later findings."""

@@ -158,10 +158,10 @@ class Fenced(Ours, Monitor):
         super().served(request, before)
 
     def told(self, hold: Hold) -> None:
-        """Note that a holder was told of its loss."""
+        """Note that a holder was notified of its loss."""
         super().told(hold)
         client = next(client for client, each in self.holds if each is hold)
-        self.note(client, "○ is told that its lease is lost")
+        self.note(client, "○ is notified that its lease is lost")
 
 
 def sent(client: Client, request: Request) -> bool:
@@ -200,7 +200,7 @@ async def life(actor: Actor, work: float, after: float) -> None:
     judge.write(actor.client, hold.lease.fence)
     await port.sleep(port.now() + work)
     if proved(hold):
-        judge.note(actor.client, "sees that its lease is good")
+        judge.note(actor.client, "sees that its lease is valid")
         await port.sleep(port.now())  # between the look and the write anything may happen
         judge.write(actor.client, hold.lease.fence)
     await actor.release(hold)
@@ -210,7 +210,7 @@ REMAINS = (
     Break(
         STALE,
         (Writes(work=0.5), Writes(work=0.5, after=1.4)),
-        "A looks at its lease, finds it good, and stands still between this look and its write. No"
+        "A checks its lease, finds it valid, and stands still between this check and its write. No"
         " lock can prevent that. The write carries A's fence, and B has written with a later one.",
         {"pause": 1},
         monitor=Fenced,  # type: ignore[arg-type]  # it has what a Break needs
@@ -218,9 +218,9 @@ REMAINS = (
     Break(
         STALE,
         (Writes(work=0.3), Writes(work=0.5, after=0.2)),
-        "A replica is promoted that did not get the grant. A is told at its next renewal, a third"
+        "The promoted replica did not receive the grant. A is notified at its next renewal, a third"
         " of the ttl later at most; until then both are at work. Fences grow with the server's"
-        " clock, so B's is later all the same.",
+        " clock, so B's is still greater.",
         {"failover": 1},
         replicated=True,
         monitor=Fenced,  # type: ignore[arg-type]  # it has what a Break needs

@@ -49,7 +49,7 @@ def table() -> Iterator[str]:
 def section(rung: Rung) -> str:
     """Return what is told of one version."""
     charts = "\n".join(schedule(each) for each in rung.breaks)
-    return f"## {rung.name}\n\n{rung.idea}\n\n{charts}\n**The mend:** {rung.mend}\n"
+    return f"## {rung.name}\n\n{rung.idea}\n\n{charts}\n**The fix:** {rung.mend}\n"
 
 
 def schedule(how: Break) -> str:
@@ -68,8 +68,8 @@ def mended(how: Break) -> str:
     assert search.complete
     assert not search.found
     return (
-        f"With the mend: in no schedule of the same world. {search.schedules:,} were tried, that is"
-        f" all. Faults: {other.faults_given}.\n"
+        f"With the fix, no schedule of the same world breaks it: all {search.schedules:,} were"
+        f" tried. Faults: {other.faults_given}.\n"
     )
 
 

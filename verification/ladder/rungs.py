@@ -42,40 +42,41 @@ class HoldsTwo:
 RUNGS = (
     Rung(
         "EXISTS then SET, DEL",
-        "Look whether the key is there; if it is not, set it. Delete it when the work is done.",
+        "Check whether the key exists; if it does not, set it. Delete it when the work is done.",
         (
             Break(
                 TWO,
                 (Uses(locks.ExistsSet, work=SHORT),) * 2,
-                "Two processes look before either has set the key.",
+                "Two processes check before either has set the key.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.Setnx(),
             ),
         ),
-        "Look and set in one command: `SETNX`.",
+        "Check and set in one command: `SETNX`.",
     ),
     Rung(
         "SETNX, DEL",
-        "`SETNX` sets the key only if it is not there: one command, so nobody comes in between.",
+        "`SETNX` sets the key only if it does not exist. It is one command, so no other process can"
+        " come in between.",
         (
             Break(
                 FOR_EVER,
                 (Uses(locks.Setnx, work=SHORT),) * 2,
-                "The holder dies, and nobody else may delete the key.",
+                "The holder dies, and no other process may delete the key.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.ScriptSet(),
             ),
         ),
-        "Let the key end by itself: `EXPIRE`.",
+        "Let the key expire by itself: `EXPIRE`.",
     ),
     Rung(
         "SETNX + EXPIRE, DEL",
-        "Whoever has set the key gives it a time to live.",
+        "The process that has set the key gives it a time to live.",
         (
             Break(
                 FOR_EVER,
                 (Uses(locks.SetnxExpire, work=SHORT),) * 2,
-                "The process dies after it has set the key, and before it is given its end.",
+                "The process dies after it has set the key, and before it sets the expiry.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.ScriptSet(),
             ),
@@ -84,9 +85,9 @@ RUNGS = (
     ),
     Rung(
         "SETNX of a deadline, GETSET to take over",
-        "The value is the instant at which the lock ends, by the client's clock. Who finds it over"
-        " by more than a tolerance of 1 s writes a new one with `GETSET`, and has the lock if what"
-        " came back is what it had found.",
+        "The value is the instant at which the lock ends, by the client's clock. A process that"
+        " finds it over by more than a tolerance of 1 s writes a new value with `GETSET`. It has"
+        " the lock if `GETSET` returns the value that it had found.",
         (
             Break(
                 TWO,
@@ -106,8 +107,8 @@ RUNGS = (
                     Uses(locks.Getset, work=SHORT, after=2.5),
                     Uses(locks.Getset, work=SHORT, after=2.5, clock=0.1),
                 ),
-                "All clocks agree within 0.1 s. Who loses the `GETSET` has by then overwritten the"
-                " winner's deadline.",
+                "All clocks agree within 0.1 s. The process that loses the `GETSET` has already"
+                " overwritten the winner's deadline.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.ScriptSet(),
                 timeless=False,
@@ -118,35 +119,35 @@ RUNGS = (
                     Uses(locks.Getset, work=2.8),
                     Uses(locks.Getset, work=SHORT, after=2.5),
                 ),
-                "A works longer than its lease; its `DEL` does not ask whose lock it deletes.",
+                "A works longer than its lease; its `DEL` does not check whose lock it deletes.",
                 CLIENT_FAULTS,
                 timeless=False,
             ),
         ),
-        "No clock of a client: let the server end the key, and set both in one step.",
+        "Use no client's clock: let the server expire the key, and set key and expiry in one step.",
     ),
     Rung(
         "SETNX and EXPIRE in a script, DEL",
-        "A script runs as one step: there is no key without an end.",
+        "A script runs as one atomic step: there is no key without an expiry.",
         (
             Break(
                 FOREIGN,
                 (Uses(locks.ScriptSet, work=LONG), Uses(locks.ScriptSet, work=SHORT, after=1.2)),
-                "A works longer than its lease, and then deletes the lock that is B's by now.",
+                "A works longer than its lease, and then deletes the lock, which B holds by now.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.CompareDelete(),
             ),
         ),
-        "Write a value of one's own, and delete the key only if it is still there.",
+        "Write a unique value, and delete the key only if it still has that value.",
     ),
     Rung(
         "SET NX EX, then GET, compare, DEL",
-        "The value says whose lock it is; who releases looks first.",
+        "The value says whose lock it is; a release checks it first.",
         (
             Break(
                 FOREIGN,
                 (Uses(locks.Owned, work=SHORT), Uses(locks.Owned, work=SHORT, after=1.2)),
-                "The lease ends between the look and the `DEL`.",
+                "The lease ends between the check and the `DEL`.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.CompareDelete(),
             ),
@@ -155,13 +156,14 @@ RUNGS = (
     ),
     Rung(
         "SET NX EX with the thread's id",
-        "The value is the id of the thread, so that a thread may know its own lock again."
-        " Compared and deleted in one script.",
+        "The value is the id of the thread, so that a thread recognises its own lock."
+        " One script compares and deletes.",
         (
             Break(
                 FOREIGN,
                 (Uses(locks.ByThread, work=LONG), Uses(locks.ByThread, work=SHORT, after=1.2)),
-                "Two hosts have a thread of that id: A's late release finds its own id, set by B.",
+                "Two hosts have a thread with that id: A's late release finds its own id, written"
+                " by B.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.CompareDelete(),
             ),
@@ -170,7 +172,7 @@ RUNGS = (
     ),
     Rung(
         "SET NX EX, compare-and-delete script",
-        "What most libraries do: one command to take, one script to give back.",
+        "What most libraries do: one command to acquire, one script to release.",
         (
             Break(
                 TWO,
@@ -178,17 +180,17 @@ RUNGS = (
                     Uses(locks.CompareDelete, work=LONG),
                     Uses(locks.CompareDelete, work=SHORT, after=1.2),
                 ),
-                "A works longer than its lease. Nobody tells A.",
+                "A works longer than its lease, and is not notified.",
                 CLIENT_FAULTS,
                 mended=lambda _: locks.Renewed(every=THIRD),
                 mended_faults={"crash": 1},
             ),
         ),
-        "Renew the lease as long as the holder lives.",
+        "Renew the lease as long as the holder is alive.",
     ),
     Rung(
         "The same, renewed every ttl seconds",
-        "A timer renews the lease whenever it would end.",
+        "A timer renews the lease at the moment at which it would end.",
         (
             Break(
                 TWO,
@@ -196,18 +198,18 @@ RUNGS = (
                     Uses(lambda: locks.Renewed(every=TTL), work=LONG),
                     Uses(lambda: locks.Renewed(every=TTL), work=SHORT, after=1.2),
                 ),
-                "The renewal is under way when the lease ends: it comes too late.",
+                "The renewal is still on its way when the lease ends: it arrives too late.",
                 {"late": 1},
             ),
             Break(
                 OVER,
                 (Uses(lambda: locks.Renewed(every=TTL), work=LONG),),
-                "Even alone: the lease ends before it is renewed, and A works on.",
+                "Even without contention: the lease ends before it is renewed, and A works on.",
                 {"late": 1},
             ),
         ),
-        "Renew well before the end, every third of the ttl, so that there is time to ask again; and"
-        " tell the holder when the end comes all the same.",
+        "Renew well before the end, every third of the ttl, so that there is time to retry; and"
+        " notify the holder if the lease ends anyway.",
     ),
     Rung(
         "The same, renewed in time, one flag for all locks of an object",
@@ -216,17 +218,17 @@ RUNGS = (
             Break(
                 TWO,
                 (HoldsTwo(), Uses(lambda: locks.Renewed(b"y", every=THIRD), work=SHORT, after=1.8)),
-                "A holds x and y by one object. To release x stops the renewal of y.",
+                "A holds x and y through one object. Releasing x stops the renewal of y.",
                 CLIENT_FAULTS,
                 mended=lambda old: old,
                 mended_faults={"crash": 1},
             ),
         ),
-        "One renewal for each acquisition, by its own value.",
+        "A separate renewal for each acquisition, identified by its own value.",
     ),
     Rung(
         "Reader/writer lock with two keys",
-        "One key says that somebody reads, another that somebody writes; scripts look at both.",
+        "One key says that there is a reader, another that there is a writer; scripts check both.",
         (
             Break(
                 TWO,
@@ -235,14 +237,14 @@ RUNGS = (
                     Uses(lambda: sides.TwoKeys("read"), work=0.8),
                     Uses(lambda: sides.TwoKeys("write"), work=SHORT, after=0.6),
                 ),
-                "A's `DEL` removes the key that says that B reads, too.",
+                "A's `DEL` also removes the key that says that B reads.",
                 CLIENT_FAULTS,
                 mended=lambda old: sides.OwnEntries(old.side, ttl=TTL),
             ),
             Break(
                 REFUSED,
                 (Uses(lambda: sides.TwoKeys("read"), work=SHORT),),
-                "In a Cluster the two keys lie in two slots, which no script may touch at once.",
+                "In a Cluster the two keys are in two slots, and a script may use only one slot.",
                 cluster=True,
                 mended=lambda old: sides.OwnEntries(old.side, ttl=TTL),
             ),
@@ -251,8 +253,8 @@ RUNGS = (
     ),
     Rung(
         "Reader/writer lock with one deadline for each side",
-        "One hash, by the server's clock: until when somebody reads, until when somebody writes."
-        " Who leaves clears the deadline if it is still its own.",
+        "One hash with two deadlines by the server's clock, for the readers and for the writer."
+        " A process that leaves clears the deadline if it is still its own.",
         (
             Break(
                 TWO,
@@ -266,11 +268,11 @@ RUNGS = (
                 mended=lambda old: sides.OwnEntries(old.side.decode(), ttl=old.ttl_ms / 1000),
             ),
         ),
-        "An entry with a deadline of its own for each reader.",
+        "An entry with its own deadline for each reader.",
     ),
     Rung(
         "One master with an asynchronous replica",
-        "The best lock so far (own value, scripts, renewed in time), and a replica for the day the"
+        "The best lock so far (unique value, scripts, renewed in time), and a replica in case the"
         " server dies.",
         (
             Break(
@@ -279,7 +281,7 @@ RUNGS = (
                     Uses(lambda: locks.Renewed(every=THIRD), work=SHORT),
                     Uses(lambda: locks.Renewed(every=THIRD), work=SHORT, after=0.2),
                 ),
-                "The replica is promoted before it got the lock.",
+                "The replica is promoted before it receives the lock.",
                 {"failover": 1},
                 replicated=True,
             ),
@@ -288,8 +290,8 @@ RUNGS = (
     ),
     Rung(
         "Redlock",
-        "The same key on independent servers (here three); who has a majority holds, until"
-        " the ttl less what asking took less drift.",
+        "The same key on independent servers (here three). A process that has a majority holds the"
+        " lock, for the ttl minus the time that its requests took, minus drift.",
         (
             Break(
                 TWO,
