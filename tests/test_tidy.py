@@ -1,7 +1,8 @@
 """Style as a test: the rules of this repository that no linter knows.
 
 Each rule is a function from one file to its complaints, so that every rule can be shown a bad
-example at the end of this file. ``python -m tests.test_tidy`` prints the longest of the package.
+example at the end of this file. ``python -m tests.test_tidy`` prints the longest of the package,
+``python -m tests.test_tidy --lower`` lowers the numbers in the list of old wording.
 """
 
 import ast
@@ -9,6 +10,7 @@ import functools
 import io
 import re
 import subprocess
+import sys
 import tokenize
 import tomllib
 from collections.abc import Iterator
@@ -51,6 +53,22 @@ PURE = {
     "errors": frozenset(),
     "options": frozenset(),
 }
+
+
+# Wording at which a reader stumbles → what to write instead.
+WORDING = {
+    r"\btells?\s+whether\b": "'Return True if', or 'says whether'",
+    r"\b(?:am|is|are|was|were|be|been|being)\s+told\b(?!\s+apart)": (
+        "'is notified', 'is reported', 'finds out'"
+    ),
+    r"\bshall\b": "'must' or 'should'",
+    # A question may begin with these words; a statement names the role.
+    r"(?:^|[.:;!?]\s+|[-*|#>]\s+|\d\.\s+|[(*_])(?:Who(?:ever)?|Nobody|Somebody|Anybody|Everybody)\b"
+    r"(?![^.;:|]*\?)": "name the role: 'the client that …', 'the holder', 'no client'",
+}
+# The files that still have such wording, and how often. A number may only fall, and a file that is
+# not in the list must have none.
+OLD_WORDING = ROOT / "tests" / "old_wording.txt"
 
 
 # --- which files ----------------------------------------------------------------------------------
@@ -228,6 +246,74 @@ def comments(text: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
+# --- wording --------------------------------------------------------------------------------------
+
+
+def old_wording(path: Path, text: str) -> Iterator[str]:
+    """Complain of wording at which a native reader stumbles: in pages, docstrings and comments."""
+    prose = PROSE[path.suffix](text)
+    for form, instead in WORDING.items():
+        for match in re.finditer(form, prose, re.MULTILINE | (0 if "^" in form else re.IGNORECASE)):
+            words = " ".join(match.group().split())
+            line = prose.count("\n", 0, match.end()) + 1
+            yield f"{line}: {words!r}; write {instead}"
+
+
+def prose_of_page(text: str) -> str:
+    """Return a page with spaces instead of its code."""
+    code = r"^( *)(```+|~~~+).*?^\1\2|`[^`\n]*`"
+    return re.sub(code, lambda found: blank(found.group()), text, flags=re.MULTILINE | re.DOTALL)
+
+
+def blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+def prose_of_python(text: str) -> str:
+    """Return the docstrings and comments of a module, each on its line."""
+    lines = [""] * (text.count("\n") + 1)
+    for line, comment in comments(text):
+        lines[line - 1] = comment.lstrip("#: ")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | Definition) and ast.get_docstring(node) is not None:
+            words = node.body[0]
+            source = text.splitlines()[words.lineno - 1 : words.end_lineno]
+            for number, each in enumerate(source, words.lineno - 1):
+                lines[number] = re.sub(r"``.*?``", "code", each.strip().strip('"'))
+    return "\n".join(lines)
+
+
+def prose_of_lua(text: str) -> str:
+    """Return the comments of a script, each on its line."""
+    return re.sub(r"^(.*?)(?:--+ ?(.*))?$", r"\2", text, flags=re.MULTILINE)
+
+
+PROSE = {".md": prose_of_page, ".py": prose_of_python, ".lua": prose_of_lua}
+
+
+def worded() -> list[Path]:
+    """Return the files whose wording is checked: all pages, and the package."""
+    return [*MARKDOWN, *SOURCE, *sorted((ROOT / "src").rglob("*.lua"))]
+
+
+def known_wording() -> dict[str, int]:
+    """Return what the list says: how often each file still has old wording."""
+    rows = (line.split(maxsplit=1) for line in OLD_WORDING.read_text().splitlines())
+    return {name: int(count) for count, name in rows}
+
+
+def wording_found() -> dict[str, list[str]]:
+    found = {inside(path): list(old_wording(path, path.read_text())) for path in worded()}
+    return {name: complaints for name, complaints in found.items() if complaints}
+
+
+def lower_the_list() -> None:
+    """Write the list anew, with each number that has fallen."""
+    found, known = wording_found(), known_wording()
+    rows = {name: min(count, len(found.get(name, ()))) for name, count in known.items()}
+    OLD_WORDING.write_text("".join(f"{rows[name]} {name}\n" for name in sorted(rows) if rows[name]))
+
+
 # --- tests ----------------------------------------------------------------------------------------
 
 
@@ -340,6 +426,18 @@ def test_every_allowed_sleep_has_a_file_and_a_reason():
     assert allowed == SLEEPS
 
 
+def test_no_file_gets_more_old_wording():
+    known = known_wording()
+    more = {
+        name: complaints
+        for name, complaints in wording_found().items()
+        if len(complaints) > known.get(name, 0)
+    }
+    if more:
+        shown = (f"{name}: {text}" for name, complaints in more.items() for text in complaints)
+        pytest.fail("\n".join(shown), pytrace=False)
+
+
 # --- every rule against what it is there for ------------------------------------------------------
 
 CORE = "src/fencelock/_core/acquire.py"
@@ -384,6 +482,16 @@ BAD = [
     (dead_links, "README.md", "[x](docs/nowhere.md)"),
     (dead_links, "README.md", "[x](#nowhere)\n# Here"),
     (dead_links, "README.md", "[x]: nowhere.md"),
+    (old_wording, "docs/x.md", "The holder is\ntold that it is lost."),
+    (old_wording, "docs/x.md", "One server.\nWho comes later waits."),
+    (old_wording, "docs/x.md", "- **Nobody waits.**"),
+    (old_wording, "docs/x.md", "It ends; whoever. Whoever asks waits. Is it so?"),
+    (old_wording, "docs/x.md", "| Who dies | is skipped |"),
+    (old_wording, "docs/x.md", "One of them shall lead."),
+    (old_wording, CORE, 'def f():\n    """Tell whether it is held."""'),
+    (old_wording, CORE, "x = 1  # Nobody hears it"),
+    (old_wording, CORE, "# the waiter is\n# told\n"),
+    (old_wording, "src/fencelock/scripts/x.lua", "-- Who waits is granted.\nlocal x = 1\n"),
     (not_two_commands, "README.md", "# no block"),
     (not_two_commands, "README.md", "```\na\nb\nc\n```"),
     (not_two_commands, "README.md", "```sh\na\n# b\n```"),
@@ -411,6 +519,10 @@ GOOD = [
     (dead_links, "README.md", "[x](#here-and-there)\n# Here, and there\n[y](https://nowhere/)"),
     (dead_links, "README.md", '[x](#lock.acquire)\n<a id="lock.acquire"></a>`acquire`'),
     (dead_links, "README.md", "`[x](no.md)`\n```\n[x](no.md)\n```\n[l](LICENSE)"),
+    (old_wording, "docs/x.md", "Who holds it? The client that acquired it. `Nobody`, is\n`told`."),
+    (old_wording, "docs/x.md", "```text\nNobody shall be told\n```\n"),
+    (old_wording, CORE, 'x = "Who is told"  # it is notified; errors are told apart'),
+    (old_wording, "src/fencelock/scripts/x.lua", "local told = 'Nobody is told'\n"),
     (not_two_commands, "README.md", "# Name\n```sh\na\nb\n```\n```\nc\n```"),
 ]
 
@@ -426,7 +538,7 @@ def test_the_rule_lets_pass_what_is_right(rule, name, text):
 
 
 def test_every_rule_has_a_bad_and_a_good_example():
-    rules = {*RULES, machine_paths, not_two_commands}
+    rules = {*RULES, machine_paths, not_two_commands, old_wording}
     assert rules == {rule for rule, *_ in BAD}
     assert rules - {long_file} == {rule for rule, *_ in GOOD}
 
@@ -447,4 +559,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    lower_the_list() if "--lower" in sys.argv else main()
