@@ -319,6 +319,26 @@ def test_the_reference_tells_the_defaults():
         assert re.search(rf"^\| `{name}` \| {re.escape(value)} \|", page, re.MULTILINE), name
 
 
+# --- the glossary ---------------------------------------------------------------------------------
+
+GLOSSARY = ROOT / "docs" / "glossary.md"
+
+
+def test_the_glossary_has_every_class():
+    page = GLOSSARY.read_text()
+
+    assert [one.__name__ for one in THREADS if f"`{one.__name__}`" not in page] == []
+
+
+def test_the_glossary_has_each_word_once_and_in_order():
+    parts = GLOSSARY.read_text().split("\n## ")[1:]
+    words = [re.findall(r"^\| ([^|]+) \| [^-]", part, re.MULTILINE)[1:] for part in parts]
+
+    assert all(part == sorted(part, key=str.lower) for part in words)
+    each = [word for part in words for one in part for word in one.split(", ")]
+    assert sorted(each) == sorted(set(each))
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 
