@@ -141,7 +141,7 @@ def settings(
 
 def _owner(value: str, *, plain: bool) -> bytes:
     if plain:
-        raise ValueError("owner needs wait=Queue(): the plain form keeps no count on the server")
+        raise ValueError("owner needs wait=Queue(): Poll keeps no count on the server")
     owner = options.text("owner", value).encode()
     if len(owner) > options.NAME_BYTES_MAX:
         raise ValueError(f"owner must have at most {options.NAME_BYTES_MAX} bytes")
@@ -286,8 +286,8 @@ class Holds(Taker):
         """Warn of an ``acquire`` that does not use the handle's timeout: maybe a ttl was meant."""
         name, timeout = self.keys.name, self.settings.timeout
         warnings.warn(
-            f"timeout={timeout:g} of {name!r} bounds its with block; acquire() has its own. If the"
-            f" length of a lease is meant, as in redis-py, write ttl={timeout:g}",
+            f"timeout={timeout:g} of {name!r} limits its with block; acquire() has its own. If"
+            f" you mean the length of the lease, as in redis-py, write ttl={timeout:g}",
             UserWarning,
             stacklevel=calling_level(),
         )
@@ -311,7 +311,7 @@ class Holds(Taker):
         if timeout is None:
             return NotAcquired(f"{name!r} was not free in any try", **about)
         if timeout < 0:
-            return NotAcquired(f"{name!r} is held, or others come first", **about)
+            return NotAcquired(f"{name!r} is held, or other waiters come first", **about)
         text = f"{name!r} was not granted within its timeout of {timeout:g} s"
         return AcquireTimeout(text, **about)
 

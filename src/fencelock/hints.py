@@ -24,14 +24,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 _TTL: Final = ("ttl", "the length of a lease is ttl=")
 _TIMEOUT: Final = ("timeout", "how long to wait is timeout=")
-_TRIES: Final = ("wait", "waiters stand in line; to poll, pass wait=Poll(interval=, max_tries=)")
-_RENEW: Final = ("renew", "a lease is renewed by itself; renew=False keeps its length")
+_TRIES: Final = ("wait", "waiters wait in line; to poll, pass wait=Poll(interval=, max_tries=)")
+_RENEW: Final = ("renew", "a lease is renewed automatically; renew=False turns that off")
 _PATIENCE: Final = (
     "server_timeout",
-    "how long a silent server is asked again is server_timeout=; a lock has a timeout= of its own",
+    "how long to retry a silent server is server_timeout=; a lock has a timeout= of its own",
 )
-_URL: Final = ("source", "the first argument says all of it, such as 'redis://user:pw@host:6379/0'")
-_THREADS: Final = ("name", "leave it out: the hold of each thread or task is its own")
+_URL: Final = ("source", "the first argument has all of it, such as 'redis://user:pw@host:6379/0'")
+_THREADS: Final = ("name", "leave it out: each thread or task has a hold of its own")
 
 # By the option that was written: ours, which the call must have, and what to say.
 OPTIONS: Final[dict[str, tuple[str, str]]] = {
@@ -48,8 +48,8 @@ OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "blocking": ("name", "it belongs to the call that waits: acquire(blocking=False)"),
     "id": ("owner", "the id that owns the lock is owner="),
     "token": ("owner", "the id that owns the lock is owner="),
-    "prefix": ("key_prefix", "what all keys begin with is key_prefix="),
-    "namespace": ("key_prefix", "what all keys begin with is key_prefix="),
+    "prefix": ("key_prefix", "the prefix of all keys is key_prefix="),
+    "namespace": ("key_prefix", "the prefix of all keys is key_prefix="),
     **dict.fromkeys(("timeout", "socket_timeout", "socket_connect_timeout"), _PATIENCE),
 }
 
@@ -117,7 +117,7 @@ def _wrong(function: FunctionType, args: Any, options: dict[str, Any]) -> str | 
             return f"{called}() has no option {name!r}{_instead(name, options, known)}"
     if len(args) > code.co_argcount:
         named = ", ".join(f"{name}=" for name in known[code.co_argcount - 1 :])
-        return f"{called}() takes its options by name, here {args[code.co_argcount]!r}: {named}"
+        return f"{called}() takes its options by name, not {args[code.co_argcount]!r}: {named}"
     return None
 
 
@@ -161,7 +161,7 @@ def unnamed(cls: Kind) -> Kind:
 
 
 SIDES: Final = "take one of its sides, .read or .write"
-RENEW: Final = "a lease is renewed by itself; to renew it now, call renew() of its lease"
+RENEW: Final = "a lease is renewed automatically; to renew it now, call renew() of its lease"
 
 
 def calling_level() -> int:

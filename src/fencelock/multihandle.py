@@ -53,7 +53,9 @@ def _part_of(prefix: str, each: Any, port: object, kinds: tuple[type, ...]) -> L
         raise TypeError(f"name must be str, or a handle of this client ({known}), not {each!r}")
     handle: Any = each
     if handle._port != port:
-        raise ValueError(f"the parts of a multi must be of one client: {each!r} is of another one")
+        raise ValueError(
+            f"all locks of a multi must belong to one client: {each!r} belongs to another"
+        )
     holds: Holds = handle._holds
     return holds
 

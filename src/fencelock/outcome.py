@@ -88,7 +88,7 @@ class Outcome(Generic[T_co]):
         if not self.done:
             raise LookupError(f"{self.name!r} has no result: it was not run, or is being run now")
         if self._form == NOTHING:
-            raise LookupError(f"the result of {self.name!r} could not be kept")
+            raise LookupError(f"the result of {self.name!r} could not be stored")
         value: Any = self._value if self._form == BYTES else json.loads(self._value)
         return value  # type: ignore[no-any-return]  # as the function returned it, by way of JSON
 
@@ -96,7 +96,7 @@ class Outcome(Generic[T_co]):
         """Show what became of it, without the value."""
         state = "ran" if self.ran else "done" if self.done else "not done"
         if self.by and not self.done:
-            state = f"run now by {self.by}"
+            state = f"being run by {self.by}"
         return f"<Outcome of {self.name!r}: {state}>"
 
 
@@ -109,13 +109,13 @@ def encoded(name: str, value: Any) -> tuple[str, bytes]:
             text = json.dumps(value, separators=(",", ":"), allow_nan=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise TypeError(
-                f"{name!r} was run, but its result cannot be kept: {error};"
-                " return bytes, None, or what JSON knows"
+                f"{name!r} was run, but its result cannot be stored: {error}; return bytes,"
+                " None, or a value that JSON can represent"
             ) from error
         form, data = JSON, text.encode()
     if len(data) > RESULT_BYTES_MAX:
         raise ValueError(
-            f"{name!r} was run, but its result of {len(data)} bytes cannot be kept:"
-            f" at most {RESULT_BYTES_MAX}"
+            f"{name!r} was run, but its result of {len(data)} bytes cannot be stored: at most"
+            f" {RESULT_BYTES_MAX}"
         )
     return form, data

@@ -53,6 +53,7 @@ class Rooted:
     def __reduce_ex__(self, _protocol: SupportsIndex) -> Never:
         """Refuse to be copied or pickled, as the locks of ``threading`` do."""
         raise TypeError(
-            f"cannot copy or pickle {type(self).__name__!r} objects: what they hold is held here."
-            " Elsewhere, make a client and ask it for the same name; of a lease, pass the fence on"
+            f"cannot copy or pickle {type(self).__name__!r} objects: their locks belong to this"
+            " process. In another process, make a client and ask it for the same name; to pass"
+            " on a lease, pass its fence"
         )

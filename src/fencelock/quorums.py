@@ -7,10 +7,10 @@ from typing import Final
 # N servers with `limit` permits each have N * limit votes: enough for more than `limit` majorities.
 WHY: Final = {
     "semaphore": "with 5 servers and a limit of 3, five holders could have three votes each",
-    "Poll": "the plain form has no line and no fence, which a quorum needs",
-    "owner": "the count of an explicit owner's holds lives on one server",
+    "Poll": "Poll has no line and no fence, which a quorum needs",
+    "owner": "the count of an explicit owner's holds is on one server",
 }
-OTHERWISE: Final = "its state lives on one server, and a majority cannot agree on it by votes"
+OTHERWISE: Final = "its state is on one server, and a majority cannot agree on it by votes"
 
 
 def refuse(quorum: object, what: str) -> None:

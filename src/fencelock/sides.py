@@ -85,7 +85,9 @@ class Side(Holds):
             return None
         hold.lease.check()
         if not self._reentrant:
-            raise self._refused("already written by this thread or task; see reentrant=True")
+            raise self._refused(
+                "this thread or task already holds the write side; see reentrant=True"
+            )
         return hold
 
     def beside(self, unit: object) -> Hold | None:
@@ -98,11 +100,13 @@ class Side(Holds):
             return None
         if self._side == WRITE and not writes(own[0]):
             raise self._refused(
-                "this thread or task reads it, and would wait for itself: release the read side"
-                " first"
+                "this thread or task holds the read side, and would wait for itself: release"
+                " that first"
             )
         if self._side == WRITE and not self._reentrant:
-            raise self._refused("already written by this thread or task; see reentrant=True")
+            raise self._refused(
+                "this thread or task already holds the write side; see reentrant=True"
+            )
         return own[0]
 
     def want_for(self, port: Port, name: str, unit: object) -> ShareWant:

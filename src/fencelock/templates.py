@@ -124,7 +124,7 @@ class _Format(string.Formatter):
                 if not is_the_same_everywhere(value, text):
                     raise TypeError(
                         f"{{{field}}} is {value!r}, which prints differently in every process:"
-                        " name what is the same in all, as one of its attributes"
+                        " use a value that is the same in all, such as one of its attributes"
                     )
                 parts.append(text)
         return "".join(parts)
@@ -211,7 +211,7 @@ def _check_field(template: str, field: str, spec: str, signature: inspect.Signat
         raise ValueError(f"{where} has no name: fields are filled by name, as in {{order_id}}")
     if first not in signature.parameters:
         known = ", ".join(signature.parameters) or "none"
-        raise ValueError(f"{where} is no argument of the function; it has: {known}")
+        raise ValueError(f"{where} is not a parameter of the function; it has: {known}")
     if any(part.startswith("_") for part in field.split(".")[1:]):
         raise ValueError(f"{where} names a private attribute")
     if "{" in spec:

@@ -106,7 +106,7 @@ async def test_a_timeout_breaks_it_for_all(world):
     with pytest.raises(BarrierBroken) as raised:
         await barrier.wait(0.05)
     assert raised.value.reason == "timeout"
-    with pytest.raises(BarrierBroken, match="time was up"):
+    with pytest.raises(BarrierBroken, match="timeout of a party ended"):
         await job.result()
     assert await barrier.broken is True
     with pytest.raises(BarrierBroken):

@@ -261,7 +261,7 @@ async def test_a_leader_hands_over_to_whom_it_names(world):
 async def test_a_hand_over_to_nobody_is_an_error_and_the_leader_leads_on(world):
     ann = await elected(world, ttl=0.5)
     ((bob, bobs),) = await in_line(world, "bob")
-    with pytest.raises(LookupError, match="'eve' does not wait to be elected to 'e'"):
+    with pytest.raises(LookupError, match="'eve' is not waiting to be elected to 'e'"):
         await ann.hand_over("eve")
     with pytest.raises(LookupError):
         await ann.hand_over('b"ob')

@@ -68,7 +68,7 @@ async def test_a_busy_lock_skips_raises_or_times_out(world, wait):
 
     async with world.client().lock("a"):
         assert await decorated(on_busy="skip")() is None
-        with pytest.raises(NotAcquired, match="held, or others come first") as busy:
+        with pytest.raises(NotAcquired, match="held, or other waiters come first") as busy:
             await decorated(on_busy="raise")()
         assert not isinstance(busy.value, AcquireTimeout)
         assert busy.value.name == "a"

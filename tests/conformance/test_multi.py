@@ -513,8 +513,8 @@ async def test_parts_that_cannot_work_are_refused(world):
         ([client.election("a")], TypeError, "name must be str, or a handle of this client"),
         ([rwlock.read, rwlock.write], ValueError, "names must be different: 'rw'"),
         (["rw", rwlock.read], ValueError, "names must be different: 'rw'"),
-        ([world.client().lock("a")], ValueError, "must be of one client"),
-        ([world.client().rwlock("a").read], ValueError, "must be of one client"),
+        ([world.client().lock("a")], ValueError, "must belong to one client"),
+        ([world.client().rwlock("a").read], ValueError, "must belong to one client"),
     ):
         with pytest.raises(error, match=complaint):
             client.multi(parts)

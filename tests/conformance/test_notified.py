@@ -54,7 +54,7 @@ async def test_a_release_that_finds_the_loss_notifies_too(world, caplog, kind):
     assert lease.lost
     assert [each.lost for each in told] == [True]
     assert len(told_in_log(caplog)) == 1
-    assert "the server did not have it any more" in told_in_log(caplog)[0]
+    assert "it was no longer on the server" in told_in_log(caplog)[0]
     with contextlib.suppress(NotHeld):
         await release()
     assert len(told) == 1

@@ -247,11 +247,11 @@ async def test_a_result_that_cannot_be_kept_is_told_and_the_run_is_done(world, v
         return value
 
     once = world.client().once("draw", within=HOUR)
-    with pytest.raises(error, match="cannot be kept"):
+    with pytest.raises(error, match="cannot be stored"):
         await once.run(draw)
     outcome = await once.run(draw)
     assert (outcome.ran, outcome.done) == (False, True)
-    with pytest.raises(LookupError, match="could not be kept"):
+    with pytest.raises(LookupError, match="could not be stored"):
         _ = outcome.value
 
 

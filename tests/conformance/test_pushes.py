@@ -71,4 +71,4 @@ async def test_messages_of_others_change_nothing(world, caplog):
     assert await waits.result() is True
     await after.release()
     assert len(complaints(caplog)) == 2, "once for each client"
-    assert all("not understood" in each.getMessage() for each in complaints(caplog))
+    assert all("cannot be parsed" in each.getMessage() for each in complaints(caplog))

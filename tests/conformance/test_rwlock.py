@@ -174,7 +174,7 @@ async def test_writing_again_is_refused_but_on_request(world):
     lock, same = client.rwlock("a"), client.rwlock("a")
     async with lock.write as lease:
         for each in (lock, same):
-            with pytest.raises(NotAcquired, match="already written"):
+            with pytest.raises(NotAcquired, match="already holds the write side"):
                 await each.write.acquire(timeout=1)
         lease.check()
     again = client.rwlock("a", reentrant=True)

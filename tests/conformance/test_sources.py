@@ -158,7 +158,7 @@ async def test_tls_with_a_server_that_has_none_is_told(world):
     url = world.server.tcp_url.replace("redis://", "rediss://")
     lock = world.client(url, server_timeout=0.2).lock("a")
     with pytest.raises(
-        ServerUnreachable, match="does not answer: does it speak TLS there"
+        ServerUnreachable, match="does not answer: does the server use TLS on that port"
     ) as caught:
         await lock.acquire()
     assert url in str(caught.value)

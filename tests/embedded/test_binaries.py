@@ -65,8 +65,8 @@ def failure():
         (OLD, "Redis 5.0.7 is older than 6.2"),
         ('echo "Redis server v=6.0.20"', "Redis 6.0.20 is older than 6.2"),
         ('echo "Valkey server v=7.1"', "Valkey 7.1 is older than 7.2"),
-        ("echo hello", "is no Valkey or Redis server"),
-        ("exit 3", "is no Valkey or Redis server"),
+        ("echo hello", "is not a Valkey or Redis server"),
+        ("exit 3", "is not a Valkey or Redis server"),
     ],
 )
 def test_a_program_that_cannot_serve_is_passed_over_with_the_reason(

@@ -101,7 +101,7 @@ def test_a_server_that_refuses_to_shut_down_is_stopped_by_signal(world):
 def test_stop_waits_for_a_server_that_is_being_started(world):
     with alive.take(find(create=True).alive):
         begin = time.monotonic()
-        with pytest.raises(ServerUnreachable, match="still lives"):
+        with pytest.raises(ServerUnreachable, match="still running"):
             stop(timeout=0.1)
         assert 0.1 <= time.monotonic() - begin < 0.1 + MACHINE_SECONDS
 

@@ -101,7 +101,7 @@ def test_a_server_that_asks_for_a_password_is_refused(world):
 
 def test_while_somebody_else_starts_nobody_starts(world):
     with alive.take(find(create=True).alive):
-        assert "nobody listens" in refusal(0.1)
+        assert "no server listens" in refusal(0.1)
         assert world.servers == set()
 
 

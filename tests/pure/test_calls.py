@@ -89,9 +89,9 @@ def test_an_option_of_another_client_is_refused_with_ours(face, options, hint):
 @FACES
 def test_options_are_given_by_name(face):
     client = face("redis://localhost:1")
-    with pytest.raises(TypeError, match=r"by name, here 30: ttl=, renew="):
+    with pytest.raises(TypeError, match=r"by name, not 30: ttl=, renew="):
         client.lock("a", 30)
-    with pytest.raises(TypeError, match=r"Client\(\) takes its options by name, here 6379: "):
+    with pytest.raises(TypeError, match=r"Client\(\) takes its options by name, not 6379: "):
         face("localhost", 6379)
 
 
@@ -179,7 +179,7 @@ def test_a_timeout_that_may_be_meant_as_a_ttl_is_doubted_by_acquire(face):
     """In redis-py ``lock(name, timeout=30)`` is a lease of 30 s, and here it bounds ``with``."""
     client = face("redis://localhost:1", server_timeout=0.01)
     for make in (client.lock, client.rlock):
-        doubted = pytest.warns(UserWarning, match=r"If the length .* write ttl=30")
+        doubted = pytest.warns(UserWarning, match=r"the length of the lease.* write ttl=30")
         with doubted as warned, contextlib.suppress(ServerUnreachable):
             call(make("a", timeout=30).acquire, timeout=0.01)
         assert [each.filename for each in warned] == [__file__]

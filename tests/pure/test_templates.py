@@ -58,8 +58,8 @@ def test_the_arguments_of_a_call_name_the_lock(template, args, kwargs, name):
         ("x" * 1025, "name must have 1 to 1024 bytes"),
         ("{}", "has no name"),
         ("{0}", "has no name"),
-        ("{order}", "no argument of the function; it has: order_id, shop"),
-        ("{extra}", "no argument of the function"),
+        ("{order}", "not a parameter of the function; it has: order_id, shop"),
+        ("{extra}", "not a parameter of the function"),
         ("{shop._secret}", "private"),
         ("{shop.__class__}", "private"),
         ("{shop:{day}}", "a field within"),
@@ -219,7 +219,7 @@ def test_a_lease_needs_a_parameter(lease):
 
 
 def test_a_template_cannot_use_the_lease():
-    with pytest.raises(ValueError, match="no argument of the function; it has: order_id, day"):
+    with pytest.raises(ValueError, match="not a parameter of the function; it has: order_id, day"):
         CLIENT.locked("{lease}", lease="lease")(first)
 
 

@@ -30,7 +30,9 @@ def test_a_client_that_is_closed_names_what_it_held(server, prefix, caplog):
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         locks = [client.lock(f"{number:02}") for number in range(12)]
         assert all(lock.acquire() for lock in locks)
-    assert "12 lease(s) were held and are not renewed any more: closed ('00', '01'," in caplog.text
+    assert (
+        "12 lease(s) were still held and are no longer renewed: closed ('00', '01'," in caplog.text
+    )
     assert "'09' and 2 more)" in caplog.text
 
 
@@ -107,7 +109,7 @@ def test_the_warning_names_the_line(client):
 
     async def main():
         lock = client.lock("a")
-        with pytest.warns(RuntimeWarning, match="stops all tasks") as caught, lock:
+        with pytest.warns(RuntimeWarning, match="blocks all tasks") as caught, lock:
             pass
         assert [each.filename for each in caught] == [__file__]
 

@@ -177,7 +177,9 @@ async def _once_more(
     now = port.now()
     if now < until:
         return until
-    log.info("%r: waiting goes on, the server is away: %s", waiter.want.keys.name, trouble)
+    log.info(
+        "%r: still waiting, although the server does not answer: %s", waiter.want.keys.name, trouble
+    )
     return answer_by(port, now, give_up_at)
 
 
@@ -257,7 +259,7 @@ async def _leave(port: Port, waiter: Waiter) -> None:
             port.post(*undo, broken.trail)
             return
         raise OutcomeUnknown(
-            f"{want.keys.name!r} was not granted in time, and the server is silent: {broken}"
+            f"{want.keys.name!r} was not granted in time, and the server does not answer: {broken}"
         ) from broken.__cause__
 
 

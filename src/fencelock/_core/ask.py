@@ -111,7 +111,7 @@ def give_up(trouble: Exception, asked: Asked) -> NoReturn:
         raise trouble
     cause = trouble.__cause__  # a Broken says no more than our words
     if asked.sent:
-        raise OutcomeUnknown(f"{trouble}: it may or may not have run") from cause
+        raise OutcomeUnknown(f"{trouble}: the request may or may not have run") from cause
     raise ServerUnreachable(str(trouble)) from cause
 
 

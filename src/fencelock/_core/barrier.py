@@ -36,11 +36,11 @@ from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_LOOK
 AT_ONCE = 1e-9
 
 WHY = {
-    "timeout": "a party's time was up",
+    "timeout": "the timeout of a party ended",
     "abort": "it was aborted",
     "reset": "it was reset while parties waited",
-    "dead": "a party died, or gave no proof of life any more",
-    "lost": "it was deleted, or the server forgot who waited",
+    "dead": "a party died, or no longer gave proof of life",
+    "lost": "it was deleted, or the server forgot the waiting parties",
     "left": "this party had left already",
     "deleted": "it was deleted while parties waited",
 }

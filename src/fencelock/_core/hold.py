@@ -144,12 +144,12 @@ class Hold:
             return ""
         terms, lease = self.want.terms, self.lease
         if since < lease.deadline:
-            return "the server did not have it any more"
+            return "it was no longer on the server"
         if not terms.renew:
-            return "it was not renewed, as it was asked for"
+            return "it was not renewed, as requested"
         if self.trouble is not None:
             return f"its last renewal failed: {self.trouble}"
-        return "no renewal was answered in time; did the process stand still?"
+        return "no renewal was answered in time; was the process stopped or suspended?"
 
     def final(self) -> None:
         """Note that nothing prolongs the lease any more, and why it will have ended."""

@@ -111,7 +111,7 @@ class ConditionKeys:
 
 def _refuse_derived(name: str) -> None:
     if name.encode().endswith(RESERVED):
-        raise ValueError(f"name must not end like a key that fencelock derives: {name!r}")
+        raise ValueError(f"name must not end like one of fencelock's derived keys: {name!r}")
 
 
 def derived(prefix: bytes, lock: bytes, kinds: tuple[str, ...] = KINDS) -> tuple[bytes, ...]:

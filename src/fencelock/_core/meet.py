@@ -84,7 +84,7 @@ def _are_different(port: QuorumPort) -> None:
     if twins:
         labels = ", ".join(sorted(port.labels[node] for node in twins))
         raise ServerUnsuitable(
-            f"a quorum's nodes must be different servers, and these are one: {labels}"
+            f"the nodes of a quorum must be different servers, but these are the same: {labels}"
         )
 
 
@@ -147,4 +147,4 @@ async def remind(port: QuorumPort, want: Want) -> None:
     try:
         await meet(port, want, now + port.node_timeout, again=again)
     except FencelockError as error:
-        log.info("the nodes of a quorum could not be told of one another: %s", error)
+        log.info("the nodes of a quorum could not be notified of each other: %s", error)

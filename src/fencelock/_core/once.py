@@ -181,7 +181,7 @@ async def run_by(port: Port, keys: OnceKeys) -> Run | None:
     try:
         return await running(port, keys)
     except FencelockError as error:
-        log.info("who runs %r is not known: %s", keys.name, error)
+        log.info("the server does not say which process runs %r: %s", keys.name, error)
         return None
 
 

@@ -89,7 +89,7 @@ def _not_understood(port: Port, channel: bytes, payload: bytes) -> None:
         return
     port.lines.puzzled = True
     log.warning(
-        "a message on channel %r is not understood, and ignored like all others of that sort:"
+        "a message on channel %r cannot be parsed; it and others like it are ignored:"
         " %r; does another program publish there?",
         *(channel, payload[:SHOWN_BYTES]),
     )

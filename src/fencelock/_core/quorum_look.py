@@ -41,7 +41,7 @@ async def replies(port: Port, name: str, request: Request) -> list[Reply]:
 
 def _too_few(port: QuorumPort, name: str, asks: Sequence[Ask]) -> FencelockError:
     failures: dict[int, Exception] = {ask.node: ask.error for ask in asks if ask.error is not None}
-    return not_reached(port, f"nobody knows about {name!r}", failures)
+    return not_reached(port, f"no node answers about {name!r}", failures)
 
 
 def agreed(port: Port, values: Sequence[bytes]) -> bytes | None:

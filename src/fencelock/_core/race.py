@@ -137,5 +137,5 @@ def restarted(port: QuorumPort, node: int, now: float) -> ServerUnreachable:
     """Return the error for a node that may have forgotten a lease."""
     left = max(0.0, port.roster.votes_from(node) - now)
     return ServerUnreachable(
-        f"it was restarted, and does not vote for another {left:.1f} s", code="RESTARTED"
+        f"it was restarted, and has no vote for another {left:.1f} s", code="RESTARTED"
     )

@@ -234,7 +234,7 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     passing = isinstance(error, Broken) or getattr(error, "code", "") in PASSING
     tell = log.info if passing or holds[0].lease._partial else log.warning
     tell(
-        "renewal of %d lease(s) failed, trying again while they last: %s",
+        "renewal of %d lease(s) failed, retrying while they last: %s",
         len(holds),
         error,
     )
@@ -263,7 +263,7 @@ def lose_all(port: Port, reason: str) -> None:
     lost = sum(lose(port, hold, reason, port.now()) for hold in holds)
     if lost:
         names = listed(hold.lease.name for hold in holds if not hold.lease._partial)
-        text = "%d lease(s) were held and are not renewed any more: %s (%s)"
+        text = "%d lease(s) were still held and are no longer renewed: %s (%s)"
         log.warning(text, lost, reason, names)
 
 

@@ -253,6 +253,5 @@ def milliseconds(seconds: float) -> int:
 def too_late(want: Want) -> ServerUnreachable:
     """Return the error for answers that outlast the lease they bring."""
     return ServerUnreachable(
-        f"answers of the server take longer than the ttl of {want.ttl} s can prove;"
-        " use a longer ttl"
+        f"the server's answers take longer than the ttl of {want.ttl} s: use a longer ttl"
     )

@@ -282,7 +282,7 @@ async def _leave(port: Port, watcher: Watcher, until: float) -> None:
             return
         watcher.trail = asked.trail
         raise ServerUnreachable(
-            f"{watcher.signal.name!r}: time is up, and the server is silent: {silence}"
+            f"{watcher.signal.name!r}: the timeout ended, and the server does not answer: {silence}"
         ) from silence
     _learn(watcher, reply)
 

@@ -60,7 +60,7 @@ class SeatReplicas:
         """Count on the waiter's own connection; see ``Replicas``."""
         seat = waiter.seat
         if not isinstance(seat, Connection) or not seat.sound:
-            raise Broken("the connection that was asked on is gone", sent=False)
+            raise Broken("the connection of the request was lost", sent=False)
         if until <= now():
             return 0
         return _counted(seat, mark(waiter.want) + wait(self.wanted, until), until)

@@ -58,7 +58,7 @@ class Rounds:
         """Share the next round for what came on the connection ``origin``."""
         loop = self._loop
         if not isinstance(origin, Mux):
-            raise Broken("the connection that was asked on is gone", sent=False)
+            raise Broken("the connection of the request was lost", sent=False)
         if until <= now():
             return 0
         place = Place(want, origin, until, loop.create_future())
@@ -115,7 +115,7 @@ class Rounds:
         if await self._run_id(mux, until) != await self._run_id(origin, until):
             mux.close()
             origin.close()  # either may be the old one: both find the present server anew
-            raise Broken("another server answers by now", sent=True)
+            raise Broken("another server has taken its place", sent=True)
 
     async def _run_id(self, mux: Mux, until: float) -> bytes:
         known = self._run_ids.get(mux)

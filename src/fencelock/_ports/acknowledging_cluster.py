@@ -32,7 +32,7 @@ class NodeRounds:
         """Share the next round of the node; see ``Replicas``."""
         link = waiter.origin
         if not isinstance(link, NodeLink):
-            raise Broken("the connection that was asked on is gone", sent=False)
+            raise Broken("the connection of the request was lost", sent=False)
         rounds = self._rounds.get(link.node)
         if rounds is None:
             rounds = self._rounds[link.node] = self._new(link.node)

@@ -173,7 +173,7 @@ class AioPort:
             await recheck(self)
             self._set_timer(now())
         except (Broken, FencelockError) as error:
-            log.info("revocations are heard at renewals only, for now: %s", error)
+            log.info("for now, revocations are noticed at the next renewal only: %s", error)
 
     def close(self, waiter: Waiter) -> None:
         """Forget a waiter."""
@@ -316,7 +316,9 @@ class AioPort:
                 return
             await ask(self, script, keys, args, until)
         except FencelockError as error:
-            log.warning("a clean-up (%s) found no server in time: %s", script.name, error)
+            log.warning(
+                "a clean-up (%s) could not reach the server in time: %s", script.name, error
+            )
 
     # -- ends -----------------------------------------------------------------------------------
 

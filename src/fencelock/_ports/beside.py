@@ -34,7 +34,9 @@ class Beside:
         trouble = started(thread)
         if trouble is not None:
             self._end(place)
-            log.warning("leases of %s have to wait for a thread: %s", place, trouble)
+            log.warning(
+                "leases of %s cannot be renewed until a thread can be started: %s", place, trouble
+            )
         return trouble is None
 
     def _run(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -43,7 +45,7 @@ class Beside:
         try:
             run_blocking(flow())
         except Exception:
-            log.exception("tending the leases of %s failed; trying again", place)
+            log.exception("renewing the leases of %s failed; retrying", place)
         finally:
             self._end(place)
             port = self._ref()

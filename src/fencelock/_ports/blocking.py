@@ -227,7 +227,7 @@ class BlockingPort:
 
     def _seat(self, waiter: Waiter) -> Connection:
         if not isinstance(waiter.seat, Connection) or not waiter.seat.sound:
-            raise Broken("the waiter's connection is gone", sent=False)
+            raise Broken("the waiter's connection was lost", sent=False)
         return waiter.seat
 
     def close(self, waiter: Waiter) -> None:
@@ -330,7 +330,9 @@ class BlockingPort:
         try:
             await ask(self, script, keys, args, until)
         except FencelockError as error:
-            log.warning("a clean-up (%s) found no server in time: %s", script.name, error)
+            log.warning(
+                "a clean-up (%s) could not reach the server in time: %s", script.name, error
+            )
 
     # -- ends -----------------------------------------------------------------------------------
 

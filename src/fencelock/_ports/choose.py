@@ -55,7 +55,7 @@ def chosen(source: object, replicas: Acknowledgement | None, *, asynchronous: bo
     if found is None:
         found = resolve(source, asynchronous=asynchronous)
     if replicas is not None and is_quorum(found):
-        raise ValueError("replicas must be None for a quorum: its servers have none")
+        raise ValueError("replicas must be None for a quorum: its servers have no replicas")
     return found
 
 

@@ -116,7 +116,7 @@ class ClusterPort(BlockingPort):
             finally:
                 if waiter is None:
                     self.pool.give(connection)
-        raise Broken("the slots of the Cluster move faster than we can follow", sent=False)
+        raise Broken("the slots of the Cluster move too fast to follow", sent=False)
 
     def _connection(
         self, key: bytes, step: Redirect | None, until: float, waiter: Waiter | None

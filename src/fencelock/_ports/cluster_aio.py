@@ -101,7 +101,7 @@ class ClusterAioPort(AioPort):
                 if proves and not asking:  # the others name a slot's old node until it has moved
                     await self.link.confirm(key, link.node, asked_at, until)
                 return reply
-        raise Broken("the slots of the Cluster move faster than we can follow", sent=False)
+        raise Broken("the slots of the Cluster move too fast to follow", sent=False)
 
     async def _link_for(
         self, key: bytes, step: Redirect | None, until: float, waiter: Waiter | None

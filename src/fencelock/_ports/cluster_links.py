@@ -92,7 +92,7 @@ class NodeLink(Link):
     def _left(self, answer: asyncio.Future[Any]) -> None:
         if answer.exception() is None and isinstance(answer.result(), ReplyError):
             self.room = SLOTS  # the user may not
-            log.info("channels are not left: %s", answer.result())
+            log.info("could not unsubscribe from channels: %s", answer.result())
 
     def drop(self, channel: bytes) -> None:
         """Note that the server ended a subscription, which may be about to be noted as made."""
@@ -250,7 +250,7 @@ class ClusterLinks(Link):
             inquiry = self._inquiries.get(node) or self._new_inquiry(key, node)
             await asyncio.wait({inquiry}, timeout=max(0.0, until - now()))
             if not inquiry.done():
-                raise Broken(f"nobody told in time whether {node} still is a master", sent=True)
+                raise Broken(f"no node said in time whether {node} is still a master", sent=True)
             if inquiry.cancelled():
                 raise closed()
             proved = inquiry.result()

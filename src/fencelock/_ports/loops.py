@@ -25,8 +25,8 @@ def warn(flow: Coroutine[Any, Any, Any]) -> None:
         return
     try:
         warnings.warn(
-            "a blocking call of fencelock.Client inside a running event loop stops all tasks of the"
-            " loop until it ends: use fencelock.AsyncClient there, or asyncio.to_thread",
+            "a blocking call of fencelock.Client inside a running event loop blocks all tasks"
+            " of the loop until it ends: use fencelock.AsyncClient there, or asyncio.to_thread",
             RuntimeWarning,
             stacklevel=calling_level(),
         )

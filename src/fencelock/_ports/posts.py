@@ -82,7 +82,7 @@ class Posts:
         )
         trouble = started(thread)
         if trouble is not None:
-            log.info("a clean-up is done by the thread that asked for it: %s", trouble)
+            log.info("the calling thread does a clean-up itself: %s", trouble)
             self._do_here(port)
 
     def _do_here(self, port: BlockingPort) -> None:

@@ -26,7 +26,9 @@ class RepeatingThread:
         thread = threading.Thread(target=self._repeat, name="fencelock-proof", daemon=True)
         trouble = started(thread)
         if trouble is not None:
-            log.warning("no thread could be started to prove that this party lives: %s", trouble)
+            log.warning(
+                "no thread could be started to give this party's proof of life: %s", trouble
+            )
 
     async def __aexit__(self, *_: object) -> None:
         """Have the thread end; it may still be at its last run."""

@@ -52,7 +52,7 @@ class Teller:
             holds = () if others else tuple(self._untold)
             if not others:
                 self._untold.clear()
-        what = "waits for another on_lost" if others else "holds up what called it"
+        what = "waits for another on_lost" if others else "delays its caller"
         log.warning("no thread can be started: on_lost %s: %s", what, error)
         for hold in holds:
             _tell(hold)

@@ -137,7 +137,7 @@ class Tender:
                 else:
                     run_blocking(self.flow(port))
             except Exception:
-                log.exception("tending leases failed; trying again")
+                log.exception("renewing leases failed; retrying")
                 self._hang_up()
                 time.sleep(PAUSE_SECONDS)
 

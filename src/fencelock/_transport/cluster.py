@@ -194,7 +194,7 @@ def unsuitable(error: ServerError) -> ServerError:
     if "cluster support disabled" not in str(error).lower():
         return error
     return ServerUnsuitable(
-        "this server is no node of a Cluster: use redis:// instead of redis+cluster://"
+        "this server is not a node of a Cluster: use redis:// instead of redis+cluster://"
     )
 
 

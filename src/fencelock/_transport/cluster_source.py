@@ -125,7 +125,7 @@ def _settings(client: Any, nodes: list[Any]) -> tuple[Any, dict[str, Any]]:
             settings = dict(holder.connection_kwargs)
             break
     else:
-        raise TypeError(f"source is a {type(client).__name__} that has reached no node yet")
+        raise TypeError(f"source is a {type(client).__name__} that has not connected to a node yet")
     # Theirs only adds READONLY for replicas, which we do not ask; a user's own function stays.
     own = getattr(client, "on_connect", None)
     for name in ("redis_connect_func", "valkey_connect_func"):

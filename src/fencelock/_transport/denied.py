@@ -11,7 +11,7 @@ _PLACES: Final = (
     ("channel", "&PREFIX* (PREFIX is the client's key_prefix)"),
     ("key", "~PREFIX* (PREFIX is the client's key_prefix)"),
 )
-_DOCTOR: Final = "`fencelock doctor` tells what is missing, and the ACL rule that is needed"
+_DOCTOR: Final = "`fencelock doctor` shows what is missing, and prints the ACL rule"
 
 
 def lacking(text: str) -> str:
@@ -23,4 +23,4 @@ def lacking(text: str) -> str:
         for word, pattern in _PLACES:
             if word in text:
                 return f"the user lacks {pattern}: {_DOCTOR}"
-    return f"the user lacks a right, for a command inside a script: {_DOCTOR}"
+    return f"the user lacks a permission, for a command inside a script: {_DOCTOR}"

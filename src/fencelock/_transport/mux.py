@@ -98,7 +98,7 @@ class Mux(asyncio.BufferedProtocol):
         """Send a request in this turn of the loop; the future ends with its reply or Broken."""
         slot: asyncio.Future[Any] = self.loop.create_future()
         if not self.sound:
-            slot.set_exception(Broken("the connection is gone", sent=False))
+            slot.set_exception(Broken("the connection was lost", sent=False))
             return slot
         self._unsent.append(packed)
         if not self._slots:

@@ -198,10 +198,12 @@ class Known:
         errors = [word for word in words if isinstance(word, Exception)]
         denied = next((error for error in errors if isinstance(error, ServerDenied)), None)
         if denied is not None:
-            raise ServerDenied(f"a Sentinel refuses us: {denied}", code=denied.code) from denied
+            raise ServerDenied(
+                f"a Sentinel refuses fencelock's request: {denied}", code=denied.code
+            ) from denied
         label = self._source.label
         if errors and all(_unknown(error) for error in errors):
-            raise ServerUnsuitable(f"{label}: no Sentinel knows a service of that name")
+            raise ServerUnsuitable(f"{label}: no Sentinel has a service of that name")
         detail = "; ".join(dict.fromkeys(map(str, errors))) or "no answer in time"
         raise ServerUnreachable(f"{label}: no Sentinel answers: {detail}", code="REFUSED")
 
@@ -237,4 +239,4 @@ def greeted(source: Watched, hello: Any) -> None:
     """Raise Broken when the greeting (HELLO's reply) is not that of a master."""
     role = hello.get(b"role", b"master") if isinstance(hello, dict) else b"master"
     if role != b"master":
-        raise Broken(f"{source.label}: no master there, but a {role.decode()}", sent=False)
+        raise Broken(f"{source.label}: it is not a master, but a {role.decode()}", sent=False)

@@ -70,7 +70,7 @@ One = Direct | Cloned | Bridged  # one server
 def silence(source: Source) -> str:
     """Return what is said of a server that is silent while it is connected to."""
     tls = isinstance(source, Cloned) and "SSL" in source.connection_class.__name__
-    also = ": does it speak TLS there? redis:// goes without" if tls else ""
+    also = ": does the server use TLS on that port? redis:// is without TLS" if tls else ""
     return f"{source.label} does not answer{also}"
 
 

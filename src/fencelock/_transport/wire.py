@@ -91,7 +91,7 @@ _READ_ONLY: Final = {
 _UNSUITABLE: Final = {
     "WRONGTYPE": "the name is in use for something else: choose another name or key_prefix",
     "OTHERLIMIT": "the semaphore is in use with another limit",
-    "OVERLIMIT": "more permits are wanted than the limit in force",
+    "OVERLIMIT": "more permits than the limit in force were requested",
     "OOM": "the server is out of memory (maxmemory)",
     "NOPROTO": "the server is too old: Redis 6.2 or Valkey 7.2 is needed",
     "MOVED": "this is one node of a Cluster: use a redis+cluster:// URL or a RedisCluster client",

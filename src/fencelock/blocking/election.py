@@ -161,7 +161,7 @@ class Election(Rooted):
         name = options.text("candidate", candidate)
         holds, hold = self._holds, self._holds.leading()
         if not run_blocking(hand_over(self._port, hold, holds.election, holds, name)):
-            raise LookupError(f"{name!r} does not wait to be elected to {self.name!r}")
+            raise LookupError(f"{name!r} is not waiting to be elected to {self.name!r}")
 
     def leader(self) -> Leader | None:
         """Ask the server who leads now; None when nobody does.

@@ -129,7 +129,7 @@ def probe(path: str, deadline: float) -> Binary | str:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run ({getattr(error, 'strerror', None) or 'no answer to --version'})"
     banner = _BANNER.search(done.stdout.decode(errors="replace"))
-    return Binary(path, banner[1], banner[2]) if banner else "is no Valkey or Redis server"
+    return Binary(path, banner[1], banner[2]) if banner else "is not a Valkey or Redis server"
 
 
 def _nothing(passed_over: list[str]) -> str:

@@ -91,8 +91,8 @@ def stop(*, timeout: float = 10.0) -> bool:
     while not _ended(place, pid):
         if time.monotonic() >= deadline:
             raise ServerUnreachable(
-                f"the embedded server in {place.directory} (pid {pid or 'unknown'}) still lives: "
-                f"see {place.log}"
+                f"the embedded server in {place.directory} (pid {pid or 'unknown'}) is still"
+                f" running: see {place.log}"
             )
         time.sleep(_PAUSE)
         if pid is None:  # it was not listening yet

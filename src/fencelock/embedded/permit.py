@@ -38,13 +38,14 @@ def permit(
         raise ValueError(f"{SWITCH} must be 0 or 1, not {switch!r}")
     if switch == "0":
         raise ServerUnreachable(
-            f"no server is configured, and {SWITCH}=0 forbids to start one: set FENCELOCK_URL"
+            f"no server is configured, and {SWITCH}=0 forbids starting one: set FENCELOCK_URL"
         )
     mark = "" if switch == "1" else _container(environ, exists)
     if mark:
         raise ServerUnreachable(
-            f"no server is configured, and this is a container ({mark}): two containers would "
-            "each start a server of their own and exclude nobody. Set FENCELOCK_URL to a server "
+            f"no server is configured, and this is a container ({mark}): two containers would"
+            " each start a server of their own and not exclude each other. Set FENCELOCK_URL to"
+            " a server "
             f"that all of them share, or {SWITCH}=1 when this container is the only one."
         )
 

@@ -68,7 +68,7 @@ def find(*, create: bool) -> Place:
     """Find the place; with ``create`` its directories exist afterwards.
 
     Raises:
-        ServerDenied: a directory is not ours, or others can write in it, or it cannot be made.
+        ServerDenied: a directory is not ours, or other users can write in it, or it cannot be made.
         ValueError: ``FENCELOCK_DIR`` is not absolute.
     """
     uid = os.geteuid()
@@ -127,7 +127,7 @@ def _secure(directory: str, uid: int, *, create: bool) -> None:
         raise ServerDenied(f"{directory} is not a directory: move it away, or set {OVERRIDE}")
     if info.st_uid != uid:
         raise ServerDenied(
-            f"{directory} belongs to user {info.st_uid}, not to us (user {uid}): "
+            f"{directory} belongs to user {info.st_uid}, not to user {uid}: "
             f"set {OVERRIDE} to a directory of your own"
         )
     if info.st_mode & stat.S_ISVTX:  # made for everybody, and to stay so
@@ -136,7 +136,7 @@ def _secure(directory: str, uid: int, *, create: bool) -> None:
         )
     if info.st_mode & 0o022:
         raise ServerDenied(
-            f"others can write in {directory}: run `chmod 700 {directory}`, or set {OVERRIDE}"
+            f"other users can write in {directory}: run `chmod 700 {directory}`, or set {OVERRIDE}"
         )
 
 

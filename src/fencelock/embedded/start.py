@@ -79,7 +79,7 @@ def _reach(place: Place, deadline: float) -> None:
 def _answers(reply: wire.Reply, place: Place) -> bool:
     if reply.uid is not None and reply.uid != os.geteuid():
         raise ServerDenied(
-            f"{place.socket} is answered by a process of user {reply.uid}, not by ours"
+            f"{place.socket} is answered by a process of user {reply.uid}, not by this user's"
         )
     if reply.text.startswith((b"-NOAUTH", b"-NOPERM")):
         raise ServerDenied(
@@ -123,14 +123,16 @@ def _silence(place: Place, reply: wire.Reply, starts: list[int]) -> str:
         return (
             f"{who} is alive (pid {reply.pid or 'unknown'}) but not answering: "
             f"{said or 'no reply; it is stopped or busy'}. "
-            "No second one is started, for it would grant the same locks again."
+            "No second server is started, because it would grant the same locks again."
         )
     if alive.held(place.alive):
         return (
-            f"{who} is alive (pid unknown) but not answering: nobody listens on {place.socket}. "
-            f"It is starting or ending, or its /tmp is not ours; see {place.log}"
+            f"{who} is alive (pid unknown) but not answering: no server listens on {place.socket}. "
+            f"It is starting or ending, or it has another /tmp; see {place.log}"
         )
-    return _failure(place, starts[-1]) if starts else f"{who} was not up in time; see {place.log}"
+    return (
+        _failure(place, starts[-1]) if starts else f"{who} did not start in time; see {place.log}"
+    )
 
 
 def _failure(place: Place, begin: int) -> str:
