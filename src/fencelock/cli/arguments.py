@@ -135,7 +135,7 @@ def within(args: argparse.Namespace) -> str:
 def add_label(made: Parser) -> None:
     """Add what people see beside host and process."""
     made.add_argument(
-        "--label", metavar="TEXT", help="shown beside the process (default: your user name)"
+        "--label", metavar="TEXT", help="shown with the process (default: your user name)"
     )
 
 

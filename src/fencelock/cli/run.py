@@ -135,7 +135,7 @@ def _add_share(made: arguments.Parser) -> None:
     share.add_argument(
         "--shared",
         action="store_true",
-        help="NAME is a reader/writer lock: run beside others with --shared",
+        help="NAME is a reader/writer lock: run alongside others with --shared",
     )
     share.add_argument(
         "--exclusive",
