@@ -213,8 +213,19 @@ class Written:
 def written(page: Path) -> dict[str, dict[str, str]]:
     """Return the members of every class in the stubs of a page."""
     trees = (ast.parse(block.text) for block in python_blocks(page, "stub"))
-    classes = (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
-    return {node.name: dict(map(member, node.body)) for node in classes}
+    told: dict[str, dict[str, str]] = {}
+    for node in (node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)):
+        told[node.name] = {}
+        for base in map(ast.unparse, node.bases):
+            assert issubclass(getattr(fencelock, node.name), getattr(fencelock, base))
+            told[node.name] |= told[base]
+        told[node.name] |= dict(map(member, filter(is_member, node.body)))
+    return told
+
+
+def is_member(node: ast.stmt) -> bool:
+    """Return True unless it is the ``...`` of a class that adds nothing to its base."""
+    return not isinstance(node, ast.Expr)
 
 
 def member(node: ast.stmt) -> tuple[str, str]:
