@@ -37,7 +37,7 @@ POTTERY = (
     "`extend()` every third of the ttl where renewal is on"
 )
 REDLOCK = (
-    "`{}` on one master, as many tries as fill the timeout; its word on a lease is `Lock.valid` "
+    "`{}` on one master, as many tries as fill the timeout; it reports on a lease by `Lock.valid` "
     "(`Lock.validity` is how long it was valid when it was acquired)"
 )
 OURS = ("acquire", "release", "fencelock:{}", ("NotHeld", "LeaseLost"))
@@ -45,7 +45,7 @@ OURS = ("acquire", "release", "fencelock:{}", ("NotHeld", "LeaseLost"))
 COLUMNS = (
     Column(
         *("fencelock", THREADS, "fencelock_:Threads", *OURS),
-        use="`Client.lock`; renews by itself unless the row says no renewal",
+        use="`Client.lock`; renews automatically unless the row says no renewal",
         wakes=("granted", "drop_push"),
     ),
     Column(
@@ -58,7 +58,7 @@ COLUMNS = (
         disowns=("NotAcquired",),
         use="`redis_lock.Lock`; `auto_renewal=True` where renewal is on; a client without socket "
         "timeout: the default of this redis-py, 5 s, would cut its waiting short; its waiters wait "
-        "for a signal, without one for all of their timeout, 8 s here",
+        "for a signal, and without one until their timeout, 8 s here",
         wakes=("blpop", "drop_reply"),
     ),
     Column(
@@ -73,7 +73,7 @@ COLUMNS = (
     ),
     Column(
         *("fencelock", TASKS, "fencelock_:Tasks", *OURS),
-        use="`AsyncClient.lock`; renews by itself unless the row says no renewal",
+        use="`AsyncClient.lock`; renews automatically unless the row says no renewal",
         wakes=("granted", "drop_push"),
     ),
     Column(
@@ -96,7 +96,7 @@ COLUMNS = (
         disowns=("LockAcquiringError",),
         timed=False,
         use="`Aioredlock` on one master, as many tries as fill the timeout; "
-        "without `lock_timeout`, so that it renews by itself, where renewal is on",
+        "without `lock_timeout`, so that it renews automatically, where renewal is on",
     ),
     Column(
         *("coredis", TASKS, "coredis_:Tasks", *SET, "{}"),

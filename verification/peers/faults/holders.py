@@ -109,7 +109,7 @@ def restarted(stage: Stage) -> Seen:
     told = until(lambda: not holder.believes(), SHORT)
     judge_holder(stage, holder, seen)
     if told:
-        seen.learns = "told within its ttl"
+        seen.learns = "notified within its ttl"
     answer(working)
     return seen
 

@@ -53,7 +53,7 @@ def acquire_silence(stage: Stage) -> Seen:
     return seen
 
 
-@fault("The reply of acquire comes after the ttl, when another one was granted")
+@fault("The reply of acquire comes after the ttl, when another client was granted the lock")
 def acquire_reply_late(stage: Stage) -> Seen:
     seen = Seen()
     late = stage.user("holder", Use(1, renew=False), proxied=True)

@@ -51,7 +51,7 @@ def waiter_frozen(stage: Stage) -> Seen:
     return _frozen(stage, WAIT)
 
 
-@fault("The same, no renewal: the frozen one would have had a lease of 60 s")
+@fault("The same, no renewal: the frozen waiter would have had a lease of 60 s")
 def waiter_frozen_fixed(stage: Stage) -> Seen:
     return _frozen(stage, WAIT._replace(renew=False))
 
