@@ -217,10 +217,10 @@ FAILURES = (
     Failure("kill -9 right after the grant", 0.0, killed),
     Failure("host dies right after the grant, lag 1 ms", 0.001, host_died),
     Failure("host dies right after the grant, lag 20 ms", 0.02, host_died),
-    Failure("frozen right after the grant, goes on after the promotion", 0.0, frozen_after),
-    Failure("frozen with the request unread, goes on after the promotion", 0.0, frozen_before),
+    Failure("frozen right after the grant, continues after the promotion", 0.0, frozen_after),
+    Failure("frozen with the request unread, continues after the promotion", 0.0, frozen_before),
     Failure("partition, acquired at once on the master's side", 0.0, partitioned),
-    Failure("partition by a network namespace, likewise", 0.0, partitioned, apart=True),
+    Failure("the same, partition by a network namespace", 0.0, partitioned, apart=True),
     Failure("partition, acquired 3.5 s later on the master's side", 0.0, long_partitioned),
 )
 

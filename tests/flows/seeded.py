@@ -110,13 +110,13 @@ def line_up() -> dict[str, bytes]:
 
 SEEDS = (
     seed(
-        "a release that does not ask who holds",
+        "a release that does not check the holder",
         script("release", "if redis.pcall('GET', KEYS[1]) ~= holder then", "if false then"),
         worlds.TWO_FIXED.under(expiry=1),
         "I1 I8",
     ),
     seed(
-        "a deadline counted from the answer",
+        "a deadline counted from the reply",
         Change(
             acquire,
             ASKED,
@@ -136,7 +136,7 @@ SEEDS = (
         "I1 I2",
     ),
     seed(
-        "a place in line that is asked for after the refusal",
+        "a place in line that is requested after the refusal",
         Change(acquire, ASKED, ASKED_TWICE),
         replace(worlds.TWO, sources=line_up()),
         "I6",
@@ -160,7 +160,7 @@ SEEDS = (
         "I6 I10 I2",
     ),
     seed(
-        "a renewal that does not ask who holds",
+        "a renewal that does not check the holder",
         script("renew", "if current ~= holder then", "if not current then"),
         worlds.TWO_LONG.under(late=1),
         "I11 I1",
@@ -178,25 +178,25 @@ SEEDS = (
         "I3",
     ),
     seed(
-        "an abandon that ignores the grant of this very moment",
+        "an abandon that ignores a grant made at that moment",
         script("abandon", "if current == ARGV[2] then", "if false then"),
         worlds.TWO_IMPATIENT,
         "I9",
     ),
     seed(
-        "a release whose answer was lost, told as a loss",
+        "a release whose reply was lost, reported as a loss",
         Change(release, "and not repeated", ""),
         worlds.TWO.under(lost=1),
         "I4",
     ),
     seed(
-        "a dead waiter that is granted all the same",
+        "a dead waiter that is still granted",
         script("release", "return type(heard) == 'table' or heard > 0", "return true"),
         worlds.TWO.under(crash=1),
         "I7",
     ),
     seed(
-        "an acquire that does not know its own grant when asked again",
+        "an acquire that does not recognise its own grant when repeated",
         script("acquire", "if current == holder then return keep() end", ""),
         worlds.TWO.under(lost=1),
         "I1 I4 I6 I9 I7",
@@ -234,19 +234,19 @@ SEEDS = (
         "I5",
     ),
     seed(
-        "a loss that is not told",
+        "a loss that is not reported",
         Change(renew, "lose(port, hold, ", "(lambda *_: None)("),
         worlds.TWO_TOO_LONG,
         "I8",
     ),
     seed(
-        "a tenure that does not end before its release is sent",
+        "a lease that does not end before its release is sent",
         Change(release, "hold.open = False", "pass"),
         worlds.TWO,
         "I1 I8",
     ),
     seed(
-        "a polling try whose deadline counts from its answer",
+        "a polling try whose deadline counts from its reply",
         Change(
             poll,
             "return asked_at, reply",
@@ -308,13 +308,13 @@ SEEDS = (
         "I1",
     ),
     seed(
-        "a loss that the release finds, and nobody is notified of",
+        "a loss that the release finds, without a notification",
         Change(release, "lease._bind(port, hold)", "pass"),
         worlds.CHECKED.under(restart=1),
         "I8",
     ),
     seed(
-        "a loss that the holder's own look finds, and nobody is notified of",
+        "a loss that the holder's own check finds, without a notification",
         Change(lease.BaseLease, "port.tell(hold)", "pass"),
         worlds.CHECKED_FIXED,
         "I8",

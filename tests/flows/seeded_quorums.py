@@ -32,13 +32,13 @@ def several(where: Any, *changes: Change) -> Several:
 
 SEEDS = (
     seed(
-        "a quorum: one node of three is taken for a majority",
+        "a quorum: one node of three counts as a majority",
         Change(votes, "return nodes // 2 + 1", "return nodes // 2"),
         worlds.TRIES.under(silent=1),
         "I1 I2 I3",
     ),
     seed(
-        "a quorum: a vote for two at once",
+        "a quorum: a node votes for two clients at once",
         script("vote", "if current and current ~= holder then", "if false then"),
         worlds.ABSENT.under(silent=1),
         "I1 I2 I11",
@@ -62,7 +62,7 @@ SEEDS = (
         "I1",
     ),
     seed(
-        "a quorum: a vote counts of who was restarted meanwhile",
+        "a quorum: the vote of a node that was restarted meanwhile counts",
         Change(quorum, "if not port.roster.votes(node)]", "if False]"),
         worlds.ABSENT.under(restart=1),
         "I1",
@@ -74,19 +74,19 @@ SEEDS = (
         "I1 I2 I4",
     ),
     seed(
-        "a quorum: a node is healed by an id that was given up there",
+        "a quorum: a node is reacquired with an id that was given up there",
         Change(quorum_keep, "want.waiter = want.holder = hold.another_id()", "pass"),
         worlds.ALONE_LONG.under(late=1).threads(),
         "I1 I2",
     ),
     seed(
-        "a quorum: what was granted in vain is not given back",
+        "a quorum: partial grants are not released",
         Change(quorum, "await _give_back(race, grants)", "pass"),
         worlds.ABSENT.under(silent=1),
         "I6 I9",
     ),
     seed(
-        "a quorum: a silent node is not undone behind a grant",
+        "a quorum: a silent node is not undone after a grant",
         Change(
             quorum,
             "undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)",
@@ -102,25 +102,25 @@ SEEDS = (
         "I9",
     ),
     seed(
-        "a quorum: a release that got no answer is not repeated",
+        "a quorum: a release without a reply is not repeated",
         Change(quorum_keep, "post_unanswered(port, asks)", "pass"),
         worlds.ALONE.under(silent=1),
         "I9",
     ),
     seed(
-        "a quorum: a vote counts from its answer",
+        "a quorum: a vote counts from its reply",
         Change(race.Race, "ask.asked_at + validity(ttl)", "ask.answered_at + validity(ttl)"),
         worlds.ALONE_FIXED.under(late=2),
         "I2",
     ),
     seed(
-        "a quorum: a renewal by hand counts from its answer",
+        "a quorum: a renewal by hand counts from its reply",
         Change(quorum_keep, "[wish.ttl], ask.asked_at", "[wish.ttl], ask.answered_at"),
         worlds.ALONE_BY_HAND.under(late=2),
         "I2",
     ),
     seed(
-        "a quorum: a lost majority is not told",
+        "a quorum: a lost majority is not reported",
         several(
             quorum_keep,
             Change(quorum_keep, "lose(port, hold, lease._end, lease._deadline)", "pass"),
@@ -136,7 +136,7 @@ SEEDS = (
         "I1",
     ),
     seed(
-        "a quorum: nobody minds a hold after it was healed, nor hears of its parts' ends",
+        "a quorum: a hold is not renewed, nor its parts watched, after a node was reacquired",
         several(
             quorum_keep,
             Change(quorum_keep, "if hold.open and not hold.told:", "if False:"),
@@ -159,7 +159,7 @@ SEEDS = (
         "I6 I13",
     ),
     seed(
-        "a quorum: who waits for a majority never asks again",
+        "a quorum: a client that waits for a majority never retries",
         Change(quorum, "pause = retry_delay(race.rounds, port.jitter())", "pause = 50.0"),
         worlds.TWO.under(late=1),
         "I6",
@@ -171,7 +171,7 @@ SEEDS = (
         "I10",
     ),
     seed(
-        "a quorum: what was read before a restart decides who may vote after it",
+        "a quorum: data read before a restart decides which nodes may vote after it",
         Change(roster.Roster, "self.heard = set()  # what was", "pass  # what was"),
         worlds.UNLIKE.under(restart=1),
         "I1",
@@ -195,13 +195,13 @@ SEEDS = (
         "I6",
     ),
     seed(
-        "a quorum: who is refused behind a line does not stand in it",
+        "a quorum: a client that is refused because of a line does not join it",
         Change(quorum, "waits and race.want.lines_up and", "False and"),
         sides.CUT_OFF,
         "I5",
     ),
     seed(
-        "a quorum: one node without its lease refuses a writer that asks to read",
+        "a quorum: one node without its lease refuses a writer that acquires the read side",
         several(
             quorum,
             Change(race.Race, "self.want.other is None or node in self.beside", "True"),

@@ -42,25 +42,25 @@ SEEDS = (
         "I5",
     ),
     seed(
-        "a script that grants no more and leaves it at that",
+        "a script that stops granting and leaves the rest waiting",
         script("shares_release", "granted == GRANTS_MAX and again(channel, waiter)", "granted > 0"),
         worlds.PIECEMEAL,
         "I6",
     ),
     seed(
-        "a release that grants to nobody",
+        "a release that grants to no waiter",
         script("shares_release", "  serve(s, '', ARGV[2])\n", ""),
         worlds.TWO,
         "I5",
     ),
     seed(
-        "a raised limit that lets nobody in",
+        "a raised limit that grants to no waiter",
         script("shares_limit", "serve(s, '', ARGV[4])", ""),
         worlds.CHANGED,
         "I5",
     ),
     seed(
-        "a waiter that leaves and lets nobody in",
+        "a waiter that leaves, without a grant to the next",
         script("shares_abandon", "serve(s, '', ARGV[3])", ""),
         worlds.IMPATIENT_SIDES,
         "I5",
@@ -90,7 +90,7 @@ SEEDS = (
         "I4",
     ),
     seed(
-        "a limit that locks out who named the one before it",
+        "a limit that locks out handles with the limit before it",
         script("shares_limit", "if not is_named(s, s.limit) then", "if false then"),
         worlds.CHANGED_TWICE,
         "I12",
@@ -114,13 +114,13 @@ SEEDS = (
         "I1 I2 I4 L",
     ),
     seed(
-        "a dead waiter that is granted all the same",
+        "a dead waiter that is still granted",
         script("shares_release", "return type(heard) == 'table' or heard > 0", "return true"),
         worlds.TWO.under(crash=1),
         "I7",
     ),
     seed(
-        "a renewal of whoever asks",
+        "a renewal that does not check the holder",
         script(
             "shares_renew",
             "if type(ends) == 'string' and tonumber(ends) > now then",
@@ -130,7 +130,7 @@ SEEDS = (
         "I1 I9 I11",
     ),
     seed(
-        "a part that is given back twice when asked twice",
+        "a part that is released twice when the request is repeated",
         script("shares_release", "math.max(0, permits - keep)", "1"),
         worlds.PARTS.under(lost=1),
         "I1",
@@ -148,7 +148,7 @@ SEEDS = (
         "I10",
     ),
     seed(
-        "one reader's end that ends another's lease",
+        "a reader's release that ends another reader's lease",
         script("shares_release", "call('ZREM', KEYS[s.base], holder)", "call('DEL', KEYS[s.base])"),
         worlds.READERS,
         "I1",
@@ -166,7 +166,7 @@ SEEDS = (
         "I6",
     ),
     seed(
-        "a loss that is not told",
+        "a loss that is not reported",
         Change(renew, "lose(port, hold, ", "(lambda *_: None)("),
         worlds.TOO_LONG,
         "I8",

@@ -28,13 +28,13 @@ EXPIRED = [*both([worlds.CLOSE_BRIEF.under(expiry=1)]), worlds.CLOSE.under(expir
 
 SEEDS = (
     seed(
-        "a wait that gives the lock back before it is in line",
+        "a wait that releases the lock before it is in line",
         script("condition_wait", "call('ZADD', KEYS[7], after_the_last(KEYS[7]), member)", ""),
         worlds.ONE,
         "I6",
     ),
     seed(
-        "a wait that does not know itself when it asks again",
+        "a wait that is not recognised when it is repeated",
         script("condition_wait", "if current == ARGV[5] or", "if false and"),
         worlds.ONE.under(lost=1),
         "I9 I6",
@@ -58,13 +58,13 @@ SEEDS = (
         "I6",
     ),
     seed(
-        "a dead waiter whose notification nobody gets",
+        "a dead waiter whose notification is not passed on",
         script("release", "if string.byte(waiter) == 126 then", "if false then"),
         worlds.TWO_ONE.under(crash=1),
         "I6",
     ),
     seed(
-        "a timed-out waiter that does not ask whether it was notified",
+        "a timed-out waiter that does not check whether it was notified",
         Change(condition, "or await _late(port, stay, parked)", "or False"),
         worlds.CLOSE,
         "I6 I9",

@@ -27,7 +27,7 @@ DISTURBED = [
 
 SEEDS = (
     seed(
-        "a time in which nobody could be heard, counted as everybody's silence",
+        "a time in which no party could be heard, counted as silence of all",
         script("barrier_look", "doubtful(proved) and number('since') or proved", "proved"),
         worlds.OUTAGE.under(down=1),
         "I7",
@@ -45,7 +45,7 @@ SEEDS = (
         "I7",
     ),
     seed(
-        "a party that is counted again when it asks again",
+        "a party that is counted again when it repeats its request",
         script("barrier_arrive", "if call('HGET', KEYS[4], waiter) then", "if false then"),
         worlds.PAIR.under(lost=1),
         "I1 I4 I6",
@@ -57,13 +57,13 @@ SEEDS = (
         "I1",
     ),
     seed(
-        "a dead party that nobody finds",
+        "a dead party that is not found",
         script("barrier_look", "\nbury()", "\n"),
         worlds.WIDOW.under(crash=1),
         "I7",
     ),
     seed(
-        "a timeout that breaks the barrier for nobody else",
+        "a timeout that does not break the barrier for the others",
         script("barrier_look", "return break_up('timeout')", "return"),
         worlds.ALONE,
         "I9",
@@ -81,7 +81,7 @@ SEEDS = (
         "I4",
     ),
     seed(
-        "an action whose end is told without a bound",
+        "an action whose end is reported without a bound",
         Change(barrier, "until = answer_by(port, port.now(), give_up_at)", UNBOUND),
         worlds.FULL.under(down=1),
         "I13",

@@ -55,13 +55,13 @@ SEEDS = [
         frozenset({"I1"}),
     ),
     Seed(
-        "who waits for the result is not told",
+        "a caller that waits for the result is not notified",
         Change("once_finish", "told(channel, waiter, '0', us, '60000')", ""),
         duties.SHORT,
         frozenset({"I6"}),
     ),
     Seed(
-        "who waits for the result stays in line and is granted the lock",
+        "a caller that waits for the result stays in line and is granted the lock",
         Change("once_finish", "call('ZREM', KEYS[3], entry)", ""),
         duties.WORKING,
         frozenset({"I1"}),
@@ -91,7 +91,7 @@ SEEDS = [
         frozenset({"I8"}),
     ),
     Seed(
-        "an end without an answer is not repeated",
+        "an end without a reply is not repeated",
         Change(once, "port.post(ONCE_FINISH, keys.finish, args, asked.trail)", "pass"),
         duties.ALONE.under(lost=1, cancel=1),
         frozenset({"I9"}),

@@ -65,13 +65,13 @@ SEEDS = [
         frozenset({"I5"}),
     ),
     Seed(
-        "the candidate is not known to live",
+        "the candidate is not known to be alive",
         Change("election_hand_over", "call('ZADD', KEYS[4], string.format('%.0f', now), home)", ""),
         elections.LATE,
         frozenset({"I5", "I7"}),
     ),
     Seed(
-        "who does not lead hands over",
+        "a client that does not lead hands over",
         Change("election_hand_over", "call('GET', KEYS[1]) ~= holder", "false"),
         elections.RIVAL.under(late=1),
         frozenset({"I1"}),
@@ -113,7 +113,7 @@ SEEDS = [
         frozenset({"I4"}),
     ),
     Seed(
-        "a hand-over without an answer keeps the leadership",
+        "a hand-over without a reply keeps the leadership",
         Change(
             election,
             "post_release(port, hold)\n        else",
@@ -129,13 +129,13 @@ SEEDS = [
         frozenset({"I1", "I8"}),
     ),
     Seed(
-        "a campaign that was asked for again may still come after the hand-over",
+        "a campaign whose request was repeated may still arrive after the hand-over",
         Change(election, "sweep(port, hold.want)", "pass"),
         elections.LINED.under(late=1, wake=1),
         frozenset({"I9"}),
     ),
     Seed(
-        "a watcher relies on what it is told",
+        "a watcher relies on messages alone",
         Change(election, "asked_at + PROOF_SECONDS", "asked_at + 100"),
         elections.LEADING_ON.under(wake=1),
         frozenset({"I6"}),

@@ -69,7 +69,7 @@ SEEDS = [
         frozenset({"L", "I2"}),
     ),
     Seed(
-        "who is in line is overtaken",
+        "a waiter in line is overtaken",
         Change("multi_take", "call('EXISTS', KEYS[base + 2]) == 1", "false"),
         several.OVERTAKING.under(expiry=1),
         frozenset({"I5"}),
@@ -87,13 +87,13 @@ SEEDS = [
         frozenset({"I9", "I12"}),
     ),
     Seed(
-        "anybody's lock is released",
+        "the lock of another holder is released",
         Change("multi_release", "redis.pcall('GET', KEYS[base]) == holder", "true"),
         several.WORKING.under(late=1),
         frozenset({"I1"}),
     ),
     Seed(
-        "a part that was asked for again may still come after the release",
+        "a part whose request was repeated may still arrive after the release",
         Change(multi, "            sweep(port, hold.want)", "            pass"),
         several.BESIDE_FIRST.under(late=1, wake=1),
         frozenset({"I9"}),
@@ -111,7 +111,7 @@ SEEDS = [
         frozenset({"I5", "I6"}),
     ),
     Seed(
-        "a permit is not given back at the timeout",
+        "a permit is not released at the timeout",
         Change(
             multi,
             "if hold is None:\n                await _drop(port, holds, takers)",

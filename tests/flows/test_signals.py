@@ -34,7 +34,7 @@ SEEDS = (
         "I6",
     ),
     seed(
-        "a look that asks for the state and not for the generation",
+        "a check of the state and not of the generation",
         script("gate_wait", "if since ~= '' then return ended >= tonumber(since) end", ""),
         worlds.PULSE.under(wake=1),
         "I6",
@@ -100,13 +100,13 @@ SEEDS = (
         "I9",
     ),
     seed(
-        "a quitter that takes its fellows off the list",
+        "a waiter that gives up and takes its fellows off the list",
         Change(signals.Gate, 'b"" if shared else watcher.channel', "watcher.channel"),
         worlds.QUITTERS,
         "I6",
     ),
     seed(
-        "a lost first question that forgets since when it asks",
+        "a lost first request that forgets when it began",
         Change(watch, "if watcher.sent else 0", "if False else 0"),
         worlds.PULSE.under(lost=1),
         "I6",

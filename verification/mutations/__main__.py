@@ -33,8 +33,10 @@ HEAD = """\
 
 A test that cannot fail proves nothing.
 So defects are sown into the shipping scripts, flows, ports and transports, one at a time.
-For each a named check must fail.
+For each defect the named check must fail.
 `I1` and the like are [invariants](../../ARCHITECTURE.md#invariants-and-where-each-is-tested).
+Three more rules hold for leases: a lease lasts as long as its holder asked (`L`),
+and ends at its `max_hold` (`N3`) or at its fixed instant (`N4`).
 
 """
 
@@ -73,13 +75,13 @@ def real(only: str) -> Iterator[Row]:
 
 
 def table(rows: list[Row]) -> str:
-    """Return the rows as a table, and below it which invariants were broken how often."""
+    """Return the rows as a table, and below it which rules were broken."""
     lines = ["| defect | sown in | broke | found by |", "| --- | --- | --- | --- |"]
     for row in rows:
         check = f"`{row.found}`" if "::" in row.found else row.found
         lines.append(f"| {row.name} | `{row.where}` | {row.broke} | {check or '**nothing**'} |")
-    broken = sorted({row.broke for row in rows}, key=lambda name: int(name[1:]))
-    lines += ["", f"{len(rows)} defects; broken were {', '.join(broken)}."]
+    broken = sorted({row.broke for row in rows}, key=lambda name: (name[:1], int(name[1:] or 0)))
+    lines += ["", f"{len(rows)} defects, which broke {', '.join(filter(None, broken))}."]
     return "\n".join(lines) + "\n"
 
 

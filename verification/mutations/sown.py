@@ -23,7 +23,7 @@ class Sown:
 
 SOWN = (
     Sown(
-        "an answer that nobody waits for is given to the next who asks",
+        "a reply without a waiting request is given to the next request",
         "_transport/mux.py",
         "                slot, _, _ = self._slots.popleft()\n"
         "                if not slot.done():\n"
@@ -37,7 +37,7 @@ SOWN = (
         "I9",
     ),
     Sown(
-        "a connection with an unread answer is used again",
+        "a connection with an unread reply is used again",
         "_ports/pool.py",
         "        if not connection.sound or connection.owed:\n",
         "        if not connection.sound and not connection.owed:\n",
@@ -53,7 +53,7 @@ SOWN = (
         "I12",
     ),
     Sown(
-        "an answer is waited for beyond the caller's timeout",
+        "a reply is awaited beyond the caller's timeout",
         "_core/ask.py",
         "    return min(latest, max(give_up_at, now + ANSWER_SECONDS_MIN))\n",
         "    return latest\n",
@@ -77,7 +77,7 @@ SOWN = (
         "I11",
     ),
     Sown(
-        "the tending thread never ends",
+        "the renewal thread never ends",
         "_ports/tender.py",
         "        if idle < LINGER_SECONDS and not port.pool.closed:\n",
         "        if not port.pool.closed:\n",
@@ -85,7 +85,7 @@ SOWN = (
         "I10",
     ),
     Sown(
-        "nobody hears of a revocation",
+        "a revocation is not reported",
         "_core/pushes.py",
         '    if kind == b"revoked":\n        _revoked(port, *words)\n',
         '    if kind == b"revoked":\n        pass\n',
@@ -93,7 +93,7 @@ SOWN = (
         "I8",
     ),
     Sown(
-        "the second push in one packet is not heard",
+        "the second push in one packet is not read",
         "_transport/direct.py",
         "                self.listen(now() + SETTLE_SECONDS)\n                self._drain()\n",
         "                self.listen(now() + SETTLE_SECONDS)\n",

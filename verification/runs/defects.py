@@ -38,7 +38,7 @@ HEAD = "| defect | breaks | found by |\n| --- | --- | --- |"
 VARIABLE = "RUNS_DEFECT"
 SEEDS = {seed.name: seed for seed in seeded.SEEDS}
 # Its second script is known to the simulator's server only.
-del SEEDS["a place in line that is asked for after the refusal"]
+del SEEDS["a place in line that is requested after the refusal"]
 SEEDS |= {f"shares: {seed.name}": seed for seed in seeded_shares.SEEDS}
 _sown = contextlib.ExitStack()  # stays for as long as the process lives
 
