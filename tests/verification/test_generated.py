@@ -81,8 +81,14 @@ def test_a_fragment_is_tried_by_the_tests_of_all_scripts_that_it_is_part_of():
     assert callers("acquire") == {"acquire", "once_start"}
 
 
-def test_the_cheapest_test_of_each_file_comes_first():
+def test_cheap_tests_come_first_and_then_the_cheapest_of_each_file():
     recordings = Recordings()
-    recordings.seconds = {"a.py::slow": 9.0, "a.py::quick": 0.1, "b.py::one": 5.0}
+    recordings.seconds = {
+        "a.py::slow": 9.0,
+        "a.py::quick": 0.1,
+        "b.py::one": 5.0,
+        "c.py::two": 0.02,
+        "c.py::one": 0.01,
+    }
     ordered = recordings._in_turn(recordings.seconds)
-    assert ordered == ["a.py::quick", "b.py::one", "a.py::slow"]
+    assert ordered == ["c.py::one", "c.py::two", "a.py::quick", "b.py::one", "a.py::slow"]

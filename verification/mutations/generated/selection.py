@@ -22,6 +22,7 @@ RECORDINGS = BUILD / "recordings"
 # What runs in child processes is not in the recordings: folder of the package → its tests.
 CHILDREN = {"cli": "tests/cli", "__main__.py": "tests/cli", "embedded": "tests/embedded"}
 GUESS_SECONDS = 2.0  # of a test that was not recorded
+CHEAP_SECONDS = 0.05  # most tests of the simulated keyspace, and of pure functions
 
 
 def record(tests: Iterable[str], processes: int) -> int:
@@ -54,7 +55,7 @@ class Recordings:
         self.seconds.update(recording["seconds"])
 
     def of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that can kill a mutant, the cheapest of each file first."""
+        """Return the tests that can kill a mutant, in the order in which to try them."""
         file = mutant.file
         if file.endswith(".lua"):
             tests = {test for name in callers(Path(file).stem) for test in self.scripts[name]}
@@ -68,12 +69,15 @@ class Recordings:
         return names_of((PACKAGE / mutant.file).read_text())[mutant.line]
 
     def _in_turn(self, tests: Iterable[str]) -> list[str]:
-        """Order tests so that each file has its turn."""
+        """Order tests: those that are cheap, then the others so that each file has its turn."""
         by_file: defaultdict[str, list[str]] = defaultdict(list)
-        for test in sorted(tests, key=self.cost):
+        ordered = sorted(tests, key=self.cost)
+        cheap = [test for test in ordered if self.cost(test) < CHEAP_SECONDS]
+        for test in ordered[len(cheap) :]:
             by_file[test.partition("::")[0]].append(test)
         turns = [(turn, test) for each in by_file.values() for turn, test in enumerate(each)]
-        return [test for turn, test in sorted(turns, key=lambda at: (at[0], self.cost(at[1])))]
+        turns.sort(key=lambda at: (at[0], self.cost(at[1])))
+        return cheap + [test for _, test in turns]
 
     def cost(self, test: str) -> float:
         """Return how long a test took."""
