@@ -42,6 +42,8 @@ ROOMS = {
     "_core": OUTWARD,
     "_ports": FACES,
     "_transport": FACES,
+    "client_base": OUTWARD,
+    "client_decorators": OUTWARD,
     "lease": OUTWARD | {"_core"},
     "errors": OUTWARD | {"_core"},
     "options": OUTWARD | {"_core"},

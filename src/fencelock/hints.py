@@ -10,6 +10,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -18,6 +19,7 @@ from typing import Any, Final, Never, TypeVar
 
 # As in ``inspect``, which takes long to import.
 _CO_COROUTINE: Final = 0x80
+_WORD: Final = re.compile(r"\b[A-Za-z]\w*\b")
 
 Kind = TypeVar("Kind", bound=type)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -75,13 +77,52 @@ MAKERS: Final = {
 
 def published(cls: Kind) -> Kind:
     """Decorate a client: errors of calls to its methods are in public names, and with hints."""
-    for owner in cls.__mro__[:-1]:
-        for name, function in tuple(vars(owner).items()):
-            if isinstance(function, FunctionType) and _public(name):
-                function.__qualname__ = f"{cls.__name__}.{name}"
-                if not function.__code__.co_flags & _CO_COROUTINE:  # none of these has options
-                    setattr(cls, name, _hinted(function))
+    copy = _Copies(cls)
+    members = {name: each for owner in cls.__mro__[-2::-1] for name, each in vars(owner).items()}
+    for name, function in members.items():
+        if isinstance(function, FunctionType) and _public(name):
+            own = function if name in vars(cls) else copy.of(function)
+            own.__qualname__ = f"{cls.__name__}.{name}"
+            if not own.__code__.co_flags & _CO_COROUTINE:  # none of these has options
+                setattr(cls, name, _hinted(own))
     return cls
+
+
+class _Copies:
+    """Copies of the functions that both clients inherit; a client's copies name its own classes.
+
+    A copy's globals have the names of the client's module, too: ``typing.get_type_hints`` looks
+    them up there.
+    """
+
+    def __init__(self, cls: Any) -> None:
+        self._cls = cls
+        self._globals: dict[str, dict[str, Any]] = {}
+        # What the client gives its generic bases, as text, by the name of the type variable.
+        self._spelled: dict[str, str] = {
+            variable.__name__: getattr(given, "__forward_arg__", None) or given.__name__
+            for base in cls.__orig_bases__
+            for variable, given in zip(base.__origin__.__parameters__, base.__args__, strict=True)
+        }
+
+    def of(self, function: FunctionType) -> FunctionType:
+        """Return a copy of a base's function, with the types of the client in its signature."""
+        own = FunctionType(
+            function.__code__, self._names(function), function.__name__, function.__defaults__
+        )
+        own.__kwdefaults__, own.__doc__ = function.__kwdefaults__, function.__doc__
+        own.__module__ = self._cls.__module__
+        own.__annotations__ = {
+            name: _WORD.sub(lambda found: self._spelled.get(found[0], found[0]), text)
+            for name, text in function.__annotations__.items()
+        }
+        return own
+
+    def _names(self, function: FunctionType) -> dict[str, Any]:
+        if function.__module__ not in self._globals:
+            client = vars(sys.modules[self._cls.__module__])
+            self._globals[function.__module__] = {**client, **function.__globals__}
+        return self._globals[function.__module__]
 
 
 def _public(name: str) -> bool:

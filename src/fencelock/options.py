@@ -31,9 +31,9 @@ class AsyncServerClient(Protocol):
         """Begin to use it."""
 
 
-# What a client can be made over: a URL, a client, several of them for a quorum, or the default.
-Source: TypeAlias = str | ServerClient | Sequence[str | ServerClient] | None
-AsyncSource: TypeAlias = str | AsyncServerClient | Sequence[str | AsyncServerClient] | None
+# What a client can be made over: a URL, a client, or several of them for a quorum.
+Source: TypeAlias = str | ServerClient | Sequence[str | ServerClient]
+AsyncSource: TypeAlias = str | AsyncServerClient | Sequence[str | AsyncServerClient]
 
 # Long enough that a renewal every third survives two failures of the network, short enough that a
 # crashed holder does not block others for long: Redisson's watchdog uses the same.

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import inspect
 import re
+import typing
 
 import pytest
 
@@ -108,7 +109,9 @@ def methods_of(made):
             yield getattr(made, name)
 
 
-PRIVATE = re.compile(r"(?<!\w)_\w|Base|Makes|\bport\b|\bkeys\b|\bsettings\b|\bholds\b|\bgate\b")
+PRIVATE = re.compile(
+    r"(?<!\w)_\w|Base|Makes|Opens|\bport\b|\bkeys\b|\bsettings\b|\bholds\b|\bgate\b"
+)
 
 
 @FACES
@@ -123,6 +126,17 @@ def test_errors_of_calls_are_in_public_names(face):
                     call(method, *args, **options)
                 assert method.__name__ in str(raised.value)
                 assert not PRIVATE.search(str(raised.value)), raised.value
+
+
+@FACES
+def test_signatures_name_the_classes_of_their_own_client(face):
+    """Both clients have their factories from one base; neither shows the base's type variables."""
+    for name in ("lock", "rwlock", "condition", "event"):
+        method = getattr(face, name)
+        found = typing.get_type_hints(method)["return"]
+        assert found is type(getattr(face("redis://localhost:1"), name)("a"))
+        assert inspect.signature(method).return_annotation == found.__name__
+        assert method.__module__ == face.__module__
 
 
 @FACES

@@ -94,6 +94,48 @@ def other_objects() -> None:
     assert_type(client.condition("c").wait(timeout=1), bool)
 
 
+# --- every factory --------------------------------------------------------------------------------
+
+
+def made_by_a_client() -> None:
+    assert_type(client.lock("a"), fencelock.Lock)
+    assert_type(client.rlock("a"), fencelock.RLock)
+    assert_type(client.semaphore("s", 3), fencelock.Semaphore)
+    assert_type(client.bounded_semaphore("s", 3), fencelock.BoundedSemaphore)
+    assert_type(client.rwlock("r"), fencelock.RWLock)
+    assert_type(client.multi(["a", "b"]), fencelock.MultiLock)
+    assert_type(client.election("e"), fencelock.Election)
+    assert_type(client.once("o", within=60), fencelock.Once[None])
+    assert_type(client.once("o", within=60, lease="lease"), fencelock.Once[fencelock.Lease])
+    assert_type(client.event("e"), fencelock.Event)
+    assert_type(client.latch("l", 3), fencelock.Latch)
+    assert_type(client.barrier("b", 3), fencelock.Barrier)
+    assert_type(client.condition("c"), fencelock.Condition)
+    client.condition(tasks.lock("a"))  # type: ignore[arg-type]  # a lock of the other face
+    client.multi([tasks.lock("a")])  # type: ignore[list-item]  # likewise
+
+
+def made_by_an_asyncio_client() -> None:
+    assert_type(tasks.lock("a"), fencelock.AsyncLock)
+    assert_type(tasks.rlock("a"), fencelock.AsyncRLock)
+    assert_type(tasks.semaphore("s", 3), fencelock.AsyncSemaphore)
+    assert_type(tasks.bounded_semaphore("s", 3), fencelock.AsyncBoundedSemaphore)
+    assert_type(tasks.rwlock("r"), fencelock.AsyncRWLock)
+    assert_type(tasks.multi(["a", "b"]), fencelock.AsyncMultiLock)
+    assert_type(tasks.election("e"), fencelock.AsyncElection)
+    assert_type(tasks.once("o", within=60), fencelock.AsyncOnce[None])
+    assert_type(
+        tasks.once("o", within=60, lease="lease"), fencelock.AsyncOnce[fencelock.AsyncLease]
+    )
+    assert_type(tasks.event("e"), fencelock.AsyncEvent)
+    assert_type(tasks.latch("l", 3), fencelock.AsyncLatch)
+    assert_type(tasks.barrier("b", 3), fencelock.AsyncBarrier)
+    assert_type(tasks.condition("c"), fencelock.AsyncCondition)
+    tasks.election("e", on_elected=told)  # type: ignore[arg-type]  # it takes another lease
+    tasks.rwlock("r", on_lost="cancel", reentrant=True)
+    tasks.multi(["a"], on_lost="cancel")
+
+
 # --- decorated functions --------------------------------------------------------------------------
 
 

@@ -3,179 +3,203 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from datetime import datetime
-from typing import Any, Literal, Self
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
-from fencelock import options
+from fencelock import process
 from fencelock._core.keys import LockKeys
 from fencelock._ports.aio import AioPort
 from fencelock._ports.choose_aio import port_maker
 from fencelock._ports.loop_ports import LoopPorts
+from fencelock.aio.barrier import AsyncBarrier
+from fencelock.aio.condition import AsyncCondition
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
-from fencelock.aio.make_duties import MakesDuties
-from fencelock.aio.make_shares import MakesShares
-from fencelock.aio.make_signals import MakesSignals
-from fencelock.handles import defaults, settings
+from fencelock.aio.rwlock import AsyncReadLock, AsyncRWLock, AsyncWriteLock
+from fencelock.aio.semaphore import AsyncBoundedSemaphore, AsyncSemaphore
+from fencelock.aio.signals import AsyncEvent, AsyncLatch
+from fencelock.client_base import (
+    MakesElections,
+    MakesLocks,
+    MakesMultis,
+    MakesShares,
+    MakesSignals,
+    OpensSource,
+)
+from fencelock.client_decorators import MakesLocked, MakesOnce
+from fencelock.decorated import OnceTerms, UnderWay, within_itself
+from fencelock.errors import NotAcquired
+from fencelock.handles import Defaults, Holds, Settings
 from fencelock.hints import published
-from fencelock.options import Queue, Seconds, Wait
-from fencelock.process import Rooted
-from fencelock.sides import Sides
+from fencelock.options import Acknowledgement, AsyncSource
+
+if TYPE_CHECKING:
+    from fencelock._core.election import ElectionKeys
+    from fencelock.aio.election import AsyncElection
+    from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
+    from fencelock.aio.once import AsyncOnce
+    from fencelock.templates import Call, Plan
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+    AsyncFunction = TypeVar("AsyncFunction", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+    class Decorator(Protocol):
+        """Decorates a coroutine function that keeps its type."""
+
+        def __call__(self, function: AsyncFunction, /) -> AsyncFunction:
+            """Decorate a function."""
+
+    class DecoratorWithLease(Protocol):
+        """Decorates a function that is given the lease by fencelock, and not by its callers."""
+
+        def __call__(
+            self, function: Callable[..., Coroutine[Any, Any, T]], /
+        ) -> Callable[..., Coroutine[Any, Any, T]]:
+            """Decorate a function."""
+
+    class SkippingDecorator(Protocol):
+        """Decorates a function whose calls return None when the lock is held."""
+
+        def __call__(
+            self, function: Callable[P, Coroutine[Any, Any, T]], /
+        ) -> Callable[P, Coroutine[Any, Any, T | None]]:
+            """Decorate a function."""
+
+    class SkippingDecoratorWithLease(Protocol):
+        """Decorates a function that is given the lease, and whose calls may return None."""
+
+        def __call__(
+            self, function: Callable[..., Coroutine[Any, Any, T]], /
+        ) -> Callable[..., Coroutine[Any, Any, T | None]]:
+            """Decorate a function."""
+
+
+# The types as users see them; as text, because some of the classes are imported when first used.
+OnLost: TypeAlias = "Callable[[AsyncLease], Any] | Literal['cancel']"
+OnAnyLost: TypeAlias = "Callable[[AsyncMultiLease], Any] | Literal['cancel']"
+Part: TypeAlias = "AsyncLock | AsyncReadLock | AsyncWriteLock | AsyncSemaphore"
 
 
 @published
-class AsyncClient(MakesShares, MakesSignals, MakesDuties, Rooted):
+class AsyncClient(
+    OpensSource["AsyncSource"],
+    MakesLocks[AsyncLock, AsyncRLock, OnLost],
+    MakesShares[AsyncSemaphore, AsyncBoundedSemaphore, AsyncRWLock, OnLost],
+    MakesSignals[AsyncEvent, AsyncLatch, AsyncBarrier, AsyncCondition, "AsyncLock | AsyncRLock"],
+    MakesMultis["AsyncMultiLock", Part, OnAnyLost],
+    MakesElections["AsyncElection", AsyncLease, OnLost],
+    MakesLocked[
+        AsyncLock,
+        OnLost,
+        "Decorator",
+        "DecoratorWithLease",
+        "SkippingDecorator",
+        "SkippingDecoratorWithLease",
+    ],
+    MakesOnce[OnLost, "AsyncOnce[None]", "AsyncOnce[AsyncLease]", "AsyncOnce[Any]"],
+):
     """Make locks over one server, for asyncio.
 
-    ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, and for a Cluster
-    ``redis+cluster://h1:p1,h2:p2``), an asyncio redis-py or valkey-py client (also of a Cluster),
-    or None: then ``FENCELOCK_URL``, and without it an embedded server that all processes of this
-    user on this machine share. Private connections are opened with the source's settings, the
-    first one when the first lock is asked for.
-
-    ``redis+sentinel://s1,s2:26379,s3/service/0``, or such a client of Sentinels, is the master
-    that they name. After a failover the new one is found, an answer of the old one does not
-    count, and calls ask again until their time is up: ``server_timeout`` should outlast it.
-
-    A list of three or more sources is a quorum of independent servers: a lock is held while a
-    majority of them grants it. ``node_timeout`` is how long one that is silent may hold up the
-    others, 50 ms.
-
-    ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
-    lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
-    blocks others for no longer. ``label`` is shown to people beside host and process.
-    ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
-    With ``replicas=n`` a grant or renewal counts only once n replicas have acknowledged it, within
-    ``replicas_timeout``, 1 s: long enough for a pause of a replica's disk. Otherwise acquiring
-    gives the lock back and raises NotAcknowledged.
+    ``source`` is a URL, an asyncio client of redis-py or valkey-py, a list of them for a quorum, or
+    None for the default; ``__init__`` describes it with the other options.
 
     Use it with ``async with``, or call ``aclose()``. A client may be used by many tasks, and in
     several event loops: each loop gets a connection of its own. After a fork the child's copy
     holds nothing and opens its own connections in a loop of the child.
-
-    Raises:
-        TypeError: ``source`` is something else, or a blocking client.
-        ValueError: an option or URL that cannot work.
     """
 
-    def __init__(
+    _asynchronous = True
+    _lease = AsyncLease
+    _lock = AsyncLock
+    _rlock = AsyncRLock
+    _semaphore = AsyncSemaphore
+    _bounded_semaphore = AsyncBoundedSemaphore
+    _rwlock = AsyncRWLock
+    _event = AsyncEvent
+    _latch = AsyncLatch
+    _barrier = AsyncBarrier
+    _condition = AsyncCondition
+    _of_condition = (AsyncLock, AsyncRLock)
+    _parts = (AsyncLock, AsyncReadLock, AsyncWriteLock, AsyncSemaphore)
+
+    def _open(
         self,
-        source: options.AsyncSource = None,
+        source: AsyncSource | None,
+        given: Defaults,
         *,
-        key_prefix: str = options.KEY_PREFIX,
-        ttl: Seconds = options.TTL,
-        label: str | None = None,
-        server_timeout: Seconds = options.PATIENCE,
-        replicas: int | None = None,
-        replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
-        node_timeout: Seconds = options.NODE_TIMEOUT,
-    ) -> None:
-        self._defaults = defaults(
-            key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
-        )
+        node_timeout: float,
+        replicas: Acknowledgement | None,
+    ) -> tuple[bool, str]:
         self._source = port_maker(
             source,
-            prefix=self._defaults.key_prefix,
-            patience=self._defaults.patience,
-            node_timeout=options.positive("node_timeout", node_timeout),
-            replicas=options.acknowledgement(replicas, replicas_timeout),
-        )
-        self._defaults = self._defaults._replace(
-            quorum=self._source.quorum, server=self._source.label
+            prefix=given.key_prefix,
+            patience=given.patience,
+            node_timeout=node_timeout,
+            replicas=replicas,
         )
         self._ports = LoopPorts(self._source)
-        self._within = set()  # calls of decorated functions that are under way
-        self._sides = Sides()
-
-    def lock(
-        self,
-        name: str,
-        *,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = Queue(),  # noqa: B008 - immutable
-        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
-        label: str | None = None,
-        strict: bool = False,
-    ) -> AsyncLock:
-        """Return a handle of the exclusive lock ``name``; sends nothing.
-
-        ``ttl`` is the length of a lease, the client's by default; an aware ``datetime`` asks for a
-        fixed lease until that instant. With ``renew`` it is renewed while held, at most
-        ``max_renewals`` times and for ``max_hold`` seconds (None: without bound).
-        ``timeout`` bounds ``with`` (None: waits for ever). ``wait`` is ``Queue()``, in line, or
-        ``Poll(...)``, the plain form. ``on_lost`` is called with the lease once it is lost
-        (a coroutine function is awaited in a task of its own); ``"cancel"`` cancels the body of
-        ``async with``, which then raises LeaseLost. ``strict`` makes a second acquire by the
-        holding task an error.
-
-        Raises:
-            TypeError, ValueError: an option that cannot work; nothing was sent.
-        """
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            strict=strict,
-            cancels=True,
-        )
-        return AsyncLock(self._port, self._keys(name), chosen)
-
-    def rlock(
-        self,
-        name: str,
-        *,
-        owner: str | None = None,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = Queue(),  # noqa: B008 - immutable
-        on_lost: Callable[[AsyncLease], Any] | Literal["cancel"] | None = None,
-        label: str | None = None,
-    ) -> AsyncRLock:
-        """Return a handle of the reentrant lock ``name``; sends nothing.
-
-        Without ``owner`` the task owns, and acquiring again sends nothing. With ``owner``, an id
-        of your choice, all handles with that id own together, in any task, process or host;
-        the count of their holds lives on the server.
-        The other options are those of ``lock``.
-
-        Raises:
-            TypeError, ValueError: an option that cannot work; nothing was sent.
-        """
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            owner=owner,
-            cancels=True,
-        )
-        return AsyncRLock(self._port, self._keys(name), chosen)
-
-    def _keys(self, name: str) -> LockKeys:
-        return LockKeys(self._defaults.key_prefix, options.lock_name(name))
+        return self._source.quorum, self._source.label
 
     def _port(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
         return self._ports.of(asyncio.get_running_loop())
+
+    def _lock_of_condition(self, name: str) -> AsyncLock:
+        return self.lock(name)
+
+    def _multi(self, parts: list[LockKeys | Holds], chosen: Settings) -> AsyncMultiLock:
+        from fencelock.aio.multi import AsyncMultiLock  # noqa: PLC0415 - few programs use it
+
+        return AsyncMultiLock(self._port, parts, chosen)
+
+    def _election(
+        self,
+        keys: ElectionKeys,
+        chosen: Settings,
+        candidate: str,
+        on_elected: Callable[[AsyncLease], object] | None,
+    ) -> AsyncElection:
+        from fencelock.aio.election import AsyncElection  # noqa: PLC0415 - few programs use it
+
+        return AsyncElection(self._port, keys, chosen, candidate=candidate, on_elected=on_elected)
+
+    def _once(self, name: str, chosen: Settings, terms: OnceTerms) -> AsyncOnce[Any]:
+        from fencelock.aio.once import AsyncOnce  # noqa: PLC0415 - it needs templates
+
+        return AsyncOnce(self._port, self._defaults.key_prefix, name, chosen, terms)
+
+    def _guarded(
+        self,
+        plan: Plan,
+        handle: Callable[[str], AsyncLock],
+        on_busy: str,
+    ) -> Callable[..., Any]:
+        async def guarded(*args: Any, **kwargs: Any) -> Any:
+            return await self._call_locked(plan.call(args, kwargs), handle, on_busy)
+
+        return guarded
+
+    async def _call_locked(
+        self, call: Call, handle: Callable[[str], AsyncLock], on_busy: str
+    ) -> Any:
+        lock = handle(call.name)
+        me = (process.generation, asyncio.current_task(), lock._holds.keys.lock)
+        mark, began = UnderWay(self._within, me), False
+        try:
+            if mark.found:
+                raise within_itself(call.name, self._defaults.server)
+            async with lock as lease:
+                began = True
+                try:
+                    mark.put()
+                    return await call.into(lease)
+                finally:
+                    mark.clear()
+        except NotAcquired:
+            if began or on_busy != "skip":
+                raise
+            return None
 
     async def aclose(self) -> None:
         """Close this loop's connection; leases that are still held end by their ttl.

@@ -3,168 +3,192 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
-from typing import Self
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
-from fencelock import options
+from fencelock import process
 from fencelock._core.keys import LockKeys
+from fencelock._ports.blocking import BlockingPort
 from fencelock._ports.choose import port_for
+from fencelock.blocking.barrier import Barrier
+from fencelock.blocking.condition import Condition
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
-from fencelock.blocking.make_duties import MakesDuties
-from fencelock.blocking.make_shares import MakesShares
-from fencelock.blocking.make_signals import MakesSignals
-from fencelock.handles import defaults, settings
+from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
+from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
+from fencelock.blocking.signals import Event, Latch
+from fencelock.client_base import (
+    MakesElections,
+    MakesLocks,
+    MakesMultis,
+    MakesShares,
+    MakesSignals,
+    OpensSource,
+)
+from fencelock.client_decorators import MakesLocked, MakesOnce
+from fencelock.decorated import OnceTerms, UnderWay, within_itself
+from fencelock.errors import NotAcquired
+from fencelock.handles import Defaults, Holds, Settings
 from fencelock.hints import published
-from fencelock.options import Queue, Seconds, Wait
-from fencelock.process import Rooted
-from fencelock.sides import Sides
+from fencelock.options import Acknowledgement, Source
+from fencelock.process import thread_unit
+
+if TYPE_CHECKING:
+    from fencelock._core.election import ElectionKeys
+    from fencelock.blocking.election import Election
+    from fencelock.blocking.multi import MultiLease, MultiLock
+    from fencelock.blocking.once import Once
+    from fencelock.templates import Call, Plan
+
+    P = ParamSpec("P")
+    T = TypeVar("T")
+    Function = TypeVar("Function", bound=Callable[..., Any])
+
+    class Decorator(Protocol):
+        """Decorates a function that keeps its type."""
+
+        def __call__(self, function: Function, /) -> Function:
+            """Decorate a function."""
+
+    class DecoratorWithLease(Protocol):
+        """Decorates a function that is given the lease by fencelock, and not by its callers."""
+
+        def __call__(self, function: Callable[..., T], /) -> Callable[..., T]:
+            """Decorate a function."""
+
+    class SkippingDecorator(Protocol):
+        """Decorates a function whose calls return None when the lock is held."""
+
+        def __call__(self, function: Callable[P, T], /) -> Callable[P, T | None]:
+            """Decorate a function."""
+
+    class SkippingDecoratorWithLease(Protocol):
+        """Decorates a function that is given the lease, and whose calls may return None."""
+
+        def __call__(self, function: Callable[..., T], /) -> Callable[..., T | None]:
+            """Decorate a function."""
+
+
+# The types as users see them; as text, because some of the classes are imported when first used.
+OnLost: TypeAlias = "Callable[[Lease], object]"
+OnAnyLost: TypeAlias = "Callable[[MultiLease], object]"
+Part: TypeAlias = "Lock | ReadLock | WriteLock | Semaphore"
 
 
 @published
-class Client(MakesShares, MakesSignals, MakesDuties, Rooted):
+class Client(
+    OpensSource["Source"],
+    MakesLocks[Lock, RLock, OnLost],
+    MakesShares[Semaphore, BoundedSemaphore, RWLock, OnLost],
+    MakesSignals[Event, Latch, Barrier, Condition, "Lock | RLock"],
+    MakesMultis["MultiLock", Part, OnAnyLost],
+    MakesElections["Election", Lease, OnLost],
+    MakesLocked[
+        Lock,
+        OnLost,
+        "Decorator",
+        "DecoratorWithLease",
+        "SkippingDecorator",
+        "SkippingDecoratorWithLease",
+    ],
+    MakesOnce[OnLost, "Once[None]", "Once[Lease]", "Once[Any]"],
+):
     """Make locks over one server, for threads.
 
-    ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, and for a Cluster
-    ``redis+cluster://h1:p1,h2:p2``), a blocking redis-py or valkey-py client (also of a Cluster),
-    or None: then ``FENCELOCK_URL``, and without it an embedded server that all processes of this
-    user on this machine share. Private connections are opened with the source's settings, the
-    first one when the first lock is asked for.
-
-    ``redis+sentinel://s1,s2:26379,s3/service/0``, or such a client of Sentinels, is the master
-    that they name. After a failover the new one is found, an answer of the old one does not
-    count, and calls ask again until their time is up: ``server_timeout`` should outlast it.
-
-    A list of three or more sources is a quorum of independent servers: a lock is held while a
-    majority of them grants it. ``node_timeout`` is how long one that is silent may hold up the
-    others, 50 ms.
-
-    ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
-    lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed holder
-    blocks others for no longer. ``label`` is shown to people beside host and process.
-    ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
-    With ``replicas=n`` a grant or renewal counts only once n replicas have acknowledged it, within
-    ``replicas_timeout``, 1 s: long enough for a pause of a replica's disk. Otherwise acquiring
-    gives the lock back and raises NotAcknowledged.
+    ``source`` is a URL, a blocking client of redis-py or valkey-py, a list of them for a quorum, or
+    None for the default; ``__init__`` describes it with the other options.
 
     Use it as a context manager, or call ``close()``. A client may be used by many threads; after a
     fork the child's copy holds nothing and opens its own connections.
-
-    Raises:
-        TypeError: ``source`` is something else, or an asyncio client.
-        ValueError: an option or URL that cannot work.
     """
 
-    def __init__(
+    _asynchronous = False
+    _port: BlockingPort
+    _lease = Lease
+    _lock = Lock
+    _rlock = RLock
+    _semaphore = Semaphore
+    _bounded_semaphore = BoundedSemaphore
+    _rwlock = RWLock
+    _event = Event
+    _latch = Latch
+    _barrier = Barrier
+    _condition = Condition
+    _of_condition = (Lock, RLock)
+    _parts = (Lock, ReadLock, WriteLock, Semaphore)
+
+    def _open(
         self,
-        source: options.Source = None,
+        source: Source | None,
+        given: Defaults,
         *,
-        key_prefix: str = options.KEY_PREFIX,
-        ttl: Seconds = options.TTL,
-        label: str | None = None,
-        server_timeout: Seconds = options.PATIENCE,
-        replicas: int | None = None,
-        replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
-        node_timeout: Seconds = options.NODE_TIMEOUT,
-    ) -> None:
-        self._defaults = defaults(
-            key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout
-        )
+        node_timeout: float,
+        replicas: Acknowledgement | None,
+    ) -> tuple[bool, str]:
         self._port = port_for(
             source,
-            prefix=self._defaults.key_prefix,
-            patience=self._defaults.patience,
-            node_timeout=options.positive("node_timeout", node_timeout),
-            replicas=options.acknowledgement(replicas, replicas_timeout),
+            prefix=given.key_prefix,
+            patience=given.patience,
+            node_timeout=node_timeout,
+            replicas=replicas,
         )
-        self._defaults = self._defaults._replace(
-            quorum=bool(self._port.nodes), server=self._port.label
-        )
-        self._within = set()  # calls of decorated functions that are under way
-        self._sides = Sides()
+        return bool(self._port.nodes), self._port.label
 
-    def lock(
+    def _lock_of_condition(self, name: str) -> RLock:
+        return self.rlock(name)
+
+    def _multi(self, parts: list[LockKeys | Holds], chosen: Settings) -> MultiLock:
+        from fencelock.blocking.multi import MultiLock  # noqa: PLC0415 - few programs use it
+
+        return MultiLock(self._port, parts, chosen)
+
+    def _election(
         self,
-        name: str,
-        *,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = Queue(),  # noqa: B008 - immutable
-        on_lost: Callable[[Lease], object] | None = None,
-        label: str | None = None,
-        strict: bool = False,
-    ) -> Lock:
-        """Return a handle of the exclusive lock ``name``; sends nothing.
+        keys: ElectionKeys,
+        chosen: Settings,
+        candidate: str,
+        on_elected: Callable[[Lease], object] | None,
+    ) -> Election:
+        from fencelock.blocking.election import Election  # noqa: PLC0415 - few programs use it
 
-        ``ttl`` is the length of a lease, the client's by default; an aware ``datetime`` asks for a
-        fixed lease until that instant. With ``renew`` it is renewed while held, at most
-        ``max_renewals`` times and for ``max_hold`` seconds (None: without bound).
-        ``timeout`` bounds ``with`` (None: waits for ever). ``wait`` is ``Queue()``, in line, or
-        ``Poll(...)``, the plain form. ``on_lost`` is called with the lease, from a background
-        thread, once it is lost. ``strict`` makes a second acquire by the holding thread an error.
+        return Election(self._port, keys, chosen, candidate=candidate, on_elected=on_elected)
 
-        Raises:
-            TypeError, ValueError: an option that cannot work; nothing was sent.
-        """
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            strict=strict,
-            cancels=False,
-        )
-        return Lock(self._port, self._keys(name), chosen)
+    def _once(self, name: str, chosen: Settings, terms: OnceTerms) -> Once[Any]:
+        from fencelock.blocking.once import Once  # noqa: PLC0415 - it needs templates
 
-    def rlock(
+        return Once(self._port, self._defaults.key_prefix, name, chosen, terms)
+
+    def _guarded(
         self,
-        name: str,
-        *,
-        owner: str | None = None,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = Queue(),  # noqa: B008 - immutable
-        on_lost: Callable[[Lease], object] | None = None,
-        label: str | None = None,
-    ) -> RLock:
-        """Return a handle of the reentrant lock ``name``; sends nothing.
+        plan: Plan,
+        handle: Callable[[str], Lock],
+        on_busy: str,
+    ) -> Callable[..., Any]:
+        from fencelock.templates import refuse_coroutine  # noqa: PLC0415 - inspect is slow
 
-        Without ``owner`` the thread owns, as with ``threading.RLock``, and acquiring again sends
-        nothing. With ``owner``, an id of your choice, all handles with that id own together, in
-        any thread, process or host; the count of their holds lives on the server.
-        The other options are those of ``lock``.
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            result = self._call_locked(plan.call(args, kwargs), handle, on_busy)
+            return refuse_coroutine(result, plan.function)
 
-        Raises:
-            TypeError, ValueError: an option that cannot work; nothing was sent.
-        """
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            owner=owner,
-            cancels=False,
-        )
-        return RLock(self._port, self._keys(name), chosen)
+        return guarded
 
-    def _keys(self, name: str) -> LockKeys:
-        return LockKeys(self._defaults.key_prefix, options.lock_name(name))
+    def _call_locked(self, call: Call, handle: Callable[[str], Lock], on_busy: str) -> Any:
+        lock = handle(call.name)
+        me = (process.generation, thread_unit(), lock._holds.keys.lock)
+        mark, began = UnderWay(self._within, me), False
+        try:
+            if mark.found:
+                raise within_itself(call.name, self._defaults.server)
+            with lock as lease:
+                began = True
+                try:
+                    mark.put()
+                    return call.into(lease)
+                finally:
+                    mark.clear()
+        except NotAcquired:
+            if began or on_busy != "skip":
+                raise
+            return None
 
     def close(self) -> None:
         """Close idle connections; leases that are still held end by their ttl.

@@ -1,0 +1,565 @@
+"""The factories of handles and a client's options, written once for both clients.
+
+Rules of this file:
+
+- A factory sends nothing: it checks its options and returns a handle.
+- The classes of a face are type arguments, so ``Client.lock`` returns a ``Lock`` and
+  ``AsyncClient.lock`` an ``AsyncLock``. ``hints.published`` puts their names into the signatures
+  that ``help()`` and ``inspect`` show.
+- Options are spelled out and not ``**options: Unpack[...]``: a signature of that kind shows neither
+  the options nor their defaults, in editors and in ``help()``.
+- An option of a lease is explained in ``lock`` and checked in ``handles.settings``.
+
+``client_decorators`` has ``locked`` and ``once``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from fencelock import options
+from fencelock._core.barrier import Crossing
+from fencelock._core.condition import Place
+from fencelock._core.keys import ConditionKeys, LockKeys, SignalKeys
+from fencelock._core.shares import READ, WRITE
+from fencelock._core.signals import Gate
+from fencelock.handles import Defaults, Settings, defaults, settings
+from fencelock.lease import BaseLease
+from fencelock.options import Queue, Seconds, Wait
+from fencelock.permits import checked_limit
+from fencelock.process import Rooted
+from fencelock.quorums import refuse
+from fencelock.sides import Side, Sides
+
+if TYPE_CHECKING:  # few programs use them
+    from fencelock._core.election import ElectionKeys
+    from fencelock.handles import Holds
+
+SourceT = TypeVar("SourceT")
+# What ``on_lost`` may be: for one lease, and for that of a multi.
+OnLost = TypeVar("OnLost")
+OnAnyLost = TypeVar("OnAnyLost")
+
+# The classes of a face.
+LeaseT = TypeVar("LeaseT")
+LockT = TypeVar("LockT")
+RLockT = TypeVar("RLockT")
+SemaphoreT = TypeVar("SemaphoreT")
+BoundedT = TypeVar("BoundedT")
+RWLockT = TypeVar("RWLockT")
+EventT = TypeVar("EventT")
+LatchT = TypeVar("LatchT")
+BarrierT = TypeVar("BarrierT")
+ConditionT = TypeVar("ConditionT")
+MultiLockT = TypeVar("MultiLockT")
+ElectionT = TypeVar("ElectionT")
+# The handles that stand for their name in a condition, and in a multi.
+OfConditionT = TypeVar("OfConditionT")
+PartT = TypeVar("PartT")
+
+
+class ClientBase(Rooted):
+    """What the factories need of their client."""
+
+    _asynchronous: bool  # a callback may be a coroutine function, and a lost lease cancel a task
+    _defaults: Defaults
+    # What its handles are made with: a port, or in asyncio what returns the running loop's port.
+    _port: Any
+    # The holds of reader/writer locks, and the calls of decorated functions, that are under way.
+    _sides: Sides
+    _within: set[tuple[object, ...]]
+
+    def _keys(self, name: str) -> LockKeys:
+        return LockKeys(self._defaults.key_prefix, options.lock_name(name))
+
+    def _signal_keys(self, name: str) -> SignalKeys:
+        return SignalKeys(self._defaults.key_prefix, options.lock_name(name))
+
+
+class OpensSource(ClientBase, Generic[SourceT]):
+    """The options of a client."""
+
+    def __init__(
+        self,
+        source: SourceT | None = None,
+        *,
+        key_prefix: str = options.KEY_PREFIX,
+        ttl: Seconds = options.TTL,
+        label: str | None = None,
+        server_timeout: Seconds = options.PATIENCE,
+        replicas: int | None = None,
+        replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
+        node_timeout: Seconds = options.NODE_TIMEOUT,
+    ) -> None:
+        """Check the options; connects when the first lock is asked for.
+
+        ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, for a Cluster
+        ``redis+cluster://h1:p1,h2:p2``, for Sentinels ``redis+sentinel://s1,s2:26379,s3/service/0``)
+        or a client of redis-py or valkey-py. Private connections are opened with its settings. None
+        is ``FENCELOCK_URL``, and without it an embedded server that all processes of this user on
+        this machine share.
+
+        With Sentinels it is the master that they name. After a failover the new one is found, an
+        answer of the old one does not count, and calls ask again until their time is up:
+        ``server_timeout`` should outlast it.
+
+        A list of three or more sources is a quorum of independent servers: a lock is held while a
+        majority of them grants it. ``node_timeout`` is how long a silent one may hold up the
+        others, 50 ms.
+
+        ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
+        lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed
+        holder blocks others for no longer. ``label`` is shown to people beside host and process.
+        ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
+        With ``replicas=n`` a grant or renewal counts only once n replicas have acknowledged it,
+        within ``replicas_timeout``, 1 s: long enough for a pause of a replica's disk. Otherwise
+        acquiring gives the lock back and raises NotAcknowledged.
+
+        Raises:
+            TypeError: ``source`` is something else, or a client of the other kind: ``Client`` takes
+                blocking ones, ``AsyncClient`` those of asyncio.
+            ValueError: an option or URL that cannot work.
+        """
+        given = defaults(key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout)
+        quorum, server = self._open(
+            source,
+            given,
+            node_timeout=options.positive("node_timeout", node_timeout),
+            replicas=options.acknowledgement(replicas, replicas_timeout),
+        )
+        self._defaults = given._replace(quorum=quorum, server=server)
+        self._within = set()
+        self._sides = Sides()
+
+    def _open(
+        self,
+        source: SourceT | None,
+        given: Defaults,
+        *,
+        node_timeout: float,
+        replicas: options.Acknowledgement | None,
+    ) -> tuple[bool, str]:
+        """Make the port; return True if the source is a quorum, and its name for people."""
+        raise NotImplementedError
+
+
+class MakesLocks(ClientBase, Generic[LockT, RLockT, OnLost]):
+    """The factories of locks."""
+
+    _lock: Callable[[Any, LockKeys, Settings], LockT]
+    _rlock: Callable[[Any, LockKeys, Settings], RLockT]
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = Queue(),  # noqa: B008 - immutable
+        on_lost: OnLost | None = None,
+        label: str | None = None,
+        strict: bool = False,
+    ) -> LockT:
+        """Return a handle of the exclusive lock ``name``; sends nothing.
+
+        ``ttl`` is the length of a lease, the client's by default; an aware ``datetime`` asks for a
+        fixed lease until that instant. With ``renew`` it is renewed while held, at most
+        ``max_renewals`` times and for ``max_hold`` seconds (None: without bound).
+        ``timeout`` bounds ``with`` (None: waits for ever). ``wait`` is ``Queue()``, in line, or
+        ``Poll(...)``, the plain form. ``strict`` makes a second acquire by the holding thread or
+        task an error.
+
+        ``on_lost`` is called with the lease once it is lost: by a ``Client`` from a background
+        thread, by an ``AsyncClient`` in the loop, where a coroutine function is awaited in a task
+        of its own. There ``"cancel"`` cancels the body of ``async with``, which then raises
+        LeaseLost.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=wait,
+            on_lost=on_lost,
+            label=label,
+            strict=strict,
+            cancels=self._asynchronous,
+        )
+        return self._lock(self._port, self._keys(name), chosen)
+
+    def rlock(
+        self,
+        name: str,
+        *,
+        owner: str | None = None,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = Queue(),  # noqa: B008 - immutable
+        on_lost: OnLost | None = None,
+        label: str | None = None,
+    ) -> RLockT:
+        """Return a handle of the reentrant lock ``name``; sends nothing.
+
+        Without ``owner`` the thread or task owns, as with ``threading.RLock``, and acquiring again
+        sends nothing. With ``owner``, an id of your choice, all handles with that id own together,
+        in any thread, task, process or host; the count of their holds lives on the server.
+        The other options are those of ``lock``.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=wait,
+            on_lost=on_lost,
+            label=label,
+            owner=owner,
+            cancels=self._asynchronous,
+        )
+        return self._rlock(self._port, self._keys(name), chosen)
+
+
+class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
+    """The factories of what several may hold at once."""
+
+    _lease: type[BaseLease]
+    _semaphore: Callable[[Any, LockKeys, Settings, int], SemaphoreT]
+    _bounded_semaphore: Callable[[Any, LockKeys, Settings, int], BoundedT]
+    _rwlock: Callable[[Any, LockKeys, Side, Side], RWLockT]
+
+    def semaphore(
+        self,
+        name: str,
+        limit: int,
+        *,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: OnLost | None = None,
+        label: str | None = None,
+    ) -> SemaphoreT:
+        """Return a handle of the semaphore ``name`` with ``limit`` permits; sends nothing.
+
+        All clients that use a name at a time must give the same limit: another one is refused while
+        a permit is held or waited for. Its ``set_limit`` changes the limit for all of them.
+        The other options are those of ``lock``, for the lease of each acquisition.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "semaphore")
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=Queue(),
+            on_lost=on_lost,
+            label=label,
+            cancels=self._asynchronous,
+        )
+        return self._semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
+
+    def bounded_semaphore(
+        self,
+        name: str,
+        limit: int,
+        *,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: OnLost | None = None,
+        label: str | None = None,
+    ) -> BoundedT:
+        """Return a handle whose release of more than it holds is a ValueError; sends nothing.
+
+        Otherwise it is as ``semaphore`` with the same options, and the same object on the server.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "semaphore")
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=Queue(),
+            on_lost=on_lost,
+            label=label,
+            cancels=self._asynchronous,
+        )
+        return self._bounded_semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
+
+    def rwlock(
+        self,
+        name: str,
+        *,
+        read_ttl: Seconds | None = None,
+        write_ttl: Seconds | None = None,
+        reentrant: bool = False,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: OnLost | None = None,
+        label: str | None = None,
+    ) -> RWLockT:
+        """Return a handle of the reader/writer lock ``name``; sends nothing.
+
+        Its ``read`` and ``write`` are used as locks, with leases of ``read_ttl`` and ``write_ttl``
+        (the client's ttl by default). ``reentrant`` lets a thread or task that writes enter the
+        write side again; the read side is reentrant always. The other options are those of
+        ``lock``, for both sides.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        keys = self._keys(name)
+
+        def side(ttl: Seconds | None, side: int, *, again: bool) -> Side:
+            chosen = settings(
+                self._defaults,
+                ttl=ttl,
+                renew=renew,
+                max_hold=max_hold,
+                max_renewals=max_renewals,
+                timeout=timeout,
+                wait=Queue(),
+                on_lost=on_lost,
+                label=label,
+                cancels=self._asynchronous,
+            )
+            return Side(keys, chosen, self._lease, self._sides, side, reentrant=again)
+
+        read = side(options.side_ttl("read_ttl", read_ttl), READ, again=True)
+        write = side(options.side_ttl("write_ttl", write_ttl), WRITE, again=bool(reentrant))
+        return self._rwlock(self._port, keys, read, write)
+
+
+class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfConditionT]):
+    """The factories of events, latches, barriers and conditions."""
+
+    _event: Callable[[Any, Gate], EventT]
+    _latch: Callable[[Any, Gate], LatchT]
+    _barrier: Callable[[Any, Crossing, Callable[[], object] | None, float | None], BarrierT]
+    _condition: Callable[[OfConditionT, Place], ConditionT]
+    _of_condition: tuple[type, ...]
+
+    def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> EventT:
+        """Return a handle of the event ``name``; sends nothing.
+
+        ``idle_ttl`` is how long an unused event is kept, a day: then it is clear.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "event")
+        kept = options.idle_ttl(idle_ttl)
+        return self._event(self._port, Gate(self._signal_keys(name), b"event", kept))
+
+    def latch(self, name: str, count: int, *, idle_ttl: Seconds = options.IDLE_TTL) -> LatchT:
+        """Return a handle of the latch ``name``, which opens after ``count`` counts; sends nothing.
+
+        All clients that use the name give the same count: another one is an error at its first use.
+        While no client waits, a latch that was not counted down yet takes another count, and
+        ``reset`` gives it to one that is open.
+        ``idle_ttl`` is how long an unused latch is kept, a day: the next use begins anew.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "latch")
+        whole = options.count("count", count)
+        kept = options.idle_ttl(idle_ttl)
+        return self._latch(self._port, Gate(self._signal_keys(name), b"latch", kept, whole))
+
+    def barrier(
+        self,
+        name: str,
+        parties: int,
+        action: Callable[[], object] | None = None,
+        timeout: Seconds | None = None,
+        *,
+        idle_ttl: Seconds = options.IDLE_TTL,
+    ) -> BarrierT:
+        """Return a handle of the barrier ``name`` for so many ``parties``; sends nothing.
+
+        All clients that use the name give the same number: another one is an error once some
+        parties have come; before, the barrier takes it. The last party to come runs its handle's
+        ``action`` before all go on. ``timeout`` is that of ``wait``, for ever by default.
+        ``idle_ttl`` is how long an unused barrier is kept, a day: the next use begins anew.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "barrier")
+        count = options.count("parties", parties)
+        options.callback("action", action, asynchronous=self._asynchronous, given="")
+        patience, patient = options.patience_of_wait(timeout), self._defaults.patience
+        kept = options.idle_ttl(idle_ttl)
+        crossing = Crossing(self._signal_keys(name), count, kept, action is not None, patient)
+        return self._barrier(self._port, crossing, action, patience)
+
+    def condition(self, lock: OfConditionT | str, *, name: str = "") -> ConditionT:
+        """Return a handle of a condition of a lock; sends nothing.
+
+        ``lock`` is a handle that this client made, or a name. A name means ``rlock(name)`` for a
+        ``Client``, as in ``threading``, and ``lock(name)`` for an ``AsyncClient``, as in
+        ``asyncio``. Several conditions of one lock have a ``name`` each.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work, such as a lock of another client,
+                with ``Poll`` or with an ``owner``; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "condition")
+        if not isinstance(lock, (str, *self._of_condition)):
+            raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")
+        made: Any = self._lock_of_condition(lock) if isinstance(lock, str) else lock
+        if made._port != self._port:
+            raise ValueError(
+                f"the lock {made.name!r} is of another client: use that one's condition"
+            )
+        holds = made._holds
+        if holds.settings.terms.plain or holds.settings.owner is not None:
+            raise ValueError("a condition needs a lock with Queue() and without an owner")
+        title = "" if name == "" else options.lock_name(name)
+        return self._condition(made, Place(ConditionKeys(holds.keys), made.name, title))
+
+    def _lock_of_condition(self, name: str) -> OfConditionT:
+        """Return the lock that a condition of a name belongs to."""
+        raise NotImplementedError
+
+
+class MakesMultis(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
+    """The factory of several locks at once."""
+
+    _parts: tuple[type, ...]
+
+    def multi(
+        self,
+        names: Iterable[str | PartT],
+        *,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: OnAnyLost | None = None,
+        label: str | None = None,
+    ) -> MultiLockT:
+        """Return a handle of several locks that are taken all or none; sends nothing.
+
+        ``names`` are 1 to 100 different names of locks, in any order. A handle of this client may
+        stand for its name: a lock, a side of a reader/writer lock (``rwlock.read``), or a
+        semaphore, of which one permit is taken. It says what is taken; its own options do not
+        count. ``on_lost`` is called with the lease of all, once, when one of them is lost. The
+        other options are those of ``lock``, for each of them; ``timeout`` bounds ``with`` for all
+        together. With ``renew=False`` the leases of the first run while the others are waited for.
+
+        Raises:
+            TypeError, ValueError: names or an option that cannot work; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "multi")
+        from fencelock.multihandle import parts_of  # noqa: PLC0415 - few programs use it
+
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=Queue(),
+            on_lost=on_lost,
+            label=label,
+            cancels=self._asynchronous,
+        )
+        prefix = self._defaults.key_prefix
+        parts = parts_of(prefix, names, port=self._port, kinds=self._parts)
+        return self._multi(parts, chosen)
+
+    def _multi(self, parts: list[LockKeys | Holds], chosen: Settings) -> MultiLockT:
+        raise NotImplementedError
+
+
+class MakesElections(ClientBase, Generic[ElectionT, LeaseT, OnLost]):
+    """The factory of elections."""
+
+    def election(
+        self,
+        name: str,
+        *,
+        candidate: str | None = None,
+        ttl: Seconds | None = None,
+        timeout: Seconds | None = None,
+        on_elected: Callable[[LeaseT], object] | None = None,
+        on_lost: OnLost | None = None,
+        label: str | None = None,
+    ) -> ElectionT:
+        """Return a candidate of the election ``name``; sends nothing.
+
+        ``candidate`` is its name, printable and of at most 128 bytes: ``host:pid`` by default.
+        Names should differ; of two that are the same, a hand-over takes the first in line.
+        ``on_elected`` is called with the lease, by ``campaign`` before it returns. ``on_lost`` is
+        called with it once the leadership is lost, though not when it was given up. The other
+        options are those of ``lock``; ``timeout`` bounds ``with``.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "election")
+        from fencelock._core.election import ElectionKeys  # noqa: PLC0415 - few programs use it
+        from fencelock.candidacy import candidate_name  # noqa: PLC0415 - likewise
+
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=True,
+            max_hold=None,
+            max_renewals=None,
+            timeout=timeout,
+            wait=Queue(),
+            on_lost=on_lost,
+            label=label,
+            cancels=self._asynchronous,
+        )
+        keys = ElectionKeys(self._defaults.key_prefix, options.lock_name(name))
+        known_as = candidate_name(candidate)
+        options.callback("on_elected", on_elected, asynchronous=self._asynchronous)
+        return self._election(keys, chosen, known_as, on_elected)
+
+    def _election(
+        self,
+        keys: ElectionKeys,
+        chosen: Settings,
+        candidate: str,
+        on_elected: Callable[[LeaseT], object] | None,
+    ) -> ElectionT:
+        raise NotImplementedError
