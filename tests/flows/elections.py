@@ -202,9 +202,9 @@ def watcher():
 HAND_OVER = Election("election, to the 2nd of 2", (hands_over("c"), candidate("b"), candidate("c")))
 TO_FIRST = Election("election, to the 1st of 2", (hands_over("b"), candidate("b"), candidate("c")))
 TO_ONLY = Election("election, to the only one", (hands_over("b"), candidate("b")))
-TO_NOBODY = Election("election, to nobody", (hands_over("x", after=4.0), candidate("b")))
+TO_NOBODY = Election("election, to no candidate", (hands_over("x", after=4.0), candidate("b")))
 TO_NOBODY_AND_ONE = Election(
-    "election, to nobody and then to one", (hands_over("x", "b"), candidate("b"))
+    "election, to no candidate and then to one", (hands_over("x", "b"), candidate("b"))
 )
 AND_BACK = Election("election, handed over and back", (hands_over("b", again=True), candidate("b")))
 SHORT_LEADER = Election(
@@ -219,7 +219,7 @@ AGAIN = Election("election, 1 campaigns again", (stands_again("a", work=1.0),))
 AGAIN_BESIDE = Election(
     "election, 1 campaigns again beside another", (stands_again("a", work=1.5), candidate("b"))
 )
-ALONE = Election("election, alone, to nobody", (hands_over("x"),))
+ALONE = Election("election, alone, to no candidate", (hands_over("x"),))
 # The leader waited for its leadership: that request may still come when it has handed over.
 LINED = Election(
     "election, the leader stood in line",
