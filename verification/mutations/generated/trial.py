@@ -71,9 +71,11 @@ def _first_failure(folder: Path, tests: list[str], recordings: Recordings) -> st
         status, output = run(folder, tests, sum(map(recordings.cost, tests)))
         if status == PASSED:
             return ""
+        if status == INTERRUPTED:
+            return "no end"
         failed = FAILURE.search(output)
-        if status != FAILED or failed is None:
-            return f"pytest ends with {status}"
+        if status != FAILED or failed is None:  # a recorded test is not there any more, maybe
+            raise RuntimeError(f"pytest ends with {status}: {output}")
         if run(folder, [failed[1]], recordings.cost(failed[1]))[0] != PASSED and sound(failed[1]):
             return failed[1]
         tests = tests[tests.index(failed[1]) + 1 :] if failed[1] in tests else []
