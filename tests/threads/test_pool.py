@@ -1,0 +1,19 @@
+"""Connections that are kept for the next call: only those from which nothing is left to read."""
+
+from fencelock._transport.wire import pack
+from fencelock.clock import now
+
+WITHIN_SECONDS = 5.0
+
+
+def test_a_connection_with_an_unread_answer_is_not_kept(client):
+    """It would give the next call the answer to the last one."""
+    pool = client._port.pool
+    connection = pool.take(now() + WITHIN_SECONDS)
+    connection.send(pack((b"ECHO", b"for the last call")) * 2, 2)
+    assert connection.sound
+    assert connection.answer(now() + WITHIN_SECONDS) == b"for the last call"
+    pool.give(connection)
+    assert connection.fileno() < 0, "it is closed"
+    with client.lock("a") as lease:
+        lease.check()
