@@ -102,7 +102,16 @@ ASKED_TWICE = """reply = await port.run(want.acquire(b""), want.keys.lock, until
 
 
 def line_up() -> dict[str, bytes]:
-    """Return a script that makes a place in line and never grants."""
+    """Return a script that makes a place in line and never grants.
+
+    Where its text is gone, only the test of its seed fails.
+    """
+    with contextlib.suppress(LookupError):
+        return _line_up()
+    return {}
+
+
+def _line_up() -> dict[str, bytes]:
     source = script("acquire", FREE, "if false then").source().decode()
     source = Change("", "if not current then", "if false then").swapped(source)
     return {"line_up": Change("", FOREIGN, "0").swapped(source).encode()}

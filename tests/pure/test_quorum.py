@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock import AsyncClient, Client, ServerDenied, ServerUnreachable
+from fencelock import AsyncClient, Client, OutcomeUnknown, ServerDenied, ServerUnreachable
+from fencelock._core import quorum as flow
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Broken
 from fencelock._core.race import Race
@@ -253,3 +254,35 @@ def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, av
     assert later.candidates() == (usual[1:] + usual[:1] if avoided else usual)
     clock[0] += ILL_SECONDS
     assert later.candidates() == usual
+
+
+@pytest.mark.parametrize(("waited", "refused"), [(0.39, []), (0.41, [1, 2])])
+def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
+    monkeypatch, waited, refused
+):
+    """Time was up because others held the lock, not because a node failed."""
+    instants = iter([10.0, 10.0 + waited, 10.0 + waited])
+
+    async def queue(_port, _want, _give_up_at, *, outlasts):
+        assert outlasts is False
+        raise OutcomeUnknown("silent")
+
+    monkeypatch.setattr(flow, "queue", queue)
+    nodes = [SimpleNamespace(patience=0.2) for _ in range(3)]
+    race = SimpleNamespace(
+        port=SimpleNamespace(nodes=nodes, needed=2, now=lambda: next(instants)),
+        want=SimpleNamespace(once=False, other=None),
+        candidates=lambda: [0, 1, 2],
+        order=[0, 1, 2],
+        wants=[None] * 3,
+        failures={},
+        refused=[],
+        stood=False,
+        rename=lambda: None,
+    )
+    race.fail = race.failures.__setitem__
+    asked = flow._round(race, 10.3, None, None, at_once=False)
+    with pytest.raises(StopIteration) as ended:
+        asked.send(None)
+    assert ended.value.value is None
+    assert race.refused == refused
