@@ -41,3 +41,39 @@ def test_a_cancelled_wait_that_cannot_have_the_lock_again_says_so(monkeypatch, t
 def test_a_wait_that_is_cancelled_again_takes_the_lock_again_with_a_fresh_request(monkeypatch):
     wants = returning(monkeypatch, asyncio.CancelledError(), asyncio.CancelledError())
     assert len(set(wants)) == 3
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_what_strikes_after_the_lock_was_taken_again_undoes_nothing(monkeypatch, resumed):
+    """A signal's exception may come anywhere: the hold that the caller has again stays its own."""
+    undone = []
+
+    async def wait_for(_port, _stay, _patience, then, _parked):
+        if resumed:
+            await then(None)
+        raise KeyboardInterrupt
+
+    async def stand(_port, _parked, *, placed):
+        assert placed
+
+    async def interrupted(*_, **how):
+        undone.append(how)
+
+    parked = SimpleNamespace(verdict=condition.NOTIFIED, began=True)
+    for name, stand_in in {
+        "_end_tenure": lambda *_: None,
+        "_interrupted": interrupted,
+        "_resume": lambda *_: None,
+        "_stand": stand,
+        "Parked": lambda *_: parked,
+        "Stay": lambda *_: SimpleNamespace(hold=None),
+        "sweep": lambda *_: None,
+    }.items():
+        monkeypatch.setattr(condition, name, stand_in)
+    monkeypatch.setattr(condition.watch, "wait_for", wait_for)
+    asker = SimpleNamespace(want=lambda: SimpleNamespace(waiter=b"A1"))
+    hold = SimpleNamespace(want=None)
+    waits = condition.wait(SimpleNamespace(), None, lambda taken: taken.append(hold), None, asker)
+    with pytest.raises(KeyboardInterrupt):
+        waits.send(None)
+    assert undone == ([] if resumed else [{"began": True}])
