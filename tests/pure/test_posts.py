@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock._core.port import Broken
-from fencelock._ports.posts import _sent_behind
+from fencelock._ports.posts import Posts, _sent_behind
 from fencelock.scripts import RELEASE
 
 
@@ -33,3 +33,15 @@ def test_an_undo_that_cannot_go_behind_its_request_goes_another_way(trouble):
     trail = Trail(trouble)
     assert _sent_behind(trail, RELEASE, [b"key"], [b"holder"]) is False
     assert trail.sound is False
+
+
+def test_an_undo_goes_out_on_the_connection_of_its_request(monkeypatch):
+    """On another one it could come first, and then the request would take what it gave back."""
+    posts = Posts(lambda: None)
+    monkeypatch.setattr(posts, "_see_to_it", lambda: None)
+    sound, broken = Trail(), Trail(OSError("gone"))
+    posts.add(RELEASE, [b"key"], [b"holder"], sound)
+    posts.add(RELEASE, [b"key"], [b"holder"], broken)
+    first, second = posts._next(), posts._next()
+    assert (first.trail, broken.sent) == (None, []), "what was not sent yet comes first"
+    assert (second.trail, len(sound.sent)) == (sound, 1)

@@ -105,7 +105,7 @@ SOWN = (
         "_ports/posts.py",
         "        if trail is not None and not _sent_behind(trail, script, keys, args):\n",
         "        if trail is not None:\n",
-        "tests/faults/test_late_requests.py::test_an_undo_does_not_overtake_its_request",
+        "tests/pure/test_posts.py::test_an_undo_goes_out_on_the_connection_of_its_request",
         "I9",
     ),
     Sown(
