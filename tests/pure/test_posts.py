@@ -5,15 +5,30 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock._core.port import Broken
-from fencelock._ports.posts import Posts, _sent_behind
+from fencelock._ports.posts import Posts, _answered, _sent_behind
+from fencelock._transport.wire import ReplyError
 from fencelock.scripts import RELEASE
 
 
 class Trail(SimpleNamespace):
-    """A connection on which an answer is owed."""
+    """A connection on which answers are owed."""
 
-    def __init__(self, trouble=None):
-        super().__init__(sound=True, undoing=False, sent=[], trouble=trouble)
+    def __init__(self, trouble=None, answers=()):
+        super().__init__(sound=True, undoing=False, closed=False, sent=[], trouble=trouble)
+        self.answers = list(answers)
+
+    @property
+    def owed(self):
+        return len(self.answers)
+
+    def answer(self, _until):
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self):
+        self.closed = True
 
     def send(self, message):
         if self.trouble is not None:
@@ -45,3 +60,22 @@ def test_an_undo_goes_out_on_the_connection_of_its_request(monkeypatch):
     first, second = posts._next(), posts._next()
     assert (first.trail, broken.sent) == (None, []), "what was not sent yet comes first"
     assert (second.trail, len(sound.sent)) == (sound, 1)
+
+
+REFUSED, NOT_NOW = ReplyError("WRONGTYPE no lock"), ReplyError("READONLY a replica")
+
+
+@pytest.mark.parametrize(
+    ("answers", "done"),
+    [
+        ([1, 1], True),
+        ([NOT_NOW, 1], True),
+        ([1, REFUSED], True),
+        ([1, NOT_NOW], False),
+        ([1, Broken("gone", sent=True)], False),
+    ],
+)
+def test_an_undo_that_did_not_run_is_sent_again_and_a_refused_one_is_not(answers, done):
+    trail = Trail(answers=answers)
+    assert _answered(trail, 1.0) is done
+    assert trail.closed

@@ -1,6 +1,8 @@
 """_transport/sentinel.py: whom to believe, what an answer's age means, and the URL."""
 
 import pytest
+from redis import sentinel as redis_sentinel
+from valkey import sentinel as valkey_sentinel
 
 from fencelock import ServerDenied, ServerUnreachable, ServerUnsuitable
 from fencelock._core.port import Broken
@@ -9,6 +11,7 @@ from fencelock._transport.sentinel import (
     DOUBT_SECONDS,
     FORGET_SECONDS,
     FRESH_SECONDS,
+    GRACE_SECONDS,
     SLOW_SECONDS,
     Known,
     Watched,
@@ -135,6 +138,17 @@ def test_nobody_waits_for_a_sentinel_that_was_silent():
     assert not found.enough([OLD, OLD, None])
     found.end_round(11.0, [None, None, None])
     assert not found.enough([None, None, None])  # for one there is
+
+
+def test_the_known_master_is_tried_while_half_of_the_time_is_left():
+    """A call with little time must not spend it on silent Sentinels."""
+    found = known(OLD)
+    assert found.locating(100.0, 100.0 + GRACE_SECONDS)[1] == 100.0 + GRACE_SECONDS / 2
+    assert found.locating(100.0, 100.0 + 8 * GRACE_SECONDS)[1] == 100.0 + GRACE_SECONDS
+
+
+def test_where_no_master_is_known_the_sentinels_have_all_the_time():
+    assert known().locating(100.0, 100.5)[1] == 100.5
 
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -278,3 +292,27 @@ def test_a_bad_url_is_refused_and_shows_no_password(url):
 def test_an_address_may_be_forced():
     source = Watched((), "s", Direct(lambda _: Address(db=1), "x"), "x", "10.9.9.9")
     assert source.at(OLD).locate(0.0) == Address("10.9.9.9", 6379, db=1)
+
+
+# --- a client -------------------------------------------------------------------------------------
+
+LIBRARIES = {"redis-py": redis_sentinel, "valkey-py": valkey_sentinel}
+
+
+@pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
+def test_a_client_that_asks_sentinels_names_sentinels_service_and_master(library):
+    client = library.Sentinel([("h1", 1), ("h2", 2)]).master_for("s", db=3)
+    source = resolve(client, asynchronous=False)
+    assert isinstance(source, Watched)
+    sentinels, master = addresses(source)
+    assert sentinels == [Address("h1", 1), Address("h2", 2)]
+    assert (source.service, master) == ("s", Address("10.0.0.1", 6379, db=3))
+
+
+@pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
+def test_a_connection_class_of_the_users_goes_on_finding_the_master_itself(library):
+    kind = type("Tunnelled", (library.SentinelManagedConnection,), {})
+    client = library.Sentinel([("h1", 1)]).master_for("s", connection_class=kind)
+    source = resolve(client, asynchronous=False)
+    assert isinstance(source, Cloned)
+    assert source.connection_class is kind
