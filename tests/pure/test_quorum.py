@@ -1,5 +1,6 @@
 """How a quorum counts, and who may vote after a restart: decided without a server or a clock."""
 
+import asyncio
 from contextlib import nullcontext
 from itertools import permutations
 from math import inf
@@ -9,12 +10,17 @@ import pytest
 
 from fencelock import AsyncClient, Client, OutcomeUnknown, ServerDenied, ServerUnreachable
 from fencelock._core import quorum as flow
+from fencelock._core import quorum_line
+from fencelock._core.hold import Grant
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Broken
+from fencelock._core.quorum_hold import end_parts
 from fencelock._core.race import Race
 from fencelock._core.roster import Roster, parse_info
 from fencelock._core.votes import ILL_SECONDS, decided, majority, order, proved_until
+from fencelock._core.waiters import Lines
 from fencelock._transport import quorum
+from fencelock.scripts import ROSTER
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
 TTL = 30.0
@@ -286,3 +292,64 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
         asked.send(None)
     assert ended.value.value is None
     assert race.refused == refused
+
+
+def test_a_lost_lease_gives_its_claim_up():
+    """Another lease that is still held keeps it."""
+    roster, posted = met(3), []
+    port = SimpleNamespace(
+        closing=False,
+        mutex=nullcontext,
+        roster=roster,
+        roster_key=b"roster",
+        home=b"home",
+        post=lambda script, *_: posted.append(script),
+    )
+    one, two = Unproved(), Unproved()
+    roster.claimants |= {one, two}
+    _, ttl, until = roster.claim(90.0, 100.0)
+    roster.claim_holds(ttl, until)
+    assert end_parts(port, one) == []
+    assert (roster.covers(90.0, 100.0), posted) == (True, [])
+    assert end_parts(port, two) == []
+    assert (roster.covers(90.0, 100.0), posted) == (False, [ROSTER])
+
+
+class Unproved:
+    """A hold whose parts have ended."""
+
+    parts = (None, None, None)
+
+
+def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch):
+    """What it may have renewed is undone."""
+    undone = []
+    node = SimpleNamespace(
+        mutex=nullcontext,
+        lines=Lines(),
+        close=lambda _ask: None,
+        post=lambda *request: undone.append(request[0]),
+    )
+    port = SimpleNamespace(nodes=[node] * 3, labels=URLS, now=lambda: 100.0, patience=5.0)
+    want = SimpleNamespace(
+        keys=LockKeys("p:", "a"),
+        other=None,
+        ttl=TTL,
+        waiter=b"w",
+        lasting=lambda _now: None,
+        vote=lambda fence: ("vote", (), (fence,)),
+        abandon=lambda _home: ("abandon", (), ()),
+    )
+
+    async def answered(_port, asks, *_limits):
+        asks[0].answer(b"9", 100.0)
+        asks[1].began = True
+        asks[1].fail(Broken("silent", sent=True))
+
+    monkeypatch.setattr(quorum_line, "fan", answered)
+    monkeypatch.setattr(Race, "_on_nodes", lambda race: [race.want] * 3)
+    race, grants = Race(port, want), {node: Grant(8, 110.0, TTL) for node in (0, 1)}
+    asyncio.run(quorum_line.ask(race, [0, 1], grants, inf))
+    assert {node: grant.fence for node, grant in grants.items()} == {0: 9}
+    assert list(race.failures) == [1]
+    assert undone == ["abandon"]

@@ -1,0 +1,35 @@
+"""_core/inspect.py: what people are shown of a semaphore's holders."""
+
+from fencelock._core.inspect import _only, describe_shares
+
+NOW = 1_700_000_000_000_000  # microseconds
+SECOND = 1_000_000
+DAY = 86_400
+
+
+def share(pid, *, held_for):
+    told = b'{"host":"h","pid":%d}' % pid
+    return b"1 %d 9000 7000 p1 home %s" % (NOW - held_for * SECOND, told)
+
+
+def shown(*holds):
+    """Return the record of holders; each is a share, and how many seconds it lasts."""
+    told = [word for hold, left in holds for word in (hold, b"%d" % (NOW + left * SECOND))]
+    record = b"%d =semaphore 5 5 %d" % (NOW, len(holds))
+    return describe_shares("a", [NOW, record, len(holds), len(holds), told, 0, []])
+
+
+def test_spans_are_in_seconds_however_long_they_are():
+    info = shown((share(1, held_for=7 * DAY), 30 * DAY))
+    assert (info.remaining, info.held_for) == (30 * DAY, 7 * DAY)
+    assert info.holders[0][2:] == (30 * DAY, 7 * DAY)
+    assert info.holder.since == NOW / SECOND - 7 * DAY
+
+
+def test_of_one_process_the_holder_whose_lease_ends_first_is_named():
+    ends = [(1, 10, 1), (2, 20, 2), (1, 30, 3), (2, 40, 4)]
+    info = shown(*[(share(pid, held_for=held), left) for pid, left, held in ends])
+    only = _only(info, ("h", 2))
+    assert [each.remaining for each in only.holders] == [20, 40]
+    assert (only.holder, only.held_for) == (info.holders[1].who, 2)
+    assert (only.holding, only.taken) == (2, 2)
