@@ -53,4 +53,43 @@ REASONS: dict[str, str] = {
     " ENDS_SUMMED + 1, 'WITHSCORES'),": (
         "How many leases are looked at is tuning: the reply is a lower bound either way."
     ),
+    "_core/waiters.py: self.foreign: int = 0  # lines with a foreign holder, when they were last"
+    " counted → self.foreign: int = 1  # lines with a foreign holder, when they were last"
+    " counted": ("It is counted before each look, and read only when the look is answered."),
+    "_core/apart.py: until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)"
+    " → until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 4), ends)": (
+        "How long one renewal awaits its answer is tuning: a quarter of a short lease is within the"
+        " third, and leaves more time for the next attempt."
+    ),
+    "_core/renewal.py: def question(holds: Sequence[Hold], ttls: Sequence[float], *, shortens: bool"
+    " = False) -> Request: → def question(holds: Sequence[Hold], ttls: Sequence[float], /,"
+    " shortens: bool = False) -> Request:": (
+        "Every caller gives `shortens` by name, which it may still."
+    ),
+    "_core/renew.py: port.book.clear() → pass": (
+        "Each lease is taken out again one by one, just before its holder is notified. A renewal"
+        " that begins in between ends like one that was under way already: it brings back no lease"
+        " that is lost."
+    ),
+    "scripts/election_watch.lua: if ARGV[1] then → if ARGV[2] then": (
+        "Waiter and channel come together: both are given, or neither is."
+    ),
+    "scripts/_shares.lua: return last and math.max(0, math.ceil((last - s.now) / 1000)) or -1"
+    " → return last and math.max(0, math.ceil((last - s.now) / 1000)) or -2": (
+        "Both readers, `Line.postpone` and `_left` of a quorum, look only at whether it is below 0."
+    ),
+    "scripts/renew.lua: return not shortens and call('PTTL', KEYS[k]) >= tonumber(ttl)"
+    " → return not shortens and call('PTTL', KEYS[k]) > tonumber(ttl)": (
+        "A lease that lasts exactly as long as the ttl is set to the same end again."
+    ),
+    "scripts/acquire.lua: if channel ~= '' and call('EXISTS', KEYS[3]) == 1 then line_up() end"
+    " → if channel ~= '' and call('EXISTS', KEYS[3]) == 0 then line_up() end": (
+        "As for `~= 1`, which says the same of one key. With no line at all, the client that asks"
+        " lines up alone and is granted at once, with the same lease and fence."
+    ),
+    "scripts/_condition.lua: call('PEXPIRE', KEYS[8], QUEUE_MS + math.max(0, ahead))"
+    " → call('PEXPIRE', KEYS[8], QUEUE_MS + math.max(-1, ahead))": (
+        "The key lasts one millisecond less only when its last entry is at least one millisecond"
+        " old. So each entry is remembered for its 60 s all the same."
+    ),
 }
