@@ -11,7 +11,8 @@ import pytest
 from fencelock import AsyncClient, Client, OutcomeUnknown, ServerDenied, ServerUnreachable
 from fencelock._core import quorum as flow
 from fencelock._core import quorum_line
-from fencelock._core.hold import Grant
+from fencelock._core.book import RenewalBook
+from fencelock._core.hold import Grant, Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Broken
 from fencelock._core.quorum_hold import end_parts
@@ -19,6 +20,7 @@ from fencelock._core.race import Race
 from fencelock._core.roster import Roster, parse_info
 from fencelock._core.votes import ILL_SECONDS, decided, majority, order, proved_until
 from fencelock._core.waiters import Lines
+from fencelock._ports.quorum_blocking import BlockingQuorum
 from fencelock._transport import quorum
 from fencelock.scripts import ROSTER
 
@@ -353,3 +355,18 @@ def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch
     assert {node: grant.fence for node, grant in grants.items()} == {0: 9}
     assert list(race.failures) == [1]
     assert undone == ["abandon"]
+
+
+@pytest.mark.parametrize(
+    ("over", "due"), [({}, 5.0), ({"open": False}, None), ({"told": True}, None)]
+)
+def test_a_hold_that_is_over_gets_no_more_attention(over, due):
+    port, minded = object.__new__(BlockingQuorum), []
+    port._lock, port.book = nullcontext(), RenewalBook()
+    port._tender = SimpleNamespace(mind=minded.append)
+    hold = Hold(None, SimpleNamespace(_deadline=9.0), 1.0)
+    for name, value in over.items():
+        setattr(hold, name, value)
+    port.move(hold, 5.0)
+    assert port.book.next_at() == due
+    assert minded == ([due] if due else [])
