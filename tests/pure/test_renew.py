@@ -212,3 +212,15 @@ def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, 
         asyncio.run(renew.failed(port, [hold()], error))
     assert [each.levelname for each in caplog.records] == [level]
     assert str(error) in caplog.text
+
+
+def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
+    """It was renewed for the last time, and wants attention at its end."""
+    book = RenewalBook()
+    port = SimpleNamespace(
+        mutex=nullcontext, book=book, now=lambda: NOW + 0.1, jitter=lambda: 0.0, post=None
+    )
+    usual, last = hold(deadline=NOW + 20), hold(deadline=NOW + 20, max_renewals=1)
+    renew.apply_renewal(port, [usual, last], [30.0, 30.0], NOW, {})
+    assert book.due(NOW + 15) == [usual]
+    assert book.due(last.lease.deadline + 0.1) == [last]
