@@ -31,5 +31,5 @@ def test_of_one_process_the_holder_whose_lease_ends_first_is_named():
     info = shown(*[(share(pid, held_for=held), left) for pid, left, held in ends])
     only = _only(info, ("h", 2))
     assert [each.remaining for each in only.holders] == [20, 40]
-    assert (only.holder, only.held_for) == (info.holders[1].who, 2)
+    assert (only.holder, only.remaining, only.held_for) == (info.holders[1].who, 20, 2)
     assert (only.holding, only.taken) == (2, 2)

@@ -182,6 +182,7 @@ def _only(info: LockInfo, only: tuple[str, int] | None) -> LockInfo:
         holding=len(holders),
         taken=sum(each.who.permits for each in holders),
         holder=first.who if first else None,
+        remaining=first.remaining if first else None,
         held_for=first.held_for if first else 0.0,
     )
 

@@ -92,4 +92,13 @@ REASONS: dict[str, str] = {
         "The key lasts one millisecond less only when its last entry is at least one millisecond"
         " old. So each entry is remembered for its 60 s all the same."
     ),
+    "_core/port.py:  → def apart(self) -> Apart | None:": (
+        "A protocol says what ports have; its own body never runs."
+    ),
+    "_core/inspect.py: permits: int = 0  # that it holds or waits for, of a semaphore or"
+    " reader/writer lock → permits: int = 1  # that it holds or waits for, of a semaphore or"
+    " reader/writer lock": (
+        "Holders and waiters of semaphores and reader/writer locks are given their own number, and"
+        " those of other locks are shown without one."
+    ),
 }
