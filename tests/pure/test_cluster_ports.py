@@ -16,6 +16,7 @@ from fencelock._transport import cluster
 from fencelock._transport.cluster import LOCAL, Clustered, Redirect, key_in, tag_in
 from fencelock._transport.cluster_proof import Node
 from fencelock._transport.source import Direct
+from fencelock._transport.wire import ReplyError, server_error
 from fencelock.clock import now
 
 A, B = Node("a", 1), Node("b", 2)
@@ -79,6 +80,24 @@ def test_a_request_that_names_another_channel_is_not_sent_on(sharded):
                 await port._link_for(asks.key, step, now() + SOON, asks)
             assert not raised.value.sent
         assert port._seats[asks.want.waiter] is there
+
+    with_port(story)
+
+
+def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
+    async def story(port):
+        here, there, asks = listening(port, A).mux, listening(port, B).mux, waiter()
+        number, asked = slot(asks.key), []
+
+        async def ask(mux, _until, *, asking):
+            assert not asking
+            asked.append((mux, asks.trail))
+            if mux is here:
+                raise server_error(ReplyError(f"MOVED {number} b:2"))
+            return b"done"
+
+        assert await port._routed(asks.key, ask, now() + SOON, asks, proves=False) == b"done"
+        assert asked == [(here, here), (there, there)]
 
     with_port(story)
 

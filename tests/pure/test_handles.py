@@ -12,6 +12,7 @@ from fencelock._core.keys import LockKeys
 from fencelock.handles import Holds, defaults, describe, settings
 from fencelock.options import Queue
 from fencelock.permits import FORMS_MAX, Permits
+from fencelock.sides import Sides
 
 GIVEN = defaults(key_prefix="p:", ttl=30, label=None, server_timeout=5)
 PLAIN = dict.fromkeys(("ttl", "max_hold", "max_renewals", "timeout", "on_lost", "label"))
@@ -145,3 +146,18 @@ def test_requests_for_few_numbers_of_permits_are_kept():
     for number in range(1, 200):
         assert permits.form(port, number).permits == number
     assert len(permits._forms) <= FORMS_MAX
+
+
+def test_a_hold_of_a_side_that_ended_is_forgotten_while_others_last():
+    """I10: a thread that reads without an end may read through another handle again and again."""
+    sides, keys = Sides(), LockKeys("p:", "a")
+    want = SimpleNamespace(keys=keys, form=SimpleNamespace(permits=1))
+    first, second = (Hold(want, Stub(), 0.0, unit="thread") for _ in range(2))
+    sides.add(first)
+    sides.add(second)
+    assert sides.of(keys, "thread") == [first, second]
+    sides.remove(first)
+    assert sides.of(keys, "thread") == [second]
+    sides.remove(first)
+    sides.remove(second)
+    assert sides.of(keys, "thread") == []
