@@ -54,7 +54,7 @@ async def test_the_first_runs_and_later_ones_read_its_result(world):
     assert one.value == two.value == {"winners": ["a"]}
     assert one.fence == two.fence > 0
     assert two.by
-    assert two.started <= two.ended
+    assert 0 == one.started == one.ended < two.started <= two.ended
     assert world.holder("draw") is None
 
 

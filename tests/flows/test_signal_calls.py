@@ -360,6 +360,17 @@ def test_a_party_that_gives_no_proof_of_life_breaks_the_barrier(space, silent, l
     assert change(space, b"look", of=3) == ([0, b"dead"] if dead else [2, b""])
 
 
+def test_a_party_that_waits_is_known_for_as_long_as_it_waits(space):
+    """Its request may come again at any time, and counts once."""
+    arrive(space, b"x", 3)
+    for _ in range(REPEATS // 2000 + 1):
+        space.wait(2)
+        look(space, (b"x", b""), of=3)
+    arrive(space, b"y", 3)
+    arrive(space, b"x", 3)
+    assert change(space, b"look", of=3) == [2, b""]
+
+
 def test_after_a_silence_of_all_each_party_has_as_long_as_ever(space):
     gen = arrive(space, b"x", 3)[1]
     arrive(space, b"y", 3)

@@ -60,11 +60,11 @@ def _within(budget: float, tests: list[str], recordings: Recordings) -> tuple[li
 
 
 @functools.cache
-def sound(test: str, *options: str) -> bool:
-    """Return True if a test passes without a mutant, on this machine and now."""
+def sound(*tests: str, options: tuple[str, ...] = ()) -> bool:
+    """Return True if tests pass without a mutant, on this machine and now."""
     with tempfile.TemporaryDirectory(prefix="fencelock-sound-") as name:
         shutil.copytree(PACKAGE, Path(name) / "fencelock")
-        return run(Path(name), [test], 1.0, *options)[0] == PASSED
+        return run(Path(name), tests, 1.0, *options)[0] == PASSED
 
 
 def _first_failure(folder: Path, tests: list[str], recordings: Recordings) -> str:
@@ -82,15 +82,11 @@ def _first_failure(folder: Path, tests: list[str], recordings: Recordings) -> st
             tests = tests[tests.index(failed[1]) + 1 :] if failed[1] in tests else []
         elif failed is not None and SOWN_THERE in output:  # the file sows a defect where this is
             tests = [test for test in tests if not test.startswith(failed[1])]
-        elif all(sound(test, "--collect-only") for test in {_file(test) for test in tests}):
+        elif sound(*tests, options=("--collect-only",)):
             return f"pytest ends with {status}"
         else:
             raise RuntimeError(f"a recorded test is not there any more: {output}")
     return ""
-
-
-def _file(test: str) -> str:
-    return test.partition("::")[0]
 
 
 def run(folder: Path, tests: Sequence[str], estimate: float, *more: str) -> tuple[int, str]:
