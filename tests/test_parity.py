@@ -153,12 +153,14 @@ OVERLOADED = {
 
 
 @pytest.mark.parametrize("function", OVERLOADED, ids=lambda one: one.__qualname__)
-def test_each_overload_has_the_defaults_of_its_function(function):
+def test_each_overload_has_the_kinds_and_defaults_of_its_function(function):
     parameters = inspect.signature(function).parameters
     for form in overloads(function):
         for one in inspect.signature(form).parameters.values():
-            default = parameters[one.name].default if one.name in parameters else None
-            assert one.default in {inspect.Parameter.empty, ..., default}, one
+            if one.name in parameters:
+                same = parameters[one.name]
+                assert one.default in {inspect.Parameter.empty, ..., same.default}, one
+                assert one.kind is same.kind, one
 
 
 @each(FunctionType, differs=written_twice)
