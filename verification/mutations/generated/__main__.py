@@ -55,6 +55,8 @@ def try_all(
         found = killer(mutant, recordings, budgets)
         row = {"key": mutant.key, "file": mutant.file, "operator": mutant.operator}
         row |= {"before": mutant.before, "after": mutant.after, "killer": found}
+        if found and mutant.key in known:  # it survived before: a test was written, or had no time
+            row["later"] = "1"
         with results_of(seed).open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(f"{mutant.file}:{mutant.line} {mutant.before} → {mutant.after}", flush=True)

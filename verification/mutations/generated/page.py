@@ -32,8 +32,12 @@ def write(seed: int, rows: Sequence[Row]) -> None:
 def text(seed: int, rows: Sequence[Row]) -> Iterator[str]:
     """Yield the page's lines after its head."""
     survivors = [row for row in rows if not row["killer"]]
+    later = sum("later" in row for row in rows)
     killed = len(rows) - len(survivors)
-    yield f"Sample {seed}: {len(rows)} mutants, {killed} killed ({killed / len(rows):.1%})."
+    yield f"Sample {seed}: {len(rows)} mutants."
+    yield f"Three minutes of tests for each killed {_part(killed - later, rows)}."
+    whole = _part(killed, rows)
+    yield f"With the tests that were written for the others, and with more time, {whole}."
     yield ""
     yield "| part of the package | mutants | killed | survive |"
     yield "| --- | --- | --- | --- |"
@@ -58,6 +62,10 @@ def text(seed: int, rows: Sequence[Row]) -> Iterator[str]:
         if row["killer"]:
             cells = (_code(row["before"]), _code(row["after"]), _code(row["killer"]))
             yield f"| `{row['file']}` | {' | '.join(cells)} |"
+
+
+def _part(number: int, rows: Sequence[Row]) -> str:
+    return f"{number} ({number / len(rows):.1%})"
 
 
 def _code(line: str) -> str:
