@@ -166,7 +166,8 @@ def test_on_lost_warn_tells_and_the_exit_status_stays_the_commands(server, shell
     listens(server)
     shell("break", "x", "--reason", "r", "--yes")
     line = process.popen.stderr.readline()
-    assert "is lost: revoked: r; sh goes on without it" in line
+    assert "is lost: revoked: r [" in line
+    assert line.endswith("; sh goes on without it\n")
     process.close_stdin()
     assert process.end() == 9
 
