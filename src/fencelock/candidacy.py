@@ -146,7 +146,7 @@ class CandidateHolds(Holds):
 
     def take_this(self, hold: Hold, taken: list[Hold]) -> None:
         """Take out one hold; NotHeld when it was given up already."""
-        if not self.take_out(hold, taken):
+        if not self.take_out(hold, hold, taken):
             raise self.not_held()
 
     def _cancel(self, lease: BaseLease) -> None:

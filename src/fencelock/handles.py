@@ -19,7 +19,7 @@ import warnings
 from datetime import datetime
 from functools import lru_cache
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fencelock import options, process
 from fencelock._core.hold import Hold, Taker
@@ -37,6 +37,8 @@ from fencelock.quorums import refuse
 TOLD_BYTES_MAX = 64  # of each thing that `show` prints
 SPACE = 0x20  # it and all below would end a field of a record
 _HOST = socket.gethostname()
+
+Noted = TypeVar("Noted")
 
 
 class Defaults(NamedTuple):
@@ -350,7 +352,7 @@ class Holds(Taker):
             hold = self.of(unit) or (self._ownerless() if only_own else self.newest())
             if hold is None:
                 raise self.not_held()
-            if self.take_out(hold, taken):
+            if self.take_out(hold, hold, taken):
                 return
 
     def of_body(self, held: Hold) -> Hold:
@@ -362,17 +364,18 @@ class Holds(Taker):
 
     def take_of_body(self, held: Hold, taken: list[Hold]) -> None:
         """Take out the hold that the end of a body means; NotHeld when it was released inside."""
-        while not self.take_out(self.of_body(held), taken):
-            pass  # another thread was faster: it may mean an older one
+        hold = self.of_body(held)
+        while not self.take_out(hold, hold, taken):
+            hold = self.of_body(held)  # another thread was faster: it may mean an older one
 
-    def take_out(self, hold: Hold, taken: list[Hold]) -> bool:
-        """Take out a hold into the list of the flow that gives it back; False as ``remove``.
+    def take_out(self, hold: Hold, noted: Noted, taken: list[Noted]) -> bool:
+        """Take out a hold, noted in the list of the flow that gives it back; False as ``remove``.
 
-        It is in the list first. A result could be lost on its way to the flow, by a signal's
+        It is noted first. A result could be lost on its way to the flow, by a signal's
         exception; what is in the list is given back whatever comes.
         """
         try:
-            taken.append(hold)
+            taken.append(noted)
             if self.remove(hold):
                 return True
         except BaseException:  # a signal's exception: the flow gives it back now

@@ -148,14 +148,7 @@ class Permits(Holds):
 
     def take_rest(self, hold: Hold, taken: list[tuple[Hold, int]]) -> None:
         """Take out what was not released yet of a hold; NotHeld when nothing is left of it."""
-        try:
-            taken.append((hold, 0))
-            found = self.remove(hold)
-        except BaseException:  # a signal's exception: the flow gives it back now
-            self.remove(hold)
-            raise
-        if not found:
-            taken.clear()
+        if not self.take_out(hold, (hold, 0), taken):
             raise self.not_held()
 
     def too_many(self, count: int, held: int) -> NotHeld:

@@ -20,6 +20,8 @@ from fencelock.errors import NotAcquired
 from fencelock.handles import Holds, Settings, describe
 from fencelock.lease import BaseLease
 
+WRITES_ALREADY = "this thread or task already holds the write side; see reentrant=True"
+
 
 class Sides:
     """Who of a client holds which side of what, by name and thread or task."""
@@ -85,9 +87,7 @@ class Side(Holds):
             return None
         hold.lease.check()
         if not self._reentrant:
-            raise self._refused(
-                "this thread or task already holds the write side; see reentrant=True"
-            )
+            raise self._refused(WRITES_ALREADY)
         return hold
 
     def beside(self, unit: object) -> Hold | None:
@@ -104,9 +104,7 @@ class Side(Holds):
                 " that first"
             )
         if self._side == WRITE and not self._reentrant:
-            raise self._refused(
-                "this thread or task already holds the write side; see reentrant=True"
-            )
+            raise self._refused(WRITES_ALREADY)
         return own[0]
 
     def want_for(self, port: Port, name: str, unit: object) -> ShareWant:

@@ -147,4 +147,4 @@ async def remind(port: QuorumPort, want: Want) -> None:
     try:
         await meet(port, want, now + port.node_timeout, again=again)
     except FencelockError as error:
-        log.info("the nodes of a quorum could not be notified of each other: %s", error)
+        log.info("the nodes of a quorum could not be informed about each other: %s", error)

@@ -255,7 +255,7 @@ def drop_parts(port: QuorumPort, hold: Hold) -> None:
 
 
 def let_go(holds: Sequence[Hold]) -> None:
-    """Let parts end without a word to the whole, which is told by itself."""
+    """Let parts end without notifying the whole, which is notified by itself."""
     for hold in holds:
         for part in hold.parts:
             if part is not None:

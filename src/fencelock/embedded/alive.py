@@ -119,7 +119,7 @@ def _lock(fd: int, path: str) -> bool:
 
 
 def _is_still(fd: int, path: str) -> bool:
-    """Return True if the locked file is the one at that path: somebody may have replaced it."""
+    """Return True if the locked file is still the one at that path: it may have been replaced."""
     try:
         return os.path.samestat(os.fstat(fd), os.stat(path))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
--- Revokes a lease by an operator's word: the holder is told, the next in line is granted. Idempotent per
+-- Revokes a lease by an operator's word: the holder is notified, the next waiter is granted. Idempotent per
 -- request id (I4): a request that comes again takes nothing from the next holder. Ids are kept among the
 -- proofs of life, for 60 s.
 --
