@@ -1,4 +1,8 @@
-"""The bare wire: pack a command by hand, ask over a blocking socket."""
+"""The bare wire: a command packed by hand, a blocking socket.
+
+Nothing of the package is used here: the floors that fencelock is measured against must not get
+faster or slower with it.
+"""
 
 from __future__ import annotations
 

@@ -29,8 +29,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
+from fencelock._io import resp
 from fencelock.embedded.binaries import Binary, candidates, probe
 
 READY_SECONDS = 10.0
@@ -193,9 +194,8 @@ class Server:
         with socket.socket(family, socket.SOCK_STREAM) as line:
             line.settimeout(READY_SECONDS)
             line.connect(address)
-            line.sendall(_packed(words))
-            with line.makefile("rb") as replies:
-                return _decoded(replies)
+            line.sendall(_encoded(words))
+            return _reply_on(line)
 
     def flushall(self) -> None:
         """Remove all keys."""
@@ -296,46 +296,34 @@ def _port_of(line: socket.socket | None) -> int:
     return line.getsockname()[1] if line else 0
 
 
-# RESP, as much as assertions need
+# replies as assertions read them: text in the place of bytes
 
 
-def _packed(words: tuple[object, ...]) -> bytes:
-    encoded = [word if isinstance(word, bytes) else str(word).encode() for word in words]
-    parts = [b"*%d\r\n" % len(encoded)]
-    parts += [b"$%d\r\n%b\r\n" % (len(word), word) for word in encoded]
-    return b"".join(parts)
+def _encoded(words: tuple[object, ...]) -> bytes:
+    return resp.pack([word if isinstance(word, bytes) else str(word).encode() for word in words])
 
 
-def _decoded(replies: IO[bytes]) -> Any:
-    line = replies.readline()
-    if not line.endswith(b"\r\n"):
-        raise ConnectionError("the server closed the connection")
-    mark, text = line[:1], line[1:-2].decode(errors="surrogateescape")
-    match mark:
-        case b"-":
-            raise Refused(text)
-        case b"+":
-            return text
-        case b":":
-            return int(text)
-        case b"$":
-            return _bulk(replies, int(text))
-        case b"*":
-            return None if text == "-1" else [_element(replies) for _ in range(int(text))]
-    raise ValueError(f"unexpected reply {line!r}")
+def _reply_on(line: socket.socket) -> Any:
+    parser = resp.reader()
+    while (reply := parser.gets()) is resp.INCOMPLETE:
+        data = line.recv(1 << 16)
+        if not data:
+            raise ConnectionError("the server closed the connection")
+        parser.feed(data)
+    if isinstance(reply, resp.ReplyError):
+        raise Refused(str(reply))
+    return _decoded(reply)
 
 
-def _bulk(replies: IO[bytes], size: int) -> str | None:
-    if size < 0:
-        return None
-    return replies.read(size + 2)[:-2].decode(errors="surrogateescape")
-
-
-def _element(replies: IO[bytes]) -> Any:
-    try:
-        return _decoded(replies)
-    except Refused as error:  # inside an array an error is a value; the rest must still be read
-        return error
+def _decoded(reply: Any) -> Any:
+    match reply:
+        case bytes():
+            return reply.decode(errors="surrogateescape")
+        case list():
+            return [_decoded(each) for each in reply]
+        case resp.ReplyError():  # inside an array an error is a value
+            return Refused(str(reply))
+    return reply
 
 
 # the guard

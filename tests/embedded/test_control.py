@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
+import hiredis
 import pytest
 
 import fencelock.embedded
@@ -21,6 +23,7 @@ LIGHT = """
 import sys, types
 package = types.ModuleType("fencelock")
 package.__path__ = [sys.argv[1]]
+sys.path.append(sys.argv[2])  # of hiredis, which each connection needs
 sys.modules["fencelock"] = package
 import fencelock.embedded
 heavy = {"subprocess", "redis", "valkey", "asyncio", "logging", "dataclasses", "pathlib", "shutil"}
@@ -146,7 +149,7 @@ def test_names_that_do_not_exist_are_told_so():
 
 def test_attaching_needs_no_heavy_import():
     folder = fencelock.embedded.__path__[0].removesuffix("/embedded")
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", LIGHT, folder], capture_output=True, text=True, check=True
-    )
+    packages = str(Path(hiredis.__file__).parent.parent)
+    command = [sys.executable, "-S", "-c", LIGHT, folder, packages]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

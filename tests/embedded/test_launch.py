@@ -116,7 +116,7 @@ def test_the_server_outlives_its_starter_and_its_starters_group(world):
 
     assert race(1, start_and_die) == [None]
     assert len(world.servers) == 1
-    assert world.ask("PING") == b"+PONG"
+    assert world.ask("PING") == b"PONG"
 
 
 def test_the_server_carries_no_secret_of_ours(world, monkeypatch):

@@ -169,7 +169,7 @@ def test_a_file_in_the_place_of_the_socket_is_replaced(world):
 
 def test_another_users_server_is_refused(world):
     place = find(create=True)
-    stranger = wire.Reply(listening=True, text=b"+PONG", pid=1, uid=place_uid(place) + 1)
+    stranger = wire.Reply(listening=True, answer=b"PONG", pid=1, uid=place_uid(place) + 1)
     with pytest.raises(ServerDenied, match="by a process of user"):
         start._answers(stranger, place)
 

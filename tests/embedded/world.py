@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fencelock._io.resp import ReplyError
 from fencelock.embedded import alive, ensure, wire
 from fencelock.embedded.place import Place, find
 from tests.servers import ServerBinary, processes_of
@@ -61,7 +62,10 @@ class World:
 
     def ask(self, *words: str, seconds: float = SOON) -> bytes:
         encoded = [word.encode() for word in words]
-        return wire.ask(self.place.socket, *encoded, deadline=time.monotonic() + seconds).text
+        reply = wire.ask(self.place.socket, *encoded, deadline=time.monotonic() + seconds).answer
+        if reply is None or isinstance(reply, bytes):
+            return reply or b""
+        return f"-{reply}".encode() if isinstance(reply, ReplyError) else b"%d" % reply
 
     @property
     def servers(self) -> set[int]:
@@ -94,7 +98,7 @@ def count_one() -> dict[str, Any]:
     place = find(create=False)
     deadline = time.monotonic() + SOON
     reply = wire.ask(place.socket, b"INCR", b"turns", deadline=deadline)
-    return {"url": url, "pid": reply.pid, "turn": reply.text.decode(), "took": took}
+    return {"url": url, "pid": reply.pid, "turn": str(reply.answer), "took": took}
 
 
 def race(number: int, work: Callable[[], Any] = count_one) -> list[Any]:

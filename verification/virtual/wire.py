@@ -5,6 +5,7 @@ Rules of this file:
 - A connection delivers in order, each way, or breaks; the server runs what reached it.
 - Who is cut off hears nothing, and nobody is told: its peers find out by their own means.
 - What a fault does is decided by one seeded random generator, in the order of the events.
+- It reads and writes the protocol by itself: an error in the package's parser must not hide here.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Bytes to and from the server: packing, parsing, and what an error reply means."""
+"""Script calls in wire form, and what an error reply means; ``_io/resp.py`` packs and parses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-import hiredis
-
+from fencelock._io.resp import INCOMPLETE, Push, ReplyError, pack, reader
 from fencelock._transport.denied import lacking
 from fencelock.errors import (
     ServerDenied,
@@ -18,31 +17,10 @@ from fencelock.errors import (
 )
 from fencelock.scripts import ALL, Script
 
-INCOMPLETE: Final = object()
+# Connections import the parser's names from here, beside what error replies mean.
+__all__ = ["INCOMPLETE", "Push", "ReplyError", "pack", "reader"]
+
 CONFIRMS: Final = (b"subscribe", b"ssubscribe")  # pushes that answer a request
-Push: Final = hiredis.PushNotification
-# hiredis' stub allows one element; the function takes any number.
-_pack: Final[Callable[[tuple[bytes, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]  # see above
-
-
-class ReplyError(Exception):
-    """An error reply, as the parser hands it over."""
-
-
-def reader() -> Any:
-    """Return a parser that yields bytes, ``Push``, ``ReplyError`` or ``INCOMPLETE``."""
-    return hiredis.Reader(
-        replyError=ReplyError, protocolError=ConnectionError, notEnoughData=INCOMPLETE
-    )
-
-
-def pack(args: Sequence[bytes | int]) -> bytes:
-    """Return a command in wire form.
-
-    hiredis gets bytes only: to turn a number into text it may run a signal handler, and does not
-    survive an exception of that.
-    """
-    return _pack(tuple([b"%d" % each if isinstance(each, int) else each for each in args]))
 
 
 def pack_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:

@@ -6,7 +6,7 @@ started by whoever needs it first, outlives them all, and is never started twice
     permit.py     may one be started here at all
     place.py      the directory: the same one for every process of the user
     alive.py      the kernel's proof that a server lives
-    wire.py       a few lines of RESP
+    wire.py       one command to the server, and who answers
     binaries.py   which server program is there
     launch.py     starting it, detached
     start.py      ensure(): attach, or start exactly one

@@ -47,7 +47,7 @@ def status() -> Status:
     place = find(create=False)
     running = alive.held(place.alive)
     reply = wire.ask(place.socket, b"INFO", b"server", deadline=time.monotonic() + _PATIENCE)
-    facts = _facts(reply.text)
+    facts = _facts(reply.answer)
     version = facts.get("valkey_version") or facts.get("redis_version", "")
     binary = facts.get("executable", "")
     if not running and not facts:
@@ -132,9 +132,9 @@ def _ended(place: Place, pid: int | None) -> bool:
     return reply.pid not in (None, pid)
 
 
-def _facts(info: bytes) -> dict[str, str]:
-    lines = info.decode(errors="replace").splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line and not line.startswith("-"))
+def _facts(info: object) -> dict[str, str]:
+    lines = info.decode(errors="replace").splitlines() if isinstance(info, bytes) else []
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def _would_start() -> tuple[str, str]:

@@ -17,13 +17,14 @@ from __future__ import annotations
 import os
 import time
 
+from fencelock._io.resp import ReplyError
 from fencelock.errors import ServerDenied, ServerUnreachable
 
 from . import alive, wire
 from .permit import permit
 from .place import Place, find
 
-_PONG = b"+PONG"
+_PONG = b"PONG"
 _PAUSE_MIN = 0.0005
 _PAUSE_MAX = 0.02
 
@@ -81,11 +82,11 @@ def _answers(reply: wire.Reply, place: Place) -> bool:
         raise ServerDenied(
             f"{place.socket} is answered by a process of user {reply.uid}, not by this user's"
         )
-    if reply.text.startswith((b"-NOAUTH", b"-NOPERM")):
+    if isinstance(reply.answer, ReplyError) and str(reply.answer).startswith(("NOAUTH", "NOPERM")):
         raise ServerDenied(
             f"the embedded server in {place.directory} asks for a password", code="NOAUTH"
         )
-    return reply.text == _PONG
+    return bool(reply.answer == _PONG)
 
 
 def _start(place: Place, starts: list[int], deadline: float) -> None:
@@ -119,10 +120,9 @@ def _report(place: Place, reply: wire.Reply) -> None:
 def _silence(place: Place, reply: wire.Reply, starts: list[int]) -> str:
     who = f"the embedded server in {place.directory}"
     if reply.listening:
-        said = reply.text.decode(errors="replace").lstrip("-")
         return (
             f"{who} is alive (pid {reply.pid or 'unknown'}) but not answering: "
-            f"{said or 'no reply; it is stopped or busy'}. "
+            f"{reply.answer or 'no reply; it is stopped or busy'}. "
             "No second server is started, because it would grant the same locks again."
         )
     if alive.held(place.alive):

@@ -1,7 +1,7 @@
-"""One question to the server over its Unix socket, in raw RESP.
+"""One command to the server over its Unix socket.
 
-A connection that is refused means that nobody listens. Everything else that goes wrong (no answer,
-a closed connection, a full backlog) means that somebody does, and says nothing about his death.
+A refused connection means that no process listens. Everything else that goes wrong (no reply, a
+closed connection, a full backlog) means that a process does listen, and never that it has died.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import errno
 import socket
 import struct
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from fencelock._io.resp import INCOMPLETE, pack, reader
 from fencelock.descriptors import own
 from fencelock.errors import ServerDenied, ServerUnreachable
 
@@ -26,21 +27,21 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
 
 
 class Reply(NamedTuple):
-    """What came of a question.
+    """The outcome of one command.
 
-    ``text`` is the first line with its type mark, or a bulk string's body; empty without an answer.
-    ``pid`` and ``uid`` are those of the listening process, told by the kernel.
+    ``answer`` is the reply as the parser returns it, a ``ReplyError`` among others; None without
+    one. ``pid`` and ``uid`` are those of the listening process, as the kernel reports them.
     """
 
     listening: bool
-    text: bytes = b""
+    answer: Any = None
     closed: bool = False
     pid: int | None = None
     uid: int | None = None
 
 
 def ask(path: str, *words: bytes, deadline: float) -> Reply:
-    """Ask the server one question; return at its answer, its end, or the deadline (monotonic).
+    """Send the server one command; return at its reply, its end, or the deadline (monotonic).
 
     Raises:
         ServerDenied: we may not use that socket.
@@ -54,13 +55,13 @@ def ask(path: str, *words: bytes, deadline: float) -> Reply:
             return _unconnected(error, path)
         pid, uid = _peer(line)
         try:
-            line.sendall(_packed(words))
-            text = _read(line, deadline)
+            line.sendall(pack(words))
+            answer = _read(line, deadline)
         except TimeoutError:
             return Reply(listening=True, pid=pid, uid=uid)
         except OSError:
             return Reply(listening=True, closed=True, pid=pid, uid=uid)
-        return Reply(listening=True, text=text, closed=not text, pid=pid, uid=uid)
+        return Reply(listening=True, answer=answer, closed=answer is None, pid=pid, uid=uid)
 
 
 def _patience(deadline: float) -> float:
@@ -73,34 +74,24 @@ def _unconnected(error: OSError, path: str) -> Reply:
     if error.errno in _FORBIDDEN:
         raise ServerDenied(f"cannot connect to {path}: {error.strerror}") from error
     if isinstance(error, (TimeoutError, BlockingIOError, ConnectionError)):
-        return Reply(listening=True)  # the backlog is full: whoever let it fill is there
+        return Reply(listening=True)  # the backlog is full, so a process listens
     raise ServerUnreachable(f"cannot connect to {path}: {error}") from error
 
 
-def _packed(words: tuple[bytes, ...]) -> bytes:
-    parts = [b"*%d\r\n" % len(words)]
-    parts += [b"$%d\r\n%b\r\n" % (len(word), word) for word in words]
-    return b"".join(parts)
-
-
-def _read(line: socket.socket, deadline: float) -> bytes:
-    """Read one status, error or bulk reply; empty at the end of the connection."""
-    data = b""
-    while True:
-        head, found, rest = data.partition(b"\r\n")
-        if found and head[:1] != b"$":
-            return head
-        if found and len(rest) >= int(head[1:]):
-            return rest[: int(head[1:])]
+def _read(line: socket.socket, deadline: float) -> Any:
+    """Return the reply; None at the end of the connection."""
+    parser = reader()
+    while (reply := parser.gets()) is INCOMPLETE:
         line.settimeout(_patience(deadline))
-        more = line.recv(65536)
-        if not more:
-            return b""
-        data += more
+        data = line.recv(65536)
+        if not data:
+            return None
+        parser.feed(data)
+    return reply
 
 
 def _peer(line: socket.socket) -> tuple[int | None, int | None]:
-    """Return pid and uid of the listening process, where the system tells."""
+    """Return pid and uid of the listening process, where the system reports them."""
     credentials = getattr(socket, "SO_PEERCRED", None)
     if credentials is None:
         return _peer_of_bsd(line), None

@@ -1,0 +1,1 @@
+"""What moves bytes: the wire format, and later the connections that speak it."""
