@@ -6,9 +6,8 @@ Rules of this file:
 - The classes of a face are type arguments, so ``Client.lock`` returns a ``Lock`` and
   ``AsyncClient.lock`` an ``AsyncLock``. ``hints.published`` puts their names into the signatures
   that ``help()`` and ``inspect`` show.
-- Options are spelled out and not ``**options: Unpack[...]``: a signature of that kind shows neither
-  the options nor their defaults, in editors and in ``help()``.
-- An option of a lease is explained in ``lock`` and checked in ``handles.settings``.
+- An option that several factories take is declared in ``options`` (``LockOptions`` and the others),
+  explained in ``lock``, and checked in ``handles.settings``, which has its default.
 
 ``client_decorators`` has ``locked`` and ``once``.
 """
@@ -16,8 +15,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from fencelock import options
 from fencelock._core.barrier import Crossing
@@ -27,7 +25,15 @@ from fencelock._core.shares import READ, WRITE
 from fencelock._core.signals import Gate
 from fencelock.handles import Defaults, Settings, defaults, settings
 from fencelock.lease import BaseLease
-from fencelock.options import Queue, Seconds, Wait
+from fencelock.options import (
+    ElectionOptions,
+    LockedOptions,
+    LockOptions,
+    MultiOptions,
+    RWLockOptions,
+    Seconds,
+    SemaphoreOptions,
+)
 from fencelock.permits import checked_limit
 from fencelock.process import Rooted
 from fencelock.quorums import refuse
@@ -154,16 +160,7 @@ class MakesLocks(ClientBase, Generic[LockT, RLockT, OnLost]):
     def lock(
         self,
         name: str,
-        *,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = Queue(),  # noqa: B008 - immutable
-        on_lost: OnLost | None = None,
-        label: str | None = None,
-        strict: bool = False,
+        **given: Unpack[LockOptions[OnLost]],
     ) -> LockT:
         """Return a handle of the exclusive lock ``name``; sends nothing.
 
@@ -182,19 +179,7 @@ class MakesLocks(ClientBase, Generic[LockT, RLockT, OnLost]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            strict=strict,
-            cancels=self._asynchronous,
-        )
+        chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         return self._lock(self._port, self._keys(name), chosen)
 
     def rlock(
@@ -202,14 +187,7 @@ class MakesLocks(ClientBase, Generic[LockT, RLockT, OnLost]):
         name: str,
         *,
         owner: str | None = None,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = Queue(),  # noqa: B008 - immutable
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[LockedOptions[OnLost]],
     ) -> RLockT:
         """Return a handle of the reentrant lock ``name``; sends nothing.
 
@@ -221,19 +199,7 @@ class MakesLocks(ClientBase, Generic[LockT, RLockT, OnLost]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            owner=owner,
-            cancels=self._asynchronous,
-        )
+        chosen = settings(self._defaults, owner=owner, cancels=self._asynchronous, **given)
         return self._rlock(self._port, self._keys(name), chosen)
 
 
@@ -249,14 +215,7 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
         self,
         name: str,
         limit: int,
-        *,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[SemaphoreOptions[OnLost]],
     ) -> SemaphoreT:
         """Return a handle of the semaphore ``name`` with ``limit`` permits; sends nothing.
 
@@ -268,32 +227,14 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "semaphore")
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=Queue(),
-            on_lost=on_lost,
-            label=label,
-            cancels=self._asynchronous,
-        )
+        chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         return self._semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
 
     def bounded_semaphore(
         self,
         name: str,
         limit: int,
-        *,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[SemaphoreOptions[OnLost]],
     ) -> BoundedT:
         """Return a handle whose release of more than it holds is a ValueError; sends nothing.
 
@@ -303,18 +244,7 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "semaphore")
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=Queue(),
-            on_lost=on_lost,
-            label=label,
-            cancels=self._asynchronous,
-        )
+        chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         return self._bounded_semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
 
     def rwlock(
@@ -324,12 +254,7 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
         read_ttl: Seconds | None = None,
         write_ttl: Seconds | None = None,
         reentrant: bool = False,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[RWLockOptions[OnLost]],
     ) -> RWLockT:
         """Return a handle of the reader/writer lock ``name``; sends nothing.
 
@@ -344,18 +269,7 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
         keys = self._keys(name)
 
         def side(ttl: Seconds | None, side: int, *, again: bool) -> Side:
-            chosen = settings(
-                self._defaults,
-                ttl=ttl,
-                renew=renew,
-                max_hold=max_hold,
-                max_renewals=max_renewals,
-                timeout=timeout,
-                wait=Queue(),
-                on_lost=on_lost,
-                label=label,
-                cancels=self._asynchronous,
-            )
+            chosen = settings(self._defaults, ttl=ttl, cancels=self._asynchronous, **given)
             return Side(keys, chosen, self._lease, self._sides, side, reentrant=again)
 
         read = side(options.side_ttl("read_ttl", read_ttl), READ, again=True)
@@ -465,14 +379,7 @@ class MakesMultis(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
     def multi(
         self,
         names: Iterable[str | PartT],
-        *,
-        ttl: Seconds | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        on_lost: OnAnyLost | None = None,
-        label: str | None = None,
+        **given: Unpack[MultiOptions[OnAnyLost]],
     ) -> MultiLockT:
         """Return a handle of several locks that are taken all or none; sends nothing.
 
@@ -489,18 +396,7 @@ class MakesMultis(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
         refuse(self._defaults.quorum, "multi")
         from fencelock.multihandle import parts_of  # noqa: PLC0415 - few programs use it
 
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=Queue(),
-            on_lost=on_lost,
-            label=label,
-            cancels=self._asynchronous,
-        )
+        chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         prefix = self._defaults.key_prefix
         parts = parts_of(prefix, names, port=self._port, kinds=self._parts)
         return self._multi(parts, chosen)
@@ -517,11 +413,8 @@ class MakesElections(ClientBase, Generic[ElectionT, LeaseT, OnLost]):
         name: str,
         *,
         candidate: str | None = None,
-        ttl: Seconds | None = None,
-        timeout: Seconds | None = None,
         on_elected: Callable[[LeaseT], object] | None = None,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[ElectionOptions[OnLost]],
     ) -> ElectionT:
         """Return a candidate of the election ``name``; sends nothing.
 
@@ -538,18 +431,7 @@ class MakesElections(ClientBase, Generic[ElectionT, LeaseT, OnLost]):
         from fencelock._core.election import ElectionKeys  # noqa: PLC0415 - few programs use it
         from fencelock.candidacy import candidate_name  # noqa: PLC0415 - likewise
 
-        chosen = settings(
-            self._defaults,
-            ttl=ttl,
-            renew=True,
-            max_hold=None,
-            max_renewals=None,
-            timeout=timeout,
-            wait=Queue(),
-            on_lost=on_lost,
-            label=label,
-            cancels=self._asynchronous,
-        )
+        chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         keys = ElectionKeys(self._defaults.key_prefix, options.lock_name(name))
         known_as = candidate_name(candidate)
         options.callback("on_elected", on_elected, asynchronous=self._asynchronous)

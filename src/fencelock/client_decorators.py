@@ -7,16 +7,15 @@ A client's own part is the call of a decorated function: it blocks a thread, or 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock.client_base import ClientBase, LockT, OnLost
 from fencelock.decorated import HANDLES_KEPT, OnceTerms, decorated_settings, once_settings
 from fencelock.handles import Settings
-from fencelock.options import Queue, Seconds, Wait
+from fencelock.options import LockedOptions, OnceOptions, Seconds
 from fencelock.quorums import refuse
 
 if TYPE_CHECKING:
@@ -48,14 +47,7 @@ class MakesLocked(
         *,
         on_busy: Literal["wait", "raise"] = "wait",
         lease: None = None,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = ...,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[LockedOptions[OnLost]],
     ) -> PlainT: ...
 
     @overload
@@ -65,14 +57,7 @@ class MakesLocked(
         *,
         on_busy: Literal["wait", "raise"] = "wait",
         lease: str,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = ...,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[LockedOptions[OnLost]],
     ) -> WithLeaseT: ...
 
     @overload
@@ -82,14 +67,7 @@ class MakesLocked(
         *,
         on_busy: Literal["skip"],
         lease: None = None,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = ...,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[LockedOptions[OnLost]],
     ) -> SkippingT: ...
 
     @overload
@@ -99,14 +77,7 @@ class MakesLocked(
         *,
         on_busy: Literal["skip"],
         lease: str,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = ...,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[LockedOptions[OnLost]],
     ) -> SkippingWithLeaseT: ...
 
     def locked(
@@ -115,14 +86,7 @@ class MakesLocked(
         *,
         on_busy: Literal["wait", "skip", "raise"] = "wait",
         lease: str | None = None,
-        ttl: Seconds | datetime | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        max_renewals: int | None = None,
-        timeout: Seconds | None = None,
-        wait: Wait = Queue(),  # noqa: B008 - immutable
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[LockedOptions[OnLost]],
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Decorate a function so that each call holds a lock; sends nothing itself.
 
@@ -146,19 +110,7 @@ class MakesLocked(
         from fencelock.templates import Plan, template_of  # noqa: PLC0415 - inspect is slow
 
         template = template_of(name)
-        chosen = decorated_settings(
-            self._defaults,
-            on_busy,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            max_renewals=max_renewals,
-            timeout=timeout,
-            wait=wait,
-            on_lost=on_lost,
-            label=label,
-            cancels=self._asynchronous,
-        )
+        chosen = decorated_settings(self._defaults, on_busy, cancels=self._asynchronous, **given)
 
         # Handles are kept for names that come again: making one costs as much as taking the lock.
         @lru_cache(maxsize=HANDLES_KEPT)
@@ -191,13 +143,8 @@ class MakesOnce(ClientBase, Generic[OnLost, OnceT, OnceWithLeaseT, AnyOnceT]):
         *,
         within: Seconds,
         wait: bool = False,
-        timeout: Seconds | None = None,
         lease: None = None,
-        ttl: Seconds | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[OnceOptions[OnLost]],
     ) -> OnceT: ...
 
     @overload
@@ -207,13 +154,8 @@ class MakesOnce(ClientBase, Generic[OnLost, OnceT, OnceWithLeaseT, AnyOnceT]):
         *,
         within: Seconds,
         wait: bool = False,
-        timeout: Seconds | None = None,
         lease: str,
-        ttl: Seconds | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[OnceOptions[OnLost]],
     ) -> OnceWithLeaseT: ...
 
     def once(  # type: ignore[misc]  # a client's AnyOnceT is both OnceT and OnceWithLeaseT
@@ -222,13 +164,8 @@ class MakesOnce(ClientBase, Generic[OnLost, OnceT, OnceWithLeaseT, AnyOnceT]):
         *,
         within: Seconds,
         wait: bool = False,
-        timeout: Seconds | None = None,
         lease: str | None = None,
-        ttl: Seconds | None = None,
-        renew: bool = True,
-        max_hold: Seconds | None = None,
-        on_lost: OnLost | None = None,
-        label: str | None = None,
+        **given: Unpack[OnceOptions[OnLost]],
     ) -> AnyOnceT:
         """Return what runs a function in one of many processes, once a period; sends nothing.
 
@@ -252,14 +189,9 @@ class MakesOnce(ClientBase, Generic[OnLost, OnceT, OnceWithLeaseT, AnyOnceT]):
             self._within,
             within=within,
             wait=wait,
-            timeout=timeout,
             lease=lease,
-            ttl=ttl,
-            renew=renew,
-            max_hold=max_hold,
-            on_lost=on_lost,
-            label=label,
             cancels=self._asynchronous,
+            **given,
         )
         return self._once(options.lock_name(name), chosen, terms)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from fencelock import options
 from fencelock.errors import NotAcquired
 from fencelock.handles import Defaults, Settings, settings
-from fencelock.options import Queue, Seconds
+from fencelock.options import Seconds
 
 # Of each decorated function, for names that come again.
 HANDLES_KEPT: Final = 256
@@ -80,8 +80,8 @@ def once_settings(
     *,
     within: Seconds,
     wait: bool,
-    timeout: Seconds | None,
     lease: str | None,
+    timeout: Seconds | None = None,
     **chosen: Any,
 ) -> tuple[Settings, OnceTerms]:
     """Check the options of ``once``."""
@@ -92,5 +92,5 @@ def once_settings(
         raise ValueError(f"within must be at most {options.TTL_MAX:.0f} s (ten years)")
     if timeout is not None and not wait:
         raise ValueError("timeout needs wait=True: without it a call does not wait")
-    made = settings(given, **chosen, timeout=timeout, max_renewals=None, wait=Queue())
+    made = settings(given, timeout=timeout, **chosen)
     return made if wait else made._replace(timeout=options.NO_WAIT), terms

@@ -16,6 +16,7 @@ import os
 import socket
 import sys
 import warnings
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from math import inf
@@ -93,14 +94,14 @@ class Settings(NamedTuple):
 def settings(
     given: Defaults,
     *,
-    ttl: Seconds | datetime | None,
-    renew: bool,
-    max_hold: Seconds | None,
-    max_renewals: int | None,
-    timeout: Seconds | None,
-    wait: Wait,
-    on_lost: object,
-    label: str | None,
+    ttl: Seconds | datetime | None = None,
+    renew: bool = True,
+    max_hold: Seconds | None = None,
+    max_renewals: int | None = None,
+    timeout: Seconds | None = None,
+    wait: Wait = Queue(),  # noqa: B008 - immutable
+    on_lost: object = None,
+    label: str | None = None,
     strict: bool = False,
     owner: str | None = None,
     cancels: bool,
@@ -139,6 +140,10 @@ def settings(
         lone_timeout=bool(patience) and ttl is None,
         server=given.server,
     )
+
+
+# What an option is that is not given, in the order in which signatures show them.
+OPTION_DEFAULTS: Mapping[str, object] = settings.__kwdefaults__ or {}
 
 
 def _owner(value: str, *, plain: bool) -> bytes:

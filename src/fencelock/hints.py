@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from types import FunctionType
 from typing import Any, Final, Never, TypeVar
 
 # As in ``inspect``, which takes long to import.
 _CO_COROUTINE: Final = 0x80
+_UNPACK: Final = re.compile(r"Unpack\[(\w+)\[(\w+)\]\]")
+_NOTHING: Final = (lambda: None).__code__
 _WORD: Final = re.compile(r"\b[A-Za-z]\w*\b")
 
 Kind = TypeVar("Kind", bound=type)
@@ -75,17 +77,26 @@ MAKERS: Final = {
 }
 
 
-def published(cls: Kind) -> Kind:
-    """Decorate a client: errors of calls to its methods are in public names, and with hints."""
-    copy = _Copies(cls)
-    members = {name: each for owner in cls.__mro__[-2::-1] for name, each in vars(owner).items()}
-    for name, function in members.items():
-        if isinstance(function, FunctionType) and _public(name):
-            own = function if name in vars(cls) else copy.of(function)
-            own.__qualname__ = f"{cls.__name__}.{name}"
-            if not own.__code__.co_flags & _CO_COROUTINE:  # none of these has options
-                setattr(cls, name, _hinted(own))
-    return cls
+def published(defaults: Mapping[str, object]) -> Callable[[Kind], Kind]:
+    """Return a decorator of clients: errors of calls to their methods are in public names.
+
+    They come with hints. ``defaults`` are those of the options that factories take as
+    ``**given: Unpack[...]``: a signature shows each of them by name.
+    """
+
+    def decorate(cls: Kind) -> Kind:
+        copy = _Copies(cls, defaults)
+        owners = cls.__mro__[-2::-1]
+        members = {name: each for owner in owners for name, each in vars(owner).items()}
+        for name, function in members.items():
+            if isinstance(function, FunctionType) and _public(name):
+                own = function if name in vars(cls) else copy.of(function)
+                own.__qualname__ = f"{cls.__name__}.{name}"
+                if not own.__code__.co_flags & _CO_COROUTINE:  # none of these has options
+                    setattr(cls, name, _hinted(own, copy.spelled_out(function, own)))
+        return cls
+
+    return decorate
 
 
 class _Copies:
@@ -95,8 +106,9 @@ class _Copies:
     them up there.
     """
 
-    def __init__(self, cls: Any) -> None:
+    def __init__(self, cls: Any, defaults: Mapping[str, object]) -> None:
         self._cls = cls
+        self._defaults = defaults
         self._globals: dict[str, dict[str, Any]] = {}
         # What the client gives its generic bases, as text, by the name of the type variable.
         self._spelled: dict[str, str] = {
@@ -113,15 +125,57 @@ class _Copies:
         own.__kwdefaults__, own.__doc__ = function.__kwdefaults__, function.__doc__
         own.__module__ = self._cls.__module__
         own.__annotations__ = {
-            name: _WORD.sub(lambda found: self._spelled.get(found[0], found[0]), text)
-            for name, text in function.__annotations__.items()
+            name: self._in_own_types(text) for name, text in function.__annotations__.items()
         }
         return own
+
+    def spelled_out(self, function: FunctionType, own: FunctionType) -> FunctionType:
+        """Return ``own``, or what stands for it in signatures: with each option by its name.
+
+        That is never called: its code has parameters and nothing else.
+        """
+        found = _UNPACK.fullmatch(function.__annotations__.get("given", ""))
+        if found is None:
+            return own
+        declared: dict[str, Any] = function.__globals__[found[1]].__annotations__
+        options = [name for name in self._defaults if name in declared]
+        code = own.__code__
+        fixed = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        shown = FunctionType(
+            _NOTHING.replace(
+                co_name=code.co_name,
+                co_qualname=code.co_qualname,
+                co_filename=code.co_filename,
+                co_firstlineno=code.co_firstlineno,
+                co_argcount=code.co_argcount,
+                co_kwonlyargcount=code.co_kwonlyargcount + len(options),
+                co_varnames=(*fixed, *options),
+                co_nlocals=len(fixed) + len(options),
+            ),
+            self._names(function),
+            own.__name__,
+            own.__defaults__,
+        )
+        given = {name: self._defaults[name] for name in options}
+        shown.__kwdefaults__ = {**(own.__kwdefaults__ or {}), **given}
+        types = {name: declared[name].__forward_arg__ for name in options}
+        types["on_lost"] = types["on_lost"].replace("OnLost", found[2])
+        shown.__annotations__ = {
+            **{name: text for name, text in own.__annotations__.items() if name != "given"},
+            **{name: self._in_own_types(text) for name, text in types.items()},
+        }
+        shown.__qualname__, shown.__module__ = own.__qualname__, own.__module__
+        shown.__doc__ = own.__doc__
+        return shown
+
+    def _in_own_types(self, text: str) -> str:
+        return _WORD.sub(lambda found: self._spelled.get(found[0], found[0]), text)
 
     def _names(self, function: FunctionType) -> dict[str, Any]:
         if function.__module__ not in self._globals:
             client = vars(sys.modules[self._cls.__module__])
-            self._globals[function.__module__] = {**client, **function.__globals__}
+            options = vars(sys.modules["fencelock.options"])
+            self._globals[function.__module__] = {**options, **client, **function.__globals__}
         return self._globals[function.__module__]
 
 
@@ -129,13 +183,19 @@ def _public(name: str) -> bool:
     return name == "__init__" or not name.startswith("_")
 
 
-def _hinted(function: FunctionType) -> Callable[..., Any]:
-    @wraps(function)
+def _hinted(function: FunctionType, shown: FunctionType) -> Callable[..., Any]:
+    """Return the function with our errors for calls that do not fit what is shown of it."""
+    code = shown.__code__
+    known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+    @wraps(shown)
     def call(*args: Any, **options: Any) -> Any:
+        if not known.issuperset(options):
+            raise TypeError(_wrong(shown, args, options))
         try:
             return function(*args, **options)
         except TypeError as error:
-            wrong = _wrong(function, args, options) if _at_the_call(error) else None
+            wrong = _wrong(shown, args, options) if _at_the_call(error) else None
             if wrong is None:
                 raise
         raise TypeError(wrong)

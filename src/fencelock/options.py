@@ -6,7 +6,17 @@ import math
 from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Final, NamedTuple, Never, Protocol, TypeAlias
+from typing import (
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    Never,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+)
 
 Seconds = float | timedelta
 
@@ -106,6 +116,62 @@ class Poll(_Value):
 
 
 Wait = Queue | Poll
+
+OnLost = TypeVar("OnLost")
+
+
+# The options that several factories take, each declared once. ``Client.lock`` explains them;
+# ``handles.settings`` checks them and has their defaults.
+class _CommonOptions(TypedDict, Generic[OnLost], total=False):
+    timeout: Seconds | None
+    on_lost: OnLost | None
+    label: str | None
+
+
+class ElectionOptions(_CommonOptions[OnLost], total=False):
+    """Further options of ``election``."""
+
+    ttl: Seconds | None
+
+
+class OnceOptions(ElectionOptions[OnLost], total=False):
+    """Further options of ``once``."""
+
+    renew: bool
+    max_hold: Seconds | None
+
+
+class MultiOptions(OnceOptions[OnLost], total=False):
+    """Further options of ``multi``."""
+
+    max_renewals: int | None
+
+
+class RWLockOptions(_CommonOptions[OnLost], total=False):
+    """Further options of ``rwlock``, whose sides have a ttl each."""
+
+    renew: bool
+    max_hold: Seconds | None
+    max_renewals: int | None
+
+
+class SemaphoreOptions(RWLockOptions[OnLost], total=False):
+    """Further options of ``semaphore`` and ``bounded_semaphore``."""
+
+    ttl: Seconds | datetime | None
+
+
+class LockedOptions(SemaphoreOptions[OnLost], total=False):
+    """Further options of ``rlock`` and ``locked``."""
+
+    wait: Wait
+
+
+class LockOptions(LockedOptions[OnLost], total=False):
+    """The options of ``lock``."""
+
+    strict: bool
+
 
 # A patience below any timeout: one try, however long its answer takes.
 NO_WAIT: Final = -1.0

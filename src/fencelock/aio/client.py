@@ -29,7 +29,7 @@ from fencelock.client_base import (
 from fencelock.client_decorators import MakesLocked, MakesOnce
 from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.errors import NotAcquired
-from fencelock.handles import Defaults, Holds, Settings
+from fencelock.handles import OPTION_DEFAULTS, Defaults, Holds, Settings
 from fencelock.hints import published
 from fencelock.options import Acknowledgement, AsyncSource
 
@@ -81,7 +81,7 @@ OnAnyLost: TypeAlias = "Callable[[AsyncMultiLease], Any] | Literal['cancel']"
 Part: TypeAlias = "AsyncLock | AsyncReadLock | AsyncWriteLock | AsyncSemaphore"
 
 
-@published
+@published(OPTION_DEFAULTS)
 class AsyncClient(
     OpensSource["AsyncSource"],
     MakesLocks[AsyncLock, AsyncRLock, OnLost],

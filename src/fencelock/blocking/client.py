@@ -27,7 +27,7 @@ from fencelock.client_base import (
 from fencelock.client_decorators import MakesLocked, MakesOnce
 from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.errors import NotAcquired
-from fencelock.handles import Defaults, Holds, Settings
+from fencelock.handles import OPTION_DEFAULTS, Defaults, Holds, Settings
 from fencelock.hints import published
 from fencelock.options import Acknowledgement, Source
 from fencelock.process import thread_unit
@@ -74,7 +74,7 @@ OnAnyLost: TypeAlias = "Callable[[MultiLease], object]"
 Part: TypeAlias = "Lock | ReadLock | WriteLock | Semaphore"
 
 
-@published
+@published(OPTION_DEFAULTS)
 class Client(
     OpensSource["Source"],
     MakesLocks[Lock, RLock, OnLost],
