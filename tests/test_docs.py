@@ -24,7 +24,7 @@ import fencelock
 from fencelock import errors, options
 from fencelock._core.keys import LockKeys
 from fencelock._transport.wire import ReplyError, server_error
-from fencelock.cli.rights import MORE, acl_rule
+from fencelock.cli.doctor.acl import MORE, acl_rule
 from fencelock.hints import Elsewhere
 from tests.replication import replicated
 from tests.servers import Server

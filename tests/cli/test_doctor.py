@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock.cli.answering import answering
+from fencelock.cli.doctor.health import health
 from tests.cli.shell import eventually
 from tests.servers import Server, binaries
 from tests.tls import Front
@@ -206,7 +206,7 @@ def test_a_fork_that_stops_everybody():
     """A small server forks in no time, so the answers are made up."""
     questions = SimpleNamespace(setting=lambda _: "5000")
     known = {"maxclients": "10", "connected_clients": "9", "latest_fork_usec": "900000"}
-    clients, stalls = answering(questions, known)
+    clients, stalls = health(questions, known)
     assert (clients.level, "9 of 10" in clients.found) == ("WARN", True)
     assert (stalls.level, "0.9 s" in stalls.found) == ("WARN", True)
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock.cli.answering import version
-from fencelock.cli.clocks import Clocks
-from fencelock.cli.questions import Questions
+from fencelock.cli.doctor.clock import ClockCheck
+from fencelock.cli.doctor.health import version
+from fencelock.cli.doctor.probe import Probe
 from fencelock.cli.session import Session
 from fencelock.log import log
 from tests.cli.shell import eventually
@@ -156,11 +156,11 @@ def test_a_clock_that_jumps_while_we_look(clocked, seconds, monkeypatch):
     server, jump = clocked
     args = SimpleNamespace(url=server.url, prefix="fencelock:", verbose=False)
     with Session(args) as session:
-        clocks = Clocks(Questions(session))
-        clocks.look(3)
+        clocks = ClockCheck(Probe(session))
+        clocks.sample(3)
         assert clocks.jump() == 0
         jump(seconds)
-        clocks.look(3)
+        clocks.sample(3)
         assert clocks.jump() == pytest.approx(seconds, abs=0.5)
         finding = list(clocks.findings())[1]
     jump(-seconds)

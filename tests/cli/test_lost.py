@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.cli.guard import NEVER, Schedule
+from fencelock.cli.run.supervisor_client import NEVER, StopSchedule
 from tests.cli.shell import alive, eventually, gone, instant, listens, quoted
 
 # What one look at a process may lag behind, on a machine that is busy with other tests.
@@ -203,20 +203,20 @@ def test_a_loss_is_not_the_exit_status_of_a_command_that_had_ended(own_server, o
 @pytest.mark.parametrize("grace", [0.0, 0.01, 1.0, 5.0])
 def test_term_comes_before_kill_and_kill_before_the_deadline(ttl, grace):
     grace = min(grace, ttl / 3)
-    term_at, kill_at = Schedule(grace, gentle=True).instants(100 + ttl, 100.0)
+    term_at, kill_at = StopSchedule(grace, gentle=True).instants(100 + ttl, 100.0)
     assert 100 + ttl / 2 < term_at <= 100 + ttl
     assert 100 + ttl / 2 < kill_at < 100 + ttl
     assert kill_at <= 100 + ttl - min(0.1, ttl / 6)
-    assert Schedule(grace, gentle=False).instants(100 + ttl, 100.0) == (NEVER, kill_at)
+    assert StopSchedule(grace, gentle=False).instants(100 + ttl, 100.0) == (NEVER, kill_at)
 
 
 def test_a_lease_that_was_handed_over_short_is_not_ended_by_a_long_grace():
-    term_at, _ = Schedule(5.0, gentle=True).instants(102.0, 100.0)
+    term_at, _ = StopSchedule(5.0, gentle=True).instants(102.0, 100.0)
     assert term_at > 101.0
 
 
 def test_the_grace_counts_back_from_the_end_that_max_hold_sets():
-    schedule = Schedule(5.0, gentle=True, end=160.0)
+    schedule = StopSchedule(5.0, gentle=True, end=160.0)
     assert schedule.instants(159.9, 155.0)[0] == 155.0
     assert schedule.instants(130.0, 100.0)[0] == 125.0
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from fencelock import ServerDenied
-from fencelock.cli.rights import COMMANDS, MORE, acl_rule
+from fencelock.cli.doctor.acl import COMMANDS, MORE, acl_rule
 from tests.conformance.everything import EVERYTHING, elections, locks, once, shares
 from tests.conformance.test_sources import CLIENTS
 from tests.conformance.world import World, started

@@ -1,16 +1,14 @@
 """The command line: ``fencelock COMMAND``.
 
-One file per command; what they share:
-
-    arguments.py   options that several commands have, durations, help with an example
-    exits.py       exit statuses: every error is given its number and its hint here
-    output.py      tables, JSON and messages; durations for people
-    session.py     from --url and --prefix to a port and keys
-    signals.py     a signal ends a wait, or goes to the command that runs
-    waiting.py     tells people who holds the lock that they wait for
-    guard.py       ``run``: starts the process that keeps the command, and talks with it
-    watch.py       ``run``: that process; it stops the command in time, whatever becomes of us
-    processes.py   ``run``: which processes belong to the command
+    commands/        one file per command, or per group of commands
+    run/             ``run``, ``once``, ``elect``: the lock's holder, the command's supervisor
+    doctor/          the checks of ``doctor``, by what they are about
+    arguments.py     options that several commands have, durations, help with an example
+    exits.py         exit statuses: every error gets its number and its hint here
+    output.py        tables, JSON and messages; durations for people
+    session.py       from --url and --prefix to a port and keys
+    os_signals.py    an OS signal ends a wait, or goes to the command that runs
+    wait_status.py   shows people who holds the lock that they wait for
 
 Rules:
 
@@ -87,7 +85,7 @@ def _dispatch(words: list[str]) -> int:
         raise UsageError(f"unknown command {name!r}", hint=_nearest(name))
     from importlib import import_module
 
-    module = import_module(f"fencelock.cli.{'break_' if name == 'break' else name}")
+    module = import_module(f"fencelock.cli.commands.{'break_' if name == 'break' else name}")
     status: int = module.main(rest)
     return status
 

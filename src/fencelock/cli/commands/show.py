@@ -9,11 +9,12 @@ from fencelock._core.inspect import LockInfo, Person, Share, show
 from fencelock._core.inspect_signals import parked
 from fencelock._core.once import Done, OnceKeys, read
 from fencelock._ports.blocking import run_blocking
-from fencelock.cli import arguments, signals_shown
-from fencelock.cli.ls import summary
+from fencelock.cli import arguments
+from fencelock.cli.commands import primitives
+from fencelock.cli.commands.ls import summary
 from fencelock.cli.output import facts, human, json_line, table
 from fencelock.cli.session import Session
-from fencelock.cli.waiting import held_by, person
+from fencelock.cli.wait_status import held_by, person
 from fencelock.errors import ServerUnsuitable
 
 _WAITERS: Final = 1000
@@ -33,10 +34,10 @@ def main(argv: list[str]) -> int:
         keys = session.keys(args.name)
         info = run_blocking(show(session.port, keys, _WAITERS))
         done = run_blocking(read(session.port, OnceKeys(session.prefix, args.name)))
-        other = signals_shown.one(session, args.name) if info.kind == "other" else None
+        other = primitives.one(session, args.name) if info.kind == "other" else None
         waiting = run_blocking(parked(session.port, keys)) if info.kind == "lock" else 0
     if other is not None:
-        signals_shown.print_one(other, keys.lock.decode(), json=args.json)
+        primitives.print_one(other, keys.lock.decode(), json=args.json)
         return 0
     if info.kind == "other":
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")

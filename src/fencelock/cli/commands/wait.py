@@ -10,10 +10,10 @@ from typing import Final
 from fencelock._core.inspect import LockInfo, show
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments
+from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
-from fencelock.cli.signals import Signals
-from fencelock.cli.waiting import Patience, WaitingLine
+from fencelock.cli.wait_status import Patience, WaitStatus
 from fencelock.clock import now
 from fencelock.errors import AcquireTimeout, ServerUnsuitable
 
@@ -35,11 +35,11 @@ def main(argv: list[str]) -> int:
     arguments.add_quiet(made)
     args = made.parse_args(argv)
     began = now()
-    with Session(args) as session, Signals():
+    with Session(args) as session, SignalHandlers():
         keys = session.keys(args.name)
         patience = arguments.patience(args)
         quiet = args.quiet or patience == arguments.ONE_TRY
-        with WaitingLine(session.port, keys, quiet=quiet):
+        with WaitStatus(session.port, keys, quiet=quiet):
             info = _free(session, args.name, Patience(patience))
     if args.json:
         json_line({"name": args.name, "free": not info.full, "waited": round(now() - began, 3)})

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from fencelock._transport.dial import OLDEST
-from fencelock.cli.finding import FAIL, OK, WARN, Finding, unknown
-from fencelock.cli.questions import Facts, Questions, number
+from fencelock.cli.doctor.probe import Facts, Probe, number
+from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding, unknown
 
 _NEARLY: Final = 0.8
 _SILENT_MS: Final = 5000
@@ -40,15 +40,15 @@ def version(info: Facts) -> Finding:
     return Finding(OK, "server", f"{name} {told}")
 
 
-def answering(ask: Questions, info: Facts) -> Iterator[Finding]:
+def health(probe: Probe, info: Facts) -> Iterator[Finding]:
     """Check what can keep the server from answering."""
-    yield _clients(ask, info)
-    yield _stalls(ask, info)
+    yield _clients(probe, info)
+    yield _stalls(probe, info)
 
 
-def _clients(ask: Questions, info: Facts) -> Finding:
+def _clients(probe: Probe, info: Facts) -> Finding:
     used = number(info, "connected_clients")
-    limit = number(info, "maxclients") or number({"n": ask.setting("maxclients")}, "n")
+    limit = number(info, "maxclients") or number({"n": probe.setting("maxclients")}, "n")
     if not limit:
         return unknown("clients", "+info +config|get")
     found = f"{used} of {limit} connections used"
@@ -61,9 +61,9 @@ def _clients(ask: Questions, info: Facts) -> Finding:
     return Finding(OK, "clients", found)
 
 
-def _stalls(ask: Questions, info: Facts) -> Finding:
+def _stalls(probe: Probe, info: Facts) -> Finding:
     """Check what blocks all clients: long scripts, and forks of a large server."""
-    limit = ask.setting("lua-time-limit")
+    limit = probe.setting("lua-time-limit")
     fork = number(info, "latest_fork_usec")
     if limit.isdecimal() and not 0 < int(limit) <= _SILENT_MS:
         shown = "never" if limit == "0" else f"after {int(limit) / 1000:g} s"

@@ -7,10 +7,10 @@ from fencelock._core.once import Done, OnceKeys, finish, start
 from fencelock._core.want import Want
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments, exits
-from fencelock.cli.guard import Ended
 from fencelock.cli.output import say
-from fencelock.cli.runner import Run
-from fencelock.cli.watched import watched
+from fencelock.cli.run.runner import Run
+from fencelock.cli.run.supervisor_client import CommandEnd
+from fencelock.cli.run.watched import watched
 from fencelock.errors import AcquireTimeout, FencelockError, LeaseLost, NotAcknowledged, NotAcquired
 from fencelock.handles import Settings
 from fencelock.lease import BaseLease
@@ -53,7 +53,7 @@ class OnceRun(Run):
             exits.tell(kind(f"{args.name!r} {told}", name=args.name))
         return status
 
-    def _give_back(self, hold: Hold, ended: Ended) -> None:
+    def _give_back(self, hold: Hold, ended: CommandEnd) -> None:
         """Remember a run that went well; give the lock to the next when it did not."""
         if ended.status or not ended.ran:
             self.outcome = "failed" if ended.ran else "not run"

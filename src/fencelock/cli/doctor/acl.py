@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from fencelock._core.inspect import home_prefix, show
 from fencelock._ports.blocking import run_blocking
-from fencelock.cli.answering import TROUBLE
-from fencelock.cli.finding import FAIL, OK, Finding
+from fencelock.cli.doctor.health import TROUBLE
+from fencelock.cli.doctor.report import FAIL, OK, Finding
 from fencelock.errors import ServerDenied, ServerError
 
 if TYPE_CHECKING:
-    from fencelock.cli.questions import Questions
+    from fencelock.cli.doctor.probe import Probe
     from fencelock.cli.session import Session
 
 # What is called with a key, and with what behind it.
@@ -112,12 +112,12 @@ def _quoted(prefix: str) -> str:
     return quoted.replace(" ", "?")
 
 
-def rights(ask: Questions, session: Session) -> Iterator[Finding]:
+def permissions(probe: Probe, session: Session) -> Iterator[Finding]:
     """Check that this user may do all that locks need."""
-    user = ask.may(b"ACL", b"WHOAMI")
+    user = probe.optional(b"ACL", b"WHOAMI")
     who = "this user" if user is None else f"user {user.decode(errors='replace')}"
     try:
-        places = ask.must(b"EVAL", _ASK, b"0", *_question(session.prefix))
+        places = probe.command(b"EVAL", _ASK, b"0", *_question(session.prefix))
         # The one script that changes nothing: what it needs, the others need, too.
         run_blocking(show(session.port, session.keys("fencelock doctor"), 1))
     except ServerDenied as error:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
-from fencelock.cli.guard import Guard
-from fencelock.cli.signals import Signals
-from fencelock.cli.watch import Spec
+from fencelock.cli.os_signals import SignalHandlers
+from fencelock.cli.run.supervisor import CommandSpec
+from fencelock.cli.run.supervisor_client import SupervisorClient
 
 if TYPE_CHECKING:
-    from fencelock.cli.runner import Run
+    from fencelock.cli.run.runner import Run
 
 SUMMARY = "hold a lock while a command runs"
 GRACE = 5.0
@@ -29,26 +29,26 @@ exit status: the command's own, 128+n when signal n killed it;
 
 def main(argv: list[str]) -> int:
     """Run the command."""
-    return under_guard(_parsed(argv), _runner)
+    return under_supervisor(_parsed(argv), _runner)
 
 
 def _runner() -> type[Run]:
-    from fencelock.cli.runner import Run
+    from fencelock.cli.run.runner import Run
 
     return Run
 
 
-def under_guard(args: Arguments, runner: Callable[[], type[Run]]) -> int:
-    """Run the command of these arguments under a guard; return the exit status.
+def under_supervisor(args: Arguments, runner: Callable[[], type[Run]]) -> int:
+    """Run the command of these arguments under a supervisor; return the exit status.
 
-    The guard comes first: it gets ready while all else is imported, and is forked from little.
+    The supervisor comes first: it gets ready while all else is imported, and is forked from little.
     """
-    with Signals() as signals:
-        guard = Guard(_spec(args, signals))
+    with SignalHandlers() as signals:
+        supervisor = SupervisorClient(_command_spec(args, signals))
         try:
-            return runner()(args, signals, guard).go()
+            return runner()(args, signals, supervisor).go()
         finally:
-            guard.close()
+            supervisor.close()
 
 
 def _parsed(argv: list[str]) -> Arguments:
@@ -97,9 +97,9 @@ def with_command(made: arguments.Parser, argv: list[str]) -> Arguments:
     return args
 
 
-def _spec(args: Arguments, signals: Signals) -> Spec:
+def _command_spec(args: Arguments, signals: SignalHandlers) -> CommandSpec:
     ttl = args.ttl if args.max_hold is None else min(args.ttl, args.max_hold)
-    return Spec(
+    return CommandSpec(
         command=args.command,
         terminal=_has_terminal(),
         gentle=args.on_lost != "kill",

@@ -9,14 +9,15 @@ from functools import partial
 
 from fencelock._transport.quorum import Several, several, split
 from fencelock._transport.sentinel import Watched
-from fencelock.cli import arguments, diagnosis
-from fencelock.cli.answering import TROUBLE
+from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
+from fencelock.cli.doctor import checks
+from fencelock.cli.doctor.acl import CLUSTER_COMMANDS, MORE, QUORUM_COMMANDS, acl_rule
+from fencelock.cli.doctor.health import TROUBLE
+from fencelock.cli.doctor.persistence import ALONE, EMBEDDED, NODE
+from fencelock.cli.doctor.report import FAIL, Finding
 from fencelock.cli.exits import hint_for
-from fencelock.cli.finding import FAIL, Finding
-from fencelock.cli.keeping import ALONE, EMBEDDED, NODE
 from fencelock.cli.output import json_line, visible
-from fencelock.cli.rights import CLUSTER_COMMANDS, MORE, QUORUM_COMMANDS, acl_rule
 from fencelock.cli.session import Session, configured, embedded_chosen
 from fencelock.errors import FencelockError
 
@@ -44,8 +45,8 @@ def main(argv: list[str]) -> int:
 
 def _findings(args: Arguments, together: Several | None) -> Iterator[Finding]:
     if embedded_chosen(args):
-        yield from diagnosis.embedded()
-        if not diagnosis.embedded_answers():
+        yield from checks.embedded()
+        if not checks.embedded_answers():
             return
     if together is not None:
         yield from _quorum(args, together.labels)
@@ -57,13 +58,13 @@ def _findings(args: Arguments, together: Several | None) -> Iterator[Finding]:
 def _server(session: Session, role: str) -> Iterator[Finding]:
     try:
         yield from _watched(session)
-        yield from diagnosis.server(session, role)
+        yield from checks.server(session, role)
     except FencelockError as error:
         yield Finding(FAIL, "server", str(error), _advice(error))
 
 
 def _quorum(args: Arguments, labels: Sequence[str]) -> Iterator[Finding]:
-    from fencelock.cli.diagnosis_quorum import quorum
+    from fencelock.cli.doctor.quorum import quorum
 
     with contextlib.ExitStack() as stack:
         each = [argparse.Namespace(**{**vars(args), "url": url}) for url in split(configured(args))]
@@ -88,7 +89,7 @@ def _advice(error: FencelockError) -> str:
 def _watched(session: Session) -> Iterator[Finding]:
     """Check the Sentinels, when it is they who know where the server is."""
     if isinstance(session.port.source, Watched):
-        from fencelock.cli.diagnosis_sentinel import sentinels
+        from fencelock.cli.doctor.sentinel import sentinels
 
         yield sentinels(session.port.source)
 

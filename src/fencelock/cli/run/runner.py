@@ -1,11 +1,13 @@
 """One ``fencelock run``: from the request for the lock to the exit status.
 
-Two processes share the work: this one holds the lock, the guard (``watch.py``) holds the command.
+Two processes share the work: this one holds the lock, the supervisor (``supervisor.py``) is the
+command's parent.
 
 Rules of this file:
 
-- Every deadline that the lease is given goes to the guard in the same moment.
-- The guard was started before (``run.py``), while there was no connection and no thread.
+- Each new deadline of the lease goes to the supervisor in the same moment.
+- The supervisor was started before (``commands/run.py``), while there was no connection and no
+  thread.
 - Once the command runs, its exit status is ours, but for a lost lease.
 """
 
@@ -23,14 +25,14 @@ from fencelock._core.want import Want
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
-from fencelock.cli.guard import NEVER, Ended, Guard, Schedule
+from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.output import human, json_to_stderr, say
-from fencelock.cli.processes import Family
+from fencelock.cli.run.process_tree import ProcessTree
+from fencelock.cli.run.supervisor import detach_streams
+from fencelock.cli.run.supervisor_client import NEVER, CommandEnd, StopSchedule, SupervisorClient
+from fencelock.cli.run.watched import watched
 from fencelock.cli.session import Session
-from fencelock.cli.signals import Signals
-from fencelock.cli.waiting import WaitingLine, not_granted
-from fencelock.cli.watch import let_go
-from fencelock.cli.watched import watched
+from fencelock.cli.wait_status import WaitStatus, not_granted
 from fencelock.clock import now
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.handles import Settings
@@ -44,10 +46,12 @@ _CLOSING_SECONDS: Final = 0.1
 class Run:
     """One run, from the request to the exit status."""
 
-    def __init__(self, args: Arguments, signals: Signals, guard: Guard) -> None:
+    def __init__(
+        self, args: Arguments, signals: SignalHandlers, supervisor: SupervisorClient
+    ) -> None:
         self.args: Arguments = args
-        self.signals: Signals = signals
-        self.guard: Guard = guard
+        self.signals: SignalHandlers = signals
+        self.supervisor: SupervisorClient = supervisor
         self.warns: bool = args.on_lost == "warn"
         self.ended: bool = False  # the command has
         self.was_told: bool = False  # the holder's loss, while the command ran
@@ -71,7 +75,7 @@ class Run:
                 self.outcome = "interrupted"
                 status = exits.SIGNALLED + stop.number
             finally:
-                self.guard.close()
+                self.supervisor.close()
         if args.json:
             self._report(status)
         return status
@@ -100,7 +104,7 @@ class Run:
     def _granted(self) -> bool:
         patience = arguments.patience(self.args)
         quiet = self.args.quiet or patience == arguments.ONE_TRY
-        with WaitingLine(self.session.port, self.want.keys, quiet=quiet):
+        with WaitStatus(self.session.port, self.want.keys, quiet=quiet):
             self.hold = self._take(patience, Taker(watched(self.prolonged)))
         return self.hold is not None
 
@@ -117,16 +121,16 @@ class Run:
     # -- during ---------------------------------------------------------------------------------
 
     def prolonged(self, deadline: float) -> None:
-        """Tell the guard how long the command may run; first called at the grant."""
-        if self.signals.keep():
+        """Tell the supervisor how long the command may run; first called at the grant."""
+        if self.signals.hold_back():
             self.granted_at = now()
             limit = self.args.max_hold
             end = NEVER if limit is None else self.granted_at + validity(limit)
-            self.schedule: Schedule = Schedule(
-                self.guard.spec.grace, self.args.on_lost == "term", end
+            self.schedule: StopSchedule = StopSchedule(
+                self.supervisor.spec.grace, self.args.on_lost == "term", end
             )
         if not self.warns:
-            self.guard.until(*self.schedule.now(deadline))
+            self.supervisor.until(*self.schedule.now(deadline))
 
     def _lost(self, lease: BaseLease) -> None:
         """Hear of the loss, in a thread of its own."""
@@ -136,28 +140,28 @@ class Run:
         if self.warns:
             say(f"{lease._lost_error()}; {self._what()} goes on without it")
         else:
-            self.guard.lost()
+            self.supervisor.lost()
 
     def _held(self) -> int:
         hold = self._held_now()
         if self.args.verbose:
             waited = human(self.granted_at - self.began)
             say(f"holding {self.args.name}, fence {hold.lease.fence}, after {waited}")
-        self.guard.start(self._environment(hold.lease))
-        terminal = self.guard.spec.terminal
-        wake = self.signals.forward(self.guard.signal, terminal=terminal)
-        self._let_go()
-        ended = self.guard.wait(wake)
+        self.supervisor.start(self._environment(hold.lease))
+        terminal = self.supervisor.spec.terminal
+        wake = self.signals.forward(self.supervisor.signal, terminal=terminal)
+        self._detach_streams()
+        ended = self.supervisor.wait(wake)
         if ended is None:
-            return self._guard_gone(terminal=terminal)
+            return self._supervisor_gone(terminal=terminal)
         if ended.stopped:
             return self._stopped(hold)
         self.outcome = "ran" if ended.ran else "not run"
         self._give_back(hold, ended)
         return ended.status
 
-    def _let_go(self) -> None:
-        let_go(0, 1)
+    def _detach_streams(self) -> None:
+        detach_streams(0, 1)
 
     def _environment(self, lease: BaseLease) -> dict[str, str]:
         return {
@@ -170,7 +174,7 @@ class Run:
 
     # -- after ----------------------------------------------------------------------------------
 
-    def _give_back(self, hold: Hold, ended: Ended) -> None:
+    def _give_back(self, hold: Hold, ended: CommandEnd) -> None:
         """Release, or keep the lock for the rest of ``--at-least``; never changes the status."""
         port, self.ended = self.session.port, True
         rest = self.granted_at + (self.args.at_least or 0.0) - now()
@@ -201,16 +205,16 @@ class Run:
         say(f"the lease of {self.args.name!r} is lost ({why}): {self._what()} was stopped")
         return exits.LOST
 
-    def _guard_gone(self, *, terminal: bool) -> int:
-        """The guard was killed, or is stopped: end the command, then give the lock back."""
-        hold, pid = self._held_now(), self.guard.command_pid
+    def _supervisor_gone(self, *, terminal: bool) -> int:
+        """The supervisor was killed, or is stopped: end the command, then release the lock."""
+        hold, pid = self._held_now(), self.supervisor.command_pid
         if pid is not None:
             mark = f"FENCELOCK_HOLDER={hold.lease.holder}".encode() if terminal else b""
-            Family(pid, os.getsid(0) if terminal else pid, mark).kill()
-        if self.guard.frozen:
+            ProcessTree(pid, os.getsid(0) if terminal else pid, mark).kill()
+        if self.supervisor.frozen:
             return self._stopped(hold)
         say(f"the guard process was killed: {self._what()} was stopped")
-        self._give_back(hold, Ended(exits.INTERNAL, stopped=True, ran=True))
+        self._give_back(hold, CommandEnd(exits.INTERNAL, stopped=True, ran=True))
         return exits.INTERNAL
 
     def _held_now(self) -> Hold:

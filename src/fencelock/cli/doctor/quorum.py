@@ -9,19 +9,19 @@ from urllib.parse import urlsplit
 from fencelock._core.keys import roster_key
 from fencelock._core.roster import Roster
 from fencelock._core.votes import majority
-from fencelock.cli.finding import FAIL, OK, WARN, Finding
+from fencelock.cli.doctor.probe import Facts, Probe, number
+from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding
 from fencelock.cli.output import human
-from fencelock.cli.questions import Facts, Questions, number
 from fencelock.cli.session import Session
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 
 _TTL: Final = b"ttl"
 
-Look = Callable[[Session], Iterator[Finding]]
+CheckServer = Callable[[Session], Iterator[Finding]]
 
 
-class Node(NamedTuple):
+class NodeReport(NamedTuple):
     """What one node says of itself, and whom it remembers."""
 
     label: str
@@ -36,36 +36,36 @@ class Node(NamedTuple):
         return self.info.get("run_id", "").encode()
 
 
-def quorum(sessions: Sequence[tuple[str, Session]], look: Look) -> Iterator[Finding]:
+def quorum(sessions: Sequence[tuple[str, Session]], check: CheckServer) -> Iterator[Finding]:
     """Check every node as a server of its own, then what they are together."""
     nodes = []
     for label, session in sessions:
-        yield from (each._replace(node=label) for each in look(session))
+        yield from (each._replace(node=label) for each in check(session))
         try:
             node = _node(label, session)
         except FencelockError:
             continue  # the check of the server told
         nodes.append(node)
-        yield from _rights(node)
+        yield from _permissions(node)
     yield _majority(len(nodes), len(sessions))
     yield from _apart(nodes, [label for label, _ in sessions])
     if not any(node.lacks for node in nodes):
         yield from _votes(nodes, len(sessions))
 
 
-def _node(label: str, session: Session) -> Node:
-    ask = Questions(session)
-    asked_at, info = ask.now(), ask.info()
-    found = ask.may(b"HGETALL", roster_key(session.prefix))
+def _node(label: str, session: Session) -> NodeReport:
+    probe = Probe(session)
+    asked_at, info = probe.now(), probe.info()
+    found = probe.optional(b"HGETALL", roster_key(session.prefix))
     lacks = [
         right for right, answer in (("+info", info or None), ("+hgetall", found)) if answer is None
     ]
     if isinstance(found, list):  # RESP2
         found = dict(zip(found[::2], found[1::2], strict=True))
-    return Node(label, info, found or {}, asked_at, lacks)
+    return NodeReport(label, info, found or {}, asked_at, lacks)
 
 
-def _rights(node: Node) -> Iterator[Finding]:
+def _permissions(node: NodeReport) -> Iterator[Finding]:
     """Check what a node's connections need beside."""
     if node.lacks:
         found = f"this user lacks {' '.join(node.lacks)}, which show restarts of nodes"
@@ -85,7 +85,7 @@ def _majority(answering: int, nodes: int) -> Finding:
     return Finding(OK, "majority", found)
 
 
-def _apart(nodes: Sequence[Node], labels: Sequence[str]) -> Iterator[Finding]:
+def _apart(nodes: Sequence[NodeReport], labels: Sequence[str]) -> Iterator[Finding]:
     """Check that no two votes are one."""
     for place, node in enumerate(nodes):
         for other in nodes[:place]:
@@ -106,7 +106,7 @@ def _apart(nodes: Sequence[Node], labels: Sequence[str]) -> Iterator[Finding]:
         yield Finding(OK, "independence", "the nodes are different servers")
 
 
-def _votes(nodes: Sequence[Node], total: int) -> Iterator[Finding]:
+def _votes(nodes: Sequence[NodeReport], total: int) -> Iterator[Finding]:
     """Tell which nodes were restarted and wait for their vote."""
     roster, claims = Roster(total), list[list[bytes]]()
     for place, node in enumerate(nodes):

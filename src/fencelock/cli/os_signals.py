@@ -1,4 +1,4 @@
-"""Signals: they end a wait, and once the command runs they are its own.
+"""OS signals: they end a wait, and once the command runs they are its own.
 
 A signal that was ignored when we began (``nohup``, ``cmd &`` in a script) stays ignored, by us and
 by the command.
@@ -20,7 +20,7 @@ _JOB: Final = ("SIGTSTP", "SIGCONT")
 _OF_TERMINAL: Final = frozenset({signal.SIGINT, signal.SIGQUIT})
 
 
-class Signals:
+class SignalHandlers:
     """While it is entered, a signal raises Interrupted in the main thread, until ``forward``."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Signals:
             if signal.getsignal(number) is signal.SIG_IGN
             and number not in {signal.SIGPIPE, signal.SIGXFSZ}  # Python's own doing
         )
-        self.heard: set[int] = set()
+        self.received: set[int] = set()
         self._before: dict[int, object] = {}
         self._raises = True
         self._pending: list[int] = []
@@ -53,7 +53,7 @@ class Signals:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # it came from signal() itself
 
-    def keep(self) -> bool:
+    def hold_back(self) -> bool:
         """Raise no more: keep the signals that come until they can be forwarded.
 
         Returns True the first time.
@@ -82,7 +82,7 @@ class Signals:
                 self._before[number] = signal.signal(number, self._caught)
 
     def _caught(self, number: int, _frame: FrameType | None) -> None:
-        self.heard.add(number)
+        self.received.add(number)
         if self._raises:
             self._raises = False
             raise Interrupted(number)

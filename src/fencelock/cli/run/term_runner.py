@@ -9,10 +9,10 @@ from fencelock._core.election import ElectionKeys, announce
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.want import Want
 from fencelock.candidacy import CandidateHolds, candidate_name
-from fencelock.cli.elect import ENDING
-from fencelock.cli.guard import Ended
+from fencelock.cli.commands.elect import ENDING
 from fencelock.cli.output import say
-from fencelock.cli.runner import Run
+from fencelock.cli.run.runner import Run
+from fencelock.cli.run.supervisor_client import CommandEnd
 from fencelock.errors import NotAcknowledged, OutcomeUnknown, ServerUnreachable
 from fencelock.handles import Settings
 from fencelock.lease import BaseLease
@@ -33,7 +33,7 @@ class Term(Run):
 
     def _take(self, patience: float | None, taker: Taker) -> Hold | None:
         """Campaign until elected: a server that is away comes back."""
-        self.args.heard = self.signals.heard
+        self.args.heard = self.signals.received
         told = False
         while True:
             try:
@@ -48,13 +48,13 @@ class Term(Run):
                 announce(self.session.port, self.keys)
                 return hold
 
-    def _let_go(self) -> None:
+    def _detach_streams(self) -> None:
         """Keep stdin and stdout: the next term's command gets them."""
 
     def _environment(self, lease: BaseLease) -> dict[str, str]:
         return super()._environment(lease) | {"FENCELOCK_CANDIDATE": self.candidate}
 
-    def _give_back(self, hold: Hold, ended: Ended) -> None:
+    def _give_back(self, hold: Hold, ended: CommandEnd) -> None:
         super()._give_back(hold, ended)
         announce(self.session.port, self.keys)
         self.args.ended = True
@@ -67,4 +67,4 @@ class Term(Run):
         return status
 
     def _ending(self) -> bool:
-        return not ENDING.isdisjoint(self.signals.heard)
+        return not ENDING.isdisjoint(self.signals.received)

@@ -6,7 +6,8 @@ from typing import Any
 
 from fencelock._core.inspect import LockInfo, names, show
 from fencelock._ports.blocking import run_blocking
-from fencelock.cli import arguments, signals_shown
+from fencelock.cli import arguments
+from fencelock.cli.commands import primitives
 from fencelock.cli.output import human, json_line, say, table
 from fencelock.cli.session import Session
 
@@ -30,11 +31,11 @@ def main(argv: list[str]) -> int:
     with Session(args) as session:
         found = run_blocking(names(session.port, args.prefix, args.glob))
         locks = [run_blocking(show(session.port, session.keys(name), 1)) for name in found]
-        others = signals_shown.found(session, args.glob)
+        others = primitives.found(session, args.glob)
     chosen = [each for each in locks if args.all or each.held or each.waiting]
     if args.json:
         json_line(
-            [summary(each) for each in chosen] + [signals_shown.summary(each) for each in others]
+            [summary(each) for each in chosen] + [primitives.summary(each) for each in others]
         )
         return 0
     if chosen:
@@ -42,7 +43,7 @@ def main(argv: list[str]) -> int:
     if chosen and others:
         print()
     if others:
-        signals_shown.print_table(others)
+        primitives.print_table(others)
     if not chosen and not others:
         say("no locks" if args.glob == "*" else f"no locks that match {args.glob!r}")
     return 0

@@ -6,7 +6,7 @@ from typing import Final
 
 from fencelock._transport.sentinel import ANSWER_SECONDS, Watched, Word
 from fencelock._transport.sentinel_dial import survey
-from fencelock.cli.finding import OK, WARN, Finding
+from fencelock.cli.doctor.report import OK, WARN, Finding
 from fencelock.clock import now
 
 _LEAST: Final = 3

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from fencelock.cli.finding import FAIL, OK, WARN, Finding, unknown
+from fencelock.cli.doctor.probe import Facts, Probe, number
+from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding, unknown
 from fencelock.cli.output import human
-from fencelock.cli.questions import Facts, Questions, number
 
 _NEARLY: Final = 0.8
 # What a server is to its users; what it may forget depends on it.
@@ -19,19 +19,19 @@ _TWO: Final = ", and then a lock may have two holders"
 _FENCE: Final = "or let resources check the fencing token: it grows even then"
 
 
-def keeping(ask: Questions, info: Facts, role: str) -> Iterator[Finding]:
+def persistence(probe: Probe, info: Facts, role: str) -> Iterator[Finding]:
     """Check what can make the server lose a lock."""
     if not info:
         for what in ("eviction", "memory", "persistence"):
             yield unknown(what, "+info")
         return
-    yield _eviction(ask, info)
+    yield _eviction(probe, info)
     yield _memory(info)
-    yield _forgiven(_persistence(ask, info), info, role)
+    yield _forgiven(_persistence(probe, info), info, role)
 
 
-def _eviction(ask: Questions, info: Facts) -> Finding:
-    policy = info.get("maxmemory_policy") or ask.setting("maxmemory-policy")
+def _eviction(probe: Probe, info: Facts) -> Finding:
+    policy = info.get("maxmemory_policy") or probe.setting("maxmemory-policy")
     if not policy:
         return unknown("eviction", "+config|get")
     if policy == "noeviction":
@@ -90,10 +90,10 @@ _LOST: Final = {
 }
 
 
-def _persistence(ask: Questions, info: Facts) -> Finding:
+def _persistence(probe: Probe, info: Facts) -> Finding:
     if info.get("aof_enabled") == "1":
-        return _append_only(ask, info)
-    snapshots = ask.setting("save")
+        return _append_only(probe, info)
+    snapshots = probe.setting("save")
     if info.get("rdb_last_bgsave_status") == "err":
         change = (
             "see its log: the disk is full or not writable, or there is too little memory to fork"
@@ -126,8 +126,8 @@ def _forgiven(found: Finding, info: Facts, role: str) -> Finding:
     return Finding(OK, found.what, harmless)
 
 
-def _append_only(ask: Questions, info: Facts) -> Finding:
-    sync = ask.setting("appendfsync") or "unknown"
+def _append_only(probe: Probe, info: Facts) -> Finding:
+    sync = probe.setting("appendfsync") or "unknown"
     found = f"append-only file, appendfsync {sync}"
     if info.get("aof_last_write_status") == "err":
         change = "see its log: the disk is full or not writable"

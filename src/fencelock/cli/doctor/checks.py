@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from fencelock.cli.answering import answering, version
-from fencelock.cli.clocks import Clocks
-from fencelock.cli.finding import FAIL, OK, Finding
-from fencelock.cli.following import following, sentinel
-from fencelock.cli.keeping import keeping
-from fencelock.cli.questions import Questions
-from fencelock.cli.rights import rights
+from fencelock.cli.doctor.acl import permissions
+from fencelock.cli.doctor.clock import ClockCheck
+from fencelock.cli.doctor.health import health, version
+from fencelock.cli.doctor.persistence import persistence
+from fencelock.cli.doctor.probe import Probe
+from fencelock.cli.doctor.replication import replication, sentinel
+from fencelock.cli.doctor.report import FAIL, OK, Finding
 from fencelock.cli.session import Session
 from fencelock.errors import FencelockError
 
@@ -26,22 +26,22 @@ def server(session: Session, role: str) -> Iterator[Finding]:
 
     Raises what a lock would raise when it cannot be reached.
     """
-    ask = Questions(session)
-    info = ask.info()
-    clocks = Clocks(ask)
+    probe = Probe(session)
+    info = probe.info()
+    clocks = ClockCheck(probe)
     if not info:  # when it refuses us altogether, that is all there is to say
-        clocks.look(1)
+        clocks.sample(1)
     yield version(info)
     if "sentinel" in {info.get("redis_mode"), info.get("server_mode")}:  # Redis, Valkey
-        yield from sentinel(ask)
+        yield from sentinel(probe)
         return
-    clocks.look(_LOOKS)
+    clocks.sample(_LOOKS)
     yield clocks.reach()
-    yield from rights(ask, session)
-    yield from following(ask, info, session.url())
-    yield from keeping(ask, info, role)
-    yield from answering(ask, info)
-    clocks.look(_LOOKS)
+    yield from permissions(probe, session)
+    yield from replication(probe, info, session.url())
+    yield from persistence(probe, info, role)
+    yield from health(probe, info)
+    clocks.sample(_LOOKS)
     yield from clocks.findings()
     behind = clocks.backwards(session.prefix)
     if behind:

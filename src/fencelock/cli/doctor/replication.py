@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fencelock.cli.finding import FAIL, OK, WARN, Finding, unknown
-from fencelock.cli.questions import Facts, Questions, facts, number
+from fencelock.cli.doctor.probe import Facts, Probe, info_fields, number
+from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding, unknown
 
 _LAG_SECONDS: Final = 5
 _MAJORITY: Final = 3  # Sentinels, so that one may be missing
@@ -14,7 +14,7 @@ _SLOTS: Final = 16384
 _HELLO: Final = b"__sentinel__:hello"
 
 
-def following(ask: Questions, info: Facts, url: str) -> Iterator[Finding]:
+def replication(probe: Probe, info: Facts, url: str) -> Iterator[Finding]:
     """Check the role, the replicas, and who fails over."""
     if not info:
         yield unknown("role", "+info")
@@ -23,11 +23,11 @@ def following(ask: Questions, info: Facts, url: str) -> Iterator[Finding]:
         yield _replica(info)
     else:
         yield _master(info)
-        yield from _replicas(ask, info)
+        yield from _replicas(probe, info)
     if info.get("cluster_enabled") == "1":
-        yield from _cluster(ask, url)
+        yield from _cluster(probe, url)
     else:
-        yield from _watched(ask, url)
+        yield from _watched(probe, url)
 
 
 def _replica(info: Facts) -> Finding:
@@ -48,11 +48,11 @@ def _master(info: Facts) -> Finding:
     return Finding(WARN, "role", found, f"{change} and let resources check the fencing token")
 
 
-def _replicas(ask: Questions, info: Facts) -> Iterator[Finding]:
+def _replicas(probe: Probe, info: Facts) -> Iterator[Finding]:
     lines = [value for name, value in info.items() if _is_replica(name)]
     for line in lines:
         yield _one_replica(line, number(info, "master_repl_offset"))
-    wanted = ask.setting("min-replicas-to-write")
+    wanted = probe.setting("min-replicas-to-write")
     if wanted not in {"", "0"} and int(wanted) > number(info, "min_slaves_good_slaves"):
         good = info.get("min_slaves_good_slaves", "0")
         found = f"writes need {wanted} replicas, {good} follow: all locks are refused (NOREPLICAS)"
@@ -63,7 +63,7 @@ def _replicas(ask: Questions, info: Facts) -> Iterator[Finding]:
         change = "CONFIG SET min-replicas-to-write 1 stops that after min-replicas-max-lag"
         yield Finding(WARN, "min-replicas", found, change)
     elif lines and wanted:
-        lag = ask.setting("min-replicas-max-lag")
+        lag = probe.setting("min-replicas-max-lag")
         found = f"a master without {wanted} replica(s) stops granting after {lag} s"
         yield Finding(OK, "min-replicas", found)
 
@@ -95,11 +95,11 @@ def _one_replica(line: str, offset: int) -> Finding:
 # -- Sentinel --------------------------------------------------------------------------------------
 
 
-def _watched(ask: Questions, url: str) -> Iterator[Finding]:
+def _watched(probe: Probe, url: str) -> Iterator[Finding]:
     """Report Sentinels that the URL does not use: all subscribe to a hello channel."""
     if "+sentinel" in url.partition("://")[0]:
         return
-    heard = ask.may(b"PUBSUB", b"NUMSUB", _HELLO)
+    heard = probe.optional(b"PUBSUB", b"NUMSUB", _HELLO)
     sentinels = int(heard[1]) if heard else 0
     if not sentinels:
         return
@@ -108,16 +108,16 @@ def _watched(ask: Questions, url: str) -> Iterator[Finding]:
     yield Finding(WARN, "sentinels", found, change)
 
 
-def sentinel(ask: Questions) -> Iterator[Finding]:
+def sentinel(probe: Probe) -> Iterator[Finding]:
     """Check a Sentinel, and the masters that it watches."""
-    masters = [_mapped(each) for each in ask.may(b"SENTINEL", b"MASTERS") or []]
+    masters = [_mapped(each) for each in probe.optional(b"SENTINEL", b"MASTERS") or []]
     names = ", ".join(each.get("name", "?") for each in masters) or "no master"
     change = (
         "use redis+sentinel://host1,host2,host3/SERVICE/0 with all Sentinels and the master's name"
     )
     yield Finding(FAIL, "role", f"a Sentinel, which holds no locks; it watches {names}", change)
     for each in masters:
-        yield _one_master(ask, each)
+        yield _one_master(probe, each)
 
 
 def _mapped(reply: Any) -> Facts:
@@ -125,7 +125,7 @@ def _mapped(reply: Any) -> Facts:
     return {key.decode(): value.decode(errors="replace") for key, value in pairs}
 
 
-def _one_master(ask: Questions, known: Facts) -> Finding:
+def _one_master(probe: Probe, known: Facts) -> Finding:
     name, flags = known.get("name", ""), known.get("flags", "")
     sentinels = number(known, "num-other-sentinels") + 1
     replicas, span = number(known, "num-slaves"), number(known, "down-after-milliseconds")
@@ -138,7 +138,7 @@ def _one_master(ask: Questions, known: Facts) -> Finding:
         return Finding(
             FAIL, what, found, "start it, or see in the Sentinels' logs why no replica was promoted"
         )
-    if ask.refusal(b"SENTINEL", b"CKQUORUM", name.encode()) == "NOQUORUM":
+    if probe.refusal(b"SENTINEL", b"CKQUORUM", name.encode()) == "NOQUORUM":
         change = "start the missing Sentinels: too few are left to agree on a failover"
         return Finding(FAIL, what, found, change)
     if not replicas:
@@ -151,8 +151,8 @@ def _one_master(ask: Questions, known: Facts) -> Finding:
 # -- Cluster ---------------------------------------------------------------------------------------
 
 
-def _cluster(ask: Questions, url: str) -> Iterator[Finding]:
-    known = facts(ask.may(b"CLUSTER", b"INFO"))
+def _cluster(probe: Probe, url: str) -> Iterator[Finding]:
+    known = info_fields(probe.optional(b"CLUSTER", b"INFO"))
     if not known:
         yield unknown("cluster", "+cluster|info +cluster|nodes")
         return
@@ -166,15 +166,17 @@ def _cluster(ask: Questions, url: str) -> Iterator[Finding]:
         yield Finding(FAIL, "cluster", found, change)
     else:
         yield Finding(OK, "cluster", found)
-    yield from _nodes(ask)
+    yield from _nodes(probe)
     if "+cluster" not in url.partition("://")[0]:
         found = "a node of a Cluster, and this URL reaches this node only"
         change = "use redis+cluster://host:port: it finds the node of each lock"
         yield Finding(WARN, "source", found, change)
 
 
-def _nodes(ask: Questions) -> Iterator[Finding]:
-    lines = [each.split() for each in (ask.may(b"CLUSTER", b"NODES") or b"").decode().splitlines()]
+def _nodes(probe: Probe) -> Iterator[Finding]:
+    lines = [
+        each.split() for each in (probe.optional(b"CLUSTER", b"NODES") or b"").decode().splitlines()
+    ]
     if not lines:
         yield unknown("nodes", "+cluster|nodes")
         return

@@ -6,7 +6,7 @@
   (``fencelock run … | less``). There its processes are those of the session that have its holder
   id in their environment.
 
-Where there is no /proc (macOS), the group, or on a terminal the command itself, is all we know.
+Where there is no /proc (macOS), only the group is known, or on a terminal the command itself.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import signal
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# A guard ends by itself with those it serves: killing it first would leave its command alone.
-GUARD = b"fencelock-guard"
+# A supervisor ends with the process that it serves; killed first, it would leave its command alone.
+SUPERVISOR_NAME = b"fencelock-guard"
 # A process that forks while it is being killed is caught by the next round.
 _ROUNDS = 5
 
 
-class Family(NamedTuple):
+class ProcessTree(NamedTuple):
     """A command and what it started. ``mark`` is empty when the session is the command's own."""
 
     leader: int
@@ -37,7 +37,7 @@ class Family(NamedTuple):
             send(self.leader, number)
 
     def signal_all(self, number: int) -> None:
-        """Send a signal to every process of the family."""
+        """Send a signal to every process of the tree."""
         self.signal(number)
         reached = set() if self.mark else set(_in_group(self.leader))
         for pid in set(self.members()) - reached - {self.leader}:
@@ -45,14 +45,14 @@ class Family(NamedTuple):
                 os.kill(pid, number)
 
     def kill(self) -> None:
-        """End every process of the family; nothing of it runs afterwards."""
+        """End every process of the tree; nothing of it runs afterwards."""
         for _ in range(_ROUNDS):
             self.signal_all(signal.SIGKILL)
             if not any(self.members()):
                 return
 
     def members(self) -> Iterator[int]:
-        """Yield the processes of the family that live."""
+        """Yield the processes of the tree that live."""
         for pid, _, session in _living():
             if session == self.session and (not self.mark or _has(pid, self.mark)):
                 yield pid
@@ -63,7 +63,7 @@ def _in_group(group: int) -> Iterator[int]:
 
 
 def _living() -> Iterator[tuple[int, int, int]]:
-    """Yield pid, process group and session of every process that is no zombie and no guard."""
+    """Yield pid, process group and session of every process that is no zombie and no supervisor."""
     try:
         entries = os.listdir("/proc")  # noqa: PTH208 - pathlib would be a third of the start-up
     except OSError:
@@ -75,7 +75,7 @@ def _living() -> Iterator[tuple[int, int, int]]:
             stat = _read(f"/proc/{entry}/stat")
             name, _, rest = stat.partition(b"(")[2].rpartition(b")")
             state, _, group, session = rest.split()[:4]
-            if state not in {b"Z", b"X"} and name != GUARD:
+            if state not in {b"Z", b"X"} and name != SUPERVISOR_NAME:
                 yield int(entry), int(group), int(session)
 
 

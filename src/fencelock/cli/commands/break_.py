@@ -9,12 +9,13 @@ from fencelock._core.inspect import revoke, show
 from fencelock._core.inspect_signals import SignalInfo
 from fencelock._core.keys import LockKeys
 from fencelock._ports.blocking import run_blocking
-from fencelock.cli import arguments, signals_shown
+from fencelock.cli import arguments
+from fencelock.cli.commands import primitives
+from fencelock.cli.commands.ls import summary
 from fencelock.cli.exits import UsageError
-from fencelock.cli.ls import summary
 from fencelock.cli.output import json_line, say, visible
 from fencelock.cli.session import Session
-from fencelock.cli.waiting import held_by
+from fencelock.cli.wait_status import held_by
 from fencelock.errors import NotAcquired
 
 
@@ -23,7 +24,7 @@ def main(argv: list[str]) -> int:
     args = _parsed(argv)
     with Session(args) as session:
         keys = session.keys(args.name)
-        other = signals_shown.one(session, args.name)
+        other = primitives.one(session, args.name)
         if other is not None:
             return _break_other(session, other, args)
         if not args.yes:
@@ -77,9 +78,9 @@ def _break_other(session: Session, info: SignalInfo, args: arguments.Arguments) 
     """Break a barrier. Its parties are told that it was aborted; the reason is for the log."""
     if not args.yes and info.kind == "barrier":
         _sure(session, f"{info.name} is a barrier, {info.doing}. Break it? [y/N] ", info.name)
-    signals_shown.break_one(session, info)
+    primitives.break_one(session, info)
     if args.json:
-        json_line({"name": info.name, "broken": True, "was": signals_shown.summary(info)})
+        json_line({"name": info.name, "broken": True, "was": primitives.summary(info)})
     else:
         print(visible(f"{info.name} was a barrier, {info.doing}"))
     return 0

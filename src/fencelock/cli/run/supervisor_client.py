@@ -1,6 +1,6 @@
-"""The holder's side of the guard: start it, tell it when the lease ends, hear how it went.
+"""The holder's side: start the supervisor, send it the lease's deadlines, receive the outcome.
 
-See ``watch.py`` for the other side, and for why there is a guard at all.
+See ``supervisor.py`` for the other side, and for why there is a supervisor at all.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import signal
 import socket
 from typing import Final, NamedTuple
 
-from fencelock.cli import watch
+from fencelock.cli.run import supervisor
 from fencelock.clock import REST_SECONDS, now
 
 # The command gets KILL this long before the deadline at least, so that it is gone by then: on a
 # machine whose cores are all taken, a process waits some 70 ms for its turn.
 _MARGIN_SECONDS: Final = 0.1
 _MARGIN_OF_GRACE: Final = 0.05
-# Of a short lease only parts can be given away: the rest is for renewing it.
+# A short lease gives only these parts of itself: the rest is for renewing it.
 _GRACE_OF_LEASE: Final = 3
 _MARGIN_OF_LEASE: Final = 6
 NEVER: Final = float("inf")
-# The guard may be this late on a busy machine. What is left of the margin is the holder's, to kill
-# the command in the place of a guard that is stopped.
+# The supervisor may be this late on a busy machine. The rest of the margin is the holder's, to kill
+# the command in the place of a supervisor that is stopped.
 _LATE_SECONDS: Final = 0.03
 
 
-class Ended(NamedTuple):
+class CommandEnd(NamedTuple):
     """How the command ended.
 
     ``stopped``: it was stopped because the lease ended; ``ran``: it could be executed at all.
@@ -40,24 +40,24 @@ class Ended(NamedTuple):
     ran: bool
 
 
-class Guard:
-    """A guard that was started."""
+class SupervisorClient:
+    """A supervisor process that was started."""
 
-    def __init__(self, spec: watch.Spec) -> None:
+    def __init__(self, spec: supervisor.CommandSpec) -> None:
         ours, theirs = socket.socketpair()
-        # A handler of ours that ran in the child would make it go on as if it were us.
+        # A handler of ours that ran in the child would make it continue as if it were the parent.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self.spec = spec
         self.pid: int = os.fork()
         if self.pid == 0:
             ours.close()
-            watch.guard(theirs, spec, blocked)
+            supervisor.supervise(theirs, spec, blocked)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         theirs.close()
         self._line = ours
         self._unread = b""
         self.command_pid: int | None = None
-        self.frozen: bool = False  # it did not stop the command when it was time to
+        self.frozen: bool = False  # it did not stop the command in time
         self._kill_at: float = NEVER
 
     def start(self, environment: dict[str, str]) -> None:
@@ -77,8 +77,8 @@ class Guard:
         """Forward a signal to the command."""
         self._send(f"signal {number}")
 
-    def wait(self, wake: int) -> Ended | None:
-        """Return how the command ended, or None when the guard was killed or is ``frozen``.
+    def wait(self, wake: int) -> CommandEnd | None:
+        """Return how the command ended, or None when the supervisor was killed or is ``frozen``.
 
         ``wake`` is the file descriptor that a signal makes readable: its handler then runs here.
         """
@@ -104,7 +104,7 @@ class Guard:
                 return None
 
     def _overdue_at(self) -> float:
-        """Return when a guard that runs has killed the command and said so."""
+        """Return when a supervisor that runs has killed the command and reported it."""
         return self._kill_at + _LATE_SECONDS if self.command_pid is not None else NEVER
 
     def _hear(self) -> bytes:
@@ -113,19 +113,19 @@ class Guard:
         except OSError:
             return b""
 
-    def _take(self, words: list[str]) -> Ended | None:
+    def _take(self, words: list[str]) -> CommandEnd | None:
         if words[0] == "started":
             self.command_pid = int(words[1])
         elif words[0] == "ended":
             status, stopped, ran = map(int, words[1:])
             self._send("done")
-            return Ended(status, bool(stopped), bool(ran))
+            return CommandEnd(status, bool(stopped), bool(ran))
         return None
 
     def close(self) -> None:
-        """Let the guard go, which kills a command that still runs, and wait for its end.
+        """End the supervisor, which kills a command that still runs, and wait for its end.
 
-        A frozen one is killed: it would not end by itself.
+        A frozen supervisor is killed: it would not end by itself.
         """
         self._line.close()
         if self.frozen:
@@ -135,12 +135,12 @@ class Guard:
             os.waitpid(self.pid, 0)
 
     def _send(self, text: str) -> None:
-        # A guard that was killed is noticed by ``wait``.
+        # ``wait`` notices a supervisor that was killed.
         with contextlib.suppress(OSError):
             self._line.sendall(text.encode() + b"\n")
 
 
-class Schedule(NamedTuple):
+class StopSchedule(NamedTuple):
     """When a command must be asked to stop, and when it must be killed, for a lease's deadline.
 
     ``end`` is the last deadline that renewals can reach (``--max-hold``).

@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from fencelock.cli.finding import FAIL, OK, WARN, Finding
+from fencelock.cli.doctor.probe import Probe
+from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding
 from fencelock.cli.output import human
-from fencelock.cli.questions import Questions
 
 _DISTANCE_SECONDS: Final = 1.0
 # Two clocks may run apart that much, and one look may be that coarse.
@@ -26,7 +26,7 @@ _RECORDS_MAX: Final = 20
 _SCANNED: Final = b"1000"
 
 
-class _Look(NamedTuple):
+class _Sample(NamedTuple):
     """When TIME was asked and answered, by our monotonic clock and by our wall clock."""
 
     asked: float
@@ -35,28 +35,28 @@ class _Look(NamedTuple):
     told: float
 
 
-class Clocks:
+class ClockCheck:
     """Looks at the server's clock again and again."""
 
-    def __init__(self, ask: Questions) -> None:
-        self._ask = ask
-        self._looks: list[_Look] = []
+    def __init__(self, probe: Probe) -> None:
+        self._probe = probe
+        self._samples: list[_Sample] = []
 
-    def look(self, times: int = 1) -> None:
+    def sample(self, times: int = 1) -> None:
         """Ask the server what time it is."""
         for turn in range(times):
             if turn:
                 time.sleep(_PAUSE_SECONDS)  # so that it is a while that we looked at
-            asked, wall = self._ask.now(), time.time()
-            seconds, micros = self._ask.must(b"TIME")
-            answered = self._ask.now()
+            asked, wall = self._probe.now(), time.time()
+            seconds, micros = self._probe.command(b"TIME")
+            answered = self._probe.now()
             middle = wall + (answered - asked) / 2
             told = int(seconds) + int(micros) / _MICROS
-            self._looks.append(_Look(asked, answered, middle, told))
+            self._samples.append(_Sample(asked, answered, middle, told))
 
     def reach(self) -> Finding:
         """Tell how fast the server answers."""
-        trips = sorted(look.answered - look.asked for look in self._looks)
+        trips = sorted(each.answered - each.asked for each in self._samples)
         found = f"answers in {trips[0] * 1000:.2f} ms, {trips[-1] * 1000:.2f} ms at worst"
         if trips[0] > _SLOW_SECONDS:
             change = "choose a ttl of a hundred round trips or more"
@@ -76,11 +76,11 @@ class Clocks:
             )
             yield Finding(FAIL, "clock jumps", found, change)
         else:
-            seconds = self._looks[-1].answered - self._looks[0].asked
+            seconds = self._samples[-1].answered - self._samples[0].asked
             yield Finding(OK, "clock jumps", f"none during {seconds * 1000:.0f} ms")
 
     def _distance(self) -> Finding:
-        best = min(self._looks, key=lambda look: look.answered - look.asked)
+        best = min(self._samples, key=lambda each: each.answered - each.asked)
         distance = best.told - best.wall
         way = "ahead of" if distance > 0 else "behind"
         if abs(distance) < _DISTANCE_SECONDS:
@@ -97,9 +97,9 @@ class Clocks:
         With each look the distance lies between two bounds. Clocks that run evenly have a distance
         that fits them all.
         """
-        began, worst = self._looks[0].asked, 0.0
-        for place, one in enumerate(self._looks):
-            for other in self._looks[:place]:
+        began, worst = self._samples[0].asked, 0.0
+        for place, one in enumerate(self._samples):
+            for other in self._samples[:place]:
                 slack = _SLACK_SECONDS + _DRIFT * (one.answered - began)
                 moved = (one.told - one.asked) - (other.told - other.answered)
                 least = (one.told - one.answered) - (other.told - other.asked)
@@ -113,13 +113,13 @@ class Clocks:
         """Look for grants from the server's future: its clock was set back, or it is another's."""
         pattern = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
         match = f"{pattern}*~record*".encode()
-        scanned = self._ask.may(b"SCAN", b"0", b"MATCH", match, b"COUNT", _SCANNED)
+        scanned = self._probe.optional(b"SCAN", b"0", b"MATCH", match, b"COUNT", _SCANNED)
         if scanned is None:
             return None
-        now = self._looks[-1].told * _MICROS
-        records = [self._ask.may(b"GET", key) for key in scanned[1][:_RECORDS_MAX]]
+        now = self._samples[-1].told * _MICROS
+        records = [self._probe.optional(b"GET", key) for key in scanned[1][:_RECORDS_MAX]]
         ahead = max((_fence(record) - now for record in records), default=0.0) / _MICROS
-        if ahead <= _SLACK_SECONDS + self._looks[-1].answered - self._looks[-1].asked:
+        if ahead <= _SLACK_SECONDS + self._samples[-1].answered - self._samples[-1].asked:
             return None
         return Finding(
             WARN,

@@ -15,7 +15,7 @@ Facts = dict[str, str]
 _PATIENCE: Final = 2.0
 
 
-class Questions:
+class Probe:
     """Asks the server; each question for a bounded time."""
 
     def __init__(self, session: Session) -> None:
@@ -31,17 +31,17 @@ class Questions:
         """Return how many masters a Cluster has; 0 for one server."""
         return 0 if self._port.apart is None else len(run_blocking(parts(self._port)))
 
-    def must(self, *words: bytes) -> Any:
+    def command(self, *words: bytes) -> Any:
         """Return the answer, or raise."""
         until = self._port.now() + self._port.patience
         return run_blocking(
             persist(self._port, lambda: self._port.command(words, b"", until), until, Asked())
         )
 
-    def may(self, *words: bytes) -> Any:
+    def optional(self, *words: bytes) -> Any:
         """Return the answer; None when it is an error."""
         try:
-            return self.must(*words)
+            return self.command(*words)
         except ServerUnreachable:
             raise
         except ServerError:
@@ -50,7 +50,7 @@ class Questions:
     def refusal(self, *words: bytes) -> str:
         """Return the code of the error that is the answer; empty when it is none."""
         try:
-            self.must(*words)
+            self.command(*words)
         except ServerUnreachable:
             raise
         except ServerError as error:
@@ -59,16 +59,16 @@ class Questions:
 
     def info(self) -> Facts:
         """Return INFO's facts; empty when the user may not ask."""
-        return facts(self.may(b"INFO"))
+        return info_fields(self.optional(b"INFO"))
 
     def setting(self, name: str) -> str:
         """Return a setting; empty when the user may not ask."""
-        found = self.may(b"CONFIG", b"GET", name.encode()) or {}
+        found = self.optional(b"CONFIG", b"GET", name.encode()) or {}
         values = found.values() if isinstance(found, dict) else found[1:]
         return next((value.decode(errors="replace") for value in values), "")
 
 
-def facts(text: bytes | None) -> Facts:
+def info_fields(text: bytes | None) -> Facts:
     """Return the lines ``name:value`` of a reply."""
     lines = (text or b"").decode(errors="replace").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)

@@ -29,7 +29,7 @@ _LOOK_SECONDS: Final = 0.25
 _ERASE: Final = "\r\x1b[K"
 
 
-class WaitingLine:
+class WaitStatus:
     """While it is entered, a thread tells about the wait on stderr."""
 
     def __init__(self, port: BlockingPort, keys: LockKeys, *, quiet: bool) -> None:

@@ -12,10 +12,10 @@ from fencelock._core.want import Want
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
+from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
-from fencelock.cli.signals import Signals
-from fencelock.cli.waiting import WaitingLine, not_granted
+from fencelock.cli.wait_status import WaitStatus, not_granted
 
 _EXAMPLE = """\
 out=$(fencelock acquire deploy --ttl 10m --no-wait) || exit
@@ -27,13 +27,13 @@ out=$(fencelock acquire deploy --ttl 10m --no-wait) || exit
 def main(argv: list[str]) -> int:
     """Run the command."""
     args = _parsed(argv)
-    with Session(args) as session, Signals():
+    with Session(args) as session, SignalHandlers():
         want = _as_script(
             session.want(args.name, unit="acquire", ttl=args.ttl, renew=False, label=args.label)
         )
         patience = arguments.patience(args)
         quiet = args.quiet or patience == arguments.ONE_TRY
-        with WaitingLine(session.port, want.keys, quiet=quiet):
+        with WaitStatus(session.port, want.keys, quiet=quiet):
             hold = session.take(want, patience)
         if hold is None:
             raise not_granted(session.port, want.keys, arguments.within(args))

@@ -1,7 +1,7 @@
 """``fencelock elect``: keep a command running on exactly one of many hosts.
 
 Each term is one ``fencelock run``. When a leadership is lost, this process becomes a fresh copy of
-itself (same pid, no threads) that stands for election again: a guard is forked from little.
+itself (same pid, no threads) that stands for election again: a supervisor is forked from little.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
-from fencelock.cli.run import add_grace, under_guard, with_command
+from fencelock.cli.commands.run import add_grace, under_supervisor, with_command
 
 if TYPE_CHECKING:
-    from fencelock.cli.runner import Run
+    from fencelock.cli.run.runner import Run
 
 # These ask us to end, and the command gets them; whatever it makes of them, we do not stand again.
 ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
@@ -32,7 +32,7 @@ When the leadership is lost or the server is silent, it stands for election agai
 def main(argv: list[str]) -> int:
     """Run the command whenever this host is elected."""
     args = _parsed(argv)
-    status = under_guard(args, _runner)
+    status = under_supervisor(args, _runner)
     if not args.again:
         return status
     # From here on a signal has its usual meaning. One that came after the command ended, and before
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
 
 
 def _runner() -> type[Run]:
-    from fencelock.cli.termrunner import Term
+    from fencelock.cli.run.term_runner import Term
 
     return Term
 

@@ -1,25 +1,27 @@
-"""The guard: a process of its own that keeps the command of ``fencelock run``.
+"""The supervisor of ``fencelock run``: a process of its own, and the command's parent.
 
-It is the command's parent. It knows nothing of locks: it is told two instants, when to ask the
-command to stop (TERM) and when to kill it, and each renewal of the lease moves both. So the command
-is stopped before the lease can end whatever becomes of the process that holds the lease:
+It knows nothing of locks. The holder, the process that holds the lease, sends it two instants: when
+to ask the command to stop (TERM) and when to kill it. Each renewal of the lease moves both. So the
+command is stopped before the lease can end, whatever happens to the holder:
 
 - the server is silent: the instants do not move, and they come;
 - the holder is stopped (SIGSTOP, Ctrl-Z, a debugger): the same;
-- the holder is killed: its end of the line closes, and the command is killed at once.
+- the holder is killed: its end of the socket closes, and the command is killed at once.
 
-When the guard itself is killed, the kernel kills the command (Linux: PR_SET_PDEATHSIG), and the
-holder, which sees its end of the line close, kills what the command left. When the guard is
-stopped, the holder kills the command in its place. Only while both are stopped, and the command is
-not, can the command run on beside the next holder of the lock: its fence is what tells them apart.
+When the supervisor is killed, the kernel kills the command (Linux: PR_SET_PDEATHSIG). The holder
+sees the socket close and kills the processes that the command left. When the supervisor is stopped,
+the holder kills the command in its place. Only while both are stopped, and the command is not, can
+the command run on beside the next holder of the lock: their fences tell them apart.
+
+People see it as ``fencelock-guard`` in the list of processes, and as the guard in messages.
 
 Rules of this file:
 
 - It is forked before any thread exists, and stays without threads.
-- It ignores every signal that can be ignored, and stands in a process group of its own: what a
-  terminal sends is not for it.
-- Instants are those of ``fencelock.clock``. A sleep is never longer than a second, as the kernel's
-  timers stand still while the machine is suspended and that clock does not.
+- It ignores every signal that can be ignored, and has a process group of its own: signals that a
+  terminal sends do not reach it.
+- Instants are those of ``fencelock.clock``. A sleep lasts at most a second: the kernel's timers
+  stop while the machine is suspended, and that clock does not.
 """
 
 from __future__ import annotations
@@ -36,36 +38,36 @@ from typing import NamedTuple, NoReturn
 
 from fencelock.cli import started
 from fencelock.cli.exits import NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
-from fencelock.cli.processes import GUARD, Family
+from fencelock.cli.run.process_tree import SUPERVISOR_NAME, ProcessTree
 from fencelock.clock import REST_SECONDS, now
 
-# After TERM the command is gone but others of its family live: how often to look.
+# After TERM the command has ended, but other processes of its tree live: how often to check.
 _LOOK = 0.02
 _PR_SET_PDEATHSIG = 1
-IGNORED_BY_GUARD = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2", "TSTP", "TTIN", "TTOU", "PIPE")
-_SIGNALS = tuple(getattr(signal, f"SIG{name}") for name in IGNORED_BY_GUARD)
+_IGNORED = "INT TERM HUP QUIT USR1 USR2 TSTP TTIN TTOU PIPE"
+_SIGNALS = tuple(getattr(signal, f"SIG{name}") for name in _IGNORED.split())
 
 
-class Spec(NamedTuple):
-    """What the guard is to keep. ``ignored`` are the signals that were ignored when we began."""
+class CommandSpec(NamedTuple):
+    """The command and how it is stopped; ``ignored`` are the signals that we were started with."""
 
     command: list[str]
     terminal: bool
-    gentle: bool  # a lost lease first means TERM, not KILL
+    gentle: bool  # a lost lease means TERM first, then KILL
     grace: float
     ignored: frozenset[int]
 
 
-class Watch:
-    """The guard's state and its loop."""
+class Supervisor:
+    """The supervisor's state and its loop."""
 
-    def __init__(self, line: socket.socket, spec: Spec) -> None:
+    def __init__(self, line: socket.socket, spec: CommandSpec) -> None:
         self._line = line
         self._spec = spec
         self._holders_group = os.getpgrp()
         self._session = os.getsid(0)
         self._unread = b""
-        self._family: Family | None = None
+        self._tree: ProcessTree | None = None
         self._status: int | None = None
         self._failure = (-1, -1)  # a pipe; the child writes to it when it cannot become the command
         self._term_at = self._kill_at = float("inf")
@@ -91,7 +93,7 @@ class Watch:
             self._reap()
             self._keep_time()
         self._report()
-        # The command may have ended by what killed the holder: then the rest of its family must go.
+        # What killed the holder may have ended the command: then the rest of its tree must end too.
         while not self._dismissed:
             if not self._heard():
                 return self._abandoned()
@@ -100,7 +102,7 @@ class Watch:
     # -- orders ---------------------------------------------------------------------------------
 
     def _heard(self) -> bool:
-        """Obey what came; False when the holder is gone."""
+        """Obey the orders that arrived; return False when the holder is gone."""
         try:
             data = self._line.recv(65536)
         except OSError:
@@ -120,35 +122,35 @@ class Watch:
             self._stop()
         elif word == b"done":
             self._dismissed = True
-        elif word == b"signal" and self._family is not None and self._status is None:
-            self._family.signal(int(rest))
+        elif word == b"signal" and self._tree is not None and self._status is None:
+            self._tree.signal(int(rest))
 
     def _move(self, term_at: float, kill_at: float) -> None:
         if not self._stopping:
             self._term_at, self._kill_at = term_at, kill_at
 
     def _abandoned(self) -> None:
-        if self._family is not None:
-            self._family.kill()
+        if self._tree is not None:
+            self._tree.kill()
 
     # -- the command ----------------------------------------------------------------------------
 
     def _start(self, told: dict[str, str]) -> None:
         environment = os.environ | told
         self._failure = os.pipe()
-        guard = os.getpid()
+        supervisor = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._become(environment, guard)
+            self._become(environment, supervisor)
         os.close(self._failure[1])
         os.set_blocking(self._failure[0], False)
         mark = f"FENCELOCK_HOLDER={told['FENCELOCK_HOLDER']}".encode()
         terminal = self._spec.terminal
-        self._family = Family(pid, self._session if terminal else pid, mark if terminal else b"")
-        let_go(0, 1)
+        self._tree = ProcessTree(pid, self._session if terminal else pid, mark if terminal else b"")
+        detach_streams(0, 1)
         self._send(f"started {pid}")
 
-    def _become(self, environment: dict[str, str], guard: int) -> NoReturn:
+    def _become(self, environment: dict[str, str], supervisor: int) -> NoReturn:
         """In the child: become the command."""
         command = self._spec.command
         status = NOT_EXECUTABLE
@@ -158,7 +160,7 @@ class Watch:
             else:
                 os.setsid()
             self._die_with_parent()
-            if os.getppid() != guard:  # it was killed before it could matter to us
+            if os.getppid() != supervisor:  # it was killed before it could matter to us
                 os._exit(SIGNALLED + signal.SIGKILL)
             self._restore_signals()
             os.execvpe(command[0], command, environment)  # noqa: S606 - the user's own command
@@ -179,9 +181,9 @@ class Watch:
             signal.signal(number, signal.SIG_IGN if ignored else signal.SIG_DFL)
 
     def _reap(self) -> None:
-        if self._family is None or self._status is not None:
+        if self._tree is None or self._status is not None:
             return
-        pid, status = os.waitpid(self._family.leader, os.WNOHANG)
+        pid, status = os.waitpid(self._tree.leader, os.WNOHANG)
         if pid:
             code = os.waitstatus_to_exitcode(status)
             self._status = code if code >= 0 else SIGNALLED - code
@@ -194,18 +196,18 @@ class Watch:
         return min(self._term_at, self._kill_at)
 
     def _keep_time(self) -> None:
-        if self._family is None:
+        if self._tree is None:
             return
         current = now()
         if current >= self._kill_at:
             self._begin_to_stop()
-            self._family.kill()
+            self._tree.kill()
             self._killed = True
             self._kill_at = float("inf")
         elif current >= self._term_at:
             self._begin_to_stop()
-            self._family.signal_all(signal.SIGTERM)
-            self._family.signal_all(signal.SIGCONT)
+            self._tree.signal_all(signal.SIGTERM)
+            self._tree.signal_all(signal.SIGCONT)
             self._kill_at = min(self._kill_at, current + self._spec.grace)
 
     def _begin_to_stop(self) -> None:
@@ -223,10 +225,10 @@ class Watch:
 
     def _over(self) -> bool:
         """Return True if the command has ended, and when it was stopped, its family too."""
-        if self._family is None or self._status is None:
+        if self._tree is None or self._status is None:
             return False
         # What cannot be killed (another user's) is not waited for.
-        return self._killed or not self._stopping or not any(self._family.members())
+        return self._killed or not self._stopping or not any(self._tree.members())
 
     def _report(self) -> None:
         ran = not os.read(self._failure[0], 1)
@@ -237,32 +239,34 @@ class Watch:
             self._line.sendall(text.encode() + b"\n")
 
 
-def guard(line: socket.socket, spec: Spec, unblocked: set[signal.Signals | int]) -> NoReturn:
-    """Be the guard; called in a fresh child process, with all signals blocked."""
+def supervise(
+    line: socket.socket, spec: CommandSpec, unblocked: set[signal.Signals | int]
+) -> NoReturn:
+    """Be the supervisor; called in a fresh child process, with all signals blocked."""
     status = 1
     try:
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         started()
-        watch = Watch(line, spec)
+        supervisor = Supervisor(line, spec)
         if spec.terminal:
             os.setpgid(0, 0)
         else:
             os.setsid()
         _name_ourselves()
-        watch.run()
+        supervisor.run()
         status = 0
-    except BaseException:  # noqa: BLE001 - there is nobody above us: print it and end
+    except BaseException:  # noqa: BLE001 - no caller is left: print it and end
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(status)
 
 
-def let_go(*standard: int) -> None:
-    """Put nothing in the place of stdin and stdout: they are the command's from now on.
+def detach_streams(*standard: int) -> None:
+    """Replace stdin and stdout by /dev/null: they are the command's from now on.
 
-    A pipe that it closes must look closed to whoever is at the other end.
+    A pipe that the command closes must look closed to the process at the other end.
     """
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in standard:
@@ -272,11 +276,11 @@ def let_go(*standard: int) -> None:
 
 def _name_ourselves() -> None:
     with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as file:  # noqa: PTH123 - see processes
-        file.write(GUARD)
+        file.write(SUPERVISOR_NAME)
 
 
 def _death_signal() -> Callable[[], object]:
-    """Return what makes a process die with its parent; it does nothing where that is unknown."""
+    """Return a function that makes a process die with its parent; elsewhere it does nothing."""
     if sys.platform != "linux":
         return lambda: None
     try:

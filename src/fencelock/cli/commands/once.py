@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
-from fencelock.cli.run import add_tenure, under_guard, with_command
+from fencelock.cli.commands.run import add_tenure, under_supervisor, with_command
 
 if TYPE_CHECKING:
-    from fencelock.cli.runner import Run
+    from fencelock.cli.run.runner import Run
 
 SUMMARY = "run a command on one of many hosts, once a period"
 EXITS = """\
@@ -24,11 +24,11 @@ exit status: the command's own, 128+n when signal n killed it;
 
 def main(argv: list[str]) -> int:
     """Run the command unless it was run, or is being run, elsewhere."""
-    return under_guard(_parsed(argv), _runner)
+    return under_supervisor(_parsed(argv), _runner)
 
 
 def _runner() -> type[Run]:
-    from fencelock.cli.oncerunner import OnceRun
+    from fencelock.cli.run.once_runner import OnceRun
 
     return OnceRun
 

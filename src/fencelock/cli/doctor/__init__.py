@@ -1,0 +1,1 @@
+"""What ``fencelock doctor`` checks, by what it is about."""
