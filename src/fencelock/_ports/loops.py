@@ -10,7 +10,9 @@ from typing import Any
 from fencelock.hints import calling_level
 
 # Flows that may wait for others; the rest takes one round trip.
-WAITING = frozenset({"acquire", "acquire_all", "start", "passes", "cross", "next_change", "wait"})
+WAITING = frozenset(
+    {"acquire", "acquire_all", "start", "passes", "next_change", "_passed", "_crossed", "_waited"}
+)
 
 
 def in_loop() -> bool:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from fencelock import errors, options
-from fencelock._core.barrier import Crossing, change, cross
-from fencelock._ports.aio import AioPort
-from fencelock.hints import made_by_clients
-from fencelock.process import Rooted
+from fencelock._handles.barrier import BaseBarrier
 
 
 class BarrierBroken(errors.BarrierBroken, asyncio.BrokenBarrierError):
     """As ``fencelock.BarrierBroken``, and as ``asyncio``'s."""
 
 
-class AsyncBarrier(Rooted):
+class AsyncBarrier(BaseBarrier):
     """A barrier, as ``asyncio.Barrier`` but for all processes of all hosts.
 
     Made by ``AsyncClient.barrier``. When as many wait as there are parties, all go on, and the
@@ -27,31 +24,9 @@ class AsyncBarrier(Rooted):
     ``idle_ttl`` is forgotten: the next use begins anew. It has no owner and no lease.
     """
 
-    __slots__ = ("__weakref__", "_action", "_crossing", "_port", "_seen", "_timeout")
+    __slots__ = ()
 
-    @made_by_clients
-    def __init__(
-        self,
-        port: Callable[[], AioPort],
-        crossing: Crossing,
-        action: Callable[[], object] | None,
-        timeout: float | None,
-    ) -> None:
-        self._port = port
-        self._crossing = crossing
-        self._action = action
-        self._timeout = timeout
-        self._seen = (0, "")
-
-    @property
-    def name(self) -> str:
-        """Return the barrier's name, without the prefix."""
-        return self._crossing.name
-
-    @property
-    def parties(self) -> int:
-        """Return how many must come for all to go on."""
-        return self._crossing.parties
+    _error = BarrierBroken
 
     @property
     def n_waiting(self) -> Awaitable[int]:
@@ -60,7 +35,7 @@ class AsyncBarrier(Rooted):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._waiting()
+        return self._waiting(self._port())
 
     @property
     def broken(self) -> Awaitable[bool]:
@@ -69,7 +44,7 @@ class AsyncBarrier(Rooted):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._broken()
+        return self._is_broken(self._port())
 
     async def wait(self, timeout: options.Seconds | None = None) -> int:
         """Wait until all parties have come; return this party's index, from 0 to parties - 1.
@@ -89,15 +64,7 @@ class AsyncBarrier(Rooted):
                 another number of parties, of which some have come.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        patience = self._timeout if timeout is None else options.patience_of_wait(timeout)
-        action = None if self._action is None else self._act
-        try:
-            index = await cross(self._port(), self._crossing, patience, BarrierBroken, action)
-        except BarrierBroken as broken:
-            self._seen = (0, broken.reason)
-            raise
-        self._seen = (0, "")
-        return index
+        return await self._crossed(self._port(), timeout)
 
     async def reset(self) -> None:
         """Make the barrier ready again; it breaks for those who wait now.
@@ -106,7 +73,7 @@ class AsyncBarrier(Rooted):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             ServerError: as ``wait``.
         """
-        await self._change(b"reset")
+        await self._changed(self._port(), b"reset")
 
     async def abort(self) -> None:
         """Break the barrier, for those who wait and for all who come until ``reset``.
@@ -114,7 +81,7 @@ class AsyncBarrier(Rooted):
         Raises:
             ServerError, OutcomeUnknown: as ``reset``.
         """
-        await self._change(b"abort")
+        await self._changed(self._port(), b"abort")
 
     async def delete(self) -> None:
         """Delete the barrier, as if nobody had used it; it breaks for those who wait now.
@@ -124,7 +91,7 @@ class AsyncBarrier(Rooted):
         Raises:
             ServerError, OutcomeUnknown: as ``reset``, but for another number of parties.
         """
-        await self._change(b"delete")
+        await self._changed(self._port(), b"delete")
 
     async def _act(self) -> None:
         if self._action is not None:
@@ -132,25 +99,9 @@ class AsyncBarrier(Rooted):
             if inspect.isawaitable(result):
                 await result
 
-    async def _waiting(self) -> int:
-        return (await self._change(b"look"))[0]
-
-    async def _broken(self) -> bool:
-        return bool((await self._change(b"look"))[1])
-
-    async def _change(self, what: bytes) -> tuple[int, str]:
-        self._seen = await change(self._port(), self._crossing, what)
-        return self._seen
-
     async def __aenter__(self) -> int:
         """Wait for the others and return the index; see ``wait``."""
         return await self.wait()
 
     async def __aexit__(self, *_: object) -> None:
         """Do nothing: the barrier was passed at the beginning."""
-
-    def __repr__(self) -> str:
-        """Show the name and the state as this handle saw it last."""
-        waiting, why = self._seen
-        state = "broken" if why else f"waiters={waiting}/{self.parties}"
-        return f"<fencelock.AsyncBarrier at {id(self):#x} name={self.name!r}: {state}>"

@@ -7,18 +7,17 @@ from types import TracebackType
 from typing import TypeVar
 
 from fencelock import options
-from fencelock._core import condition as core
+from fencelock._core.condition import ALL
+from fencelock._handles.condition import BaseCondition
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.clock import now
-from fencelock.hints import made_by_clients
-from fencelock.process import Rooted
 
 T = TypeVar("T")
 
 
-class AsyncCondition(Rooted):
+class AsyncCondition(BaseCondition):
     """A condition variable, as ``asyncio.Condition`` but for all processes of all hosts.
 
     Made by ``AsyncClient.condition`` over a lock. Its methods want the lock to be held through that
@@ -26,19 +25,10 @@ class AsyncCondition(Rooted):
     tells. All handles with the same lock and the same ``name`` are one condition.
     """
 
-    __slots__ = ("__weakref__", "_place", "lock")
+    __slots__ = ()
 
+    _reentrant = AsyncRLock
     lock: AsyncLock | AsyncRLock
-
-    @made_by_clients
-    def __init__(self, lock: AsyncLock | AsyncRLock, place: core.Place) -> None:
-        self.lock = lock
-        self._place = place
-
-    @property
-    def name(self) -> str:
-        """Return the condition's name; empty when it has none."""
-        return self._place.title
 
     @by_caller
     async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
@@ -72,15 +62,8 @@ class AsyncCondition(Rooted):
             ServerError: the server refuses; nothing is held.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        holds, unit, port = self.lock._holds, caller(), self.lock._port()
-        flow = core.wait(
-            port,
-            self._place,
-            lambda taken: holds.take(unit, taken, only_own=self._owned),
-            options.patience_of_wait(timeout),
-            core.Asker(lambda: holds.want(port, unit.get_name()), holds),
-        )
-        return await flow
+        task = caller()
+        return await self._waited(self.lock._port(), task, task.get_name(), timeout)
 
     @by_caller
     async def wait_for(
@@ -117,7 +100,7 @@ class AsyncCondition(Rooted):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             TypeError, ValueError: ``n`` is not a whole number of at least 1.
         """
-        await self._notify(options.count("n", n))
+        await self._notified(self.lock._port(), caller(), options.count("n", n))
 
     @by_caller
     async def notify_all(self) -> None:
@@ -126,19 +109,7 @@ class AsyncCondition(Rooted):
         Raises:
             NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``notify``.
         """
-        await self._notify(core.ALL)
-
-    @property
-    def _owned(self) -> bool:
-        """Return True if only the task that holds the lock may give it back."""
-        return isinstance(self.lock, AsyncRLock)
-
-    async def _notify(self, n: int) -> None:
-        holds = self.lock._holds
-        hold = holds.of(caller()) or (None if self._owned else holds.newest())
-        if hold is None:
-            raise holds.not_held()
-        await core.notify(self.lock._port(), self._place, hold, n)
+        await self._notified(self.lock._port(), caller(), ALL)
 
     async def __aenter__(self) -> AsyncLease:
         """Acquire the lock, as ``async with lock``, and return the lease."""
@@ -152,7 +123,3 @@ class AsyncCondition(Rooted):
     ) -> None:
         """Release the lock, as the end of ``async with lock``."""
         await self.lock.__aexit__(kind, error, trace)
-
-    def __repr__(self) -> str:
-        """Show the name and the lock, as this process knows it."""
-        return f"<fencelock.AsyncCondition {self.name!r} of {self.lock!r}>"

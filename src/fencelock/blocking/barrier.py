@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from fencelock import errors, options
-from fencelock._core.barrier import Crossing, change, cross
-from fencelock._ports.blocking import BlockingPort, run_blocking
-from fencelock.hints import made_by_clients
-from fencelock.process import Rooted
+from fencelock._handles.barrier import BaseBarrier
+from fencelock._ports.blocking import run_blocking
 
 
 class BarrierBroken(errors.BarrierBroken, threading.BrokenBarrierError):
     """As ``fencelock.BarrierBroken``, and as ``threading``'s."""
 
 
-class Barrier(Rooted):
+class Barrier(BaseBarrier):
     """A barrier, as ``threading.Barrier`` but for all processes of all hosts.
 
     Made by ``Client.barrier``. When as many wait as there are parties, all go on, and the
@@ -26,31 +23,9 @@ class Barrier(Rooted):
     ``idle_ttl`` is forgotten: the next use begins anew. It has no owner and no lease.
     """
 
-    __slots__ = ("__weakref__", "_action", "_crossing", "_port", "_seen", "_timeout")
+    __slots__ = ()
 
-    @made_by_clients
-    def __init__(
-        self,
-        port: BlockingPort,
-        crossing: Crossing,
-        action: Callable[[], object] | None,
-        timeout: float | None,
-    ) -> None:
-        self._port = port
-        self._crossing = crossing
-        self._action = action
-        self._timeout = timeout
-        self._seen = (0, "")
-
-    @property
-    def name(self) -> str:
-        """Return the barrier's name, without the prefix."""
-        return self._crossing.name
-
-    @property
-    def parties(self) -> int:
-        """Return how many must come for all to go on."""
-        return self._crossing.parties
+    _error = BarrierBroken
 
     @property
     def n_waiting(self) -> int:
@@ -59,7 +34,7 @@ class Barrier(Rooted):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._change(b"look")[0]
+        return run_blocking(self._waiting(self._port))
 
     @property
     def broken(self) -> bool:
@@ -68,7 +43,7 @@ class Barrier(Rooted):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return bool(self._change(b"look")[1])
+        return run_blocking(self._is_broken(self._port))
 
     def wait(self, timeout: options.Seconds | None = None) -> int:
         """Wait until all parties have come; return this party's index, from 0 to parties - 1.
@@ -88,15 +63,7 @@ class Barrier(Rooted):
                 another number of parties, of which some have come.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        patience = self._timeout if timeout is None else options.patience_of_wait(timeout)
-        action = None if self._action is None else self._act
-        try:
-            index = run_blocking(cross(self._port, self._crossing, patience, BarrierBroken, action))
-        except BarrierBroken as broken:
-            self._seen = (0, broken.reason)
-            raise
-        self._seen = (0, "")
-        return index
+        return run_blocking(self._crossed(self._port, timeout))
 
     def reset(self) -> None:
         """Make the barrier ready again; it breaks for those who wait now.
@@ -105,7 +72,7 @@ class Barrier(Rooted):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             ServerError: as ``wait``.
         """
-        self._change(b"reset")
+        run_blocking(self._changed(self._port, b"reset"))
 
     def abort(self) -> None:
         """Break the barrier, for those who wait and for all who come until ``reset``.
@@ -113,7 +80,7 @@ class Barrier(Rooted):
         Raises:
             ServerError, OutcomeUnknown: as ``reset``.
         """
-        self._change(b"abort")
+        run_blocking(self._changed(self._port, b"abort"))
 
     def delete(self) -> None:
         """Delete the barrier, as if nobody had used it; it breaks for those who wait now.
@@ -123,15 +90,11 @@ class Barrier(Rooted):
         Raises:
             ServerError, OutcomeUnknown: as ``reset``, but for another number of parties.
         """
-        self._change(b"delete")
+        run_blocking(self._changed(self._port, b"delete"))
 
     async def _act(self) -> None:
         if self._action is not None:
             self._action()
-
-    def _change(self, what: bytes) -> tuple[int, str]:
-        self._seen = run_blocking(change(self._port, self._crossing, what))
-        return self._seen
 
     def __enter__(self) -> int:
         """Wait for the others and return the index; see ``wait``."""
@@ -139,9 +102,3 @@ class Barrier(Rooted):
 
     def __exit__(self, *_: object) -> None:
         """Do nothing: the barrier was passed at the beginning."""
-
-    def __repr__(self) -> str:
-        """Show the name and the state as this handle saw it last."""
-        waiting, why = self._seen
-        state = "broken" if why else f"waiters={waiting}/{self.parties}"
-        return f"<fencelock.Barrier at {id(self):#x} name={self.name!r}: {state}>"

@@ -8,18 +8,18 @@ from types import TracebackType
 from typing import TypeVar
 
 from fencelock import options
-from fencelock._core import condition as core
+from fencelock._core.condition import ALL
+from fencelock._handles.condition import BaseCondition
 from fencelock._ports.blocking import run_blocking
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.clock import now
-from fencelock.hints import made_by_clients
-from fencelock.process import Rooted, thread_unit
+from fencelock.process import thread_unit
 
 T = TypeVar("T")
 
 
-class Condition(Rooted):
+class Condition(BaseCondition):
     """A condition variable, as ``threading.Condition`` but for all processes of all hosts.
 
     Made by ``Client.condition`` over a lock. Its methods want the lock to be held through that
@@ -27,19 +27,10 @@ class Condition(Rooted):
     tells. All handles with the same lock and the same ``name`` are one condition.
     """
 
-    __slots__ = ("__weakref__", "_place", "lock")
+    __slots__ = ()
 
+    _reentrant = RLock
     lock: Lock | RLock
-
-    @made_by_clients
-    def __init__(self, lock: Lock | RLock, place: core.Place) -> None:
-        self.lock = lock
-        self._place = place
-
-    @property
-    def name(self) -> str:
-        """Return the condition's name; empty when it has none."""
-        return self._place.title
 
     def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
         """Acquire the lock, as ``Lock.acquire`` does, in the same time and with its errors."""
@@ -71,14 +62,7 @@ class Condition(Rooted):
             ServerError: the server refuses; nothing is held.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        holds, unit, port = self.lock._holds, thread_unit(), self.lock._port
-        flow = core.wait(
-            port,
-            self._place,
-            lambda taken: holds.take(unit, taken, only_own=self._owned),
-            options.patience_of_wait(timeout),
-            core.Asker(lambda: holds.want(port, current_thread().name), holds),
-        )
+        flow = self._waited(self.lock._port, thread_unit(), current_thread().name, timeout)
         return run_blocking(flow)
 
     def wait_for(self, predicate: Callable[[], T], timeout: options.Seconds | None = None) -> T:
@@ -112,7 +96,7 @@ class Condition(Rooted):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             TypeError, ValueError: ``n`` is not a whole number of at least 1.
         """
-        self._notify(options.count("n", n))
+        run_blocking(self._notified(self.lock._port, thread_unit(), options.count("n", n)))
 
     def notify_all(self) -> None:
         """Wake all threads that wait: they get the lock one after the other.
@@ -120,19 +104,7 @@ class Condition(Rooted):
         Raises:
             NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``notify``.
         """
-        self._notify(core.ALL)
-
-    @property
-    def _owned(self) -> bool:
-        """Return True if only the thread that holds the lock may give it back."""
-        return isinstance(self.lock, RLock)
-
-    def _notify(self, n: int) -> None:
-        holds = self.lock._holds
-        hold = holds.of(thread_unit()) or (None if self._owned else holds.newest())
-        if hold is None:
-            raise holds.not_held()
-        run_blocking(core.notify(self.lock._port, self._place, hold, n))
+        run_blocking(self._notified(self.lock._port, thread_unit(), ALL))
 
     def __enter__(self) -> Lease:
         """Acquire the lock, as ``with lock``, and return the lease."""
@@ -146,7 +118,3 @@ class Condition(Rooted):
     ) -> None:
         """Release the lock, as the end of ``with lock``."""
         self.lock.__exit__(kind, error, trace)
-
-    def __repr__(self) -> str:
-        """Show the name and the lock, as this process knows it."""
-        return f"<fencelock.Condition {self.name!r} of {self.lock!r}>"

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from fencelock import options
-from fencelock._core.signals import Gate, change_event, change_latch, passes
-from fencelock._ports.blocking import BlockingPort, run_blocking
-from fencelock.hints import made_by_clients
-from fencelock.process import Rooted
+from fencelock._handles.event_latch import BaseEvent, BaseLatch
+from fencelock._ports.blocking import run_blocking
 
 
-class Event(Rooted):
+class Event(BaseEvent):
     """An event, as ``threading.Event`` but for all processes of all hosts.
 
     Made by ``Client.event``. It is clear until somebody sets it. An event that nobody uses for
     ``idle_ttl`` is forgotten: it is clear again. Waiting is use. It has no owner and no lease.
     """
 
-    __slots__ = ("__weakref__", "_answered", "_gate", "_port", "_seen")
-
-    @made_by_clients
-    def __init__(self, port: BlockingPort, gate: Gate) -> None:
-        self._port = port
-        self._gate = gate
-        self._seen = False
-        self._answered: list[bytes] = []  # requests that the server may forget
-
-    @property
-    def name(self) -> str:
-        """Return the event's name, without the prefix."""
-        return self._gate.name
+    __slots__ = ()
 
     def is_set(self) -> bool:
         """Ask the server whether the event is set now.
@@ -36,7 +22,7 @@ class Event(Rooted):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._change(b"look")
+        return run_blocking(self._changed(self._port, b"look"))
 
     def set(self) -> None:
         """Set the event: all who wait go on, and nobody waits until it is cleared.
@@ -47,7 +33,7 @@ class Event(Rooted):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             ServerError: the server refuses, or the name holds something else.
         """
-        self._change(b"set")
+        run_blocking(self._changed(self._port, b"set"))
 
     def clear(self) -> None:
         """Clear the event: who waits from now on waits for the next ``set``.
@@ -55,7 +41,7 @@ class Event(Rooted):
         Raises:
             ServerError, OutcomeUnknown: as ``set``.
         """
-        self._change(b"clear")
+        run_blocking(self._changed(self._port, b"clear"))
 
     def delete(self) -> None:
         """Delete the event, as if nobody had used it: it is clear. Who waits goes on waiting.
@@ -63,7 +49,7 @@ class Event(Rooted):
         Raises:
             ServerError, OutcomeUnknown: as ``set``.
         """
-        self._change(b"delete")
+        run_blocking(self._changed(self._port, b"delete"))
 
     def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the event is set; True at once when it is, False when it was not in time.
@@ -77,22 +63,10 @@ class Event(Rooted):
             ServerError: the server refuses, or the name holds something else.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        patience = options.patience_of_wait(timeout)
-        self._seen = run_blocking(passes(self._port, self._gate, patience))
-        return self._seen
-
-    def _change(self, what: bytes) -> bool:
-        flow = change_event(self._port, self._gate, what, self._answered)
-        self._seen = run_blocking(flow)
-        return self._seen
-
-    def __repr__(self) -> str:
-        """Show the name and the state as this handle saw it last."""
-        state = "set" if self._seen else "unset"
-        return f"<fencelock.Event at {id(self):#x} name={self.name!r}: {state}>"
+        return run_blocking(self._passed(self._port, timeout))
 
 
-class Latch(Rooted):
+class Latch(BaseLatch):
     """A latch: it opens when it was counted down to 0, and stays open.
 
     Made by ``Client.latch``. The first to use the name, also by waiting, sets its count: a
@@ -100,19 +74,7 @@ class Latch(Rooted):
     forgotten, open or not: the next use begins anew. Waiting is use. No owner, no lease.
     """
 
-    __slots__ = ("__weakref__", "_answered", "_gate", "_port", "_seen")
-
-    @made_by_clients
-    def __init__(self, port: BlockingPort, gate: Gate) -> None:
-        self._port = port
-        self._gate = gate
-        self._seen = gate.of
-        self._answered: list[bytes] = []  # requests that the server may forget
-
-    @property
-    def name(self) -> str:
-        """Return the latch's name, without the prefix."""
-        return self._gate.name
+    __slots__ = ()
 
     def count(self) -> int:
         """Ask the server how much is left to count down; 0 when the latch is open.
@@ -120,7 +82,7 @@ class Latch(Rooted):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._change(b"look")
+        return run_blocking(self._changed(self._port, b"look"))
 
     def count_down(self, n: int = 1) -> int:
         """Count down by ``n``, to 0 at most; return how much is left. At 0 all who wait go on.
@@ -134,7 +96,7 @@ class Latch(Rooted):
                 another count.
             TypeError, ValueError: ``n`` is not a whole number of at least 1.
         """
-        return self._change(b"count_down", options.count("n", n))
+        return run_blocking(self._changed(self._port, b"count_down", options.count("n", n)))
 
     def reset(self) -> None:
         """Close the latch again, with its full count. Who waits goes on waiting.
@@ -142,7 +104,7 @@ class Latch(Rooted):
         Raises:
             ServerError, OutcomeUnknown: as ``count_down``.
         """
-        self._change(b"reset")
+        run_blocking(self._changed(self._port, b"reset"))
 
     def delete(self) -> None:
         """Delete the latch: the next use begins anew, with any count. Who waits goes on waiting.
@@ -150,7 +112,7 @@ class Latch(Rooted):
         Raises:
             ServerError, OutcomeUnknown: as ``count_down``, but for another count.
         """
-        self._change(b"delete")
+        run_blocking(self._changed(self._port, b"delete"))
 
     def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the latch is open; True at once when it is, False when it was not in time.
@@ -163,17 +125,4 @@ class Latch(Rooted):
             ServerError: as ``count_down``.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        patience = options.patience_of_wait(timeout)
-        opened = run_blocking(passes(self._port, self._gate, patience))
-        self._seen = 0 if opened else self._seen
-        return opened
-
-    def _change(self, what: bytes, by: int = 0) -> int:
-        flow = change_latch(self._port, self._gate, what, by, self._answered)
-        self._seen = run_blocking(flow)
-        return self._seen
-
-    def __repr__(self) -> str:
-        """Show the name and the count as this handle saw it last."""
-        left = f"{self._seen}/{self._gate.of}"
-        return f"<fencelock.Latch at {id(self):#x} name={self.name!r}: left={left}>"
+        return run_blocking(self._passed(self._port, timeout))

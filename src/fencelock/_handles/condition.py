@@ -1,0 +1,58 @@
+"""Conditions in both faces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fencelock import options
+from fencelock._core import condition as core
+from fencelock.hints import made_by_clients, unnamed
+from fencelock.process import Rooted
+
+
+@unnamed
+class BaseCondition(Rooted):
+    """What ``Condition`` and ``AsyncCondition`` share."""
+
+    __slots__ = ("__weakref__", "_place", "lock")
+
+    _reentrant: type  # a face's own class of locks that only their owner gives back
+    lock: Any
+
+    @made_by_clients
+    def __init__(self, lock: Any, place: core.Place) -> None:
+        self.lock = lock
+        self._place = place
+
+    @property
+    def name(self) -> str:
+        """Return the condition's name; empty when it has none."""
+        return self._place.title
+
+    @property
+    def _owned(self) -> bool:
+        """Return True if only the thread or task that holds the lock may give it back."""
+        return isinstance(self.lock, self._reentrant)
+
+    async def _waited(
+        self, port: Any, unit: object, unit_name: str, timeout: options.Seconds | None
+    ) -> bool:
+        holds = self.lock._holds
+        return await core.wait(
+            port,
+            self._place,
+            lambda taken: holds.take(unit, taken, only_own=self._owned),
+            options.patience_of_wait(timeout),
+            core.Asker(lambda: holds.want(port, unit_name), holds),
+        )
+
+    async def _notified(self, port: Any, unit: object, n: int) -> None:
+        holds = self.lock._holds
+        hold = holds.of(unit) or (None if self._owned else holds.newest())
+        if hold is None:
+            raise holds.not_held()
+        await core.notify(port, self._place, hold, n)
+
+    def __repr__(self) -> str:
+        """Show the name and the lock, as this process knows it."""
+        return f"<fencelock.{type(self).__name__} {self.name!r} of {self.lock!r}>"
