@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from fencelock import ServerUnreachable
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._transport.direct import Connection
 from fencelock._transport.wire import pack
 from fencelock.clock import now

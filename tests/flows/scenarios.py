@@ -7,9 +7,10 @@ from typing import Any
 
 from fencelock._core import acquire, release, renew
 from fencelock._core.ask import ask
-from fencelock._core.port import Broken
 from fencelock._core.renew import renew_now
+from fencelock._core.types import Broken
 from fencelock._core.want import Terms
+from fencelock._topology.flows.replicas import CONFIRMED
 from fencelock.errors import FencelockError
 from fencelock.scripts import BREAK, GIVE_BACK
 from verification.simulator.actors import GAVE_UP, KEYS, Actor, Flows
@@ -75,6 +76,7 @@ class Scenario:
             role(self, world)
         for client in world.clients if self.replicas else ():
             client.port.replicas = self.replicas(client.port)
+            client.port.flows = CONFIRMED
 
     def explore(self, *, seconds: float = 60.0, schedules: int = 10_000_000) -> Report:
         return explore(self.build, Server(self.sources), seconds=seconds, schedules=schedules)

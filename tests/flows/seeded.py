@@ -37,22 +37,25 @@ class Change:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Put changed functions in the place of the shipping ones, wherever the text stands."""
+        """Have the functions run changed code, wherever the text stands and whoever calls them."""
         originals = dict(self.functions())
         self.swapped("".join(map(inspect.getsource, originals.values())))
-        for name, function in originals.items():
-            setattr(self.where, name, self.changed(name, function))
+        codes = {inspect.unwrap(each): inspect.unwrap(each).__code__ for each in originals.values()}
+        changed = {each: self.changed(name, each) for name, each in originals.items()}
+        for original, made in changed.items():
+            inspect.unwrap(original).__code__ = inspect.unwrap(made).__code__
         try:
             yield
         finally:
-            for name, function in originals.items():
-                setattr(self.where, name, function)
+            for function, code in codes.items():
+                function.__code__ = code
 
     def functions(self) -> Iterator[tuple[str, Any]]:
         module = getattr(self.where, "__module__", self.where.__name__)
         for name, function in inspect.getmembers(self.where, inspect.isfunction):
             ours = function.__module__ == module and not name.startswith("__")
-            changed = function.__code__.co_filename.startswith("<seeded")  # by another change
+            code = inspect.unwrap(function).__code__
+            changed = code.co_filename.startswith("<seeded")  # by another change
             if ours and not changed and self.old in inspect.getsource(function):
                 yield name, function
 

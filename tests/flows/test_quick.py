@@ -155,7 +155,7 @@ def test_a_seed_whose_place_is_gone_is_an_error():
 
 
 def test_a_seed_leaves_the_shipping_flows_as_they_were():
-    before = release.retire
+    before = release.retire.__code__
     with Change(release, "hold.open = False", "pass").applied():
-        assert release.retire is not before
-    assert release.retire is before
+        assert release.retire.__code__ is not before
+    assert release.retire.__code__ is before

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
 from tests.flows import scenarios as worlds

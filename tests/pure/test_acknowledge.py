@@ -8,7 +8,7 @@ import pytest
 
 from fencelock import NotAcknowledged, ServerDenied
 from fencelock._core.acknowledge import ask_acknowledged
-from fencelock._core.ask import Asked
+from fencelock._core.attempt_log import Asked
 
 WANT = SimpleNamespace(keys=SimpleNamespace(name="a"))
 

@@ -8,18 +8,16 @@ import pytest
 
 from fencelock._core.apart import look_apart
 from fencelock._core.keys import LockKeys, slot
-from fencelock._core.port import Broken
-from fencelock._core.waiters import Lines, Waiter
+from fencelock._core.types import Broken
+from fencelock._core.waiter import Waiter
+from fencelock._core.waiters import Lines
 from fencelock._core.want import Form, Terms, Want
 
 NAMES = "abc"
 
 
-class Apart:
-    """Everything lies at one node; ``answers`` by name, in the place of what scripts say."""
-
-    def __init__(self, answers):
-        self.answers, self.asked = answers, []
+class OneNode(SimpleNamespace):
+    """A port whose keys lie at one node; ``answers`` by name, in the place of what scripts say."""
 
     def place(self, _key):
         return "node"
@@ -44,20 +42,20 @@ def looked(**answers):
     waiters = {name: lined_up(name) for name in NAMES}
     for each in waiters.values():
         lines.join(each)
-    port = SimpleNamespace(
+    port = OneNode(
         lines=lines,
         mutex=nullcontext,
         now=lambda: 100.0,
         home=b"h",
         jitter=lambda: 0.0,
         wake=woken.append,
-        apart=None,
+        answers={name: in_line() for name in NAMES} | answers,
+        asked=[],
     )
-    apart = Apart({name: in_line() for name in NAMES} | answers)
     try:
-        asyncio.run(look_apart(port, apart, 105.0, waiters["b"]))
+        asyncio.run(look_apart(port, 105.0, waiters["b"]))
     finally:
-        assert sorted(apart.asked) == list(NAMES)
+        assert sorted(port.asked) == list(NAMES)
         assert set(woken) == {each for each in waiters.values() if each.news}
     return [name for name, each in waiters.items() if each.news]
 

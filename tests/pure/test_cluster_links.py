@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._ports.cluster_links import NodeLink
 from fencelock._transport.cluster_proof import Node
 from fencelock._transport.source import Direct

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock._core.keys import LockKeys, slot
-from fencelock._core.port import Broken
-from fencelock._core.waiters import Waiter
+from fencelock._core.types import Broken
+from fencelock._core.waiter import Waiter
 from fencelock._core.want import Form, Terms, Want
 from fencelock._ports.cluster import ClusterPort
 from fencelock._ports.cluster_aio import ClusterAioPort

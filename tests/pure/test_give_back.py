@@ -13,9 +13,10 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.release import sweep
 from fencelock._core.waiters import Lines
 from fencelock._core.want import Form, Stray, Terms, Want
+from fencelock._topology.flows.single import SINGLE
 
 TERMS = Terms(ttl=30.0, renew=True)
-PORT = SimpleNamespace(now=lambda: 0.0, apart=None)
+PORT = SimpleNamespace(now=lambda: 0.0, flows=SINGLE)
 
 
 def want(name):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._ports.posts import Posts, _answered, _sent_behind
 from fencelock._transport.wire import ReplyError
 from fencelock.scripts import RELEASE

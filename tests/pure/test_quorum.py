@@ -14,10 +14,10 @@ from fencelock._core import quorum_line
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Grant, Hold
 from fencelock._core.keys import LockKeys
-from fencelock._core.port import Broken
 from fencelock._core.quorum_hold import end_parts
 from fencelock._core.race import Race
 from fencelock._core.roster import Roster, parse_info
+from fencelock._core.types import Broken
 from fencelock._core.votes import ILL_SECONDS, decided, majority, order, proved_until
 from fencelock._core.waiters import Lines
 from fencelock._ports.quorum_blocking import BlockingQuorum

@@ -12,8 +12,8 @@ from fencelock._core import renew
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold, first_attention
 from fencelock._core.keys import LockKeys
-from fencelock._core.port import Broken
 from fencelock._core.renew import own
+from fencelock._core.types import Broken
 from fencelock._core.want import Form, Terms, Want
 from fencelock.lease import BaseLease
 

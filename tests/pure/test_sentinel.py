@@ -5,7 +5,7 @@ from redis import sentinel as redis_sentinel
 from valkey import sentinel as valkey_sentinel
 
 from fencelock import ServerDenied, ServerUnreachable, ServerUnsuitable
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._transport.address import Address
 from fencelock._transport.sentinel import (
     DOUBT_SECONDS,

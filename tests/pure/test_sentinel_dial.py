@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._transport import sentinel_dial
 from fencelock._transport.sentinel import Known, Word
 from fencelock._transport.sentinel_dial import Round, WatchedConnection

@@ -2,15 +2,10 @@
 
 from fencelock._core.hold import Grant
 from fencelock._core.keys import LockKeys
+from fencelock._core.question import BEHIND_SECONDS
 from fencelock._core.timing import FOREIGN_SECONDS, PATIENCE_SECONDS, PROOF_SECONDS
-from fencelock._core.waiters import (
-    BEHIND_SECONDS,
-    ENTRIES_PER_LOOK,
-    LOCKS_PER_LOOK,
-    Line,
-    Lines,
-    Waiter,
-)
+from fencelock._core.waiter import Waiter
+from fencelock._core.waiters import ENTRIES_PER_LOOK, LOCKS_PER_LOOK, Line, Lines
 from fencelock._core.want import Form, Terms, Want
 from fencelock.scripts import ALIVE
 

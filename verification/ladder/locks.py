@@ -6,7 +6,7 @@ Each lease is one second, on the key ``lock``. What these programs do wrong is t
 import contextlib
 from collections.abc import Iterable
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from verification.ladder.judge import Key
 from verification.ladder.user import User
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from verification.ladder.judge import Key
 from verification.ladder.user import User
 

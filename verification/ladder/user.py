@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
 from verification.ladder.judge import REFUSED, Claim, Key, Witness

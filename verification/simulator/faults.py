@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from verification.simulator.network import NEVER_US, Client, Item, Link, Task
 from verification.simulator.replicas import ANSWER_US
 from verification.simulator.server import ACKNOWLEDGE, Server

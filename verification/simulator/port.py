@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Args, Broken, Keys, Replicas, Reply
+from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.timing import SILENT_SECONDS
-from fencelock._core.waiters import Lines, Waiter
+from fencelock._core.types import Args, Broken, Keys, Reply
+from fencelock._core.waiter import Waiter
+from fencelock._core.waiters import Lines
+from fencelock._topology.flows.single import SINGLE
 from fencelock.errors import ServerUnreachable
 from fencelock.scripts import Script
 from verification.simulator.network import NEVER_US, Client, Link, State, trap
@@ -34,7 +37,9 @@ _FREE: AbstractContextManager[Any] = nullcontext()
 class SimulatedPort:
     """Implements ``_core.port.Port`` for one simulated process."""
 
-    apart = None
+    flows: Flows = SINGLE
+    needed = 1
+    replicas: Replicas  # only where they count
     closing = False
     nodes: Sequence[SimulatedPort] = ()  # of a quorum only
     lane = -1  # of a quorum's node: its number
@@ -57,7 +62,6 @@ class SimulatedPort:
         self.stall: float = patience  # a silent connection is given up after it
         self.label: str = "the simulated server"
         self.home: bytes = b"home%d" % client.number
-        self.replicas: Replicas | None = None
         self.lines: Lines = Lines()
         self.book: RenewalBook = RenewalBook()
         self.waiters: dict[bytes, Waiter] = {}
@@ -93,6 +97,10 @@ class SimulatedPort:
     ) -> Reply:
         """Send a request and wait for its reply, the end of its connection, or the instant."""
         return await self._ask(Request(script.name, tuple(keys), tuple(args)), until, waiter)
+
+    async def parts(self, until: float) -> Sequence[bytes]:  # noqa: ARG002 - as Port
+        """Return one key: there is one server."""
+        return (b"",)
 
     async def run(
         self,

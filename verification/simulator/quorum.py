@@ -21,11 +21,12 @@ from fencelock._core.fan import Ask
 from fencelock._core.hold import Hold
 from fencelock._core.keys import roster_key
 from fencelock._core.meet import meet
-from fencelock._core.port import Args, Broken, Keys, Reply
 from fencelock._core.roster import Roster
+from fencelock._core.types import Args, Broken, Keys, Reply
 from fencelock._core.votes import FIRST_FACTOR, NODE_SECONDS
-from fencelock._core.waiters import Waiter
+from fencelock._core.waiter import Waiter
 from fencelock._core.want import Want
+from fencelock._topology.flows.quorum import QUORUM
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import Script
 from verification.simulator.network import Client, Link, State, Task
@@ -156,6 +157,8 @@ class FanState(State):
 
 class SimulatedQuorum(SimulatedPort):
     """Implements ``_core.fan.QuorumPort`` for one simulated process."""
+
+    flows = QUORUM
 
     def __init__(self, world: World, client: Client, *, shared: bool, patience: float) -> None:
         super().__init__(world, client, shared=shared, patience=patience)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fencelock._core.port import Broken
-from fencelock._core.waiters import Waiter
+from fencelock._core.types import Broken
+from fencelock._core.waiter import Waiter
 from verification.simulator.network import Link
 from verification.simulator.server import ACKNOWLEDGE, Request
 

@@ -17,8 +17,8 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from fencelock._core.port import Broken
-from fencelock._core.waiters import Waiter
+from fencelock._core.types import Broken
+from fencelock._core.waiter import Waiter
 from fencelock.errors import ServerError
 from verification.simulator import faults, steps
 from verification.simulator.monitor import Monitor, Violation

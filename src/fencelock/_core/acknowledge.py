@@ -15,30 +15,38 @@ Rules of this file:
 from __future__ import annotations
 
 from math import inf
+from typing import cast
 
-from fencelock._core.ask import Asked, ask, persist
-from fencelock._core.port import Port, Replicas, Reply
-from fencelock._core.waiters import Waiter
-from fencelock._core.want import Request, Want
+from fencelock._core.ask import persist
+from fencelock._core.attempt_log import Asked
+from fencelock._core.port import CountingPort, Port, Replicas
+from fencelock._core.types import Reply, Request
+from fencelock._core.waiter import Waiter
+from fencelock._core.want import Want
 from fencelock.errors import NotAcknowledged
 
 # When the caller's time is up, replicas get this much more: I13 allows 100 ms.
 LAST_SECONDS = 0.03
 
 
-async def acknowledged(
-    port: Port, waiter: Waiter, deadline: float, give_up_at: float = inf
-) -> None:
+async def acknowledged(port: Port, waiter: Waiter, deadline: float, give_up_at: float) -> None:
     """Return once enough replicas have what the waiter's connection brought.
 
     Raises NotAcknowledged when too few have it in time, Broken when the connection is gone, and a
     ServerError when the server cannot tell.
     """
-    replicas = port.replicas
-    if replicas is None:
-        return
+    replicas = _replicas(port)
     until = min(port.now() + replicas.timeout, deadline, give_up_at + LAST_SECONDS)
     _judge(port, waiter, replicas, await replicas.acknowledge(waiter, until), deadline)
+
+
+def confirm_seconds(port: Port) -> float:
+    """Return how long replicas may take to acknowledge."""
+    return _replicas(port).timeout
+
+
+def _replicas(port: Port) -> Replicas:
+    return cast("CountingPort", port).replicas
 
 
 def _judge(port: Port, waiter: Waiter, replicas: Replicas, count: int, deadline: float) -> None:
@@ -55,16 +63,17 @@ def _judge(port: Port, waiter: Waiter, replicas: Replicas, count: int, deadline:
 async def ask_acknowledged(
     port: Port, want: Want, request: Request, until: float, asked: Asked
 ) -> tuple[Reply, NotAcknowledged | None]:
-    """Ask like ``ask``; return the answer, and the error when too few replicas have what it did."""
-    if port.replicas is None:
-        return await ask(port, *request, until, asked=asked), None
+    """Ask like ``ask``, on a connection of its own; return the answer.
+
+    Beside it the error when too few replicas have what it did.
+    """
     waiter = Waiter(want)
 
     async def once() -> tuple[Reply, NotAcknowledged | None]:
         await port.open(waiter, until, listen=False)
         reply = await port.call(*request, until, waiter)
         try:
-            await acknowledged(port, waiter, inf)
+            await acknowledged(port, waiter, inf, inf)
         except NotAcknowledged as missing:
             return reply, missing
         return reply, None

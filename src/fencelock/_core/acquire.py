@@ -17,15 +17,16 @@ Rules of this file:
 
 from __future__ import annotations
 
-from fencelock._core.acknowledge import acknowledged
 from fencelock._core.ask import PASSING, again, answer_by, give_up
 from fencelock._core.hold import Grant, Hold, Taker, first_attention
 from fencelock._core.poll import poll
-from fencelock._core.port import Broken, Port, Reply
+from fencelock._core.port import Port
 from fencelock._core.release import request, retire, sweep
 from fencelock._core.timing import validity
 from fencelock._core.trouble import word
-from fencelock._core.waiters import Line, Waiter, look
+from fencelock._core.types import Broken, Reply
+from fencelock._core.waiter import Waiter
+from fencelock._core.waiters import Line
 from fencelock._core.want import Stray, Want, too_late
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.log import log
@@ -44,7 +45,7 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
     waiter = Waiter(want)
     try:
-        grant = await _request(port, waiter, give_up_at, listen=False)
+        grant = await line_up(port, waiter, give_up_at, listen=False)
         if grant is None or grant.deadline > port.now():
             return grant
         raise too_late(want)
@@ -75,11 +76,11 @@ async def queue(
     late = 0
     try:
         while True:
-            grant = None if placed else await _request(port, waiter, give_up_at)
+            grant = None if placed else await port.flows.line_up(port, waiter, give_up_at)
             placed = False
             if grant is None:
                 grant = await _wait(port, waiter, give_up_at)
-                if grant is not None and port.replicas is not None:
+                if grant is not None:
                     grant = await _counted(port, waiter, grant, give_up_at)
             if grant is not None and min(grant.deadline, want.form.ends) > port.now():
                 return grant
@@ -129,16 +130,11 @@ def late_grant(port: Port, who: bytes) -> None:
         port.post(*want.abandon(b""))
 
 
-async def _request(
+async def line_up(
     port: Port, waiter: Waiter, give_up_at: float, *, listen: bool = True
 ) -> Grant | None:
     """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted."""
     want = waiter.want
-    if listen and port.apart is not None and not _listens(port, waiter):
-        # To listen costs a command for each slot: most locks are free, and need none.
-        grant = await _request(port, waiter, give_up_at, listen=False)
-        if grant is not None:
-            return grant
     asked_at = port.now()
     until = answer_by(port, asked_at, give_up_at)
     waiter.start()
@@ -150,8 +146,9 @@ async def _request(
             waiter.begin()
             lasting = want.lasting(asked_at)
             reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)
-            if port.replicas is not None and isinstance(reply, bytes) and reply != NO_GRANT:
-                await acknowledged(port, waiter, asked_at + validity(lasting), give_up_at)
+            if isinstance(reply, bytes) and reply != NO_GRANT:
+                ends = asked_at + validity(lasting)
+                await port.flows.confirm(port, waiter, ends, give_up_at)
         except (Broken, ServerError) as trouble:
             until = await _once_more(port, waiter, trouble, until, give_up_at)
             asked_at = port.now()
@@ -181,11 +178,6 @@ async def _once_more(
         "%r: still waiting, although the server does not answer: %s", waiter.want.keys.name, trouble
     )
     return answer_by(port, now, give_up_at)
-
-
-def _listens(port: Port, waiter: Waiter) -> bool:
-    """Return True if a place in line is asked for at once: it costs no more, or it is needed."""
-    return waiter.key in port.lines or port.seat(waiter, listen=True)
 
 
 def _lined_up(port: Port, waiter: Waiter, reply: Reply, asked_at: float) -> None:
@@ -220,7 +212,7 @@ async def _counted(port: Port, waiter: Waiter, grant: Grant, give_up_at: float) 
     if not grant.fence or grant.deadline <= port.now():
         return grant
     try:
-        await acknowledged(port, waiter, grant.deadline, give_up_at)
+        await port.flows.confirm(port, waiter, grant.deadline, give_up_at)
     except Broken as broken:
         waiter.note(broken)
         if port.now() >= give_up_at:
@@ -232,7 +224,7 @@ async def _counted(port: Port, waiter: Waiter, grant: Grant, give_up_at: float) 
 async def _looked(port: Port, waiter: Waiter, line: Line, give_up_at: float) -> bool:
     """Look after our lines; False when there was no answer now and we must ask again."""
     try:
-        await look(port, min(give_up_at, port.now() + port.patience), waiter)
+        await port.flows.look(port, min(give_up_at, port.now() + port.patience), waiter)
     except Broken as broken:
         waiter.note(broken)
     except ServerError as refused:
@@ -275,17 +267,7 @@ async def acquire(
     give_up_at = FOR_EVER if patience is None or patience < 0 else port.now() + patience
     give_up_at = min(give_up_at, want.form.ends)  # what ends at an instant is not granted after it
     try:
-        if port.nodes:
-            from fencelock._core import quorum  # noqa: PLC0415 - only where there is one
-
-            return await quorum.acquire(port, want, give_up_at, taker, unit, at_once=at_once)
-        if want.terms.plain:
-            grant = await poll(port, want, give_up_at, tries=1 if at_once else None)
-        elif at_once or want.once:
-            grant = await attempt(port, want, give_up_at)
-        else:
-            grant = await queue(port, want, give_up_at)
-        return None if grant is None else begin(port, want, grant, taker, unit)
+        return await port.flows.take(port, want, give_up_at, taker, unit, at_once)
     except FencelockError as error:
         word(port, error, want.keys.name)
         raise
@@ -293,6 +275,24 @@ async def acquire(
         # A signal's exception may come anywhere, also when the grant was made and nobody had it.
         port.post(*request(want))
         raise
+
+
+async def take(  # noqa: PLR0917 - as ``Flows.take``
+    port: Port,
+    want: Want,
+    give_up_at: float,
+    taker: Taker,
+    unit: object,
+    at_once: bool,  # noqa: FBT001 - as above
+) -> Hold | None:
+    """Take a lock of one server, in line unless it is one try or the plain form."""
+    if want.terms.plain:
+        grant = await poll(port, want, give_up_at, tries=1 if at_once else None)
+    elif at_once or want.once:
+        grant = await attempt(port, want, give_up_at)
+    else:
+        grant = await queue(port, want, give_up_at)
+    return None if grant is None else begin(port, want, grant, taker, unit)
 
 
 def begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> Hold:

@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
-from fencelock._core.port import Args, Broken, Keys, Port, Reply
+from fencelock._core.attempt_log import Asked
+from fencelock._core.port import Port
 from fencelock._core.timing import retry_delay
+from fencelock._core.types import Args, Broken, Keys, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
 
@@ -22,32 +24,6 @@ PASSING = frozenset({"BUSY", "LOADING", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN",
 
 # The least time an answer gets, however short the caller's timeout is.
 ANSWER_SECONDS_MIN = 0.08
-
-
-class Asked:
-    """What is known of a request so far: whether it may have run, and on which connection."""
-
-    # Class attributes until something happens: most requests are answered at once.
-    began: bool = False  # something was put on a connection: there is something to undo
-    sent: bool = False
-    trail: object = None
-    tries: int = 0
-    refusal: ServerError | None = None  # "not now", the last time
-
-    def start(self) -> None:
-        """Begin with another request: its attempts count anew."""
-        if self.tries:
-            self.tries, self.refusal = 0, None
-
-    def begin(self) -> None:
-        """Note that a request goes out: an older one's connection is no trail for its undo."""
-        self.began = True
-        self.trail = None
-
-    def note(self, broken: Broken) -> None:
-        """Remember that an attempt got no answer."""
-        self.sent = self.sent or broken.sent
-        self.trail = broken.trail
 
 
 async def ask(
@@ -72,11 +48,8 @@ async def command(port: Port, args: Args, key: bytes) -> Reply:
 
 async def parts(port: Port) -> Sequence[bytes]:
     """Return a key for each part of the server that must be asked to reach all keys."""
-    apart = port.apart
-    if apart is None:
-        return (b"",)
     until = port.now() + port.patience
-    return await persist(port, lambda: apart.parts(until), until, Asked())  # type: ignore[no-any-return]  # a reply may be anything
+    return await persist(port, lambda: port.parts(until), until, Asked())  # type: ignore[no-any-return]  # a reply may be anything
 
 
 async def persist(

@@ -21,14 +21,15 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from fencelock._core import watch
-from fencelock._core.ask import Asked, answer_by, ask, persist
+from fencelock._core.ask import answer_by, ask, persist
+from fencelock._core.attempt_log import Asked
 from fencelock._core.keys import SignalKeys
-from fencelock._core.port import Args, Port, Reply
-from fencelock._core.question import Question
+from fencelock._core.port import Port
+from fencelock._core.question import Question, Watcher
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
+from fencelock._core.types import Args, Reply
 from fencelock._core.want import milliseconds
-from fencelock._core.watch import Watcher
 from fencelock.errors import BarrierBroken, FencelockError
 from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_LOOK
 

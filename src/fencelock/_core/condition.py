@@ -19,17 +19,18 @@ from typing import NamedTuple
 
 from fencelock._core import watch
 from fencelock._core.acquire import begin, queue
-from fencelock._core.ask import Asked, ask, persist
+from fencelock._core.ask import ask, persist
+from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.keys import ConditionKeys
-from fencelock._core.port import Port, Reply
-from fencelock._core.question import Question
+from fencelock._core.port import Port
+from fencelock._core.question import Question, Watcher
 from fencelock._core.release import Take, lost_as, request, retire, sweep
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
-from fencelock._core.waiters import Waiter
+from fencelock._core.types import Reply
+from fencelock._core.waiter import Waiter
 from fencelock._core.want import Want, milliseconds
-from fencelock._core.watch import Watcher
 from fencelock.errors import FencelockError
 from fencelock.scripts import (
     CONDITION_LEAVE,
@@ -244,7 +245,7 @@ def _lost(port: Port, stay: Stay, parked: Parked) -> bool:
 async def _stand(port: Port, parked: Parked, *, placed: bool) -> Grant:
     """Stand in the lock's line until it is granted; for ever, as ``threading`` does."""
     parked.news = parked.pushed is not None
-    if placed and port.apart is None and port.seat(parked, listen=True):
+    if placed and port.flows.seat_in_line(port, parked):
         with port.mutex():
             line = port.lines.join(parked)
             line.look_at = line.look_at or port.now() + PROOF_SECONDS

@@ -17,16 +17,19 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from fencelock._core.ask import Asked, again, answer_by, ask
+from fencelock._core.ask import again, answer_by, ask
+from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import WAITERS_SHOWN
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
-from fencelock._core.port import Broken, Port, Reply
+from fencelock._core.port import Port
 from fencelock._core.release import lost_as, post_release, retire, settled, sweep
 from fencelock._core.timing import PROOF_SECONDS
 from fencelock._core.trouble import tells_trouble
-from fencelock._core.waiters import EXPIRY_SLACK, Waiter
-from fencelock._core.want import Request, Want
+from fencelock._core.types import Broken, Reply, Request
+from fencelock._core.waiter import Waiter
+from fencelock._core.waiters import EXPIRY_SLACK
+from fencelock._core.want import Want
 from fencelock.errors import ServerError
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
 

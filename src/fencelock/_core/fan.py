@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from fencelock._core.hold import Hold
-from fencelock._core.port import Broken, Port, Reply
+from fencelock._core.port import Port
 from fencelock._core.roster import Roster
+from fencelock._core.types import Broken, Reply, Request
 from fencelock._core.votes import ILL_SECONDS, UNDECIDED_FACTOR
-from fencelock._core.waiters import Waiter
-from fencelock._core.want import Request, Want
+from fencelock._core.waiter import Waiter
+from fencelock._core.want import Want
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
@@ -71,12 +72,15 @@ class QuorumPort(Port, Protocol):
     """The world as the flows of a quorum see it: several ports, and how to use them at once."""
 
     labels: Sequence[str]
-    needed: int  # a majority
     closing: bool  # nobody may ask for anything any more
     node_timeout: float
     roster: Roster
     roster_key: bytes
     ill: dict[int, float]  # node -> the instant until which it is avoided
+
+    @property
+    def nodes(self) -> Sequence[Port]:
+        """Return the ports of the nodes."""
 
     async def fan(self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]) -> None:
         """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.

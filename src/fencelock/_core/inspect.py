@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from fencelock._core.ask import ask, command, parts
 from fencelock._core.keys import LockKeys, lock_key
-from fencelock._core.port import Port, Reply
+from fencelock._core.port import Port
 from fencelock._core.trouble import tells_trouble
+from fencelock._core.types import Reply, Request
+from fencelock._core.votes import known_as
 from fencelock.scripts import BREAK, SHARES_BREAK, SHARES_SHOW, SHOW
+
+T = TypeVar("T")
 
 WAITERS_SHOWN = 100
 HOLDERS_SOUGHT = 10_000
@@ -81,10 +86,11 @@ def home_prefix(key_prefix: str) -> str:
 @tells_trouble
 async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
     """Return who holds the lock now, or None."""
-    if port.nodes:
-        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+    return await port.flows.holder_of(port, keys)
 
-        return await quorum_look.holder_of(port, keys)
+
+async def lock_value(port: Port, keys: LockKeys) -> bytes | None:
+    """Return who holds a lock of one server now, or None."""
     holder: bytes | None = await command(port, (b"GET", keys.lock), keys.lock)
     return holder
 
@@ -96,32 +102,71 @@ async def held_ids(port: Port, keys: LockKeys) -> list[bytes]:
 
 @tells_trouble
 async def show(port: Port, keys: LockKeys, waiters: int = WAITERS_SHOWN) -> LockInfo:
-    """Return what the server knows of one lock."""
-    if port.nodes:
-        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+    """Return what is known of one lock: of several answers, what ``port.needed`` of them say."""
+    found = await port.flows.replies(port, keys.name, (SHOW, keys.show, (waiters,)))
+    infos = await _shares(port, keys, waiters, found)
+    if infos:
+        infos.sort(key=lambda info: info.taken, reverse=True)
+        shown = infos[min(len(infos), port.needed) - 1]
+    else:
+        infos = [describe(keys.name, reply) for reply in found]
+        holder = agreed(port, [reply[2] for reply in found])
+        same = [reply for reply in found if (known_as(reply[2]) or None) == holder]
+        shown = describe(keys.name, same[0]) if same else _free(keys.name, found)
+    line = max(infos, key=lambda info: info.waiting)
+    return shown._replace(waiting=line.waiting, waiters=line.waiters)
 
-        return await quorum_look.show(port, keys, waiters)
-    until = port.now() + port.patience
-    reply = await ask(port, SHOW, keys.show, (waiters,), until)
-    if reply[1] == b"zset" or (reply[1] == b"none" and is_shares(reply[4])):
-        shares = await ask(port, SHARES_SHOW, keys.grant, (waiters,), until)
-        if is_shares(shares[1]):
-            return describe_shares(keys.name, shares)
-    return describe(keys.name, reply)
+
+async def _shares(
+    port: Port, keys: LockKeys, waiters: int, found: Sequence[Reply]
+) -> list[LockInfo]:
+    """Return the records of a semaphore or reader/writer lock; none when it is neither."""
+    if not any(_may_be_shares(reply) for reply in found):
+        return []
+    request = (SHARES_SHOW, keys.grant, (waiters,))
+    shares = await port.flows.replies(port, keys.name, request)
+    return [describe_shares(keys.name, each) for each in shares if is_shares(each[1])]
+
+
+def _may_be_shares(reply: Reply) -> bool:
+    return reply[1] == b"zset" or (reply[1] == b"none" and is_shares(reply[4]))
+
+
+def _free(name: str, found: Sequence[Reply]) -> LockInfo:
+    """Describe a lock that some nodes have granted, and no majority to one client."""
+    info = describe(name, max(found, key=lambda reply: len(reply[4])))
+    return info._replace(held=False, holder=None, remaining=None, held_for=0.0)
+
+
+def agreed(port: Port, values: Sequence[bytes]) -> bytes | None:
+    """Return what as many answers say as decide, or None."""
+    value, count = Counter(map(known_as, values)).most_common(1)[0]
+    return value if value and count >= port.needed else None
+
+
+async def reply_of_one(port: Port, name: str, request: Request) -> list[Reply]:  # noqa: ARG001 - as ``Flows.replies``
+    """Return the answer of one server."""
+    return [await ask(port, *request, port.now() + port.patience)]
+
+
+async def on_one(port: Port, name: str, flow: Callable[[Port], Awaitable[T]]) -> Sequence[T]:  # noqa: ARG001 - as ``Flows.on_each``
+    """Run a flow on one server."""
+    return [await flow(port)]
 
 
 async def names(port: Port, prefix: str, pattern: str = "*") -> list[str]:
     """Return the names of the locks that were held lately or are waited for, sorted."""
-    if port.nodes:
-        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+    each = await port.flows.on_each(port, "names", lambda server: _names(server, prefix, pattern))
+    return sorted(set().union(*each))
 
-        return await quorum_look.all_names(port, prefix, pattern)
+
+async def _names(port: Port, prefix: str, pattern: str) -> set[str]:
     found: set[str] = set()
     for key in await scan(port, prefix):
         lock = lock_key(key, prefix.encode())
         if lock is not None:
             found.add(lock.decode(errors="replace")[len(prefix) :])
-    return sorted(name for name in found if _matches(name, pattern))
+    return {name for name in found if _matches(name, pattern)}
 
 
 async def scan(port: Port, prefix: str, *kind: bytes) -> set[bytes]:
@@ -148,10 +193,15 @@ async def revoke(
     A semaphore or reader/writer lock is taken from all its holders; with ``only``, a host and a
     process id, from those of that process. Returns what was known of who lost it, or None.
     """
-    if port.nodes:
-        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+    found = await port.flows.on_each(
+        port, keys.name, lambda server: _revoke(server, keys, reason, only)
+    )
+    return next((info for info in found if info is not None), None)
 
-        return await quorum_look.revoke_all(port, keys, reason, only)
+
+async def _revoke(
+    port: Port, keys: LockKeys, reason: str, only: tuple[str, int] | None
+) -> LockInfo | None:
     before = await show(port, keys, WAITERS_SHOWN if only is None else HOLDERS_SOUGHT)
     until = port.now() + port.patience
     args = (reason.encode(), REVOKED_MS)

@@ -6,10 +6,10 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back
-from fencelock._core.port import Args
 from fencelock._core.roster import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS
 from fencelock._core.timing import DRIFT_RATE
-from fencelock._core.want import Request, Want
+from fencelock._core.types import Args, Request
+from fencelock._core.want import Want
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.log import log
 from fencelock.scripts import ROSTER

@@ -20,18 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fencelock._core.acknowledge import acknowledged
 from fencelock._core.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin
-from fencelock._core.ask import PASSING, Asked, answer_by, ask, persist
+from fencelock._core.ask import PASSING, answer_by, ask, persist
+from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Grant, Hold, Taker
-from fencelock._core.port import Broken, Port, Reply
+from fencelock._core.port import Port
 from fencelock._core.release import lost_as, post_release, request, retire, settled, sweep
 from fencelock._core.renew import CALL_SECONDS_MAX
 from fencelock._core.shares import ShareWant, lost_beside
 from fencelock._core.timing import validity
 from fencelock._core.trouble import word
-from fencelock._core.waiters import Waiter
-from fencelock._core.want import LOCKS, Request, Want, milliseconds, too_late
+from fencelock._core.types import Broken, Reply, Request
+from fencelock._core.waiter import Waiter
+from fencelock._core.want import LOCKS, Want, milliseconds, too_late
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.scripts import MULTI_RELEASE, MULTI_TAKE
 
@@ -88,9 +89,9 @@ async def _together(
         waiter.begin()
         asked_at = port.now()
         reply = await port.call(MULTI_TAKE, keys, _terms(wants), until, waiter)
-        if port.replicas is not None and not isinstance(reply, int):
+        if not isinstance(reply, int):
             ends = min(asked_at + validity(want.ttl) for want in wants)
-            await acknowledged(port, waiter, ends, give_up_at)
+            await port.flows.confirm(port, waiter, ends, give_up_at)
         return asked_at, reply
 
     try:
@@ -285,7 +286,7 @@ async def _each(port: Port, wants: Sequence[Want], given: _Given, until: float) 
     """Ask once for each that is left; raise what the first one without an answer ended with."""
     left = given.left(wants)
     trouble: Broken | ServerError | None = None
-    answers = await beside(port, [request(want) for want in left], until)
+    answers = await port.flows.side_by_side(port, [request(want) for want in left], until)
     for want, answer in zip(left, answers, strict=True):
         if isinstance(answer, Broken):
             if answer.sent:
@@ -303,24 +304,11 @@ async def _each(port: Port, wants: Sequence[Want], given: _Given, until: float) 
         raise trouble
 
 
-async def beside(
+async def one_by_one(
     port: Port, requests: Sequence[Request], until: float
 ) -> Sequence[Reply | Exception]:
-    """Run scripts; return their replies, or what each would raise. Where it can, side by side."""
-    apart = port.apart
-    if apart is None:
-        return [await _one(port, each, until) for each in requests]
-    places: dict[object, list[int]] = {}
-    for number, (_, keys, _) in enumerate(requests):
-        places.setdefault(apart.place(keys[0]) or number, []).append(number)
-    groups = [[requests[number] for number in numbers] for numbers in places.values()]
-    answers = await apart.fan_out(groups, until)
-    by_number = {
-        number: answer
-        for numbers, replies in zip(places.values(), answers, strict=True)
-        for number, answer in zip(numbers, replies, strict=True)
-    }
-    return [by_number[number] for number in range(len(requests))]
+    """Run scripts one after the other; return their replies, or what each would raise."""
+    return [await _one(port, each, until) for each in requests]
 
 
 async def _one(port: Port, request: Request, until: float) -> Reply | Exception:
@@ -333,13 +321,7 @@ async def _one(port: Port, request: Request, until: float) -> Reply | Exception:
 def _by_one_script(port: Port, wants: Sequence[Want]) -> bool:
     """Return True when one script can take or give back all of these, as far as is known."""
     plain = all(want.form.batch == LOCKS for want in wants)
-    return plain and not _in_several_slots(port, wants)
-
-
-def _in_several_slots(port: Port, wants: Sequence[Want]) -> bool:
-    """Return True if one script cannot touch all of these locks, where that is known."""
-    apart = port.apart
-    return apart is not None and len({apart.slot(want.keys.lock) for want in wants}) > 1
+    return plain and port.flows.one_script(port, wants)
 
 
 def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: _Given) -> None:

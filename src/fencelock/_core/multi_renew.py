@@ -10,13 +10,13 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from fencelock._core.ask import PASSING, Asked, persist
+from fencelock._core.apart import side_by_side
+from fencelock._core.ask import PASSING, persist
+from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Hold
-from fencelock._core.multi import beside
-from fencelock._core.port import Apart, Broken, Port
-from fencelock._core.prolong import Answer, prolong
+from fencelock._core.port import Port, SlottedPort
 from fencelock._core.renew import (
     CALL_SECONDS_MAX,
     Own,
@@ -28,9 +28,13 @@ from fencelock._core.renew import (
     renew_now,
     tell_refused,
 )
-from fencelock._core.renewal import question, refusals
+from fencelock._core.renewal import Answer, question, refusals
 from fencelock._core.trouble import word
+from fencelock._core.types import Broken
 from fencelock.errors import FencelockError, ServerError
+
+Answers = list[Answer | Exception]
+Ask = Callable[[SlottedPort, Sequence["Own"], float], Awaitable[Answers]]
 
 
 async def renew_all(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
@@ -39,20 +43,39 @@ async def renew_all(port: Port, holds: Sequence[Hold], ttl: float | None) -> Non
     Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
     renewed, as ``renew_now`` when no answer came for one.
     """
-    apart = port.apart
-    if apart is None:
-        for hold in holds:
-            hold.lease.check()
-            await renew_now(port, hold, ttl)
-        return
+    await port.flows.renew_all(port, holds, ttl)
+
+
+async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Renew leases of one server, one after the other."""
+    for hold in holds:
+        hold.lease.check()
+        await renew_now(port, hold, ttl)
+
+
+async def renew_all_apart(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Renew leases in many slots beside each other."""
+    await _renew_apart(port, holds, ttl, _at_once)
+
+
+async def renew_all_confirmed(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Do the same where replicas count."""
+    await _renew_apart(port, holds, ttl, _one_by_one)
+
+
+async def _renew_apart(
+    port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: Ask
+) -> None:
     asked = [hold for hold in holds if ttl is not None or not hold.want.terms.fixed_end]
     if asked:
-        await _renew_apart(port, apart, asked, ttl)
+        await _renew_together(port, asked, ttl, ask)
 
 
-async def _renew_apart(port: Port, apart: Apart, holds: Sequence[Hold], ttl: float | None) -> None:
+async def _renew_together(
+    port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: Ask
+) -> None:
     until = min(port.now() + port.patience, *[hold.lease.deadline for hold in holds])
-    together = _Together(port, apart)
+    together = _Together(port, ask)
     try:
         for hold in holds:
             background = await claim(port, hold, until, waits=False)
@@ -72,9 +95,9 @@ async def _renew_apart(port: Port, apart: Apart, holds: Sequence[Hold], ttl: flo
 class _Together:
     """The renewals that the holder of several leases asks for at once."""
 
-    def __init__(self, port: Port, apart: Apart) -> None:
+    def __init__(self, port: SlottedPort, ask: Ask) -> None:
         self._port = port
-        self._apart = apart
+        self._ask = ask
         self._wishes: list[Own] = []
         self._left: list[Own] = []  # nothing is known of them yet
         self._unsure: set[Own] = set()  # asked before without an answer: that one may have run
@@ -119,7 +142,7 @@ class _Together:
         sent_at, left = self._port.now(), tuple(self._left)
         for wish in left:
             wish.within_limits(sent_at)  # a repetition comes later, and they are nearer
-        answers = await self._answers(left, until)
+        answers = await self._ask(self._port, left, until)
         trouble: Broken | ServerError | None = None
         for wish, answer in zip(left, answers, strict=True):
             if isinstance(answer, Broken):
@@ -158,35 +181,37 @@ class _Together:
         if refused:
             await tell_refused(port, {hold: refused[0]}, until)
 
-    async def _answers(self, wishes: Sequence[Own], until: float) -> list[Answer | Exception]:
-        """Return the answer for each, or what ended its request."""
-        if self._port.replicas is not None:
-            return await self._one_by_one(wishes, until)
-        requests = [question([wish.hold], [wish.ttl], shortens=wish.shortens) for wish in wishes]
-        replies = await beside(self._port, requests, until)
-        return [
-            reply if isinstance(reply, Exception) else (refusals([wish.hold], reply), None)
-            for wish, reply in zip(wishes, replies, strict=True)
-        ]
 
-    async def _one_by_one(self, wishes: Sequence[Own], until: float) -> list[Answer | Exception]:
-        """Ask one after the other, as replicas acknowledge; a node that is silent, only once."""
-        silent: dict[object, Broken] = {}
-        answers: list[Answer | Exception] = []
-        for wish in wishes:
-            place = self._apart.place(wish.hold.want.keys.lock)
-            known = None if place is None else silent.get(place)
-            answer = Broken(str(known), sent=False) if known else await self._one(wish, until)
-            if isinstance(answer, Broken):
-                silent[place] = answer
-            answers.append(answer)
-        return answers
+async def _at_once(port: SlottedPort, wishes: Sequence[Own], until: float) -> Answers:
+    """Return the answer for each, or what ended its request."""
+    requests = [question([wish.hold], [wish.ttl], shortens=wish.shortens) for wish in wishes]
+    replies = await side_by_side(port, requests, until)
+    return [
+        reply if isinstance(reply, Exception) else (refusals([wish.hold], reply), None)
+        for wish, reply in zip(wishes, replies, strict=True)
+    ]
 
-    async def _one(self, wish: Own, until: float) -> Answer | Exception:
-        port, hold = self._port, wish.hold
-        until = min(until, port.now() + CALL_SECONDS_MAX)
-        end, shortens = hold.lease.deadline, wish.shortens
-        try:
-            return await prolong(port, [hold], [wish.ttl], until, end, shortens=shortens)
-        except (Broken, FencelockError) as error:
-            return error
+
+async def _one_by_one(port: SlottedPort, wishes: Sequence[Own], until: float) -> Answers:
+    """Ask one after the other, as replicas acknowledge; a node that is silent, only once."""
+    silent: dict[object, Broken] = {}
+    answers: Answers = []
+    for wish in wishes:
+        place = port.place(wish.hold.want.keys.lock)
+        known = None if place is None else silent.get(place)
+        answer = Broken(str(known), sent=False) if known else await _one(port, wish, until)
+        if isinstance(answer, Broken):
+            silent[place] = answer
+        answers.append(answer)
+    return answers
+
+
+async def _one(port: SlottedPort, wish: Own, until: float) -> Answer | Exception:
+    hold = wish.hold
+    until = min(until, port.now() + CALL_SECONDS_MAX)
+    try:
+        return await port.flows.prolong(
+            port, [hold], [wish.ttl], until, hold.lease.deadline, wish.shortens
+        )
+    except (Broken, FencelockError) as error:
+        return error

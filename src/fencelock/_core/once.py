@@ -16,15 +16,16 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from fencelock._core.acknowledge import ask_acknowledged
 from fencelock._core.acquire import FOR_EVER, attempt, begin, queue
-from fencelock._core.ask import Asked, answer_by, ask, persist
+from fencelock._core.ask import answer_by, ask, persist
+from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Hold, Taker
 from fencelock._core.inspect import show
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
-from fencelock._core.port import Port, Reply
+from fencelock._core.port import Port
 from fencelock._core.release import lost_as, request, retire, settled, sweep
 from fencelock._core.trouble import tells_trouble, word
+from fencelock._core.types import Reply
 from fencelock._core.want import Form, Terms, Want, milliseconds
 from fencelock.errors import FencelockError
 from fencelock.log import log
@@ -137,7 +138,7 @@ async def finish(
         taker.remove(hold)
         until = port.now() + port.patience
         done = ONCE_FINISH, keys.finish, args
-        reply, missing = await ask_acknowledged(port, hold.want, done, until, asked)
+        reply, missing = await port.flows.ask_confirmed(port, hold.want, done, until, asked)
     except BaseException as error:
         if not settled(error):
             retire(port, hold)

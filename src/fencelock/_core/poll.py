@@ -9,12 +9,13 @@ Rules of this file:
 
 from __future__ import annotations
 
-from fencelock._core.acknowledge import acknowledged
-from fencelock._core.ask import Asked, answer_by, persist
+from fencelock._core.ask import answer_by, persist
+from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Grant
-from fencelock._core.port import Port, Reply
+from fencelock._core.port import Port
 from fencelock._core.timing import validity
-from fencelock._core.waiters import Waiter
+from fencelock._core.types import Reply
+from fencelock._core.waiter import Waiter
 from fencelock._core.want import Want, milliseconds, too_late
 from fencelock.scripts import GIVE_BACK
 
@@ -44,8 +45,8 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
         lasting = milliseconds(want.lasting(asked_at))
         command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", lasting)
         reply = await port.command(command, want.keys.lock, until, waiter)
-        if reply is not None and port.replicas is not None:
-            await acknowledged(port, waiter, asked_at + validity(want.ttl), give_up_at)
+        if reply is not None:
+            await port.flows.confirm(port, waiter, asked_at + validity(want.ttl), give_up_at)
         return asked_at, reply
 
     try:

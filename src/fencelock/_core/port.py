@@ -6,35 +6,21 @@ one, and the simulated one of the tests (every method suspends into a scheduler 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from fencelock._core.attempt_log import Asked
+from fencelock._core.book import RenewalBook
+from fencelock._core.hold import Grant, Hold, Taker
+from fencelock._core.keys import LockKeys
+from fencelock._core.renewal import Answer
+from fencelock._core.types import Args, Keys, Reply, Request
+from fencelock._core.waiter import Waiter
+from fencelock._core.waiters import Lines
+from fencelock._core.want import Want
+from fencelock.errors import NotAcknowledged
 from fencelock.scripts import Script
-
-if TYPE_CHECKING:
-    from fencelock._core.book import RenewalBook
-    from fencelock._core.hold import Hold
-    from fencelock._core.waiters import Lines, Waiter
-    from fencelock._core.want import Request
-
-Keys = Sequence[bytes]
-Args = Sequence[bytes | int]
-# What a server answers: integers, bytes, None, and lists of these. Scripts document their own.
-Reply = Any
-
-
-class Broken(Exception):
-    """No answer came. ``sent`` tells whether the request may have reached the server.
-
-    ``trail`` names the connection it went on, where an undo sent behind it cannot overtake it.
-    The client's or the system's own exception is the ``__cause__``.
-    """
-
-    def __init__(self, message: str, *, sent: bool, trail: object = None) -> None:
-        super().__init__(message)
-        self.sent = sent
-        self.trail = trail
 
 
 class Replicas(Protocol):
@@ -57,6 +43,72 @@ class Replicas(Protocol):
         """
 
 
+# A port, as the flows of its topology see it: some need a ``SlottedPort``, or a quorum's.
+AnyPort = Any
+
+
+class Flows(NamedTuple):
+    """What is done differently on one server, in a Cluster, with replicas, or over a quorum.
+
+    A port carries the flows that fit it, and a flow calls those of its port: so it never asks which
+    servers it runs on. See ``_topology/flows``.
+    """
+
+    # Take a lock for a taker, by an instant, for a thread or task; ``True``: with one try.
+    take: Callable[[AnyPort, Want, float, Taker, object, bool], Awaitable[Hold | None]]
+    # Ask for a lock and a place in its line; None when it was not granted at once.
+    line_up: Callable[[AnyPort, Waiter, float], Awaitable[Grant | None]]
+    # Seat a waiter that another request put in line, if that needs no answer.
+    seat_in_line: Callable[[AnyPort, Waiter], bool]
+    # Prove by an instant that this client's waiters live, and learn where they stand.
+    look: Callable[[AnyPort, float, Waiter], Awaitable[None]]
+    # Return True if one script can touch all these locks, as far as is known.
+    one_script: Callable[[AnyPort, Sequence[Want]], bool]
+
+    # Do what is due in the book: notify holders of losses, renew the rest.
+    attend: Callable[[AnyPort], Coroutine[Any, Any, None]]
+    # Renew leases, sorted by their kinds, in the background.
+    renew_due: Callable[[AnyPort, Sequence[list[Hold]]], Awaitable[None]]
+    # Renew one lease that its holder asks to have renewed; ``True``: it may shorten it.
+    renew: Callable[[AnyPort, Hold, float | None, bool], Awaitable[None]]
+    # Renew leases that their holder asks to have renewed together.
+    renew_all: Callable[[AnyPort, Sequence[Hold], float | None], Awaitable[None]]
+    # Ask the server to renew leases of one kind by an instant; replicas may take until another.
+    prolong: Callable[
+        [AnyPort, Sequence[Hold], Sequence[float], float, float, bool], Awaitable[Answer]
+    ]
+    # End a lease whose deadline has come.
+    ended: Callable[[AnyPort, Hold], None]
+
+    # Release a hold; return how many an explicit owner has left.
+    give_back: Callable[[AnyPort, Hold, Asked], Awaitable[int]]
+    # Release a hold in the background, behind a request if its trail is given.
+    post_release: Callable[[AnyPort, Hold, object], None]
+    # Undo what may still come of the requests of a hold that has ended.
+    clean_up: Callable[[AnyPort, Hold], None]
+
+    # Return the answers to a question about a name: one, or a majority's.
+    replies: Callable[[AnyPort, str, Request], Awaitable[list[Reply]]]
+    # Run a flow on each independent server; return what it returned.
+    on_each: Callable[[AnyPort, str, Callable[[Any], Awaitable[Any]]], Awaitable[Sequence[Any]]]
+    # Return the id of a lock's holder, or None.
+    holder_of: Callable[[AnyPort, LockKeys], Awaitable[bytes | None]]
+    # Run scripts; return their replies, or what each would raise.
+    side_by_side: Callable[
+        [AnyPort, Sequence[Request], float], Awaitable[Sequence[Reply | Exception]]
+    ]
+
+    # Return once replicas have what a waiter's connection brought: by its lease's deadline, and by
+    # its caller's.
+    confirm: Callable[[AnyPort, Waiter, float, float], Awaitable[None]]
+    # Ask; return the answer, and the error when too few replicas have what it did.
+    ask_confirmed: Callable[
+        [AnyPort, Want, Request, float, Asked], Awaitable[tuple[Reply, NotAcknowledged | None]]
+    ]
+    # Return how long replicas may take to acknowledge, in seconds.
+    confirm_seconds: Callable[[AnyPort], float]
+
+
 class Port(Protocol):
     """The world as the flows see it."""
 
@@ -65,15 +117,8 @@ class Port(Protocol):
     lines: Lines  # who of this client waits for what
     book: RenewalBook  # which leases want attention when
     patience: float  # seconds without any answer before a call gives up
-    replicas: Replicas | None  # who must have a grant or renewal before it counts
-
-    @property
-    def apart(self) -> Apart | None:
-        """Return what is different where keys lie on several servers; None on one server."""
-
-    @property
-    def nodes(self) -> Sequence[Port]:
-        """Return the ports of a quorum's nodes, nearly always none; see fan.py."""
+    flows: Flows  # those that fit the servers behind this port
+    needed: int  # how many answers decide: one, or a majority of a quorum's nodes
 
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
@@ -95,6 +140,9 @@ class Port(Protocol):
         With a waiter, on the connection that the waiter listens on. Raises ``Broken`` when no
         answer came by ``until``, and a ``ServerError`` when the answer is an error.
         """
+
+    async def parts(self, until: float) -> Sequence[bytes]:
+        """Return one key for each server: commands with these keys reach everything there is."""
 
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
@@ -149,8 +197,8 @@ class Port(Protocol):
         """
 
 
-class Apart(Protocol):
-    """What flows need beside where keys lie in many slots, and slots on several nodes.
+class SlottedPort(Port, Protocol):
+    """A port whose keys lie in many slots, and slots on several nodes.
 
     A *place* is a node, as far as is known: what lies there can share one connection.
     """
@@ -160,9 +208,6 @@ class Apart(Protocol):
 
     def place(self, key: bytes) -> object:
         """Return where a key is, or None when that must be found out first."""
-
-    async def parts(self, until: float) -> Sequence[bytes]:
-        """Return one key for each place: commands with these keys reach everything there is."""
 
     async def fan(
         self, requests: Sequence[Request], until: float, waiter: Waiter | None = None
@@ -179,3 +224,9 @@ class Apart(Protocol):
 
     def aside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Run a flow beside, one at a time for each place; False while one runs there."""
+
+
+class CountingPort(Port, Protocol):
+    """A port whose grants and renewals replicas must have before they count."""
+
+    replicas: Replicas

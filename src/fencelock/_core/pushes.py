@@ -15,7 +15,7 @@ from typing import NamedTuple
 from fencelock._core.acquire import late_grant
 from fencelock._core.port import Port
 from fencelock._core.renew import lose
-from fencelock._core.waiters import Waiter
+from fencelock._core.waiter import Waiter
 from fencelock._core.watch import signalled
 from fencelock.log import log
 

@@ -1,15 +1,19 @@
-"""What a state that can be waited for must tell: how to ask for it, and what the answers mean."""
+"""What a state that can be waited for must tell, and the waiters of this client for it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from fencelock._core.port import Args, Keys, Reply
+from fencelock._core.timing import PROOF_SECONDS
+from fencelock._core.types import Args, Keys, Reply
+from fencelock._core.waiter import Waiter
+from fencelock._core.want import Stray, Want
+from fencelock.scripts import Script
 
-if TYPE_CHECKING:
-    from fencelock._core.want import Stray
-    from fencelock._core.watch import Watcher
-    from fencelock.scripts import Script
+# A client's second and later waiters of one lock leave looking to its first.
+BEHIND_SECONDS = 0.5
+# Ends of generations that are remembered until the waiter knows its own.
+HEARD_MAX = 16
 
 
 class Question(NamedTuple):
@@ -64,3 +68,58 @@ class Request(NamedTuple):
 
     waiter: bytes
     strays: tuple[Stray, ...] = ()  # as of a request for a lock: see want.py
+
+
+class Watcher(Waiter):
+    """One wait for a state. ``verdict`` is how it ended; what it is depends on the state."""
+
+    verdict: Any = None
+    gen: bytes = b""  # the generation for whose end it waits
+    place: Any = None  # the state's: what it was given beside
+
+    def __init__(self, signal: Signal, want: Request | Want) -> None:
+        self.want = want  # type: ignore[assignment]  # ports read no more of it than the id
+        self.signal = signal
+        self.heard: dict[bytes, bytes] = {}
+
+    @property
+    def key(self) -> bytes:
+        """Return a key in the slot of the state."""
+        return self.signal.key
+
+    @property
+    def who(self) -> bytes:
+        """Return the waiter's id."""
+        return self.want.waiter
+
+    def settle(self, gen: bytes) -> None:
+        """Note the generation to wait for; its end may have been heard before this answer."""
+        self.gen = gen
+        if gen in self.heard:
+            self.signal.hear(self, self.heard[gen])
+
+    def told(self, gen: bytes, outcome: bytes) -> None:
+        """Take a message. One of another generation is a reason to look."""
+        if gen == self.gen:
+            self.signal.hear(self, outcome)
+        elif not self.gen and len(self.heard) < HEARD_MAX:
+            self.heard[gen] = outcome
+        if gen != self.gen or self.verdict is not None:
+            self.news = True
+
+
+class Watch:
+    """The waiters of this client for one state, in order of arrival."""
+
+    __slots__ = ("look_at", "owes", "waiters")
+
+    def __init__(self, now: float) -> None:
+        self.waiters: dict[Watcher, None] = {}
+        self.owes = False  # who left let our channel stay on the list, for the others
+        # The first has not asked yet: waiters that are answered before it must not look at once.
+        self.look_at = now + PROOF_SECONDS
+
+    def bound(self, watcher: Watcher) -> float:
+        """Return how long this waiter may sleep before it looks."""
+        first = next(iter(self.waiters), watcher)
+        return self.look_at if watcher is first else self.look_at + BEHIND_SECONDS

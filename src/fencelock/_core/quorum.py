@@ -16,23 +16,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import inf
-from typing import cast
 
 from fencelock._core.acquire import attempt, begin, queue
 from fencelock._core.ask import answer_by
 from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back, settle, undo
 from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.meet import claim, give_up_claim, longest_of, meet
-from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold, cover, make_hold
 from fencelock._core.quorum_line import climb
 from fencelock._core.race import Race, granted, restarted
 from fencelock._core.release import request as release_request
 from fencelock._core.release import retire
 from fencelock._core.timing import retry_delay
+from fencelock._core.types import Request
 from fencelock._core.votes import proved_until
 from fencelock._core.waiters import EXPIRY_SLACK
-from fencelock._core.want import Request, Want, too_late
+from fencelock._core.want import Want, too_late
 from fencelock.errors import (
     FencelockError,
     OutcomeUnknown,
@@ -46,17 +45,21 @@ from fencelock.scripts import RAISE
 STAY_SECONDS = 0.1
 
 
-async def acquire(
-    port: Port, want: Want, give_up_at: float, taker: Taker, unit: object, *, at_once: bool
+async def take(  # noqa: PLR0917 - as ``Flows.take``
+    port: QuorumPort,
+    want: Want,
+    give_up_at: float,
+    taker: Taker,
+    unit: object,
+    at_once: bool,  # noqa: FBT001 - as above
 ) -> Hold | None:
     """Take a lock on a majority; None when others hold it, QuorumNotReached when errors did it."""
-    many = cast("QuorumPort", port)
-    race = Race(many, want)
-    claim(many, race, longest_of(want))
+    race = Race(port, want)
+    claim(port, race, longest_of(want))
     try:
         return await _rounds(race, give_up_at, taker, unit, at_once=at_once)
     finally:
-        give_up_claim(many, race)
+        give_up_claim(port, race)
 
 
 async def _rounds(

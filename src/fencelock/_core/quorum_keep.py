@@ -15,38 +15,37 @@ from collections.abc import Sequence
 from typing import cast
 
 from fencelock._core.acquire import begin
+from fencelock._core.attempt_log import Asked
 from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, post_unanswered, put_back, undo
 from fencelock._core.hold import Grant, Hold
 from fencelock._core.meet import claim as claim_long
 from fencelock._core.meet import give_up_claim, longest_of, meet, remind
-from fencelock._core.port import Port
 from fencelock._core.quorum_hold import PARTS, QuorumHold, cover, drop_parts
 from fencelock._core.race import node_forms
-from fencelock._core.release import Take, lost_as, post_release, request, retire, settled
+from fencelock._core.release import clean_up as clean_up_part
+from fencelock._core.release import lost_as, request, retire
 from fencelock._core.renew import Own, apply_renewal, claim, lose, mind, own, rely_on
 from fencelock._core.renewal import question
 from fencelock._core.timing import validity
-from fencelock.errors import QuorumNotReached
 
 # Leases that are healed in one go: a node that forgot many gets them back little by little.
 HEALED_AT_ONCE = 50
 
 
-async def attend(port: Port) -> None:
+async def attend(port: QuorumPort) -> None:
     """Do what is due: tell losses, heal. Never raises for a server's trouble."""
-    many = cast("QuorumPort", port)
-    now = many.now()
-    with many.mutex():
-        due = cast("list[QuorumHold]", many.book.due(now))
+    now = port.now()
+    with port.mutex():
+        due = cast("list[QuorumHold]", port.book.due(now))
     try:
-        heals = [hold for hold in due if not _lost(many, hold, now) and now >= hold.heal_at]
+        heals = [hold for hold in due if not _lost(port, hold, now) and now >= hold.heal_at]
         for hold in heals[:HEALED_AT_ONCE]:
-            await _heal(many, hold)
+            await _heal(port, hold)
         if due:
-            await remind(many, max((hold.want for hold in due), key=longest_of))
+            await remind(port, max((hold.want for hold in due), key=longest_of))
     finally:  # cancelled, or a defect: nobody may be forgotten
         for hold in due:
-            _put_back(many, hold)
+            _put_back(port, hold)
 
 
 def _lost(port: QuorumPort, hold: QuorumHold, now: float) -> bool:
@@ -108,35 +107,18 @@ def _joined(port: QuorumPort, hold: QuorumHold, ask: Ask, good: Sequence[Ask], t
     return joined
 
 
-async def take_and_release(port: Port, take: Take) -> int:
-    """Release the hold that ``take`` takes out, on all its nodes; raises as ``release`` does.
+async def give_back(port: QuorumPort, hold: Hold, asked: Asked) -> int:  # noqa: ARG001 - each node's request has its own
+    """Release a hold on all its nodes.
 
-    QuorumNotReached when no majority confirmed it: it is repeated in the background.
+    Raises QuorumNotReached when no majority confirmed it: it is repeated in the background.
     """
-    many = cast("QuorumPort", port)
-    taken: list[Hold] = []
-    try:
-        take(taken)
-        await _release(many, cast("QuorumHold", taken[0]))
-    except BaseException as error:
-        for hold in taken:
-            if not settled(error) and not isinstance(error, QuorumNotReached):
-                retire(port, hold)
-                post_release(port, hold)
-        raise
-    finally:
-        for hold in taken:
-            give_up_claim(many, hold)
-    return 0
-
-
-async def _release(port: QuorumPort, hold: QuorumHold) -> None:
     lease, parts = hold.lease, list(enumerate(hold.parts))
+    line = cast("QuorumHold", hold).first
     lost = lease.lost
     retire(port, hold)
     if lost:
         if not lease._forked():
-            post_release(port, hold)
+            post_release(port, hold, None)
         raise lease._lost_error()
     # A part that was lost may be there all the same: its release harms nobody.
     asks = [
@@ -144,8 +126,8 @@ async def _release(port: QuorumPort, hold: QuorumHold) -> None:
         for node, part in parts
         if part is not None
     ]
-    others = [ask for ask in asks if ask.node != hold.first]
-    first = [ask for ask in asks if ask.node == hold.first]
+    others = [ask for ask in asks if ask.node != line]
+    first = [ask for ask in asks if ask.node == line]
     try:
         for group, needed in ((others, port.needed - len(first)), (first, 1)):
             if group:
@@ -158,6 +140,22 @@ async def _release(port: QuorumPort, hold: QuorumHold) -> None:
     finally:
         put_back(port, asks)
     _judge(port, hold, asks)
+    return 0
+
+
+def post_release(port: QuorumPort, hold: Hold, trail: object) -> None:  # noqa: ARG001 - as ``Flows.post_release``
+    """Release a hold in the background, on each node by the id that it knows."""
+    for node, part in zip(port.nodes, hold.parts, strict=True):
+        if part is not None:
+            node.post(*request(part.want, hold.lease.fence))
+
+
+def clean_up(port: QuorumPort, hold: Hold) -> None:
+    """Undo what may still come of the requests of a hold that has ended."""
+    give_up_claim(port, hold)
+    for node, part in zip(port.nodes, hold.parts, strict=True):
+        if part is not None:
+            clean_up_part(node, part)
 
 
 def _given_back(ask: Ask) -> bool:
@@ -165,7 +163,7 @@ def _given_back(ask: Ask) -> bool:
     return bool(ask.reply == 1) or (ask.answered_at > 0 and ask.sent)
 
 
-def _judge(port: QuorumPort, hold: QuorumHold, asks: Sequence[Ask]) -> None:
+def _judge(port: QuorumPort, hold: Hold, asks: Sequence[Ask]) -> None:
     """Raise when no majority gave the lease back: it was taken, or nobody knows."""
     lease = hold.lease
     given = [ask for ask in asks if ask.error is None and _given_back(ask)]
@@ -180,32 +178,36 @@ def _judge(port: QuorumPort, hold: QuorumHold, asks: Sequence[Ask]) -> None:
     raise lost_as(port, hold, word)
 
 
-async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool) -> None:
+async def renew(
+    port: QuorumPort,
+    hold: Hold,
+    ttl: float | None,
+    shortens: bool,  # noqa: FBT001 - as ``Flows.renew``
+) -> None:
     """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
-    many = cast("QuorumPort", port)
     whole = cast("QuorumHold", hold)
-    span = hold.next_ttl(many.now()) if ttl is None else ttl
+    span = hold.next_ttl(port.now()) if ttl is None else ttl
     # Before any node has it: one that is restarted then may not vote for longer than before.
-    claim_long(many, whole, span)
-    await meet(many, hold.want, min(many.now() + many.patience, hold.lease.deadline), span)
+    claim_long(port, hold, span)
+    await meet(port, hold.want, min(port.now() + port.patience, hold.lease.deadline), span)
     cover(whole, span)
-    until = min(many.now() + many.patience, hold.lease.deadline)
+    until = min(port.now() + port.patience, hold.lease.deadline)
     parts: dict[int, Own] = {}
     try:
         for node, part in whole.lasting().items():
-            beside = await claim(many.nodes[node], part, until, waits=False)
-            parts[node] = own(part, ttl, many.now(), shortens=shortens, beside=beside)
-        asks = await _renew_parts(many, whole, parts)
+            beside = await claim(port.nodes[node], part, until, waits=False)
+            parts[node] = own(part, ttl, port.now(), shortens=shortens, beside=beside)
+        asks = await _renew_parts(port, whole, parts)
     finally:
         for node, wish in parts.items():
-            mind(many.nodes[node], wish)
-        many.move(whole, whole.next_attention())
-    if sum(ask.error is None and ask.reply == [] for ask in asks) < many.needed:
+            mind(port.nodes[node], wish)
+        port.move(whole, whole.next_attention())
+    if sum(ask.error is None and ask.reply == [] for ask in asks) < port.needed:
         hold.lease.check()
         failed: dict[int, Exception] = {
             ask.node: ask.error for ask in asks if ask.error is not None
         }
-        raise not_reached(many, f"renewal of {hold.lease.name!r}", failed)
+        raise not_reached(port, f"renewal of {hold.lease.name!r}", failed)
     hold.lease.check()
 
 

@@ -21,7 +21,7 @@ from fencelock._core.fan import Ask, fan, put_back, settle, undo
 from fencelock._core.hold import Grant
 from fencelock._core.race import Race, granted
 from fencelock._core.timing import renewal_delay
-from fencelock._core.waiters import Waiter
+from fencelock._core.waiter import Waiter
 from fencelock.errors import OutcomeUnknown, ServerError
 
 

@@ -12,8 +12,9 @@ from fencelock._core.fan import Ask, QuorumPort
 from fencelock._core.hold import Grant, Hold
 from fencelock._core.renew import lose
 from fencelock._core.timing import validity
+from fencelock._core.types import Request
 from fencelock._core.votes import ILL_SECONDS, order
-from fencelock._core.want import Form, Request, Want
+from fencelock._core.want import Form, Want
 from fencelock.errors import ServerError, ServerUnreachable
 
 

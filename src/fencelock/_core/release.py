@@ -16,13 +16,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fencelock._core.ask import Asked, ask, persist
+from fencelock._core.ask import ask, persist
+from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Hold
 from fencelock._core.inspect import held_ids
-from fencelock._core.port import Port, Reply
+from fencelock._core.port import Port
 from fencelock._core.trouble import tells_trouble, word
-from fencelock._core.want import Request, Want
-from fencelock.errors import FencelockError, LeaseLost, ServerError, ServerUnreachable
+from fencelock._core.types import Reply, Request
+from fencelock._core.want import Want
+from fencelock.errors import (
+    FencelockError,
+    LeaseLost,
+    QuorumNotReached,
+    ServerError,
+    ServerUnreachable,
+)
 
 # Takes a hold out of where it is kept into a list, which has it before: a signal's exception may
 # come between any two bytecodes, and what is in no list then is nobody's.
@@ -43,20 +51,16 @@ async def take_and_release(port: Port, take: Take) -> int:
     ServerUnreachable when no answer came: then, as after a cancellation, it is repeated in the
     background, and the lease ends by itself at the latest.
     """
-    if port.nodes:
-        from fencelock._core import quorum_keep  # noqa: PLC0415 - only where there is one
-
-        return await quorum_keep.take_and_release(port, take)
     taken: list[Hold] = []
     asked = Asked()
     try:
         take(taken)
-        left = await _give_back(port, taken[0], asked)
+        left = await port.flows.give_back(port, taken[0], asked)
     except BaseException as error:
         for hold in taken:
             if not settled(error):
                 retire(port, hold)
-                port.post(*request(hold.want, hold.lease.fence), asked.trail)
+                port.flows.post_release(port, hold, asked.trail)
             if isinstance(error, FencelockError):
                 word(port, error, hold.want.keys.name)
         raise
@@ -64,7 +68,7 @@ async def take_and_release(port: Port, take: Take) -> int:
         return left
     finally:
         for hold in taken:
-            sweep(port, hold.want)
+            port.flows.clean_up(port, hold)
 
 
 def sweep(port: Port, want: Want) -> None:
@@ -83,9 +87,12 @@ def sweep(port: Port, want: Want) -> None:
 
 
 def settled(error: BaseException) -> bool:
-    """Return True if an error is an answer, so that asking again would change nothing."""
+    """Return True if an error is an answer, so that asking again would change nothing.
+
+    A majority that did not confirm is one: the nodes without an answer are asked again already.
+    """
     refused = isinstance(error, ServerError) and not isinstance(error, ServerUnreachable)
-    return refused or isinstance(error, LeaseLost)
+    return refused or isinstance(error, (LeaseLost, QuorumNotReached))
 
 
 def retire(port: Port, hold: Hold) -> None:
@@ -105,7 +112,8 @@ def retire(port: Port, hold: Hold) -> None:
             retire(port, part)
 
 
-async def _give_back(port: Port, hold: Hold, asked: Asked) -> int:
+async def give_back(port: Port, hold: Hold, asked: Asked) -> int:
+    """Release a hold of one server."""
     lease, want = hold.lease, hold.want
     lost = lease.lost
     retire(port, hold)
@@ -146,12 +154,19 @@ async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | Non
 
 
 def post_release(port: Port, hold: Hold) -> None:
-    """Give a hold back in the background; on a quorum's nodes by the ids that they know."""
-    for node, part in zip(port.nodes, hold.parts, strict=False):
-        if part is not None:
-            node.post(*request(part.want, hold.lease.fence))
-    if not hold.parts:
-        port.post(*request(hold.want, hold.lease.fence))
+    """Give a hold back in the background."""
+    port.flows.post_release(port, hold, None)
+    port.flows.clean_up(port, hold)
+
+
+def post_request(port: Port, hold: Hold, trail: object) -> None:
+    """Have a hold of one server given back in the background, behind the trail if there is one."""
+    port.post(*request(hold.want, hold.lease.fence), trail)
+
+
+def clean_up(port: Port, hold: Hold) -> None:
+    """Undo what may still come of the requests of a hold that has ended."""
+    if hold.want.strays:
         sweep(port, hold.want)
 
 

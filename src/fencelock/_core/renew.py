@@ -18,14 +18,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
-from fencelock._core.ask import PASSING, Asked, give_up, persist
+from fencelock._core.ask import PASSING, give_up, persist
+from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Hold, first_attention
-from fencelock._core.port import Broken, Port
-from fencelock._core.prolong import Answer, prolong
+from fencelock._core.port import Port
 from fencelock._core.release import request
-from fencelock._core.renewal import cut
+from fencelock._core.renewal import Answer, cut
 from fencelock._core.timing import retry_delay, validity
 from fencelock._core.trouble import tells_trouble
+from fencelock._core.types import Broken
 from fencelock._core.want import SHARES
 from fencelock.errors import ClientClosed, FencelockError, ServerError
 from fencelock.log import listed, log
@@ -67,12 +68,7 @@ async def attend(port: Port) -> None:
         due = port.book.due(now)
     try:
         kinds = await _sorted(port, due, now)
-        if port.apart is None:
-            await renew_batches(port, list(_batches(kinds)))
-        else:
-            from fencelock._core import apart  # noqa: PLC0415 - only for a Cluster
-
-            apart.renew_apart(port, port.apart, kinds)
+        await port.flows.renew_due(port, kinds)
     except BaseException:  # cancelled, or a defect: nobody may be forgotten
         put_back(port, [hold for hold in due if hold in port.book.under_way], now)
         raise
@@ -85,7 +81,7 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
     kinds: tuple[list[Hold], ...] = ([], [], [], [])
     for number, hold in enumerate(due, 1):
         if now >= hold.lease._deadline:
-            _ended(port, hold)
+            port.flows.ended(port, hold)
         elif now < hold.asked_until:
             put_back(port, [hold], min(hold.asked_until, hold.lease._deadline))
         elif hold.renewable(now):
@@ -96,6 +92,11 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
     return kinds
+
+
+async def renew_due(port: Port, kinds: Sequence[list[Hold]]) -> None:
+    """Renew leases of one server, sorted by their kinds."""
+    await renew_batches(port, list(_batches(kinds)))
 
 
 async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
@@ -111,15 +112,20 @@ async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
             return
 
 
-def _ended(port: Port, hold: Hold) -> None:
+def ended(port: Port, hold: Hold) -> None:
+    """Tell a loss."""
+    lose(port, hold, hold.lease._end, hold.lease._deadline)
+    if hold.open and hold.want.terms.fixed_end:
+        # Handed over a moment before its instant it may last longer on the server.
+        port.post(*request(hold.want, hold.lease.fence))
+
+
+def ended_unconfirmed(port: Port, hold: Hold) -> None:
     """Tell a loss; give back what the server prolonged and no replica acknowledged."""
-    if hold.failures and port.replicas is not None:
+    if hold.failures:
         _too_late(port, hold)
     else:
-        lose(port, hold, hold.lease._end, hold.lease._deadline)
-        if hold.open and hold.want.terms.fixed_end:
-            # Handed over a moment before its instant it may last longer on the server.
-            port.post(*request(hold.want, hold.lease.fence))
+        ended(port, hold)
 
 
 def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
@@ -144,7 +150,7 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     with port.mutex():
         ends = min(ends, port.book.first_end(asked_at + _horizon(port)))
     until = min(asked_at + min(CALL_SECONDS_MAX, min(ttls) / 3), ends)
-    refused, missing = await prolong(port, holds, ttls, until, ends)
+    refused, missing = await port.flows.prolong(port, holds, ttls, until, ends, False)  # noqa: FBT003 - it never shortens
     if missing is None:
         apply_renewal(port, holds, ttls, asked_at, refused)
     if refused:
@@ -157,8 +163,7 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
 
 def _horizon(port: Port) -> float:
     """Return how long one renewal may take."""
-    waits = 0.0 if port.replicas is None else port.replicas.timeout
-    return CALL_SECONDS_MAX + waits
+    return CALL_SECONDS_MAX + port.flows.confirm_seconds(port)
 
 
 def apply_renewal(
@@ -248,7 +253,7 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         with port.mutex():
             port.book.discard(hold)  # it may be back already: refused, and why was not told
         if hold.told:  # its holder was the first to notice, while this renewal was under way
-            _ended(port, hold)
+            port.flows.ended(port, hold)
         else:
             put_back(port, [hold], min(again_at, hold.lease._deadline))
         if number % LEASES_PER_PAUSE == 0:
@@ -297,11 +302,11 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
     """
     if ttl is None and hold.want.terms.fixed_end:
         return
-    if port.nodes:
-        from fencelock._core import quorum_keep  # noqa: PLC0415 - only where there is one
+    await port.flows.renew(port, hold, ttl, shortens)
 
-        await quorum_keep.renew_now(port, hold, ttl, shortens=shortens)
-        return
+
+async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -> None:  # noqa: FBT001 - as ``Flows.renew``
+    """Renew a lease of one server; ends as ``renew_now``."""
     until = min(port.now() + port.patience, hold.lease.deadline)
     await claim(port, hold, until)
     wish = own(hold, ttl, port.now(), shortens=shortens)
@@ -311,7 +316,9 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
         sent_at = port.now()
         wish.within_limits(sent_at)  # a repetition comes later, and they are nearer
         end = hold.lease.deadline
-        return sent_at, await prolong(port, [hold], [wish.ttl], until, end, shortens=wish.shortens)
+        return sent_at, await port.flows.prolong(
+            port, [hold], [wish.ttl], until, end, wish.shortens
+        )
 
     try:
         rely_on(port, wish)

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fencelock._core.hold import Hold
-from fencelock._core.port import Reply
-from fencelock._core.want import LOCKS, PLAIN, SHARES, Request, milliseconds
+from fencelock._core.types import Reply, Request
+from fencelock._core.want import LOCKS, PLAIN, SHARES, milliseconds
+from fencelock.errors import NotAcknowledged
 from fencelock.scripts import KEEP, RENEW, SHARES_RENEW
 
 # Leases per command. Half a millisecond of the server, in which it serves nobody else; from 100 on
 # the command's own cost is gone, and 500 at once take no less time each (tests/scale/measure.py).
 LEASES_PER_CALL = 200
+
+# Which holds were refused, by their index, and how; and why none of the others counts, if so.
+Answer = tuple[Mapping[int, str], NotAcknowledged | None]
 
 
 def cut(kind: int, holds: list[Hold]) -> Iterator[list[Hold]]:

@@ -11,18 +11,20 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Final, NamedTuple, cast
 
-from fencelock._core.ask import Asked, ask
+from fencelock._core.ask import ask
+from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
-from fencelock._core.port import Port, Reply
+from fencelock._core.port import Port
 from fencelock._core.release import judge, retire, settled, take_and_release
 from fencelock._core.renew import lose
 from fencelock._core.trouble import tells_trouble
-from fencelock._core.want import SHARES, Form, Request, Terms, Want
+from fencelock._core.types import Reply, Request
+from fencelock._core.want import SHARES, Form, Terms, Want
 from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
 from fencelock.options import PERMITS_MAX
 from fencelock.scripts import (
@@ -253,27 +255,27 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
 @tells_trouble
 async def state(port: Port, keys: LockKeys, kind: bytes, limit: int) -> State:
     """Return the state of a name, for a caller with this kind and limit; see ``described``."""
-    if port.nodes:
-        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
-
-        replies = await quorum_look.shares(port, keys)
-        states = [described(kind, limit, reply) for reply in replies]
-        taken = quorum_look.reached(port, [each.taken for each in states])
-        return State(taken, limit, max(each.waiting for each in states))
-    until = port.now() + port.patience
-    return described(kind, limit, await ask(port, SHARES_SHOW, keys.grant, (-1,), until))
+    found = await _shown(port, keys)
+    states = [described(kind, limit, reply) for reply in found]
+    taken = _reached(port, [each.taken for each in states])
+    return State(taken, states[0].limit, max(each.waiting for each in states))
 
 
 @tells_trouble
 async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
     """Return how many of these holder ids hold."""
-    if port.nodes:
-        from fencelock._core import quorum_look  # noqa: PLC0415 - only where there is one
+    found = await _shown(port, keys, holders)
+    return _reached(port, [sum(reply[7:]) for reply in found])
 
-        replies = await quorum_look.shares(port, keys, holders)
-        return quorum_look.reached(port, [sum(reply[7:]) for reply in replies])
-    until = port.now() + port.patience
-    return sum((await ask(port, SHARES_SHOW, keys.grant, (-1, *holders), until))[7:])
+
+async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> list[Reply]:
+    """Return what is said of the permits, and which ids hold some."""
+    return await port.flows.replies(port, keys.name, (SHARES_SHOW, keys.grant, (-1, *holders)))
+
+
+def _reached(port: Port, numbers: Sequence[int]) -> int:
+    """Return the largest number that as many answers reach as decide."""
+    return sorted(numbers, reverse=True)[port.needed - 1]
 
 
 @tells_trouble

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fencelock._core import watch
-from fencelock._core.ask import Asked, ask
+from fencelock._core.ask import ask
+from fencelock._core.attempt_log import Asked
 from fencelock._core.keys import SignalKeys
-from fencelock._core.port import Args, Port, Reply
-from fencelock._core.question import Question
+from fencelock._core.port import Port
+from fencelock._core.question import Question, Watcher
 from fencelock._core.trouble import tells_trouble
+from fencelock._core.types import Args, Reply
 from fencelock._core.want import milliseconds
-from fencelock._core.watch import Watcher
 from fencelock.scripts import EVENT, GATE_WAIT, LATCH, Script
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from fencelock._core.port import Broken, Port
+from fencelock._core.port import Port
+from fencelock._core.types import Broken
 from fencelock.errors import (
     ClientClosed,
     FencelockError,

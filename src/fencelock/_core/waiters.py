@@ -13,26 +13,19 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from heapq import nsmallest
-from math import inf
-from typing import TYPE_CHECKING, Any
 
-from fencelock._core.ask import Asked
-from fencelock._core.hold import Grant
+from fencelock._core.question import BEHIND_SECONDS, Watch
 from fencelock._core.timing import (
     FOREIGN_BEHIND_SECONDS,
     FOREIGN_SECONDS,
     PROOF_SECONDS,
     PROOF_SECONDS_MAX,
-    handed_deadline,
 )
-from fencelock._core.want import Request, Want
-
-if TYPE_CHECKING:
-    from fencelock._core.port import Port, Reply
-    from fencelock._core.watch import Watch
-    from fencelock.scripts import Script
+from fencelock._core.waiter import Waiter
+from fencelock._core.want import Want
+from fencelock.scripts import Script
 
 # Entries of one line that a look asks about: the first ones; the others follow when they are first.
 ENTRIES_PER_LOOK = 64
@@ -44,70 +37,6 @@ EXPIRY_SLACK = 0.005
 # Clients further back wait a little longer, so that they do not all ask at once when a holder dies.
 STAGGER_SECONDS = 0.02
 STAGGER_MAX = 1.0
-# A client's second and later waiters of one lock leave looking to its first.
-BEHIND_SECONDS = 0.5
-
-
-class Waiter(Asked):
-    """One acquisition: what was asked for it, and what it was told while it waits.
-
-    Most never wait, so what they do not need stays with the class.
-    """
-
-    channel = b""
-    asked_at: float = 0.0  # local instant before the last request that was answered
-    answered_us: int = 0  # the server's time in that answer
-    trip: float = 0.0  # how long that answer took
-    stood = False  # it was in line
-    outlasts = True  # in line, it asks on while the server is away
-    doubts = True  # a pushed grant that may be out of date is asked for, where that can be
-    news: bool = False  # something below was set since the last wait
-    grant: Grant | None = None
-    pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
-    seat: Any = None  # the port's: connection, future
-    origin: Any = None  # the port's: the connection of its requests, where replicas acknowledge
-
-    keep_at: float = inf  # when ``keep`` is due: only a quorum's waiter has something to keep
-
-    def __init__(self, want: Want) -> None:
-        self.want = want
-
-    async def keep(self) -> None:
-        """Keep what it was granted elsewhere while it stands in this line."""
-
-    @property
-    def key(self) -> bytes:
-        """Return a key in the slot of what is waited for."""
-        return self.want.keys.lock
-
-    def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
-        """Take a pushed grant. It may come before the flow has seen the answer to its request."""
-        self.pushed = (fence, granted_us, lease_ms)
-        self.news = True
-
-    def answered(self, asked_at: float, answered_us: int, now: float) -> None:
-        """Note the answer that put us in line; what was pushed before it is over."""
-        self.asked_at, self.answered_us = asked_at, answered_us
-        self.trip = now - asked_at
-        if self.pushed is not None and self.pushed[1] < answered_us:
-            self.pushed = None
-
-    def granted(self, now: float) -> Grant | None:
-        """Return the grant that was pushed, if any."""
-        if self.grant is None and self.pushed is not None:
-            fence, granted_us, lease_ms = self.pushed
-            lease = lease_ms / 1000
-            deadline = handed_deadline(self.asked_at, self.answered_us, granted_us, lease, now)
-            self.grant = Grant(fence, deadline, lease)
-        return self.grant
-
-    def forget(self) -> None:
-        """Begin anew: nothing told so far counts for the next request."""
-        self.grant, self.pushed, self.news = None, None, False
-
-    def lose_place(self) -> None:
-        """Note that the server may not know us any more: ask again."""
-        self.news = True
 
 
 class Line:
@@ -256,60 +185,3 @@ class Lines:
 
 def _first(line: Line) -> Waiter:
     return next(iter(line.waiters))
-
-
-async def look(port: Port, until: float, waiter: Waiter) -> None:
-    """Prove that this client's waiters live, and learn where they stand; one command for all.
-
-    A failure is left to the waiter that looked: the others look later by themselves.
-    """
-    alive = waiter.want.form.alive
-    if port.apart is not None:
-        from fencelock._core.apart import look_apart  # noqa: PLC0415 - only for a Cluster
-
-        await look_apart(port, port.apart, until, waiter)
-        return
-    with port.mutex():
-        due = port.lines.due(port.now(), alive, waiter)
-    if due:
-        asked_at = port.now()
-        reply = await port.call(*proof(port, due), until, waiter)
-        learn(port, due, reply, asked_at)
-
-
-def proof(port: Port, due: Sequence[Due]) -> Request:
-    """Return the request that proves that these waiters live, and asks where they stand."""
-    keys: list[bytes] = []
-    args: list[bytes | int] = [port.home]
-    for _, waiters in due:
-        keys += waiters[0].want.keys.grant
-        args.append(len(waiters))
-        args += [each.want.entry(each.channel) for each in waiters]
-    return due[0][1][0].want.form.alive, keys, args
-
-
-def learn(port: Port, due: Sequence[Due], reply: Reply, asked_at: float) -> None:
-    """Take the answer to ``proof``."""
-    for (line, waiters), told in zip(due, reply[1:], strict=True):
-        _learn(port, line, waiters, told, asked_at)
-
-
-def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at: float) -> None:
-    """Send back to ask who is not in line any more, or was granted and did not hear of it.
-
-    Asking again brings the full lease; what is left of the one that was found may be little.
-    """
-    holder, _, pttl_ms, foreign, positions = told
-    front = min((place for place in positions if place >= 0), default=0)
-    line.postpone(
-        asked_at,
-        pttl_ms,
-        front,
-        foreign=bool(foreign),
-        jitter=port.jitter(),
-        crowd=port.lines.foreign,
-    )
-    for waiter, position in zip(waiters, positions, strict=True):
-        if not waiter.news and (position < 0 or holder == waiter.want.holder):
-            waiter.lose_place()
-            port.wake(waiter)

@@ -12,19 +12,15 @@ from math import inf
 from typing import Any, NamedTuple
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.port import Args, Keys
 from fencelock._core.timing import CLAIM_SECONDS
+from fencelock._core.types import Request
 from fencelock.errors import ServerUnreachable
-from fencelock.scripts import ABANDON, ACQUIRE, ALIVE, GIVE_BACK, RELEASE, VOTE, Script, bulk, head
+from fencelock.scripts import ABANDON, ACQUIRE, ALIVE, GIVE_BACK, RELEASE, VOTE, bulk, head
 
 # A record outlives its lease by this much; as in _fence.lua.
 RECORD_MS = 600_000
 # What ends at an instant is asked for with this at least; it is not granted when it has ended.
 LEAST_SECONDS = 0.001
-
-
-# A script with its keys and arguments.
-Request = tuple[Script, Keys, Args]
 
 # Kinds of holds: one command renews those of locks (LOCKS), those of their explicit owners (OWNED),
 # those of what many may have at once (SHARES), and one each the plain ones.

@@ -15,77 +15,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fencelock._core.ask import Asked, again, answer_by, persist
-from fencelock._core.port import Broken, Port, Reply
-from fencelock._core.question import Question, Request, Signal
+from fencelock._core.ask import again, answer_by, persist
+from fencelock._core.attempt_log import Asked
+from fencelock._core.port import Port
+from fencelock._core.question import Question, Request, Signal, Watch, Watcher
 from fencelock._core.timing import PROOF_SECONDS
-from fencelock._core.waiters import BEHIND_SECONDS, Waiter
-from fencelock._core.want import Want
+from fencelock._core.types import Broken, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 
 # A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
 LEAVING_SECONDS = 0.08
 FOR_EVER = float("inf")
-# Ends of generations that are remembered until the waiter knows its own.
-HEARD_MAX = 16
 # Waiters of one client that one command asks about; the others follow when they are first. Where
 # each must be proved, as many commands are sent as it takes.
 WATCHERS_PER_LOOK = 1000
-
-
-class Watcher(Waiter):
-    """One wait for a state. ``verdict`` is how it ended; what it is depends on the state."""
-
-    verdict: Any = None
-    gen: bytes = b""  # the generation for whose end it waits
-    place: Any = None  # the state's: what it was given beside
-
-    def __init__(self, signal: Signal, want: Request | Want) -> None:
-        self.want = want  # type: ignore[assignment]  # ports read no more of it than the id
-        self.signal = signal
-        self.heard: dict[bytes, bytes] = {}
-
-    @property
-    def key(self) -> bytes:
-        """Return a key in the slot of the state."""
-        return self.signal.key
-
-    @property
-    def who(self) -> bytes:
-        """Return the waiter's id."""
-        return self.want.waiter
-
-    def settle(self, gen: bytes) -> None:
-        """Note the generation to wait for; its end may have been heard before this answer."""
-        self.gen = gen
-        if gen in self.heard:
-            self.signal.hear(self, self.heard[gen])
-
-    def told(self, gen: bytes, outcome: bytes) -> None:
-        """Take a message. One of another generation is a reason to look."""
-        if gen == self.gen:
-            self.signal.hear(self, outcome)
-        elif not self.gen and len(self.heard) < HEARD_MAX:
-            self.heard[gen] = outcome
-        if gen != self.gen or self.verdict is not None:
-            self.news = True
-
-
-class Watch:
-    """Who of this client waits for one state, in order of arrival."""
-
-    __slots__ = ("look_at", "owes", "waiters")
-
-    def __init__(self, now: float) -> None:
-        self.waiters: dict[Watcher, None] = {}
-        self.owes = False  # who left let our channel stay on the list, for the others
-        # The first has not asked yet: waiters that are answered before it must not look at once.
-        self.look_at = now + PROOF_SECONDS
-
-    def bound(self, watcher: Watcher) -> float:
-        """Return how long this waiter may sleep before it looks."""
-        first = next(iter(self.waiters), watcher)
-        return self.look_at if watcher is first else self.look_at + BEHIND_SECONDS
 
 
 def signalled(port: Port, gen: bytes, outcome: bytes, key: bytes) -> None:

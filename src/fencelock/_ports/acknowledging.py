@@ -14,8 +14,8 @@ Rules of this file:
 from __future__ import annotations
 
 from fencelock._core.keys import ACKNOWLEDGED_KINDS, derived
-from fencelock._core.port import Broken
-from fencelock._core.waiters import Waiter
+from fencelock._core.types import Broken
+from fencelock._core.waiter import Waiter
 from fencelock._core.want import Want
 from fencelock._transport.direct import Connection
 from fencelock._transport.wire import ReplyError, pack, server_error

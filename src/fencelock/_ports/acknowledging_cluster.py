@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 
-from fencelock._core.port import Broken
-from fencelock._core.waiters import Waiter
+from fencelock._core.types import Broken
+from fencelock._core.waiter import Waiter
 from fencelock._ports.acknowledging_aio import Rounds, link_apart
 from fencelock._ports.cluster_aio import ClusterAioPort
 from fencelock._ports.cluster_links import NodeLink
+from fencelock._topology.flows.replicas import CONFIRMED_CLUSTER
 from fencelock._transport.cluster import Clustered, Redirect
 from fencelock._transport.cluster_proof import Node
 from fencelock.options import Acknowledgement
@@ -56,6 +57,7 @@ class NodeRounds:
 class AcknowledgedClusterPort(ClusterAioPort):
     """An asyncio port for a Cluster whose grants replicas acknowledge."""
 
+    flows = CONFIRMED_CLUSTER
     replicas: NodeRounds
 
     def __init__(

@@ -20,16 +20,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fencelock._core.ask import ask
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Apart, Args, Broken, Keys, Replicas, Reply
+from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
-from fencelock._core.renew import attend, log_loss, lose_all, recheck
-from fencelock._core.waiters import Lines, Waiter
+from fencelock._core.renew import log_loss, lose_all, recheck
+from fencelock._core.types import Args, Broken, Keys, Reply
+from fencelock._core.waiter import Waiter
+from fencelock._core.waiters import Lines
 from fencelock._ports import fork, leaving
 from fencelock._ports.chance import Chance
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
 from fencelock._ports.repeating_aio import RepeatingTask
 from fencelock._ports.teller import tell
+from fencelock._topology.flows.single import SINGLE
 from fencelock._transport.mux import Mux
 from fencelock._transport.source import Source
 from fencelock._transport.wire import ReplyError, not_now, pack_source
@@ -53,10 +56,10 @@ LISTEN_AFTER_SECONDS = 0.2
 class AioPort:
     """Implements ``_core.port.Port`` for the tasks of one event loop."""
 
-    apart: Apart | None = None
+    flows: Flows = SINGLE
+    needed = 1
     nodes: Sequence[AioPort] = ()  # of a quorum only
-    replicas: Replicas | None = None  # see acknowledging.py
-    flow = staticmethod(attend)
+    replicas: Replicas  # only where they count: see acknowledging.py
 
     def __init__(self, source: Source | Clustered, *, home: str, patience: float) -> None:
         self.source: Any = source
@@ -106,6 +109,10 @@ class AioPort:
         """Run a script on the loop's connection."""
         mux = await self.link.connected(until)
         return await mux.call(script, keys, args, until)
+
+    async def parts(self, until: float) -> Sequence[bytes]:
+        """Return one key: there is one server."""
+        return (b"",)
 
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
@@ -256,7 +263,7 @@ class AioPort:
     async def _attend(self) -> None:
         began = now()
         try:
-            await self.flow(self)
+            await self.flows.attend(self)
             if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
                 mux.retire()  # the next try must not wait on a connection that went silent
         finally:

@@ -20,10 +20,12 @@ from weakref import ref
 from fencelock._core.ask import ask
 from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Hold
-from fencelock._core.port import Apart, Args, Broken, Keys, Replicas, Reply
+from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import log_loss, lose_all
-from fencelock._core.waiters import Lines, Waiter
+from fencelock._core.types import Args, Broken, Keys, Reply
+from fencelock._core.waiter import Waiter
+from fencelock._core.waiters import Lines
 from fencelock._ports import fork, leaving, loops
 from fencelock._ports.chance import Chance
 from fencelock._ports.pool import Pool, closed
@@ -31,6 +33,7 @@ from fencelock._ports.posts import Posts
 from fencelock._ports.repeating import RepeatingThread
 from fencelock._ports.teller import Teller
 from fencelock._ports.tender import Tender
+from fencelock._topology.flows.single import SINGLE
 from fencelock._transport.direct import Connection
 from fencelock._transport.source import Source
 from fencelock.clock import REST_SECONDS, now
@@ -103,9 +106,10 @@ def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
 class BlockingPort:
     """Implements ``_core.port.Port`` for threads."""
 
-    apart: Apart | None = None
+    flows: Flows = SINGLE
+    needed = 1
     nodes: Sequence[BlockingPort] = ()  # of a quorum only
-    replicas: Replicas | None = None  # see acknowledging.py
+    replicas: Replicas  # only where they count: see acknowledging.py
 
     def __init__(self, source: Source | Clustered, *, home: str, patience: float) -> None:
         self.source: Any = source
@@ -163,6 +167,10 @@ class BlockingPort:
             return connection.call(script, keys, args, until)
         finally:
             self.pool.give(connection)
+
+    async def parts(self, until: float) -> Sequence[bytes]:
+        """Return one key: there is one server."""
+        return (b"",)
 
     async def run(
         self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None

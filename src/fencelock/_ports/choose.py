@@ -44,8 +44,10 @@ def port_for(
         port = BlockingPort(found, home=home, patience=patience)
     if replicas is not None:
         from fencelock._ports.acknowledging import SeatReplicas
+        from fencelock._topology.flows.replicas import confirmed
 
         port.replicas = SeatReplicas(replicas)
+        port.flows = confirmed(port.flows)
     return port
 
 

@@ -15,9 +15,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from fencelock._core.keys import slot
-from fencelock._core.port import Apart, Args, Broken, Keys, Reply
-from fencelock._core.waiters import Waiter
-from fencelock._core.want import Request
+from fencelock._core.types import Args, Broken, Keys, Reply, Request
+from fencelock._core.waiter import Waiter
 from fencelock._ports.beside import Beside
 from fencelock._ports.blocking import BlockingPort
 from fencelock._ports.cluster_asks import (
@@ -32,6 +31,7 @@ from fencelock._ports.cluster_asks import (
 )
 from fencelock._ports.cluster_pool import ClusterPool
 from fencelock._ports.pool import closed
+from fencelock._topology.flows.cluster import CLUSTER
 from fencelock._transport.cluster import (
     ANSWER_SECONDS,
     LOCAL,
@@ -62,10 +62,7 @@ class ClusterPort(BlockingPort):
     source: Clustered
     pool: ClusterPool
 
-    @property
-    def apart(self) -> Apart:  # type: ignore[override]  # a plain port has none
-        """Return itself: keys lie on several nodes."""
-        return self
+    flows = CLUSTER
 
     def _new_pool(self) -> ClusterPool:
         self._sharded = True  # until a server does not know sharded channels

@@ -13,13 +13,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from fencelock._core.keys import slot
-from fencelock._core.port import Apart, Args, Broken, Keys, Reply
-from fencelock._core.waiters import Waiter
-from fencelock._core.want import Request
+from fencelock._core.types import Args, Broken, Keys, Reply, Request
+from fencelock._core.waiter import Waiter
 from fencelock._ports.aio import POST_SECONDS, TRAIL_SECONDS, AioPort
 from fencelock._ports.cluster_links import ClusterLinks, NodeLink
 from fencelock._ports.cluster_mux import Ask, ask_next, plain, scripted
 from fencelock._ports.pool import closed
+from fencelock._topology.flows.cluster import CLUSTER
 from fencelock._transport.cluster import (
     ANSWER_SECONDS,
     LOCAL,
@@ -45,10 +45,7 @@ class ClusterAioPort(AioPort):
 
     link: ClusterLinks
 
-    @property
-    def apart(self) -> Apart:  # type: ignore[override]  # a plain port has none
-        """Return itself: keys lie on several nodes."""
-        return self
+    flows = CLUSTER
 
     def _new_link(self) -> ClusterLinks:
         self._sharded = True  # until a server does not know sharded channels

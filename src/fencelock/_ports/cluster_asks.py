@@ -6,8 +6,7 @@ import select
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from fencelock._core.port import Broken, Reply
-from fencelock._core.want import Request
+from fencelock._core.types import Broken, Reply, Request
 from fencelock._transport.direct import Connection
 from fencelock._transport.wire import ReplyError, pack_call, with_source
 from fencelock.clock import REST_SECONDS, now

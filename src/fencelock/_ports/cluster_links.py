@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from fencelock._core.keys import slot
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._ports.link import Link
 from fencelock._ports.pool import closed
 from fencelock._transport.cluster import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
-from fencelock._core.port import Reply
+from fencelock._core.types import Reply
 from fencelock._transport.mux import Mux
 from fencelock._transport.wire import pack, with_source
 

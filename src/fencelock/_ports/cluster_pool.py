@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 
 from fencelock._core.keys import slot
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._ports.pool import Pool, closed
 from fencelock._transport.cluster import (
     MAP_SECONDS,

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from fencelock._core.port import Broken
 from fencelock._core.timing import SILENT_SECONDS
+from fencelock._core.types import Broken
 from fencelock._ports.pool import closed
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.mux_dial import dial

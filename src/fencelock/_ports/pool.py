@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._transport.direct import Connection
 from fencelock._transport.opener import opener
 from fencelock._transport.source import Source

@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
-from fencelock._core.port import Args, Broken, Keys
+from fencelock._core.types import Args, Broken, Keys
 from fencelock._transport.direct import Connection
 from fencelock._transport.wire import ReplyError, not_now, pack_source
 from fencelock.clock import now

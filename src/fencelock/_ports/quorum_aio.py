@@ -9,14 +9,14 @@ from typing import Any
 from fencelock._core.fan import Ask
 from fencelock._core.hold import Hold
 from fencelock._core.keys import roster_key
-from fencelock._core.port import Args, Broken, Keys, Reply
 from fencelock._core.quorum_hold import let_go
-from fencelock._core.quorum_keep import attend
 from fencelock._core.renew import lose_all
 from fencelock._core.roster import Roster, parse_info
+from fencelock._core.types import Args, Broken, Keys, Reply
 from fencelock._core.votes import FIRST_FACTOR, majority
 from fencelock._ports.aio import CLOSE_SECONDS, AioPort
 from fencelock._ports.link import Link
+from fencelock._topology.flows.quorum import QUORUM
 from fencelock._transport.mux import Mux
 from fencelock._transport.quorum import Several
 from fencelock.clock import now
@@ -67,7 +67,7 @@ class _NodePort(AioPort):
 class AioQuorum(AioPort):
     """Implements ``_core.fan.QuorumPort`` for the tasks of one event loop."""
 
-    flow = staticmethod(attend)
+    flows = QUORUM
 
     def __init__(
         self, several: Several, *, prefix: str, home: str, patience: float, node_timeout: float

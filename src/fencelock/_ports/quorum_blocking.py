@@ -22,15 +22,15 @@ from typing import Any, cast
 from fencelock._core.fan import Ask
 from fencelock._core.hold import Hold
 from fencelock._core.keys import roster_key
-from fencelock._core.port import Args, Broken, Keys, Reply
 from fencelock._core.quorum_hold import let_go
-from fencelock._core.quorum_keep import attend
 from fencelock._core.renew import lose_all
 from fencelock._core.roster import Roster, parse_info
+from fencelock._core.types import Args, Broken, Keys, Reply
 from fencelock._core.votes import FIRST_FACTOR, majority
 from fencelock._ports.blocking import CLOSE_SECONDS, BlockingPort
 from fencelock._ports.pool import Pool, closed
 from fencelock._ports.tender import Tender
+from fencelock._topology.flows.quorum import QUORUM
 from fencelock._transport.direct import Connection
 from fencelock._transport.quorum import Several
 from fencelock._transport.source import One
@@ -184,8 +184,6 @@ class _NodePort(BlockingPort):
 class _QuorumTender(Tender):
     """Tells of lost majorities, and heals; the nodes' own tenders renew and hear revocations."""
 
-    flow = staticmethod(attend)
-
     def _listening(self, port: BlockingPort, until: float) -> Connection | None:  # noqa: ARG002 - as Tender
         return None
 
@@ -278,6 +276,7 @@ def _read(ask: Ask, limit: float) -> None:
 class BlockingQuorum(BlockingPort):
     """Implements ``_core.fan.QuorumPort`` for threads."""
 
+    flows = QUORUM
     nodes: Sequence[BlockingPort] = ()
 
     def __init__(

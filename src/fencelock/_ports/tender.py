@@ -14,8 +14,8 @@ import time
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from fencelock._core.port import Broken
-from fencelock._core.renew import attend, recheck
+from fencelock._core.renew import recheck
+from fencelock._core.types import Broken
 from fencelock._transport.direct import Connection
 from fencelock.clock import REST_SECONDS, now
 from fencelock.errors import FencelockError
@@ -36,8 +36,6 @@ PAUSE_SECONDS = 1.0  # after a defect: the thread must not end, nor spin
 
 class Tender:
     """Starts, wakes and ends the thread. Only the running thread keeps the port alive."""
-
-    flow = staticmethod(attend)  # what it does when something is due
 
     def __init__(self, port: BlockingPort) -> None:
         self._ref = ref(port)
@@ -135,7 +133,7 @@ class Tender:
                 if next_at > current:
                     self._rest(port, next_at)
                 else:
-                    run_blocking(self.flow(port))
+                    run_blocking(port.flows.attend(port))
             except Exception:
                 log.exception("renewing leases failed; retrying")
                 self._hang_up()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._transport.address import GREETING
 from fencelock._transport.dial import Make, Pushed, greeted, refused
 from fencelock._transport.direct import Connection

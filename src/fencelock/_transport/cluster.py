@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fencelock._core.keys import hash_tag, slot
-from fencelock._core.port import Broken
-from fencelock._core.waiters import Waiter
+from fencelock._core.types import Broken
+from fencelock._core.waiter import Waiter
 from fencelock._transport.cluster_proof import Inquiry, Node, Proofs
 from fencelock._transport.source import Cloned, Direct
 from fencelock.clock import now

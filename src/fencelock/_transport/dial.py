@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._transport.address import Address
 from fencelock._transport.direct import Connection
 from fencelock._transport.leave import within

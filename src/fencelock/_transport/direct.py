@@ -17,8 +17,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencelock._core.port import Broken, Reply
 from fencelock._core.timing import SILENT_SECONDS
+from fencelock._core.types import Broken, Reply
 from fencelock._transport.wire import (
     CONFIRMS,
     INCOMPLETE,

@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any
 
-from fencelock._core.port import Broken, Reply
+from fencelock._core.types import Broken, Reply
 from fencelock._transport.wire import (
     CONFIRMS,
     INCOMPLETE,

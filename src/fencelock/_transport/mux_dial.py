@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._transport.address import GREETING, Address
 from fencelock._transport.dial import (
     RESOLVER,

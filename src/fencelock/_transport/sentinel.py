@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._transport.source import Cloned, Direct
 from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, ServerUnsuitable
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from fencelock._core.port import Broken, Reply
+from fencelock._core.types import Broken, Reply
 from fencelock._transport.dial import Make, Pushed
 from fencelock._transport.direct import Connection
 from fencelock._transport.opener import open_one

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from typing import Any
 
-from fencelock._core.port import Broken, Reply
+from fencelock._core.types import Broken, Reply
 from fencelock._transport import mux_dial
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.sentinel import (

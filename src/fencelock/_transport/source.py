@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from fencelock._core.port import Broken
+from fencelock._core.types import Broken
 from fencelock._transport.address import (
     PLAIN_SCHEMES,
     SENTINEL_SCHEMES,

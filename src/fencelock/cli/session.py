@@ -164,7 +164,7 @@ class Session:
         It would undo what the caller does to the lease next.
         """
         port = self.port
-        waits = 0.0 if port.replicas is None else port.replicas.timeout
+        waits = port.flows.confirm_seconds(port)
         give_up_at = port.now() + _RENEWAL_SECONDS + waits
         while port.now() < give_up_at:
             with port.mutex():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fencelock._core.ask import Asked, parts, persist
+from fencelock._core.ask import parts, persist
+from fencelock._core.attempt_log import Asked
 from fencelock._ports.blocking import run_blocking
 from fencelock.cli.session import Session
 from fencelock.errors import ServerError, ServerUnreachable
@@ -29,7 +30,7 @@ class Probe:
     @property
     def masters(self) -> int:
         """Return how many masters a Cluster has; 0 for one server."""
-        return 0 if self._port.apart is None else len(run_blocking(parts(self._port)))
+        return sum(part != b"" for part in run_blocking(parts(self._port)))
 
     def command(self, *words: bytes) -> Any:
         """Return the answer, or raise."""

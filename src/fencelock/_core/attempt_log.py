@@ -1,0 +1,32 @@
+"""What is known of a request while it is asked again and again."""
+
+from __future__ import annotations
+
+from fencelock._core.types import Broken
+from fencelock.errors import ServerError
+
+
+class Asked:
+    """What is known of a request so far: whether it may have run, and on which connection."""
+
+    # Class attributes until something happens: most requests are answered at once.
+    began: bool = False  # something was put on a connection: there is something to undo
+    sent: bool = False
+    trail: object = None
+    tries: int = 0
+    refusal: ServerError | None = None  # "not now", the last time
+
+    def start(self) -> None:
+        """Begin with another request: its attempts count anew."""
+        if self.tries:
+            self.tries, self.refusal = 0, None
+
+    def begin(self) -> None:
+        """Note that a request goes out: an older one's connection is no trail for its undo."""
+        self.began = True
+        self.trail = None
+
+    def note(self, broken: Broken) -> None:
+        """Remember that an attempt got no answer."""
+        self.sent = self.sent or broken.sent
+        self.trail = broken.trail

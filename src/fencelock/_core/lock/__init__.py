@@ -1,0 +1,1 @@
+"""One lock: how it is asked for, held, renewed and given back."""

@@ -1,0 +1,65 @@
+"""Prove that this client's waiters live, and learn where they stand in their lines (I6, I7).
+
+One waiter looks for all of the client, with one command; which lines it asks about is decided by
+``Lines.due``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fencelock._core.port import Port
+from fencelock._core.types import Reply, Request
+from fencelock._core.waiter import Waiter
+from fencelock._core.waiters import Due, Line
+
+
+async def look(port: Port, until: float, waiter: Waiter) -> None:
+    """Prove that this client's waiters live, and learn where they stand; one command for all.
+
+    A failure is left to the waiter that looked: the others look later by themselves.
+    """
+    with port.mutex():
+        due = port.lines.due(port.now(), waiter.want.form.alive, waiter)
+    if due:
+        asked_at = port.now()
+        reply = await port.call(*proof(port, due), until, waiter)
+        learn(port, due, reply, asked_at)
+
+
+def proof(port: Port, due: Sequence[Due]) -> Request:
+    """Return the request that proves that these waiters live, and asks where they stand."""
+    keys: list[bytes] = []
+    args: list[bytes | int] = [port.home]
+    for _, waiters in due:
+        keys += waiters[0].want.keys.grant
+        args.append(len(waiters))
+        args += [each.want.entry(each.channel) for each in waiters]
+    return due[0][1][0].want.form.alive, keys, args
+
+
+def learn(port: Port, due: Sequence[Due], reply: Reply, asked_at: float) -> None:
+    """Take the answer to ``proof``."""
+    for (line, waiters), told in zip(due, reply[1:], strict=True):
+        _learn(port, line, waiters, told, asked_at)
+
+
+def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at: float) -> None:
+    """Send back to ask who is not in line any more, or was granted and did not hear of it.
+
+    Asking again brings the full lease; what is left of the one that was found may be little.
+    """
+    holder, _, pttl_ms, foreign, positions = told
+    front = min((place for place in positions if place >= 0), default=0)
+    line.postpone(
+        asked_at,
+        pttl_ms,
+        front,
+        foreign=bool(foreign),
+        jitter=port.jitter(),
+        crowd=port.lines.foreign,
+    )
+    for waiter, position in zip(waiters, positions, strict=True):
+        if not waiter.news and (position < 0 or holder == waiter.want.holder):
+            waiter.lose_place()
+            port.wake(waiter)

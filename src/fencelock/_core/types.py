@@ -1,0 +1,28 @@
+"""Words that requests and answers are made of, and the end of a request without an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fencelock.scripts import Script
+
+Keys = Sequence[bytes]
+Args = Sequence[bytes | int]
+# A script with its keys and arguments.
+Request = tuple[Script, Keys, Args]
+# What a server answers: integers, bytes, None, and lists of these. Scripts document their own.
+Reply = Any
+
+
+class Broken(Exception):
+    """No answer came. ``sent`` is True if the request may have reached the server.
+
+    ``trail`` names the connection it went on, where an undo sent behind it cannot overtake it.
+    The client's or the system's own exception is the ``__cause__``.
+    """
+
+    def __init__(self, message: str, *, sent: bool, trail: object = None) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.trail = trail

@@ -1,0 +1,1 @@
+"""The rules of each topology: one server, a Cluster, replicas, a quorum."""

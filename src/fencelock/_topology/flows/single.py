@@ -1,0 +1,72 @@
+"""The flows of one server, also of the one that Sentinels name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fencelock._core.acquire import line_up, take
+from fencelock._core.ask import ask
+from fencelock._core.attempt_log import Asked
+from fencelock._core.inspect import lock_value, on_one, reply_of_one
+from fencelock._core.lock.heartbeat import look
+from fencelock._core.multi import one_by_one
+from fencelock._core.multi_renew import renew_in_turn
+from fencelock._core.port import Flows, Port
+from fencelock._core.prolong import prolong
+from fencelock._core.release import clean_up, give_back, post_request
+from fencelock._core.renew import attend, ended, renew_due, renew_one
+from fencelock._core.types import Reply, Request
+from fencelock._core.waiter import Waiter
+from fencelock._core.want import Want
+from fencelock.errors import NotAcknowledged
+
+
+def _seat_in_line(port: Port, waiter: Waiter) -> bool:
+    """Seat a waiter on the connection that it listened on so far."""
+    return port.seat(waiter, listen=True)
+
+
+def _one_script(_port: Port, _wants: object) -> bool:
+    """Return True: all keys are on one server."""
+    return True
+
+
+async def _confirm(_port: Port, _waiter: Waiter, _deadline: float, _give_up_at: float) -> None:
+    """Return at once: no replicas count."""
+
+
+async def _ask(
+    port: Port, _want: Want, request: Request, until: float, asked: Asked
+) -> tuple[Reply, NotAcknowledged | None]:
+    """Ask on any connection: no replicas count."""
+    return await ask(port, *request, until, asked=asked), None
+
+
+def _no_seconds(_port: Port) -> float:
+    """Return 0: no replicas count."""
+    return 0.0
+
+
+SINGLE: Final = Flows(
+    take=take,
+    line_up=line_up,
+    seat_in_line=_seat_in_line,
+    look=look,
+    one_script=_one_script,
+    attend=attend,
+    renew_due=renew_due,
+    renew=renew_one,
+    renew_all=renew_in_turn,
+    prolong=prolong,
+    ended=ended,
+    give_back=give_back,
+    post_release=post_request,
+    clean_up=clean_up,
+    replies=reply_of_one,
+    on_each=on_one,
+    holder_of=lock_value,
+    side_by_side=one_by_one,
+    confirm=_confirm,
+    ask_confirmed=_ask,
+    confirm_seconds=_no_seconds,
+)
