@@ -53,8 +53,13 @@ def connections(server: Server) -> list[str]:
 
 
 def lease_threads() -> list[str]:
-    """Return the names of the library's threads in this process."""
-    return [each.name for each in threading.enumerate() if each.name.startswith("fencelock")]
+    """Return the names of the library's threads in this process.
+
+    A Ctrl-C inside ``Thread.start`` may leave a thread in the tables of ``threading`` for ever, or
+    blocked by an event that stays locked. It runs none of the library's code, and is not alive.
+    """
+    ours = (each for each in threading.enumerate() if each.name.startswith("fencelock"))
+    return [each.name for each in ours if each.is_alive()]
 
 
 @contextlib.contextmanager

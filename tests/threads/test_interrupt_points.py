@@ -10,7 +10,7 @@ from fencelock import AcquireTimeout, LeaseLost
 from fencelock._transport.leave import within
 from fencelock.clock import now
 from tests.threads.points import Strike
-from tests.threads.state import ended, thread, until, waiting
+from tests.threads.state import ended, lease_threads, thread, until, waiting
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,6 +60,7 @@ def struck(server, prefix, story, tried):
     handle, after = story(client, other, strike)
     give_back(handle)
     where = f"nothing is left of a strike: {strike.where}"
+    assert len(client._port.lines) == 0, where
     assert after.acquire(timeout=8), where
     after.release()
     until(lambda: waiting(server, prefix) == 0, where)
@@ -131,6 +132,35 @@ def test_ctrl_c_at_every_point_of_a_first_acquire(server, prefix):
 def test_ctrl_c_at_every_point_of_a_wait_in_line(server, prefix, kind, timeout):
     """Wherever the grant is at that moment: with the server, on its way, or in the waiter."""
     every_point(server, prefix, in_line(kind, timeout), least=150)
+
+
+WAITS = {
+    "event": lambda client: client.event("a").wait(0.002),
+    "latch": lambda client: client.latch("a", 1).wait(0.002),
+    "condition": lambda client: held_wait(client.condition("a")),
+}
+
+
+def held_wait(condition):
+    """Wait on a condition; the lock is held again afterwards, whatever comes."""
+    with condition:
+        condition.wait(0.002)
+
+
+@pytest.mark.parametrize("kind", WAITS)
+def test_ctrl_c_at_every_point_of_a_wait_for_a_state(server, prefix, kind):
+    """I10: a client that waits no more has no thread, and closes at once."""
+    tried, number = set(), 0
+    strike = Strike(tried)
+    while not number or strike.where:
+        strike, number = Strike(tried), number + 1
+        client = fencelock.Client(server.url, key_prefix=f"{prefix}{number}:")
+        with contextlib.suppress(KeyboardInterrupt), strike:
+            WAITS[kind](client)
+        assert len(client._port.lines) == 0, strike.where
+        client._port.shut(0)
+    assert number > 100, "there are fewer points than it seems"
+    until(lambda: not lease_threads(), "the threads' end")
 
 
 def asked(key, dispose=None):

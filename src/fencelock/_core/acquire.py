@@ -97,10 +97,23 @@ async def queue(
         sweep(port, want)
         raise
     finally:
-        if waiter.stood:
-            with port.mutex():
-                port.lines.leave(waiter, port.now())
-        port.close(waiter)
+        try:
+            depart(port, waiter)
+        except BaseException:  # Ctrl-C, perhaps before its first instruction
+            depart(port, waiter)
+            raise
+
+
+def depart(port: Port, waiter: Waiter) -> None:
+    """Take a waiter out of its line, and its connection back.
+
+    Call it again when an interrupt comes, also at its first instruction: a waiter left in a line
+    would keep the client's thread up for ever (I10).
+    """
+    if waiter.stood:
+        with port.mutex():
+            port.lines.leave(waiter, port.now())
+    port.close(waiter)
 
 
 def _undo(port: Port, waiter: Waiter) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fencelock._core import watch
-from fencelock._core.acquire import begin, queue
+from fencelock._core.acquire import begin, depart, queue
 from fencelock._core.ask import ask, persist
 from fencelock._core.attempt_log import Asked
 from fencelock._core.hold import Grant, Hold, Taker
@@ -245,11 +245,15 @@ def _lost(port: Port, stay: Stay, parked: Parked) -> bool:
 async def _stand(port: Port, parked: Parked, *, placed: bool) -> Grant:
     """Stand in the lock's line until it is granted; for ever, as ``threading`` does."""
     parked.news = parked.pushed is not None
-    if placed and port.flows.seat_in_line(port, parked):
-        with port.mutex():
-            line = port.lines.join(parked)
-            line.look_at = line.look_at or port.now() + PROOF_SECONDS
-    return await _granted(port, parked.want, parked)
+    try:
+        if placed and port.flows.seat_in_line(port, parked):
+            with port.mutex():
+                line = port.lines.join(parked)
+                line.look_at = line.look_at or port.now() + PROOF_SECONDS
+        return await _granted(port, parked.want, parked)
+    except BaseException:  # before ``queue`` could see to it
+        depart(port, parked)
+        raise
 
 
 async def _granted(port: Port, want: Want, waiter: Waiter | None = None) -> Grant:

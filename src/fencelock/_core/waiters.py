@@ -118,19 +118,23 @@ class Lines:
 
     def join(self, waiter: Waiter) -> Line:
         """Add a waiter; call under the mutex."""
+        waiter.stood = True  # first: an interrupt must not leave a line that nobody leaves
         line = self._lines.setdefault(waiter.want.keys.lock, Line(waiter.asked_at))
         line.waiters[waiter] = None
-        waiter.stood = True
         return line
 
     def leave(self, waiter: Waiter, now: float) -> None:
-        """Take a waiter out; call under the mutex. Its leaving is news for the others."""
+        """Take a waiter out; call under the mutex. Its leaving is news for the others.
+
+        It may be called again, and finishes what an interrupt left half done.
+        """
         line = self._lines.get(waiter.want.keys.lock)
-        if line is None or line.waiters.pop(waiter, waiter) is waiter:
+        if line is None:
             return
+        stood = line.waiters.pop(waiter, waiter) is None
         if not line.waiters:
-            del self._lines[waiter.want.keys.lock]
-        elif waiter.grant is not None:  # granted: the line moves
+            self._lines.pop(waiter.want.keys.lock, None)
+        elif stood and waiter.grant is not None:  # granted: the line moves
             later = min(now + PROOF_SECONDS, line.proved_at + PROOF_SECONDS_MAX)
             line.look_at = max(line.look_at, later)
 

@@ -84,8 +84,13 @@ async def wait_for(
         _undo(port, watcher)
         raise
     finally:
-        _part(port, watcher)
-        port.close(watcher)
+        try:
+            _part(port, watcher)
+            port.close(watcher)
+        except BaseException:  # Ctrl-C, perhaps before the first instruction
+            _part(port, watcher)
+            port.close(watcher)
+            raise
     return watcher.verdict
 
 
@@ -97,10 +102,13 @@ def _join(port: Port, watcher: Watcher) -> Watch:
 
 
 def _part(port: Port, watcher: Watcher) -> None:
+    """Take a watcher out; called again it finishes what an interrupt left half done."""
     with port.mutex():
         watch = port.lines.watches.get(watcher.signal.key)
-        if watch is not None and watch.waiters.pop(watcher, watcher) is None and not watch.waiters:
-            del port.lines.watches[watcher.signal.key]
+        if watch is not None:
+            watch.waiters.pop(watcher, None)
+            if not watch.waiters:
+                port.lines.watches.pop(watcher.signal.key, None)
 
 
 async def _ask_first(
