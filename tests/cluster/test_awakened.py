@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencelock._transport.cluster_proof import Proofs
+from fencelock._topology.master_check import Proofs
 from tests.faults.world import View, spawn, wait_until
 
 CLIENTS = 6

@@ -4,7 +4,7 @@ import pytest
 
 from fencelock import OutcomeUnknown
 from fencelock._core.keys import LockKeys
-from fencelock._ports import cluster, cluster_links
+from fencelock._topology import cluster
 from fencelock.clock import now
 from tests.faults.world import PREFIX, Threads, View, spawn, wait_until
 
@@ -170,8 +170,7 @@ def test_channels_of_slots_that_are_waited_in_no_more_are_left(shared, connect, 
     A client of threads may have several connections to a node, and any of them may be the next
     waiter's.
     """
-    for module in (cluster, cluster_links):
-        monkeypatch.setattr(module, "CHANNELS_MAX", ROOM)
+    monkeypatch.setattr(cluster, "CHANNELS_MAX", ROOM)
     client = connect(shared.url)
     for turn in range(2):  # also at channels that were left before
         for number in range(SLOTS_WAITED_IN):
@@ -194,7 +193,7 @@ def test_channels_of_slots_that_are_waited_in_no_more_are_left(shared, connect, 
 
 def test_a_user_who_may_not_leave_channels_waits_all_the_same(shared, connect, face, monkeypatch):
     """The refusal is an answer like any other: the next ones still belong to their requests."""
-    monkeypatch.setattr(cluster_links, "CHANNELS_MAX", 1)
+    monkeypatch.setattr(cluster, "CHANNELS_MAX", 1)
     for node in shared.nodes:
         rules = ("reset", "on", ">x", "~*", "&*", "+@all", "-sunsubscribe")
         node.command("ACL", "SETUSER", "stayer", *rules)

@@ -12,8 +12,8 @@ import valkey.asyncio
 
 import fencelock
 from fencelock._core.keys import slot
-from fencelock._transport.cluster import SlotMap, in_slot, key_in, tag_in
-from fencelock._transport.cluster_proof import Node
+from fencelock._topology.master_check import Node
+from fencelock._topology.slots import SlotMap, in_slot, key_in, tag_in
 from fencelock._transport.source import resolve
 from fencelock._transport.wire import ReplyError, server_error
 from tests.faults.proxy import Proxy

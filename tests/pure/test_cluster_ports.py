@@ -1,6 +1,6 @@
-"""_ports/cluster*.py: where a waiter listens, and when the map of the slots is read."""
+"""_topology/cluster*.py: where a waiter listens, what is asked of which node, and how often."""
 
-import asyncio
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -9,28 +9,123 @@ from fencelock._core.keys import LockKeys, slot
 from fencelock._core.types import Broken
 from fencelock._core.waiter import Waiter
 from fencelock._core.want import Form, Terms, Want
-from fencelock._ports.cluster import ClusterPort
-from fencelock._ports.cluster_aio import ClusterAioPort
-from fencelock._ports.cluster_pool import ClusterPool
-from fencelock._transport import cluster
-from fencelock._transport.cluster import LOCAL, Clustered, Redirect, key_in, tag_in
-from fencelock._transport.cluster_proof import Node
-from fencelock._transport.source import Direct
+from fencelock._io.io_blocking import BlockingIo
+from fencelock._ports.blocking import run_blocking
+from fencelock._topology import slots
+from fencelock._topology.cluster import ANYWHERE, FAN_MAX, ClusterPort
+from fencelock._topology.cluster_map import ClusterMap
+from fencelock._topology.master_check import Node
+from fencelock._topology.slots import LOCAL, READ_MAP, Clustered, in_slot, key_in, tag_in
 from fencelock._transport.wire import ReplyError, server_error
 from fencelock.clock import now
+from fencelock.errors import ServerDenied, ServerUnreachable
+from fencelock.scripts import ACQUIRE
+from tests.faults.world import spawn, wait_until
 
-A, B = Node("a", 1), Node("b", 2)
+A, B, C = Node("a", 1), Node("b", 2), Node("c", 3)
 ALL = [[0, 16383, [b"a", 1], [b"b", 2]]]
-SOON = 10.0
+SOON, AT_ONCE = 10.0, 0.05
+CLUSTERED = Clustered((A, B), lambda node: node, "two nodes")
+GET = b"GET"
 
 
-def refused(_until):
-    raise Broken("no connection", sent=False)
+def error(text):
+    return server_error(ReplyError(text))
 
 
-def clustered():
-    """Return a Cluster of which no node answers."""
-    return Clustered((A, B), lambda node: Direct(refused, str(node)), "two nodes")
+class Nodes(BlockingIo):
+    """Implements ``NodeIo``: nodes answer as a test says, and all that is asked is noted.
+
+    An answer is a reply, an exception, or a function of the arguments.
+    """
+
+    def __init__(self, **answers):
+        self.answers = answers
+        self.asked = []
+        self.refused = {}
+        self.connections = {}
+        self.written = []
+
+    def idle(self, node):
+        return self.connections.get(node)
+
+    async def lend(self, node, until):
+        if node in self.refused:
+            raise self.refused[node]
+        return self.connections.setdefault(node, connection(node))
+
+    def give_back(self, connection):
+        pass
+
+    async def run(self, connection, packed, until, *, asking=False):
+        return self._answer(connection, "run", (packed,), asking)
+
+    async def command(self, connection, args, until, *, asking=False):
+        return self._answer(connection, "command", args, asking)
+
+    async def subscribe(self, connection, channel, until, word=b"SUBSCRIBE", *, asking=False):
+        self._answer(connection, "subscribe", (word, channel), asking)
+
+    def begin(self, connection, requests, until):
+        self.written.append(len(requests))
+        answers = [self._answer(connection, "run", each, False) for each in requests]
+        return Written(answers)
+
+    async def collect(self, pendings, until):
+        return pendings[0]
+
+    def _answer(self, connection, kind, args, asking):
+        self.asked.append((connection.node, kind, args[0], asking))
+        found = self.answers.get(f"{kind}_{connection.node.host}", self.answers.get(kind))
+        found = found(*args) if callable(found) else found
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def subscribed(self):
+        return [(node, word) for node, kind, word, _ in self.asked if kind == "subscribe"]
+
+
+class Written:
+    def __init__(self, answers):
+        self.answers, self.asked_at = answers, now()
+
+
+def connection(node):
+    return SimpleNamespace(sound=True, node=node, channels={}, name=b"home", waiter=None)
+
+
+class Port(ClusterPort):
+    """A port of which nothing but the Cluster's part is real; waiters share connections."""
+
+    closing = False
+
+    def __init__(self, nodes):
+        self.io, self.seats, self.roused = nodes, {}, []
+        self._use(CLUSTERED, nodes)
+        self.slots.learn(ALL, A)
+        self.slots.proofs._at = dict.fromkeys((A, B, C), now() + SOON)
+
+    def mutex(self):
+        return self.io.mutex()
+
+    def close(self, waiter):
+        self.seats.pop(waiter, None)
+
+    def wake(self, waiter):
+        self.roused.append(waiter)
+
+    def seat_of(self, waiter):
+        return self.seats.get(waiter)
+
+    def sit(self, waiter, connection):
+        self.seats[waiter] = connection
+
+    def seated(self, connection):
+        return [waiter for waiter, seat in self.seats.items() if seat is connection]
+
+    def seated_as(self, connection, who):
+        return next((each for each in self.seated(connection) if each.want.waiter == who), None)
 
 
 def waiter(number=0):
@@ -39,108 +134,303 @@ def waiter(number=0):
     return Waiter(Want(form, b"w%d" % number))
 
 
-def with_port(story):
-    """Run a story with an asyncio port that knows the map."""
-
-    async def run():
-        port = ClusterAioPort(clustered(), home="h", patience=1.0)
-        port.link.slots.learn(ALL, A)
-        await story(port)
-
-    asyncio.run(run())
+def opened(port, asks):
+    run_blocking(port.open(asks, now() + SOON))
+    return port.seat_of(asks)
 
 
-def listening(port, node):
-    """Return the link to a node that takes every subscription."""
-
-    async def subscribe(_channel, _until, _word):
-        return None
-
-    link = port.link.at(node)
-    link.mux = SimpleNamespace(sound=True, subscribe=subscribe)
-    return link
+def asked_for(port, asks):
+    return run_blocking(port.run(b"packed", asks.key, now() + SOON, asks))
 
 
-# --- asyncio --------------------------------------------------------------------------------------
+def moved(asks):
+    return error(f"MOVED {slot(asks.key)} b:2")
+
+
+# --- waiters --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("sharded", [True, False], ids=["channels of slots", "channels of nodes"])
-def test_a_request_that_names_another_channel_is_not_sent_on(sharded):
-    """It would have the grant published where the waiter does not listen any more."""
-
-    async def story(port):
-        port._sharded = sharded
-        asks = waiter()
-        await port._listen(asks, listening(port, A), now() + SOON, asking=False)
-        there, step = listening(port, B), Redirect(B, asking=False)
-        if sharded:
-            assert await port._link_for(asks.key, step, now() + SOON, asks) is there
-        else:
-            with pytest.raises(Broken) as raised:
-                await port._link_for(asks.key, step, now() + SOON, asks)
-            assert not raised.value.sent
-        assert port._seats[asks.want.waiter] is there
-
-    with_port(story)
+def test_a_waiter_keeps_its_channel_where_its_request_is_sent_on(sharded):
+    """The request names the channel, and so does the place in line that it may get there."""
+    asks = waiter()
+    port = Port(Nodes(run_a=moved(asks), run=b"done"))
+    port._sharded = sharded
+    here = opened(port, asks)
+    channel = asks.channel
+    assert channel.endswith(LOCAL) is not sharded
+    assert asked_for(port, asks) == b"done"
+    there = port.seat_of(asks)
+    assert (here.node, there.node, asks.channel) == (A, B, channel)
+    assert channel in there.channels.values()
 
 
-def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
-    async def story(port):
-        here, there, asks = listening(port, A).mux, listening(port, B).mux, waiter()
-        number, asked = slot(asks.key), []
+def test_a_grant_counts_only_where_its_waiter_sits():
+    """Its channel may still be heard on the connection that it left."""
+    asks = waiter()
+    port = Port(Nodes(run_a=moved(asks), run=b"done"))
+    here = opened(port, asks)
+    asked_for(port, asks)
+    assert port.seated_as(here, asks.want.waiter) is None
+    assert port.seated_as(port.seat_of(asks), asks.want.waiter) is asks
 
-        async def ask(mux, _until, *, asking):
-            assert not asking
-            asked.append((mux, asks.trail))
-            if mux is here:
-                raise server_error(ReplyError(f"MOVED {number} b:2"))
-            return b"done"
 
-        assert await port._routed(asks.key, ask, now() + SOON, asks, proves=False) == b"done"
-        assert asked == [(here, here), (there, there)]
+def test_a_request_is_sent_on_behind_asking_and_so_is_its_subscription():
+    asks = waiter()
+    port = Port(Nodes(run_a=error(f"ASK {slot(asks.key)} b:2"), run=b"done"))
+    opened(port, asks)
+    assert asked_for(port, asks) == b"done"
+    assert [(node, kind, asking) for node, kind, _, asking in port.io.asked[-2:]] == [
+        (B, "subscribe", True),
+        (B, "run", True),
+    ]
+    assert port.slots.owner(slot(asks.key)) == A
 
-    with_port(story)
+
+@pytest.mark.parametrize("refusal", ["ERR unknown command 'ssubscribe'", "NOPERM no permissions"])
+@pytest.mark.parametrize("waited", [False, True], ids=["at first", "after a sharded one"])
+def test_where_sharded_channels_are_refused_a_waiter_listens_to_another(refusal, waited):
+    asks = waiter()
+
+    def refuse(word, _channel):
+        return error(refusal) if word == b"SSUBSCRIBE" else None
+
+    port = Port(Nodes(subscribe_b=refuse, subscribe_a=None if waited else refuse))
+    port.slots._owners[slot(asks.key)] = A
+    if waited:
+        assert opened(port, asks).node == A
+        port.slots._owners[slot(asks.key)] = B
+    seat = opened(port, asks)
+    assert asks.channel == b"home" + LOCAL == seat.channels[ANYWHERE]
+    assert port.io.subscribed()[-2:] == [(seat.node, b"SSUBSCRIBE"), (seat.node, b"SUBSCRIBE")]
+    opened(port, waiter(1))
+    assert len(port.io.subscribed()) == (3 if waited else 2)
+
+
+def test_a_request_that_names_a_channel_that_was_refused_is_not_sent_on():
+    """It would have the grant published where the waiter does not listen."""
+    asks = waiter()
+
+    def refuse(word, _channel):
+        return error("NOPERM no permissions") if word == b"SSUBSCRIBE" else None
+
+    port = Port(Nodes(run_a=moved(asks), subscribe_b=refuse))
+    opened(port, asks)
+    with pytest.raises(Broken) as raised:
+        asked_for(port, asks)
+    assert not raised.value.sent
+    assert [node for node, kind, _, _ in port.io.asked if kind == "run"] == [A]
+
+
+def test_a_user_who_may_subscribe_to_nothing_gets_the_error():
+    port = Port(Nodes(subscribe=error("NOPERM no permissions")))
+    with pytest.raises(ServerDenied):
+        opened(port, waiter())
 
 
 def test_waiters_of_a_channel_that_the_server_ends_ask_again_and_no_others():
-    async def story(port):
-        link, ended, stays = listening(port, A), waiter(0), waiter(1)
-        for each, channel in ((ended, b"one"), (stays, b"two")):
-            port._register(each, link, channel)
-            link.heard.add(channel)
-        port._pushed_from(link, [b"sunsubscribe", b"one", 1])
-        assert (ended.news, stays.news) == (True, False)
-        assert link.heard == {b"two"}
-        assert port.link.slots.doubtful
+    ended, stays = waiter(0), waiter(1)
+    port = Port(Nodes())
+    seat = opened(port, ended)
+    port.sit(stays, seat)
+    stays.channel = seat.channels[7] = b"another"
+    assert port.taken(seat, [b"sunsubscribe", ended.channel, 1]) is None
+    assert (ended.news, stays.news) == (True, False)
+    assert port.roused == [ended]
+    assert seat.channels == {7: b"another"}
+    assert port.slots.doubtful
 
-    with_port(story)
 
-
-# --- threads --------------------------------------------------------------------------------------
+def test_a_subscription_that_the_server_ends_right_behind_its_answer_is_none():
+    asks = waiter()
+    port = Port(Nodes())
+    port.io.answers["subscribe"] = lambda _, channel: port.taken(
+        port.io.connections[A], [b"sunsubscribe", channel, 1]
+    )
+    with pytest.raises(Broken, match="ended the subscription"):
+        opened(port, asks)
+    assert asks.channel == b""
+    assert not port.seat(asks, listen=True)
 
 
 def test_a_waiter_is_seated_at_once_where_its_node_listens_already():
-    port, asks = ClusterPort(clustered(), home="h", patience=1.0), waiter()
+    port, asks = Port(Nodes()), waiter()
     assert port.seat(asks, listen=True) is False
-    port.pool.slots.learn(ALL, A)
-    channel = b"h" + LOCAL
-    idle = SimpleNamespace(sound=True, node=A, channels={slot(asks.key): channel}, waiter=None)
-    port.pool._pools[A] = SimpleNamespace(idle=lambda: idle)
+    port.io.connections[A] = connection(A)
+    assert port.seat(asks, listen=False) is True
+    assert port.seat(asks, listen=True) is False
+    channel = in_slot(b"other", slot(asks.key))
+    port.io.connections[A].channels[slot(asks.key)] = channel
     assert port.seat(asks, listen=True) is True
-    assert (asks.seat, asks.channel, idle.waiter) == (idle, channel, asks)
+    assert (port.seat_of(asks), asks.channel) == (port.io.connections[A], channel)
     port.closing = True
     assert port.seat(asks, listen=True) is False
 
 
+def test_waiters_of_a_connection_that_was_lost_ask_again():
+    lost, other = waiter(0), waiter(1)
+    port = Port(Nodes())
+    seat = opened(port, lost)
+    port.sit(other, connection(B))
+    port.lost(seat)
+    assert (lost.news, other.news, port.slots.doubtful) == (True, False, True)
+
+
+# --- the map --------------------------------------------------------------------------------------
+
+
+def found_by(nodes):
+    """Return a map that was read once, long ago, and is in doubt."""
+    known = ClusterMap(CLUSTERED, nodes)
+    known.slots.learn(ALL, A)
+    known.slots.read_at = 0.0
+    known.slots.doubt(None)
+    return known
+
+
+def readings(nodes):
+    return [node for node, _, word, _ in nodes.asked if word == READ_MAP[0]]
+
+
 def test_a_map_that_no_node_tells_is_not_asked_for_again_at_once():
-    pool = ClusterPool(clustered(), lambda *_: None)
-    pool.slots.learn(ALL, A)
-    pool.slots.read_at = 0.0
-    pool.slots.doubt(None)
+    nodes = Nodes(command=Broken("silent", sent=True))
+    known = found_by(nodes)
     began = now()
-    assert pool.owner(key_in(1), began + SOON) == A
-    assert pool.slots.doubtful
-    assert pool.slots.read_at >= began
+    assert run_blocking(known.owner(key_in(1), began + SOON)) == A
+    assert known.slots.doubtful
+    assert known.slots.read_at >= began
+    run_blocking(known.owner(key_in(1), now() + SOON))
+    assert readings(nodes) == [A, B]
+
+
+def test_a_reading_ends_in_time_and_the_next_one_begins_at_another_node():
+    def silent(*_):
+        wait_until(lambda: now() >= until, SOON, "its time is up")
+        return Broken("silent", sent=True)
+
+    nodes = Nodes(command_a=silent, command_b=ALL)
+    known = found_by(nodes)
+    until = now() + AT_ONCE
+    assert run_blocking(known.owner(key_in(1), until)) == A
+    assert readings(nodes) == [A]
+    known.slots.read_at = 0.0
+    run_blocking(known.owner(key_in(1), now() + SOON))
+    assert readings(nodes) == [A, B]
+    assert not known.slots.doubtful
+
+
+def test_an_address_that_was_never_reached_is_an_error_and_a_known_one_may_come_back():
+    nodes = Nodes()
+    nodes.refused[A] = nodes.refused[B] = ServerUnreachable("refused", code="REFUSED")
+    with pytest.raises(ServerUnreachable):
+        run_blocking(ClusterMap(CLUSTERED, nodes).owner(b"", now() + SOON))
+    with pytest.raises(Broken):
+        run_blocking(found_by(nodes).lend(A, now() + SOON))
+
+
+class Slow:
+    """An answer that waits for the test, and counts who asks for it."""
+
+    def __init__(self, answer):
+        self.answer, self.asked, self.goes = answer, 0, threading.Event()
+
+    def __call__(self, *_):
+        self.asked += 1
+        self.goes.wait(SOON)
+        return self.answer
+
+
+CALLERS = 5
+
+
+def at_once(flow, slow, joined):
+    """Have several threads run a flow while the first one's answer is awaited; return the jobs."""
+    jobs = [spawn(run_blocking, flow())]
+    wait_until(lambda: slow.asked == 1, SOON, "the first one asks")
+    jobs += [spawn(run_blocking, flow()) for _ in range(CALLERS - 1)]
+    wait_until(joined, SOON, "the others wait for it")
+    slow.goes.set()
+    return jobs
+
+
+def waiting_for(nodes, count):
+    """Have every latch of these nodes counted; return a function that says if so many wait."""
+    waits = []
+    latch = nodes.latch
+
+    def counted():
+        made = latch()
+        wait = made.wait
+
+        async def noted(until):
+            waits.append(made)
+            return await wait(until)
+
+        made.wait = noted
+        return made
+
+    nodes.latch = counted
+    return lambda: len(waits) >= count
+
+
+def test_all_that_need_the_map_at_once_have_it_read_once():
+    slow = Slow(ALL)
+    nodes = Nodes(command=slow)
+    joined = waiting_for(nodes, CALLERS - 1)
+    known = found_by(nodes)
+    jobs = at_once(lambda: known.owner(key_in(1), now() + SOON), slow, joined)
+    assert [job.result(SOON) for job in jobs] == [A] * CALLERS
+    assert readings(nodes) == [A]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_all_that_doubt_one_node_at_once_have_it_asked_about_once(replaced):
+    key = key_in(1)
+    slow = Slow(b"mine" if replaced else error("MOVED 1 a:1"))
+    nodes = Nodes(command_b=lambda word, *_: slow() if word == GET else [[0, 16383, [b"b", 2]]])
+    joined = waiting_for(nodes, CALLERS - 1)
+    known = found_by(nodes)
+    jobs = at_once(lambda: known.confirm(key, A, now(), now() + SOON), slow, joined)
+    for job in jobs:
+        assert isinstance(job.exception(SOON), Broken) is replaced
+    assert slow.asked == 1
+
+
+def test_who_runs_out_of_time_leaves_the_question_to_the_next():
+    nodes = Nodes(command_b=error("MOVED 1 a:1"))
+    known = found_by(nodes)
+    question, mine = known._question(A)
+    assert mine
+    job = spawn(run_blocking, known.confirm(key_in(1), A, now(), now() + SOON))
+    del known._questions[A]
+    question.latch.open()
+    assert job.result(SOON) is None
+    assert [word for _, _, word, _ in nodes.asked] == [GET]
+
+
+# --- many requests --------------------------------------------------------------------------------
+
+
+def requests(count):
+    return [(ACQUIRE, (key_in(1),), (b"%d" % number,)) for number in range(count)]
+
+
+def test_so_many_requests_are_written_before_an_answer_is_read():
+    port = Port(Nodes(run=b"done"))
+    answers = run_blocking(port.fan(requests(FAN_MAX * 2 + 1), now() + SOON))
+    assert answers == [b"done"] * (FAN_MAX * 2 + 1)
+    assert port.io.written == [FAN_MAX, FAN_MAX, 1]
+
+
+def test_a_group_whose_node_cannot_be_reached_is_broken_and_the_others_are_not():
+    port = Port(Nodes(run=b"done"))
+    port.slots._owners[2] = B
+    port.io.refused[B] = ServerUnreachable("refused", code="REFUSED")
+    there = [(ACQUIRE, (key_in(2),), ())]
+    lost, done = run_blocking(port.fan_out([there, requests(2)], now() + SOON))
+    assert isinstance(lost[0], Broken)
+    assert done == [b"done", b"done"]
+    assert port.slots.doubtful
 
 
 # --- slots ----------------------------------------------------------------------------------------
@@ -148,6 +438,6 @@ def test_a_map_that_no_node_tells_is_not_asked_for_again_at_once():
 
 @pytest.mark.parametrize("number", [0, 1, 8191, 16383])
 def test_a_tag_is_found_for_every_slot(number):
-    cluster._pairs.cache_clear()
+    slots._pairs.cache_clear()
     assert len(tag_in(number)) == 4
     assert slot(tag_in(number)) == slot(key_in(number)) == number

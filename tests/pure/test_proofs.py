@@ -2,39 +2,40 @@
 
 import pytest
 
-from fencelock._transport import cluster_proof
-from fencelock._transport.cluster_proof import (
+from fencelock._ports.blocking import run_blocking
+from fencelock._topology.master_check import (
     PROMPT_SECONDS,
     SILENT_SECONDS,
     SURE_SECONDS,
     Node,
     Proofs,
 )
+from fencelock.clock import now
 
 ONE, NEW, OTHER, THIRD = (Node("10.0.0.1", port) for port in range(7000, 7004))
 
 
 class Clock:
-    def __init__(self, monkeypatch):
-        self.at = 100.0
-        monkeypatch.setattr(cluster_proof, "now", lambda: self.at)
+    at = 100.0
+
+    def __call__(self):
+        return self.at
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    return Clock(monkeypatch)
+def clock():
+    return Clock()
 
 
 def found(proofs, words, others=(OTHER, THIRD), replicas=()):
     """Inquire about ONE, with these words of others; return the result and who was asked."""
-    inquiry, asked = proofs.inquire(ONE, replicas, others), []
-    try:
-        node = next(inquiry)
-        while True:
-            asked.append(node)
-            node = inquiry.send(words.get(node))
-    except StopIteration as end:
-        return end.value, asked
+    asked = []
+
+    async def named(node):
+        asked.append(node)
+        return words.get(node)
+
+    return run_blocking(proofs.inquire(ONE, replicas, others, named)), asked
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def found(proofs, words, others=(OTHER, THIRD), replicas=()):
 def test_what_others_say(words, result, asked):
     proofs = Proofs()
     assert found(proofs, words) == (result, asked)
-    assert proofs.covers(ONE, cluster_proof.now()) is (result is True)
+    assert proofs.covers(ONE, now()) is (result is True)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_replicas_know_first_and_all_are_asked(words, result, asked):
 
 
 def test_who_was_silent_is_not_asked_again_for_a_while(clock):
-    proofs = Proofs()
+    proofs = Proofs(clock)
     assert found(proofs, {THIRD: ONE}) == (True, [OTHER, THIRD])
     assert found(proofs, {THIRD: ONE}) == (True, [THIRD])
     clock.at += SILENT_SECONDS
@@ -83,7 +84,7 @@ def test_nobody_else_is_there():
 
 
 def test_prompt_answers_prove_it_for_another_second(clock):
-    proofs = Proofs()
+    proofs = Proofs(clock)
     assert not proofs.counts(ONE, clock.at)
     found(proofs, {OTHER: ONE})
     for _ in range(3):
@@ -93,7 +94,7 @@ def test_prompt_answers_prove_it_for_another_second(clock):
 
 
 def test_a_second_without_an_answer_or_a_late_one_proves_nothing(clock):
-    proofs = Proofs()
+    proofs = Proofs(clock)
     found(proofs, {OTHER: ONE})
     asked_at = clock.at
     clock.at += PROMPT_SECONDS * 1.1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from fencelock.errors import ClientClosed
 from fencelock.scripts import Script
 
 Keys = Sequence[bytes]
@@ -26,3 +27,8 @@ class Broken(Exception):
         super().__init__(message)
         self.sent = sent
         self.trail = trail
+
+
+def closed() -> ClientClosed:
+    """Return the error for a client that was closed."""
+    return ClientClosed("this client was closed: make another one")

@@ -1,1 +1,1 @@
-"""What moves bytes: the wire format, and later the connections that speak it."""
+"""What moves bytes, sleeps and wakes: the wire format, and twins for threads and for asyncio."""

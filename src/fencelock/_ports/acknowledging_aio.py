@@ -15,13 +15,12 @@ from math import inf
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from fencelock._core.types import Broken
+from fencelock._core.types import Broken, closed
 from fencelock._core.waiter import Waiter
 from fencelock._core.want import Want
 from fencelock._ports.acknowledging import ANSWER_SECONDS, LATE_SECONDS, mark, refused, wait
 from fencelock._ports.aio import AioPort
 from fencelock._ports.link import Link
-from fencelock._ports.pool import closed
 from fencelock._topology.flows.replicas import CONFIRMED
 from fencelock._transport.mux import Mux
 from fencelock._transport.source import Source

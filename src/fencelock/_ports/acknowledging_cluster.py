@@ -10,12 +10,12 @@ import asyncio
 
 from fencelock._core.types import Broken
 from fencelock._core.waiter import Waiter
+from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._ports.acknowledging_aio import Rounds, link_apart
-from fencelock._ports.cluster_aio import ClusterAioPort
-from fencelock._ports.cluster_links import NodeLink
 from fencelock._topology.flows.replicas import CONFIRMED_CLUSTER
-from fencelock._transport.cluster import Clustered, Redirect
-from fencelock._transport.cluster_proof import Node
+from fencelock._topology.master_check import Node
+from fencelock._topology.slots import Clustered
+from fencelock._transport.mux import Mux
 from fencelock.options import Acknowledgement
 
 
@@ -31,13 +31,13 @@ class NodeRounds:
 
     async def acknowledge(self, waiter: Waiter, until: float) -> int:
         """Share the next round of the node; see ``Replicas``."""
-        link = waiter.origin
-        if not isinstance(link, NodeLink):
+        mux = waiter.origin
+        if not isinstance(mux, Mux):
             raise Broken("the connection of the request was lost", sent=False)
-        rounds = self._rounds.get(link.node)
+        rounds = self._rounds.get(mux.node)
         if rounds is None:
-            rounds = self._rounds[link.node] = self._new(link.node)
-        return await rounds.count(waiter.want, link.mux, until)
+            rounds = self._rounds[mux.node] = self._new(mux.node)
+        return await rounds.count(waiter.want, mux, until)
 
     def _new(self, node: Node) -> Rounds:
         link = link_apart(self._cluster.at(node), self._asked, self._home, self._patience)
@@ -54,7 +54,7 @@ class NodeRounds:
             rounds.link.closed = True
 
 
-class AcknowledgedClusterPort(ClusterAioPort):
+class AcknowledgedClusterPort(AsyncioClusterPort):
     """An asyncio port for a Cluster whose grants replicas acknowledge."""
 
     flows = CONFIRMED_CLUSTER
@@ -65,14 +65,6 @@ class AcknowledgedClusterPort(ClusterAioPort):
     ) -> None:
         super().__init__(source, home=home, patience=patience)
         self.replicas = NodeRounds(source, replicas, self.home, patience)
-
-    async def _link_for(
-        self, key: bytes, step: Redirect | None, until: float, waiter: Waiter | None
-    ) -> NodeLink:
-        link = await super()._link_for(key, step, until, waiter)
-        if waiter is not None:
-            waiter.origin = link
-        return link
 
     async def shut(self) -> None:
         """Close all connections."""

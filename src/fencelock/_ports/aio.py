@@ -23,13 +23,12 @@ from fencelock._core.hold import Hold
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import log_loss, lose_all, recheck
-from fencelock._core.types import Args, Broken, Keys, Reply
+from fencelock._core.types import Args, Broken, Keys, Reply, closed
 from fencelock._core.waiter import Waiter
 from fencelock._core.waiters import Lines
 from fencelock._ports import fork, leaving
 from fencelock._ports.chance import Chance
 from fencelock._ports.link import Link
-from fencelock._ports.pool import closed
 from fencelock._ports.repeating_aio import RepeatingTask
 from fencelock._ports.teller import tell
 from fencelock._topology.flows.single import SINGLE
@@ -43,7 +42,7 @@ from fencelock.mutex import inside, mutex, put_off
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
-    from fencelock._transport.cluster import Clustered
+    from fencelock._topology.slots import Clustered
 
 T = TypeVar("T")
 
@@ -176,11 +175,14 @@ class AioPort:
         if not self.book.busy or self.link.listening:
             return
         try:
-            await self.link.listen(now() + self.patience)
+            await self._listen_home(now() + self.patience)
             await recheck(self)
             self._set_timer(now())
         except (Broken, FencelockError) as error:
             log.info("for now, revocations are noticed at the next renewal only: %s", error)
+
+    async def _listen_home(self, until: float) -> None:
+        await self.link.listen(until)
 
     def close(self, waiter: Waiter) -> None:
         """Forget a waiter."""
@@ -308,11 +310,16 @@ class AioPort:
         """Write the request at once, behind all that went before; see to its answer in a task."""
         if self.loop.is_closed() or self.link.closed:
             return
-        slot, mux = None, trail if isinstance(trail, Mux) and trail.open else self.link.mux
+        slot, mux = None, trail if isinstance(trail, Mux) and trail.open else self._mux_for(keys[0])
         if mux is not None:
             until = now() + (TRAIL_SECONDS if mux.retired else POST_SECONDS)
             slot = mux.behind(pack_source(script, keys, args), until)
         self._spawn(self._deliver(script, keys, args, slot), "fencelock-post")
+
+    def _mux_for(self, key: bytes) -> Mux | None:
+        """Return the connection for a key, if it is there."""
+        del key  # one server has all
+        return self.link.mux
 
     async def _deliver(
         self, script: Script, keys: Keys, args: Args, slot: asyncio.Future[Any] | None

@@ -23,12 +23,12 @@ from fencelock._core.hold import Hold
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.renew import log_loss, lose_all
-from fencelock._core.types import Args, Broken, Keys, Reply
+from fencelock._core.types import Args, Broken, Keys, Reply, closed
 from fencelock._core.waiter import Waiter
 from fencelock._core.waiters import Lines
 from fencelock._ports import fork, leaving, loops
 from fencelock._ports.chance import Chance
-from fencelock._ports.pool import Pool, closed
+from fencelock._ports.pool import Pool
 from fencelock._ports.posts import Posts
 from fencelock._ports.repeating import RepeatingThread
 from fencelock._ports.teller import Teller
@@ -43,7 +43,7 @@ from fencelock.mutex import catch_up, inside, mutex, put_off, refuse, waiting
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
-    from fencelock._transport.cluster import Clustered
+    from fencelock._topology.slots import Clustered
 
 T = TypeVar("T")
 
@@ -227,6 +227,10 @@ class BlockingPort:
         waiter.channel = waiter.channel or seat.channel or self._new_channel()
         if seat.channel != waiter.channel:
             seat.subscribe(waiter.channel, until)
+
+    def take_any(self, until: float) -> Connection:
+        """Return a connection that hears revocations once it listens; ends like ``Pool.take``."""
+        return self.pool.take(until)
 
     def _new_channel(self) -> bytes:
         with self._lock:

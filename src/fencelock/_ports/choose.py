@@ -35,9 +35,9 @@ def port_for(
             found, prefix=prefix, home=home, patience=patience, node_timeout=node_timeout
         )
     if is_cluster(found):
-        from fencelock._ports.cluster import ClusterPort
+        from fencelock._io.cluster_blocking import BlockingClusterPort
 
-        port: BlockingPort = ClusterPort(found, home=home, patience=patience)
+        port: BlockingPort = BlockingClusterPort(found, home=home, patience=patience)
     else:
         from fencelock._ports.blocking import BlockingPort
 

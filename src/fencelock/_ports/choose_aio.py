@@ -45,9 +45,9 @@ def port_maker(
 
             return AcknowledgedClusterPort(found, home=home, patience=patience, replicas=replicas)
         if is_cluster(found):
-            from fencelock._ports.cluster_aio import ClusterAioPort  # noqa: PLC0415 - as above
+            from fencelock._io.cluster_asyncio import AsyncioClusterPort  # noqa: PLC0415 - as above
 
-            return ClusterAioPort(found, home=home, patience=patience)
+            return AsyncioClusterPort(found, home=home, patience=patience)
         if replicas is not None:
             from fencelock._ports.acknowledging_aio import AcknowledgedPort  # noqa: PLC0415 - as above
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencelock._core.timing import SILENT_SECONDS
-from fencelock._core.types import Broken
-from fencelock._ports.pool import closed
+from fencelock._core.types import Broken, closed
 from fencelock._transport.mux import Mux, Pushed
 from fencelock._transport.mux_dial import dial
 from fencelock._transport.source import One, Source, silence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fencelock._core.types import Broken
+from fencelock._core.types import Broken, closed
 from fencelock._transport.direct import Connection
 from fencelock._transport.opener import opener
 from fencelock._transport.source import Source
 from fencelock.clock import now
-from fencelock.errors import ClientClosed, FencelockError, ServerUnreachable
+from fencelock.errors import FencelockError, ServerUnreachable
 from fencelock.log import log
 
 # Idle connections that are kept for the next call; more are opened when more threads ask at once.
@@ -107,8 +107,3 @@ class Pool:
             raise Broken(str(error), sent=False) from error
         self._reached = True
         return connection
-
-
-def closed() -> ClientClosed:
-    """Return the error for a client that was closed."""
-    return ClientClosed("this client was closed: make another one")

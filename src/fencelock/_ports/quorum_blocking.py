@@ -25,10 +25,10 @@ from fencelock._core.keys import roster_key
 from fencelock._core.quorum_hold import let_go
 from fencelock._core.renew import lose_all
 from fencelock._core.roster import Roster, parse_info
-from fencelock._core.types import Args, Broken, Keys, Reply
+from fencelock._core.types import Args, Broken, Keys, Reply, closed
 from fencelock._core.votes import FIRST_FACTOR, majority
 from fencelock._ports.blocking import CLOSE_SECONDS, BlockingPort
-from fencelock._ports.pool import Pool, closed
+from fencelock._ports.pool import Pool
 from fencelock._ports.tender import Tender
 from fencelock._topology.flows.quorum import QUORUM
 from fencelock._transport.direct import Connection

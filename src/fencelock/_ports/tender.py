@@ -214,7 +214,7 @@ class Tender:
         self._deaf_until = current + CONNECT_SECONDS * 2
         try:
             give_up_at = min(until, current + CONNECT_SECONDS)
-            ear = port.pool.take(give_up_at)
+            ear = port.take_any(give_up_at)
             if not port.pool.beside(ear).spare(give_up_at):
                 port.pool.give(ear)  # renewing and releasing go first
                 return None

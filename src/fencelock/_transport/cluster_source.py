@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fencelock._topology.master_check import Node
+from fencelock._topology.slots import Clustered
 from fencelock._transport.address import Address, from_settings
-from fencelock._transport.cluster import Clustered
-from fencelock._transport.cluster_proof import Node
 from fencelock._transport.source import Cloned, Direct, check_colour, is_plain
 
 _PORTS = 1 << 16

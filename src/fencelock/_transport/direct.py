@@ -56,6 +56,7 @@ class Connection:
         "channel",
         "channels",
         "fresh",
+        "name",
         "node",
         "owed",
         "pushed",
@@ -82,6 +83,7 @@ class Connection:
         # In a Cluster:
         self.node: Any = None  # where it leads
         self.channels: dict[int, bytes] = {}  # the channels it listens to, by slot
+        self.name: bytes = b""  # with which they begin
 
     def call(
         self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float

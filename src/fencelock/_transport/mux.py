@@ -67,6 +67,10 @@ class Mux(asyncio.BufferedProtocol):
         self._watch_at = 0.0
         self._heard_at = 0.0
         self._leaving: dict[bytes, asyncio.Future[Any]] = {}  # channels that are being left
+        # In a Cluster: where it leads, the channels it listens to, by slot, and how they begin.
+        self.node: Any = None
+        self.channels: dict[int, bytes] = {}
+        self.name = b""
         self.keepsake: object = None  # what must live as long as the connection
 
     # -- what callers use -----------------------------------------------------------------------

@@ -29,7 +29,7 @@ from fencelock.clock import now
 from fencelock.errors import ServerUnreachable
 
 if TYPE_CHECKING:
-    from fencelock._transport.cluster import Clustered
+    from fencelock._topology.slots import Clustered
     from fencelock._transport.sentinel import Watched
 
 CLUSTER_SCHEMES = tuple(f"{each}+cluster" for each in ("redis", "valkey", *TLS_SCHEMES))

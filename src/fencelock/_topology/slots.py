@@ -4,8 +4,8 @@ Rules of this file:
 
 - The map is a hint. What counts is a node's answer: MOVED corrects the map at once, and a node that
   does not answer makes the whole map doubtful, as another may have taken its place.
-- Whoever asks for the map asks nodes that are not in doubt first.
-- Nothing here blocks; both faces read and change the map, each change is one assignment.
+- Nodes that are not in doubt are asked for the map first.
+- Nothing here blocks. Any thread reads and changes the map; each change is one assignment.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import Any, Final, NamedTuple
 from fencelock._core.keys import hash_tag, slot
 from fencelock._core.types import Broken
 from fencelock._core.waiter import Waiter
-from fencelock._transport.cluster_proof import Inquiry, Node, Proofs
-from fencelock._transport.source import Cloned, Direct
+from fencelock._topology.master_check import Named, Node, Proofs
 from fencelock.clock import now
 from fencelock.errors import ServerError, ServerUnsuitable
 
@@ -44,7 +43,7 @@ class Clustered(NamedTuple):
     """A Cluster: some nodes to begin with, and how to connect to any of its nodes."""
 
     seeds: tuple[Node, ...]
-    at: Callable[[Node], Direct | Cloned]
+    at: Callable[[Node], Any]  # a source, see ``_transport.source``
     label: str
     remap: Callable[[Node], Node] | None = None  # from what nodes say of one to where we reach it
 
@@ -59,7 +58,14 @@ class Redirect(NamedTuple):
 class SlotMap:
     """Who serves each slot, as far as we know."""
 
-    def __init__(self, seeds: Sequence[Node], remap: Callable[[Node], Node] | None = None) -> None:
+    def __init__(
+        self,
+        seeds: Sequence[Node],
+        remap: Callable[[Node], Node] | None = None,
+        *,
+        now: Callable[[], float] = now,
+    ) -> None:
+        self._now = now
         self._seeds = tuple(seeds)
         self._remap = remap
         self._owners: list[Node | None] = [None] * SLOTS
@@ -69,7 +75,7 @@ class SlotMap:
         self._followers: dict[Node, tuple[Node, ...]] = {}
         self.doubtful = True  # it must be read (again)
         self.read_at = 0.0
-        self.proofs = Proofs()
+        self.proofs = Proofs(now)
 
     @property
     def known(self) -> bool:
@@ -89,18 +95,18 @@ class SlotMap:
         if not is_grant(message) or not waiter.doubts:
             return False
         misplaced = self.doubtful or self._owners[slot(waiter.key)] != node
-        return misplaced or not self.proofs.covers(node, now())
+        return misplaced or not self.proofs.covers(node, self._now())
 
-    def inquire(self, node: Node) -> Inquiry:
-        """Find out from others whether a node that has just answered is the master of a slot."""
+    async def inquire(self, node: Node, named: Named) -> bool | None:
+        """Find out whether a node that has just answered is the master of a slot, from others."""
         replicas = self._followers.get(node, ())
         known = {node, *replicas}
         others = [each for each in (*self.masters, *self._replicas) if each not in known]
-        return self.proofs.inquire(node, replicas, others)
+        return await self.proofs.inquire(node, replicas, others, named)
 
     def wants_reading(self) -> bool:
         """Return True if it should be read now."""
-        return self.doubtful and now() - self.read_at > PAUSE_SECONDS
+        return self.doubtful and self._now() - self.read_at > PAUSE_SECONDS
 
     def doubt(self, node: Node | None) -> None:
         """Note that a node did not answer."""
@@ -127,7 +133,7 @@ class SlotMap:
             owners[first : last + 1] = [found[0]] * (last + 1 - first)
             masters[found[0]] = None
             followers[found[0]] = tuple(found[1:])
-        self._owners, self.read_at, self.doubtful = owners, now(), False
+        self._owners, self.read_at, self.doubtful = owners, self._now(), False
         self._doubted = {}
         self.masters = tuple(masters) or self.masters
         self._followers = followers

@@ -1,0 +1,220 @@
+"""Tasks and a Cluster: one multiplexed connection for each node that is asked.
+
+Rules of this file:
+
+- An undo goes out behind its request, on the same connection: a waiter's ``trail``.
+- A channel is left when none of the waiters needs it; one refusal, and none is left again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import Any
+
+from fencelock._core.pushes import dispatch
+from fencelock._core.types import closed
+from fencelock._core.waiter import Waiter
+from fencelock._io.io_asyncio import AsyncioIo
+from fencelock._ports.aio import AioPort
+from fencelock._ports.link import Link
+from fencelock._topology import cluster
+from fencelock._topology.cluster import ANYWHERE, ClusterPort
+from fencelock._topology.master_check import Node
+from fencelock._topology.slots import MAP_SECONDS, SLOTS, Clustered, Redirect
+from fencelock._transport.mux import Mux
+from fencelock._transport.wire import ReplyError
+from fencelock.clock import now
+from fencelock.log import log
+
+Pushed = Callable[[Mux, list[bytes]], None]
+Lost = Callable[[Mux], None]
+
+
+class NodeLink(Link):
+    """A connection to one node that comes back, and the channels that are heard on it."""
+
+    def __init__(self, nodes: AsyncioNodes, node: Node) -> None:
+        super().__init__(
+            nodes.source.at(node),
+            nodes.home,
+            lambda message: None if self.mux is None else nodes.pushed(self.mux, message),
+            nodes.unplugged,
+            patience=nodes.patience,
+        )
+        self._lost_one = nodes.lost
+        self.node = node
+        self.room = 0  # channels that may be heard before idle ones are left; 0 as many as usual
+
+    async def _open(self, until: float) -> Mux:
+        mux = await super()._open(until)
+        mux.node, mux.name = self.node, self._home
+        mux.closed.add_done_callback(lambda _: self._lost_one(mux))
+        return mux
+
+    def leave_idle(self, busy: Collection[bytes]) -> None:
+        """Leave the channels that none of ``busy`` is.
+
+        One command each: so it is done for many at once, and seldom.
+        """
+        mux = self.mux
+        if mux is None or not mux.sound:
+            return
+        idle = [at for at, name in mux.channels.items() if at != ANYWHERE and name not in busy]
+        self.room = 2 * (len(mux.channels) - len(idle))
+        for at in idle:
+            name = mux.channels.pop(at)
+            mux.leave(name, now() + self._patience).add_done_callback(self._left)
+
+    def _left(self, answer: asyncio.Future[Any]) -> None:
+        if answer.exception() is None and isinstance(answer.result(), ReplyError):
+            self.room = SLOTS  # the user may not
+            log.info("could not unsubscribe from channels: %s", answer.result())
+
+
+class AsyncioNodes(AsyncioIo):
+    """Implements ``_topology.io.NodeIo`` for tasks, and what ``AioPort`` needs of a link."""
+
+    mux: Mux | None = None  # there is none for all keys
+    closed = False
+
+    def __init__(
+        self,
+        source: Clustered,
+        home: bytes,
+        *,
+        pushed: Pushed,
+        lost: Lost,
+        unplugged: Callable[[], None],
+        patience: float,
+    ) -> None:
+        super().__init__()
+        self.source = source
+        self.home = home
+        self.pushed = pushed
+        self.lost = lost
+        self.unplugged = unplugged
+        self.patience = patience
+        self.links: dict[Node, NodeLink] = {}
+
+    def idle(self, node: Node) -> Mux | None:
+        """Return the sound connection to a node, if there is one."""
+        link = self.links.get(node)
+        mux = None if link is None else link.mux
+        return mux if mux is not None and mux.sound else None
+
+    async def lend(self, node: Node, until: float) -> Mux:
+        """Return the connection to a node; ends like ``Link.connected``."""
+        if self.closed:
+            raise closed()
+        link = self.links.get(node)
+        if link is None:
+            link = self.links[node] = NodeLink(self, node)
+        return await link.connected(until)
+
+    def give_back(self, connection: Mux) -> None:
+        """Leave it to the other tasks."""
+
+    @property
+    def listening(self) -> bool:
+        """Return True if the home channel is heard, at any node: revocations go to all."""
+        return any(link.listening for link in self.links.values())
+
+    @property
+    def connected_now(self) -> bool:
+        """Return True while there is a sound connection to any node."""
+        return any(link.connected_now for link in list(self.links.values()))
+
+    async def close(self) -> None:
+        """Close all links for good."""
+        self.closed = True
+        await self.end()
+        for link in list(self.links.values()):
+            await link.close()
+
+
+class AsyncioClusterPort(ClusterPort, AioPort):
+    """Implements ``_core.port.Port`` for the tasks of one loop, over a Cluster."""
+
+    flows = ClusterPort.flows
+    parts = ClusterPort.parts
+    link: AsyncioNodes  # type: ignore[assignment]  # several links in one
+
+    def _new_link(self) -> AsyncioNodes:  # type: ignore[override]  # as above
+        nodes = AsyncioNodes(
+            self.source,
+            self.home,
+            pushed=self._pushed_on,
+            lost=self.lost,
+            unplugged=self._unplugged,
+            patience=self.patience,
+        )
+        self._use(self.source, nodes)
+        return nodes
+
+    mutex = AioPort.mutex
+    wake = AioPort.wake
+
+    def _unplugged(self) -> None:
+        """See that revocations are heard at another node."""
+        if self.book.busy and not self.link.listening:
+            self._listen_soon()
+
+    async def _listen_home(self, until: float) -> None:
+        """Hear revocations, which go to all nodes, at any master."""
+        mux = await self._map.anywhere(min(until, now() + MAP_SECONDS))
+        await self.link.links[mux.node].listen(until)
+
+    async def _connection(
+        self, key: bytes, step: Redirect | None, until: float, waiter: Waiter | None
+    ) -> Mux:
+        mux: Mux = await super()._connection(key, step, until, waiter)
+        if waiter is not None:
+            waiter.trail = mux
+        return mux
+
+    def _mux_for(self, key: bytes) -> Mux | None:
+        node = self.slots.sure(key)
+        return None if node is None else self.link.idle(node)
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def seat_of(self, waiter: Waiter) -> Mux | None:
+        """Return the connection that the waiter asks and listens on."""
+        origin = waiter.origin
+        return origin if isinstance(origin, Mux) else None
+
+    def sit(self, waiter: Waiter, connection: Mux) -> None:
+        """Have a waiter ask and listen on a connection."""
+        waiter.origin = connection
+        self._waiters[waiter.want.waiter] = waiter
+
+    def seated(self, connection: Mux) -> Iterable[Waiter]:
+        """Return the waiters that ask and listen on a connection."""
+        return [each for each in self._waiters.values() if each.origin is connection]
+
+    def seated_as(self, connection: Mux, who: bytes) -> Waiter | None:
+        """Return the waiter of this id, if it sits on this connection."""
+        waiter = self._waiters.get(who)
+        return waiter if waiter is not None and waiter.origin is connection else None
+
+    def close(self, waiter: Waiter) -> None:
+        """Forget a waiter; leave channels when many are idle."""
+        mux, waiter.origin = self.seat_of(waiter), None
+        AioPort.close(self, waiter)
+        if mux is None or len(mux.channels) <= cluster.CHANNELS_MAX:
+            return
+        link = self.link.links[mux.node]
+        if link.mux is mux and len(mux.channels) > link.room:
+            link.leave_idle({each.channel for each in self.seated(mux)})
+
+    def _pushed_on(self, mux: Mux, message: list[bytes]) -> None:
+        taken = self.taken(mux, message)
+        waiter = None if taken is None else dispatch(self, taken, partial(self.seated_as, mux))
+        if waiter is not None:
+            self.wake(waiter)
+
+    def attend_by(self, when: float) -> None:
+        """Set the timer for what was put back into the book."""
+        self._set_timer(when)

@@ -1,0 +1,151 @@
+"""Threads and a Cluster: a pool of connections for each node, and who sits on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Any
+
+from fencelock._core.types import closed
+from fencelock._core.waiter import Waiter
+from fencelock._io.io_blocking import BlockingIo
+from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._ports.pool import Pool
+from fencelock._topology import cluster
+from fencelock._topology.cluster import ClusterPort
+from fencelock._topology.master_check import Node
+from fencelock._topology.slots import Clustered
+from fencelock._transport.direct import Connection
+
+Pushed = Callable[[Connection, list[bytes]], None]
+
+
+class NodePool(Pool):
+    """Connections to one node. One that hears very many channels is not kept."""
+
+    __slots__ = ("_names", "node")
+
+    def __init__(self, source: Any, pushed: Pushed, node: Node, names: Callable[[], bytes]) -> None:
+        super().__init__(source, pushed)
+        self._names = names
+        self.node = node
+
+    def give(self, connection: Connection) -> None:
+        """Keep a connection for the next call to its node."""
+        if len(connection.channels) > cluster.CHANNELS_MAX and not connection.owed:
+            connection.close()
+        else:
+            super().give(connection)
+
+    def _dial(self, until: float) -> Connection:
+        connection = super()._dial(until)
+        connection.node, connection.name = self.node, self._names()
+        return connection
+
+
+class BlockingNodes(BlockingIo):
+    """Implements ``_topology.io.NodeIo`` for threads, and what ``BlockingPort`` needs of a pool."""
+
+    def __init__(self, source: Clustered, pushed: Pushed, home: bytes) -> None:
+        self._source = source
+        self._pushed = pushed
+        self._home = home
+        self._numbers = count(1)
+        self._pools: dict[Node, NodePool] = {}
+        self.closed = False
+
+    def idle(self, node: Node) -> Connection | None:
+        """Return an idle connection to a node, if there is one."""
+        pool = self._pools.get(node)
+        return None if pool is None else pool.idle()
+
+    async def lend(self, node: Node, until: float) -> Connection:
+        """Return a connection to a node; ends like ``Pool.take``."""
+        if self.closed:
+            raise closed()
+        return self._pool(node).take(until)
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection for the next call to its node."""
+        pool = self._pool(connection.node)
+        pool.closed = self.closed
+        pool.give(connection)
+
+    give = give_back
+
+    def beside(self, connection: Connection) -> Pool:
+        """Return the pool of connections to the same node."""
+        return self._pool(connection.node)
+
+    def drop(self) -> None:
+        """Close the idle connections."""
+        for pool in list(self._pools.values()):
+            pool.closed = self.closed
+            pool.drop()
+
+    def _pool(self, node: Node) -> NodePool:
+        pool = self._pools.get(node)
+        if pool is None:
+            fresh = NodePool(self._source.at(node), self._pushed, node, self._new_name)
+            pool = self._pools.setdefault(node, fresh)
+        return pool
+
+    def _new_name(self) -> bytes:
+        return b"%b.%d" % (self._home, next(self._numbers))
+
+
+class BlockingClusterPort(ClusterPort, BlockingPort):
+    """Implements ``_core.port.Port`` for threads, over a Cluster."""
+
+    flows = ClusterPort.flows
+    parts = ClusterPort.parts
+    pool: BlockingNodes  # type: ignore[assignment]  # several pools in one
+
+    def _new_pool(self) -> BlockingNodes:  # type: ignore[override]  # as above
+        nodes = BlockingNodes(self.source, self._ear, self.home)
+        self._use(self.source, nodes)
+        return nodes
+
+    mutex = BlockingPort.mutex
+    wake = BlockingPort.wake
+    close = BlockingPort.close
+
+    def take_any(self, until: float) -> Connection:
+        """Return a connection to any master: revocations go to all nodes."""
+        connection: Connection = run_blocking(self._map.anywhere(until))
+        return connection
+
+    def seat_of(self, waiter: Waiter) -> Connection | None:
+        """Return the connection that the waiter has for itself."""
+        seat = waiter.seat
+        return seat if isinstance(seat, Connection) else None
+
+    def sit(self, waiter: Waiter, connection: Connection) -> None:
+        """Give a waiter a connection for itself."""
+        waiter.seat, connection.waiter = connection, waiter
+
+    def seated(self, connection: Connection) -> Iterable[Waiter]:
+        """Return the waiter that has this connection, if one has."""
+        return () if connection.waiter is None else (connection.waiter,)
+
+    def seated_as(self, connection: Connection, who: bytes) -> Waiter | None:
+        """Return the waiter that has this connection, if that is its id."""
+        waiter: Waiter | None = connection.waiter
+        return waiter if waiter is not None and waiter.want.waiter == who else None
+
+    async def wait(self, waiter: Waiter, until: float) -> None:
+        """Read the waiter's connection; when it is gone, so may be its node."""
+        seat = self.seat_of(waiter)
+        await BlockingPort.wait(self, waiter, until)
+        if seat is not None and not seat.sound:
+            self.slots.doubt(seat.node)
+
+    def pushed(self, connection: Connection, message: list[bytes]) -> None:
+        """Take a push."""
+        taken = self.taken(connection, message)
+        if taken is not None:
+            BlockingPort.pushed(self, connection, taken)
+
+    def attend_by(self, when: float) -> None:
+        """See that the tending thread is up for what was put back into the book."""
+        self._tender.mind(when)

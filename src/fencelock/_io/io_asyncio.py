@@ -1,0 +1,152 @@
+"""Multiplexed connections and tasks, as the rules of the topologies use them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from fencelock._core.types import Args, Broken, Reply, Request
+from fencelock._topology.io import Flow
+from fencelock._transport.mux import Mux
+from fencelock._transport.wire import pack, pack_call, with_source
+from fencelock.clock import REST_SECONDS, now
+from fencelock.log import log
+from fencelock.mutex import mutex
+
+ASKING = pack((b"ASKING",))
+
+
+class AsyncioLatch:
+    """Implements ``_topology.io.Latch`` for the tasks of one loop."""
+
+    def __init__(self) -> None:
+        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_open(self) -> bool:
+        """Return True once it was opened."""
+        return self._opened.done()
+
+    def open(self) -> None:
+        """Let all tasks pass that wait, now and later."""
+        if not self._opened.done():
+            self._opened.set_result(None)
+
+    async def wait(self, until: float) -> bool:
+        """Wait until it opens, or until the instant; return True if it is open."""
+        while not self._opened.done() and (left := until - now()) > 0:
+            await asyncio.wait({self._opened}, timeout=min(left, REST_SECONDS))
+        return self._opened.done()
+
+
+class Written:
+    """Implements ``_topology.io.Pending``: script calls that were written on a connection."""
+
+    def __init__(self, mux: Mux, requests: Sequence[Request], until: float) -> None:
+        self.mux = mux
+        self.asked_at = now()
+        slots = [mux.request(pack_call(*each), until) for each in requests]
+        self.ended = asyncio.gather(*slots, return_exceptions=True)
+
+    @property
+    def answers(self) -> Sequence[Reply | Exception]:
+        """Return the answers; error replies are values, and so is what broke."""
+        return self.ended.result()
+
+
+class AsyncioIo:
+    """Implements ``_topology.io.Io`` for the tasks of one loop."""
+
+    now = staticmethod(now)
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guard the tables against work that the garbage collector does in between."""
+        return mutex()
+
+    def caller(self) -> Hashable:
+        """Return what names this task."""
+        return asyncio.current_task()
+
+    async def run(
+        self, connection: Mux, packed: bytes, until: float, *, asking: bool = False
+    ) -> Reply:
+        """Run a packed script call: with its source after ASKING, which counts once."""
+        if asking:
+            _ask_next(connection, until)
+            packed = with_source(packed)
+        return await connection.run(packed, until)
+
+    async def command(
+        self, connection: Mux, args: Args, until: float, *, asking: bool = False
+    ) -> Reply:
+        """Run a plain command."""
+        if asking:
+            _ask_next(connection, until)
+        return await connection.command(args, until)
+
+    async def subscribe(
+        self,
+        connection: Mux,
+        channel: bytes,
+        until: float,
+        word: bytes = b"SUBSCRIBE",
+        *,
+        asking: bool = False,
+    ) -> None:
+        """Listen to a channel."""
+        if asking:
+            _ask_next(connection, until)
+        await connection.subscribe(channel, until, word)
+
+    def begin(self, connection: Mux, requests: Sequence[Request], until: float) -> Written:
+        """Write script calls in one turn of the loop."""
+        if not connection.sound:
+            raise Broken("the connection was lost", sent=False)
+        return Written(connection, requests, until)
+
+    async def collect(self, pendings: Sequence[Written], until: float) -> Written:
+        """Return the first that has all its answers; a silent connection is retired."""
+        del until  # each request ends by then
+        ended = [each.ended for each in pendings]
+        await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
+        pending = next(each for each in pendings if each.ended.done())
+        broken = any(isinstance(each, Broken) for each in pending.answers)
+        if broken and pending.mux.silent_since(pending.asked_at):
+            pending.mux.retire()  # the next try must not wait on a connection that went silent
+        return pending
+
+    def spawn(self, flow: Flow, name: str) -> bool:
+        """Run a flow in a task."""
+        task = asyncio.get_running_loop().create_task(_logged(flow, name), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return True
+
+    def latch(self) -> AsyncioLatch:
+        """Return a new latch."""
+        return AsyncioLatch()
+
+    async def end(self) -> None:
+        """Cancel the tasks beside, and wait for their ends."""
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+def _ask_next(mux: Mux, until: float) -> None:
+    """Send ASKING; whether it arrives is seen from what goes right behind it."""
+    mux.request(ASKING, until).add_done_callback(lambda answer: answer.exception())
+
+
+async def _logged(flow: Flow, name: str) -> None:
+    try:
+        await flow()
+    except Exception:
+        log.exception("%s failed", name)

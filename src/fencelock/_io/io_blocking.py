@@ -1,0 +1,161 @@
+"""Private connections and threads, as the rules of the topologies use them.
+
+These coroutines block and never suspend; see ``_topology/io.py``.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+from collections.abc import Hashable, Sequence
+
+from fencelock import mutex as mutexes
+from fencelock._core.types import Args, Broken, Reply, Request
+from fencelock._topology.io import Flow
+from fencelock._transport.direct import Connection
+from fencelock._transport.wire import ReplyError, pack_call, with_source
+from fencelock.clock import REST_SECONDS, now
+from fencelock.log import log
+from fencelock.mutex import started
+
+ASKING = (b"ASKING",)
+
+
+class BlockingLatch:
+    """Implements ``_topology.io.Latch`` for threads."""
+
+    def __init__(self) -> None:
+        self._latch = mutexes.Latch()
+
+    @property
+    def is_open(self) -> bool:
+        """Return True once it was opened."""
+        return self._latch.is_open
+
+    def open(self) -> None:
+        """Let all threads pass that wait, now and later."""
+        self._latch.open()
+
+    async def wait(self, until: float) -> bool:
+        """Wait until it opens, or until the instant; return True if it is open."""
+        while not self._latch.is_open and (left := until - now()) > 0:
+            self._latch.wait(min(left, REST_SECONDS))
+        return self._latch.is_open
+
+
+class Written:
+    """Implements ``_topology.io.Pending``: script calls that were written on a connection."""
+
+    def __init__(self, connection: Connection, requests: Sequence[Request]) -> None:
+        self.connection = connection
+        self.answers: list[Reply | Exception] = []
+        self._count = len(requests)
+        self.asked_at = connection.asked_at = now()
+        try:
+            connection.send(b"".join(pack_call(*each) for each in requests), len(requests))
+        except BaseException:
+            connection.sound = False
+            raise
+
+    def read(self, until: float) -> None:
+        """Read the answers; error replies are values, and so is what broke."""
+        try:
+            while len(self.answers) < self._count:
+                try:
+                    self.answers.append(self.connection.answer(until))
+                except ReplyError as error:
+                    self.answers.append(error)
+        except Broken as broken:
+            self.answers += [broken] * (self._count - len(self.answers))
+        except BaseException:
+            self.connection.sound = False
+            raise
+
+
+class BlockingIo:
+    """Implements ``_topology.io.Io`` for threads."""
+
+    now = staticmethod(now)
+
+    def mutex(self) -> threading.RLock:
+        """Guard the tables against other threads; see mutex.py."""
+        return mutexes.mutex()
+
+    def caller(self) -> Hashable:
+        """Return what names this thread."""
+        return threading.get_ident()
+
+    async def run(
+        self, connection: Connection, packed: bytes, until: float, *, asking: bool = False
+    ) -> Reply:
+        """Run a packed script call: with its source after ASKING, which counts once."""
+        if asking:
+            connection.command(ASKING, until)
+            packed = with_source(packed)
+        return connection.run(packed, until)
+
+    async def command(
+        self, connection: Connection, args: Args, until: float, *, asking: bool = False
+    ) -> Reply:
+        """Run a plain command."""
+        if asking:
+            connection.command(ASKING, until)
+        return connection.command(args, until)
+
+    async def subscribe(
+        self,
+        connection: Connection,
+        channel: bytes,
+        until: float,
+        word: bytes = b"SUBSCRIBE",
+        *,
+        asking: bool = False,
+    ) -> None:
+        """Listen to a channel."""
+        if asking:
+            connection.command(ASKING, until)
+        connection.subscribe(channel, until, word)
+
+    def begin(self, connection: Connection, requests: Sequence[Request], until: float) -> Written:
+        """Write script calls at once."""
+        del until  # it counts when the answers are read
+        return Written(connection, requests)
+
+    async def collect(self, pendings: Sequence[Written], until: float) -> Written:
+        """Read all answers of the first that has any; see ``Io``."""
+        pending = pendings[0] if len(pendings) == 1 else _first(pendings, until)
+        pending.read(until)
+        return pending
+
+    def spawn(self, flow: Flow, name: str) -> bool:
+        """Run a flow in a thread; False when none can be started."""
+        thread = threading.Thread(target=_run, args=(flow, name), name=name, daemon=True)
+        trouble = started(thread)
+        if trouble is not None:
+            log.warning("%s waits until a thread can be started: %s", name, trouble)
+        return trouble is None
+
+    def latch(self) -> BlockingLatch:
+        """Return a new latch."""
+        return BlockingLatch()
+
+
+def _first(pendings: Sequence[Written], until: float) -> Written:
+    """Return the first to which something comes; any of them at the instant."""
+    waiting = {each.connection.fileno(): each for each in pendings}
+    poll = select.poll()
+    for number in waiting:
+        poll.register(number, select.POLLIN)
+    while (left := until - now()) > 0:
+        for number, _ in poll.poll(min(left, REST_SECONDS) * 1000):
+            return waiting[number]
+    return pendings[0]
+
+
+def _run(flow: Flow, name: str) -> None:
+    from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other
+
+    try:
+        run_blocking(flow())
+    except Exception:
+        log.exception("%s failed", name)

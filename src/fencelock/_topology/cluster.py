@@ -1,0 +1,444 @@
+"""A port's part for a Cluster: each request goes to the node that its keys are at.
+
+Rules of this file:
+
+- MOVED and ASK are followed at once, on sound connections: what was redirected did not run.
+- A waiter listens at the node of its lock: a script counts the listeners of that node only. Where
+  the lock goes, its waiter's seat goes, and keeps its channel: the place in line names it. A grant
+  counts only on the connection where its waiter sits, as the channel may be heard on another one.
+- An attempt is given up after a second: then the map is read anew, and the next attempt goes to
+  the node that took the silent one's place.
+- What goes to one node is written together, a bounded number at once; nodes are asked beside each
+  other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+
+from fencelock._core.book import RenewalBook
+from fencelock._core.keys import slot
+from fencelock._core.port import Flows
+from fencelock._core.types import Args, Broken, Keys, Reply, Request, closed
+from fencelock._core.waiter import Waiter
+from fencelock._topology.cluster_map import ClusterMap
+from fencelock._topology.flows.cluster import CLUSTER
+from fencelock._topology.io import NodeIo
+from fencelock._topology.master_check import Node
+from fencelock._topology.slots import (
+    ANSWER_SECONDS,
+    LOCAL,
+    REDIRECTS_MAX,
+    Clustered,
+    Redirect,
+    SlotMap,
+    in_slot,
+    is_grant,
+    key_in,
+)
+from fencelock._transport.wire import ReplyError, pack_call
+from fencelock.errors import FencelockError, ServerError
+from fencelock.log import log
+from fencelock.scripts import Script
+
+# Requests that are written before the first answer is read: few enough for any socket's buffer, and
+# for other requests on the same connection to get their turn.
+FAN_MAX = 100
+# Channels that a connection hears before idle ones are left: one for each slot waited for.
+CHANNELS_MAX = 256
+ANYWHERE = -1  # in ``NodeConnection.channels``: a channel of no slot
+
+Ask = Callable[..., Coroutine[Any, Any, Reply]]
+
+
+class ClusterPort:
+    """The parts of ``_core.port.SlottedPort`` that differ for a Cluster.
+
+    A subclass says how a waiter sits on a connection, and what a port of one server does.
+    """
+
+    book: RenewalBook
+    closing: bool
+    flows: Flows = CLUSTER
+    _io: NodeIo
+
+    def _use(self, cluster: Clustered, io: NodeIo) -> None:
+        """Begin with nothing known: at first, and in a child process."""
+        self._io = io
+        self._map = ClusterMap(cluster, io)
+        self.slots: SlotMap = self._map.slots
+        self._sharded = True  # until a server refuses sharded channels
+        self._busy: set[object] = set()  # the places where a flow runs beside
+
+    # -- what a subclass does -------------------------------------------------------------------
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guard shared tables; see ``Port``."""
+        raise NotImplementedError
+
+    def close(self, waiter: Waiter) -> None:
+        """Take the waiter's seat back; see ``Port``."""
+        raise NotImplementedError
+
+    def wake(self, waiter: Waiter) -> None:
+        """Make a waiting ``wait`` return soon; see ``Port``."""
+        raise NotImplementedError
+
+    def seat_of(self, waiter: Waiter) -> Any:
+        """Return the connection on which a waiter sits, or None."""
+        raise NotImplementedError
+
+    def sit(self, waiter: Waiter, connection: Any) -> None:
+        """Seat a waiter on a connection: its requests and their undos go there."""
+        raise NotImplementedError
+
+    def seated(self, connection: Any) -> Iterable[Waiter]:
+        """Return the waiters that sit on a connection."""
+        raise NotImplementedError
+
+    def seated_as(self, connection: Any, who: bytes) -> Waiter | None:
+        """Return the waiter of this id, if it sits on this connection."""
+        raise NotImplementedError
+
+    def attend_by(self, when: float) -> None:
+        """See that leases get attention by an instant."""
+        raise NotImplementedError
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    async def call(
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a script at the node of its keys; the waiter's seat is moved there."""
+        request = pack_call(script, keys, args)
+        return await self._routed(keys[0], self._io.run, request, until, waiter)
+
+    async def run(
+        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a packed script call at the node of its key."""
+        return await self._routed(key, self._io.run, request, until, waiter)
+
+    async def command(
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a plain command at the node of this key."""
+        return await self._routed(key, self._io.command, args, until, waiter, proves=False)
+
+    async def _routed(
+        self,
+        key: bytes,
+        ask: Ask,
+        request: bytes | Sequence[bytes | int],
+        until: float,
+        waiter: Waiter | None,
+        *,
+        proves: bool = True,
+    ) -> Reply:
+        until = min(until, self._io.now() + ANSWER_SECONDS)
+        step: Redirect | None = None
+        for _ in range(REDIRECTS_MAX):
+            connection = await self._connection(key, step, until, waiter)
+            asking, asked_at = step is not None and step.asking, self._io.now()
+            try:
+                reply = await ask(connection, request, until, asking=asking)
+            except Broken:
+                self.slots.doubt(connection.node)
+                raise
+            except ServerError as error:
+                step = self.slots.redirect(error)
+                if step is None:
+                    raise
+            else:
+                if proves and not asking:  # the others name a slot's old node until it has moved
+                    await self._map.confirm(key, connection.node, asked_at, until)
+                return reply
+            finally:
+                if waiter is None:
+                    self._io.give_back(connection)
+        raise Broken("the slots of the Cluster move too fast to follow", sent=False)
+
+    async def _connection(
+        self, key: bytes, step: Redirect | None, until: float, waiter: Waiter | None
+    ) -> Any:
+        if waiter is None:
+            node = await self._map.owner(key, until) if step is None else step.node
+            return await self._map.lend(node, until)
+        if step is not None:
+            await self._follow(waiter, step, until)
+        seat = self.seat_of(waiter)
+        if seat is None or not seat.sound:
+            raise Broken("the waiter's connection was lost", sent=False)
+        return seat
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def seat(self, waiter: Waiter, *, listen: bool) -> bool:
+        """Seat a waiter on a connection to the right node that listens already."""
+        node = self.slots.sure(waiter.key)
+        if node is None or self.closing:
+            return False
+        seat = self.seat_of(waiter)
+        if seat is None:
+            seat = self._io.idle(node)
+            if seat is None:
+                return False
+            self.sit(waiter, seat)
+        if not seat.sound or seat.node != node:
+            return False
+        if not listen:
+            return True
+        number, channel = self._channel(waiter, seat)
+        if seat.channels.get(number) != channel:
+            return False
+        waiter.channel = channel
+        return True
+
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+        """Seat a waiter on a connection to the right node, one that listens when asked."""
+        if self.closing:
+            raise closed()
+        until = min(until, self._io.now() + ANSWER_SECONDS)
+        node = await self._map.owner(waiter.key, until)
+        seat = self.seat_of(waiter)
+        if seat is None or not seat.sound or seat.node != node:
+            await self._reseat(waiter, node, until)
+        if listen:
+            await self._listen(waiter, until, asking=False)
+
+    async def _reseat(self, waiter: Waiter, node: Node, until: float) -> None:
+        self.close(waiter)
+        self.sit(waiter, await self._map.lend(node, until))
+
+    async def _follow(self, waiter: Waiter, step: Redirect, until: float) -> None:
+        """Move a waiter where its request was sent; Broken when its channel is another one then."""
+        seat, channel = self.seat_of(waiter), waiter.channel
+        if seat is None or seat.node != step.node:
+            await self._reseat(waiter, step.node, until)
+        if channel:
+            await self._listen(waiter, until, asking=step.asking)
+        if waiter.channel != channel:
+            raise Broken("the waiter listens to another channel now: ask anew", sent=False)
+
+    def _channel(self, waiter: Waiter, seat: Any) -> tuple[int, bytes]:
+        """Return the channel for a waiter on a seat, and the slot under which the seat notes it.
+
+        It is of the waiter's slot, or of none where there are no sharded channels.
+        """
+        number = slot(waiter.key)
+        name = waiter.channel
+        if not name and self._sharded:
+            name = seat.channels.get(number) or in_slot(seat.name, number) or b""
+        if not name:
+            name = seat.channels.get(ANYWHERE) or seat.name + LOCAL
+        return ANYWHERE if name.endswith(LOCAL) else number, name
+
+    async def _listen(self, waiter: Waiter, until: float, *, asking: bool) -> None:
+        """Have the waiter's seat listen; Broken when the slot has gone elsewhere: ask again."""
+        seat = self.seat_of(waiter)
+        number, channel = self._channel(waiter, seat)
+        if seat.channels.get(number) == channel:
+            waiter.channel = channel
+            return
+        seat.channels[number] = channel  # before the answer: the end of it may come right behind
+        try:
+            await self._subscribe(seat, channel, until, asking=asking)
+        except ServerError as error:
+            if error.code not in {"ERR", "NOPERM"} or number == ANYWHERE:
+                raise
+            self._sharded = False  # an old server, or the user may not
+            log.info("no sharded channels: %s", error)
+            waiter.channel = b""
+            await self._listen(waiter, until, asking=asking)
+            return
+        if seat.channels.get(number) != channel:
+            raise Broken("the server ended the subscription at once", sent=False)
+        waiter.channel = channel
+
+    async def _subscribe(self, seat: Any, channel: bytes, until: float, *, asking: bool) -> None:
+        word = b"SUBSCRIBE" if channel.endswith(LOCAL) else b"SSUBSCRIBE"
+        try:
+            await self._io.subscribe(seat, channel, until, word, asking=asking)
+        except BaseException as error:
+            self._end_channel(seat, channel)
+            if isinstance(error, Broken):
+                self.slots.doubt(seat.node)
+            if isinstance(error, ServerError) and self.slots.redirect(error) is not None:
+                raise Broken(f"the slot has moved: {error}", sent=False) from error
+            raise
+
+    def _end_channel(self, connection: Any, channel: bytes) -> None:
+        """Note that a channel is heard no more, and have its waiters ask again."""
+        for number, name in list(connection.channels.items()):
+            if name == channel:
+                del connection.channels[number]
+        self.rouse(waiter for waiter in self.seated(connection) if waiter.channel == channel)
+
+    def rouse(self, waiters: Iterable[Waiter]) -> None:
+        """Have waiters ask again."""
+        for waiter in list(waiters):
+            waiter.lose_place()
+            self.wake(waiter)
+
+    def taken(self, connection: Any, message: list[bytes]) -> list[bytes] | None:
+        """Return the push that a port of one server would get; None when it was dealt with.
+
+        A channel that the server closed went elsewhere with its slot.
+        """
+        if message[0] == b"smessage":
+            message = [b"message", *message[1:]]
+        elif message[0] == b"sunsubscribe":
+            self.slots.doubt(None)
+            self._end_channel(connection, message[1])
+            return None
+        if is_grant(message):
+            waiter = self.seated_as(connection, message[-1].split(b" ", 2)[1])
+            if waiter is not None and self.slots.disbelieves(message, waiter, connection.node):
+                self.rouse([waiter])  # the flow asks, at the right node
+                return None
+        return message
+
+    def lost(self, connection: Any) -> None:
+        """Note that a connection was lost: so may be its node."""
+        self.slots.doubt(connection.node)
+        self.rouse(self.seated(connection))
+
+    # -- where keys are -------------------------------------------------------------------------
+
+    slot = staticmethod(slot)
+
+    def place(self, key: bytes) -> object:
+        """Return the node that a key is at, as far as is known."""
+        return self.slots.owner(slot(key))
+
+    async def parts(self, until: float) -> Sequence[bytes]:
+        """Return one key for each master."""
+        await self._map.owner(b"", until)
+        return [key_in(number) for number in self.slots.firsts()]
+
+    # -- many requests --------------------------------------------------------------------------
+
+    async def fan(
+        self, requests: Sequence[Request], until: float, waiter: Waiter | None = None
+    ) -> list[Reply | Exception]:
+        """Write many requests, then collect their answers; a redirected one goes by itself."""
+        answers: list[Reply | Exception] = []
+        for start in range(0, len(requests), FAN_MAX):
+            (some,) = await self._spread([requests[start : start + FAN_MAX]], until, waiter)
+            answers += some
+        return answers
+
+    async def fan_out(
+        self, groups: Sequence[Sequence[Request]], until: float
+    ) -> list[list[Reply | Exception]]:
+        """Write each group to its place, then collect the answers as they come."""
+        return await self._spread(groups, until, None)
+
+    async def _spread(
+        self, groups: Sequence[Sequence[Request]], until: float, waiter: Waiter | None
+    ) -> list[list[Reply | Exception]]:
+        until = min(until, self._io.now() + ANSWER_SECONDS)
+        answers: list[list[Reply | Exception]] = [[] for _ in groups]
+        begun: dict[Any, tuple[int, Any]] = {}  # pending -> group, connection
+        try:
+            # A connection that is there costs no wait, as to open one to a silent node does.
+            for at in sorted(range(len(groups)), key=lambda each: self._is_far(groups[each])):
+                try:
+                    await self._begin(begun, at, groups[at], until, waiter)
+                except (Broken, FencelockError) as error:
+                    answers[at] = [error] * len(groups[at])
+            left = list(begun)
+            while left:
+                pending = await self._io.collect(left, until)
+                left.remove(pending)
+                at, connection = begun[pending]
+                key = groups[at][0][1][0]
+                answers[at] = await self._believed(pending, connection.node, key, until)
+        finally:
+            for _, connection in begun.values():
+                if waiter is None:
+                    self._io.give_back(connection)
+        for at, (some, group) in enumerate(zip(answers, groups, strict=True)):
+            answers[at] = [
+                await self._followed(request, answer, until, waiter)
+                for request, answer in zip(group, some, strict=True)
+            ]
+        return answers
+
+    def _is_far(self, group: Sequence[Request]) -> bool:
+        """Return True if no connection to the group's node is there."""
+        node = self.slots.sure(group[0][1][0])
+        connection = None if node is None else self._io.idle(node)
+        if connection is None:
+            return True
+        self._io.give_back(connection)
+        return False
+
+    async def _begin(
+        self,
+        begun: dict[Any, tuple[int, Any]],
+        at: int,
+        group: Sequence[Request],
+        until: float,
+        waiter: Waiter | None,
+    ) -> None:
+        connection = await self._connection(group[0][1][0], None, until, waiter)
+        try:
+            begun[self._io.begin(connection, group, until)] = at, connection
+        except BaseException:
+            if waiter is None:
+                self._io.give_back(connection)
+            raise
+
+    async def _believed(
+        self, pending: Any, node: Node, key: bytes, until: float
+    ) -> list[Reply | Exception]:
+        """Return the answers, if they are a master's."""
+        answers = list(pending.answers)
+        silent = [each for each in answers if isinstance(each, Broken)]
+        if silent:
+            self.slots.doubt(node)
+        if len(silent) < len(answers):
+            try:
+                await self._map.confirm(key, node, pending.asked_at, until)
+            except (Broken, ServerError) as error:
+                return [error] * len(answers)
+        return answers
+
+    async def _followed(
+        self, request: Request, answer: Reply | Exception, until: float, waiter: Waiter | None
+    ) -> Reply | Exception:
+        """Return the answer; ask again where a script was unknown or the slot is elsewhere."""
+        if not isinstance(answer, ReplyError):
+            return answer
+        own = waiter is not None and slot(request[1][0]) == slot(waiter.key)
+        try:
+            return await self.call(*request, until, waiter if own else None)
+        except (Broken, FencelockError) as error:
+            return error
+
+    # -- beside ---------------------------------------------------------------------------------
+
+    def aside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+        """Run a flow beside; False while one runs for this place, or none can be started."""
+        with self.mutex():
+            if place in self._busy:
+                return False
+            self._busy.add(place)
+        if self._io.spawn(partial(self._beside, place, flow), "fencelock-leases-part"):
+            return True
+        self._busy.discard(place)
+        return False
+
+    async def _beside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            await flow()
+        finally:
+            with self.mutex():
+                self._busy.discard(place)
+                next_at = self.book.next_at()
+            if next_at is not None:
+                self.attend_by(next_at)

@@ -1,0 +1,235 @@
+"""Which node of a Cluster serves a key, and whether its answer counts.
+
+Rules of this file:
+
+- A node that breaks makes the map of the slots doubtful; the next caller reads it from another
+  node. The callers that need it meanwhile wait for this one reading, each until its own deadline.
+- The same holds for the question whether a node still is a master: it is asked once for all that
+  wait for it.
+- Whoever asks on behalf of others may be cancelled or run out of time: then the next one asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from typing import Any
+
+from fencelock._core.keys import slot
+from fencelock._core.types import Broken
+from fencelock._topology.io import Latch, NodeIo
+from fencelock._topology.master_check import Node
+from fencelock._topology.slots import (
+    MAP_SECONDS,
+    READ_MAP,
+    Clustered,
+    SlotMap,
+    replaced,
+    unsuitable,
+)
+from fencelock.errors import FencelockError, ServerDenied, ServerError, ServerUnreachable
+
+# What is asked once for all: the map, and whether one node is a master.
+_MAP = "the map of the Cluster"
+# Codes of errors at a server where no process answers, which may pass once it is known to exist.
+_UNREACHED = {"", "REFUSED"}
+
+
+class _Question:
+    """A question that one caller asks for all that need its answer now."""
+
+    def __init__(self, caller: Hashable, latch: Latch) -> None:
+        self.caller = caller
+        self.latch = latch
+        self.known = False  # ``answer`` is there
+        self.answer: bool | None = None
+        self.error: Exception | None = None  # of the answer, not of the caller's own deadline
+
+
+class ClusterMap:
+    """The map of the slots, and the connections to the nodes that it names."""
+
+    def __init__(self, cluster: Clustered, io: NodeIo) -> None:
+        self._io = io
+        self._questions: dict[object, _Question] = {}
+        self.slots = SlotMap(cluster.seeds, cluster.remap, now=io.now)
+
+    # -- connections ----------------------------------------------------------------------------
+
+    async def lend(self, node: Node, until: float) -> Any:
+        """Return a connection to a node; ends like ``NodeIo.lend``."""
+        try:
+            return await self._io.lend(node, until)
+        except ServerDenied:
+            raise
+        except (Broken, ServerError) as error:
+            self.slots.doubt(node)
+            if isinstance(error, ServerUnreachable) and error.code in _UNREACHED:
+                if not self.slots.known:  # an address that was never reached may be wrong
+                    raise
+                raise Broken(str(error), sent=False) from error
+            raise
+
+    async def anywhere(self, until: float) -> Any:
+        """Return a connection to any master."""
+        await self._read(until)
+        trouble: Exception | None = None
+        for node in self.slots.masters:
+            try:
+                return await self.lend(node, until)
+            except (Broken, ServerError) as error:
+                trouble = error
+        raise trouble or _nowhere()
+
+    async def owner(self, key: bytes, until: float) -> Node:
+        """Return the node that a key is at; Broken when that cannot be found out now."""
+        if self.slots.doubtful:
+            await self._read(until)
+        node = self.slots.owner(slot(key))
+        if node is None:
+            self.slots.doubt(None)
+            raise Broken("no node of the Cluster serves this slot", sent=False)
+        return node
+
+    # -- the map --------------------------------------------------------------------------------
+
+    async def _read(self, until: float) -> None:
+        """Read the map if it is in doubt; the known one stays when no node says another."""
+        if self.slots.wants_reading():
+            await self._once(_MAP, partial(self._ask_around, until), until)
+
+    async def _ask_around(self, until: float) -> None:
+        trouble: Exception | None = None
+        for node in list(self.slots.sources()):
+            try:
+                await self._ask(node, min(until, self._io.now() + MAP_SECONDS))
+            except ServerDenied:
+                raise  # it would be so everywhere, and asking on would lock the account
+            except (Broken, ServerError) as error:
+                trouble = error
+                if self._io.now() >= until:
+                    break
+            else:
+                return
+        if not self.slots.known:
+            raise trouble or _nowhere()
+        self.slots.read_at = self._io.now()
+
+    async def _ask(self, node: Node, until: float) -> None:
+        connection = await self.lend(node, until)
+        try:
+            reply = await self._io.command(connection, READ_MAP, until)
+        except Broken:
+            self.slots.doubt(node)  # the next reading begins elsewhere
+            raise
+        except ServerError as error:
+            raise unsuitable(error) from error
+        finally:
+            self._io.give_back(connection)
+        self.slots.learn(reply, node)
+
+    # -- who is the master ----------------------------------------------------------------------
+
+    async def confirm(self, key: bytes, node: Node, asked_at: float, until: float) -> None:
+        """See that the answer that came just now is a master's; Broken when others say it is none.
+
+        See master_check.py.
+        """
+        if not key or self.slots.proofs.counts(node, asked_at):
+            return
+        answered_at, proved = self._io.now(), True
+        while proved and not self.slots.proofs.covers(node, answered_at):
+            inquiry = partial(self._inquire, key, node, until)
+            proved = bool(await self._once(node, inquiry, until))
+
+    async def _inquire(self, key: bytes, node: Node, until: float) -> bool | None:
+        """Return True if it was proved, None if no other node says; Broken if others deny it."""
+
+        async def named(other: Node) -> Node | None:
+            return await self._named(other, key, until)
+
+        agreed = await self.slots.inquire(node, named)
+        if agreed is False:
+            await self._see_replaced(key, node, until)
+        return agreed
+
+    async def _see_replaced(self, key: bytes, node: Node, until: float) -> None:
+        """Read the map, from another node if there is one; Broken unless that names this node."""
+        self.slots.doubt(node)
+        await self._ask_around(until)
+        if self.slots.owner(slot(key)) != node:
+            raise replaced(node)
+
+    async def _named(self, node: Node, key: bytes, until: float) -> Node | None:
+        """Return the node that another one takes for the master of a key; None for silence."""
+        until = min(until, self._io.now() + MAP_SECONDS)
+        try:
+            connection = await self.lend(node, until)
+        except (Broken, ServerError):
+            return None
+        try:
+            await self._io.command(connection, (b"GET", key), until)  # every user of locks may
+        except Broken:
+            self.slots.doubt(node)
+            return None
+        except ServerError as error:
+            return self.slots.named(error, node)
+        finally:
+            self._io.give_back(connection)
+        return node
+
+    # -- once for all ---------------------------------------------------------------------------
+
+    async def _once(
+        self, about: object, ask: Callable[[], Awaitable[bool | None]], until: float
+    ) -> bool | None:
+        """Have something asked once for all callers that need it at once; return its answer."""
+        while True:
+            question, mine = self._question(about)
+            if mine:
+                return await self._asked(about, question, ask, until)
+            if not await question.latch.wait(until):
+                sent = about != _MAP  # what must be proved was an answer
+                raise Broken(f"{about} was not found out in time", sent=sent)
+            if question.error is not None:
+                raise question.error
+            if question.known:
+                return question.answer
+
+    def _question(self, about: object) -> tuple[_Question, bool]:
+        """Return the question that is asked about something, and whether the caller asks it.
+
+        A finalizer that interrupts its own thread while that asks, asks as well.
+        """
+        fresh = _Question(self._io.caller(), self._io.latch())
+        with self._io.mutex():
+            asked = self._questions.get(about)
+            if asked is not None and asked.caller != fresh.caller:
+                return asked, False
+            self._questions[about] = fresh
+            return fresh, True
+
+    async def _asked(
+        self,
+        about: object,
+        question: _Question,
+        ask: Callable[[], Awaitable[bool | None]],
+        until: float,
+    ) -> bool | None:
+        try:
+            question.answer = await ask()
+            question.known = True
+        except (Broken, FencelockError) as error:
+            if self._io.now() < until:
+                question.error = error
+            raise
+        finally:
+            with self._io.mutex():
+                if self._questions.get(about) is question:
+                    del self._questions[about]
+            question.latch.open()
+        return question.answer
+
+
+def _nowhere() -> Broken:
+    return Broken("no node of the Cluster is known", sent=False)

@@ -1,0 +1,132 @@
+"""What the rules of the topologies need of connections; see ``_io`` for who implements it.
+
+Rules of this file:
+
+- For threads these methods block and never suspend; for tasks of a loop they are awaited; the
+  simulator suspends them into its scheduler.
+- Nothing here decides anything: no retry, no redirect, no vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from fencelock._core.types import Args, Reply, Request
+
+Flow = Callable[[], Coroutine[Any, Any, None]]
+
+
+class Connection(Protocol):
+    """A connection to one server, greeted."""
+
+    @property
+    def sound(self) -> bool:
+        """Return True if the next request may be sent on it."""
+
+
+class Pending(Protocol):
+    """Requests that were written together on one connection, and their answers once they came."""
+
+    @property
+    def asked_at(self) -> float:
+        """Return the instant before they were written."""
+
+    @property
+    def answers(self) -> Sequence[Reply | Exception]:
+        """Return replies, ``ReplyError`` or ``Broken``, once ``collect`` returned this."""
+
+
+class Latch(Protocol):
+    """Opens once, and flows wait for it."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return True once it was opened."""
+
+    def open(self) -> None:
+        """Let all flows pass that wait, now and later."""
+
+    async def wait(self, until: float) -> bool:
+        """Wait until it opens, or until the instant; return True if it is open."""
+
+
+class Io(Protocol):
+    """The clock, connections that are there already, and flows that run beside."""
+
+    def now(self) -> float:
+        """Return the monotonic instant, in seconds."""
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guard shared tables; nothing may be awaited inside."""
+
+    def caller(self) -> Hashable:
+        """Return what names the thread or task that runs now."""
+
+    async def run(
+        self, connection: Any, packed: bytes, until: float, *, asking: bool = False
+    ) -> Reply:
+        """Run a packed script call; ends like ``Port.call``. ``asking``: right behind ASKING."""
+
+    async def command(
+        self, connection: Any, args: Args, until: float, *, asking: bool = False
+    ) -> Reply:
+        """Run a plain command; ends like ``run``."""
+
+    async def subscribe(
+        self,
+        connection: Any,
+        channel: bytes,
+        until: float,
+        word: bytes = b"SUBSCRIBE",
+        *,
+        asking: bool = False,
+    ) -> None:
+        """Listen to a channel; ends like ``run``."""
+
+    def begin(self, connection: Any, requests: Sequence[Request], until: float) -> Any:
+        """Write script calls at once and return what is ``Pending``; nothing is read.
+
+        Broken when the connection is gone.
+        """
+
+    async def collect(self, pendings: Sequence[Any], until: float) -> Any:
+        """Return the first of these that has all its answers; at ``until`` one that lacks some.
+
+        What was not answered is ``Broken``, and its connection is asked nothing new.
+        """
+
+    def spawn(self, flow: Flow, name: str) -> bool:
+        """Run a flow beside, in a thread or task of this name; False when none can be started.
+
+        What it raises is logged.
+        """
+
+    def latch(self) -> Latch:
+        """Return a new latch."""
+
+
+class NodeConnection(Connection, Protocol):
+    """A connection to one node of a Cluster."""
+
+    node: Any
+    name: bytes  # with which the channels begin that it hears for waiters
+    channels: dict[int, bytes]  # the channels that it hears for waiters, by slot
+
+
+class NodeIo(Io, Protocol):
+    """Connections to the nodes of a Cluster."""
+
+    def idle(self, node: Any) -> Any:
+        """Return a connection to a node that costs no wait; None when there is none."""
+
+    async def lend(self, node: Any, until: float) -> Any:
+        """Return a connection to a node, opened if there is none.
+
+        For threads it is the caller's alone, until it is given back; tasks share it. Broken when
+        there was none by ``until``, and a ServerError when the server refuses.
+        """
+
+    def give_back(self, connection: Any) -> None:
+        """Keep a connection for the next caller; one that owes an answer is closed."""

@@ -1,0 +1,103 @@
+"""Whether a node of a Cluster that answers as a master still is one.
+
+Rules of this file:
+
+- A master that was frozen and replaced serves for a moment what it is sent when it wakes up. What
+  it says then must not be believed: its successor may say so, too.
+- To replace a master takes a node timeout without a sign of life, a second at least. So a node that
+  was alive and the master a second ago, and answers at once, still is the master; each such answer
+  proves it for another second.
+- Where that was not proved, other nodes are asked, after the answer, which node they take for the
+  master. They say so by a redirect, which costs them nothing.
+- Its replicas are asked first, all of them: one of them took its place, and knows before others do.
+  If none answers, any other node does.
+- A node that is named instead is asked as well: a slot may just have moved, and its old master
+  knows best.
+- Where no other node answers, the node is believed: its successor would answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from math import inf
+from typing import Final, NamedTuple
+
+from fencelock.clock import now
+
+# How long a proof lasts; no node timeout is shorter.
+SURE_SECONDS: Final = 1.0
+# What takes longer may have waited in a frozen master.
+PROMPT_SECONDS: Final = 0.2
+# A node that did not say is not asked again for a while: each time might cost its timeout.
+SILENT_SECONDS: Final = 5.0
+
+
+class Node(NamedTuple):
+    """Where one node of a Cluster is."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        """Return it as in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+# Asks a node which one it takes for the master of the slot; None when it does not say.
+Named = Callable[[Node], Awaitable[Node | None]]
+
+
+class Proofs:
+    """When each node was last known to be alive and a master. Each change is one assignment."""
+
+    def __init__(self, now: Callable[[], float] = now) -> None:
+        self._now = now
+        self._at: dict[Node, float] = {}
+        self._silent: dict[Node, float] = {}  # when they did not say
+
+    def covers(self, node: Node, said_at: float) -> bool:
+        """Return True if what a node said at this instant counts."""
+        return said_at - self._at.get(node, -inf) <= SURE_SECONDS
+
+    def counts(self, node: Node, asked_at: float) -> bool:
+        """Return True if the answer that came just now counts; then the next one may, too."""
+        if self._now() - asked_at > PROMPT_SECONDS or not self.covers(node, asked_at):
+            return False
+        self._at[node] = asked_at
+        return True
+
+    async def inquire(
+        self, node: Node, replicas: Sequence[Node], others: Iterable[Node], named: Named
+    ) -> bool | None:
+        """Return True if other nodes take one that has just answered for the master of its slot.
+
+        None when no other node says.
+        """
+        answered_at = self._now()
+        agreed = await self._asked(node, replicas, named, enough=len(replicas))
+        if agreed is None:
+            agreed = await self._asked(node, others, named, enough=1)
+        if agreed:
+            self._at[node] = answered_at
+        return agreed
+
+    async def _asked(
+        self, node: Node, others: Iterable[Node], named: Named, *, enough: int
+    ) -> bool | None:
+        """Ask so many others; False when one names another than this node, None for silence."""
+        agreed = 0
+        for other in others:
+            if agreed == enough:
+                break
+            if self._now() - self._silent.get(other, -inf) < SILENT_SECONDS:
+                continue
+            master = await named(other)
+            if master is None:
+                self._silent[other] = self._now()
+                continue
+            if master not in {node, other}:
+                master = await named(master) or master
+            if master != node:
+                return False
+            agreed += 1
+        return True if agreed else None
