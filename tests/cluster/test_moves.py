@@ -81,6 +81,33 @@ def test_a_lock_that_cannot_be_asked_for_while_its_slot_is_under_way(shared, con
     view.until_free()
 
 
+def test_a_waiter_goes_on_where_sharded_channels_are_refused(shared, connect, name, view):
+    """It listens to another channel at the node to which its slot moved."""
+    old = shared.owner(view.keys.lock)
+    new = elsewhere(shared, view.keys.lock)
+    rights = ["reset", "on", ">x", "~*", "&*", "+@all"]
+    for node in shared.nodes:
+        node.command("ACL", "SETUSER", "mover", *rights)
+    new.command("ACL", "SETUSER", "mover", "-ssubscribe")
+    url = shared.url.replace("://", "://mover:x@")
+    holder, waiter = connect(shared.url).lock(name, ttl=20), connect(url).lock(name, ttl=20)
+    assert holder.acquire()
+    job = spawn(waiter.acquire, timeout=15)
+    view.until_waiting(1)
+    shared.move_slot(view.keys.lock, new)
+    heard = "channels of the waiter at the new node"
+    wait_until(lambda: job.done() or any("+" in each for each in channels(new)), 10, heard)
+    holder.release()
+    assert job.result(10)
+    waiter.release()
+    shared.move_slot(view.keys.lock, old)
+
+
+def channels(node):
+    """Return the channels of no slot that are heard at a node."""
+    return node.command("PUBSUB", "CHANNELS")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("plain", [False, True], ids=["sharded", "not sharded"])
 def test_many_turns_while_the_slot_moves_to_and_fro(each_kind, connect, name, plain):

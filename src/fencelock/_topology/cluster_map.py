@@ -6,7 +6,7 @@ Rules of this file:
   node. The callers that need it meanwhile wait for this one reading, each until its own deadline.
 - The same holds for the question whether a node still is a master: it is asked once for all that
   wait for it.
-- Whoever asks on behalf of others may be cancelled or run out of time: then the next one asks.
+- The caller that asks for all may be cancelled or run out of time: then the next one asks.
 """
 
 from __future__ import annotations

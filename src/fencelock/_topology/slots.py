@@ -56,7 +56,7 @@ class Redirect(NamedTuple):
 
 
 class SlotMap:
-    """Who serves each slot, as far as we know."""
+    """Which node serves each slot, as far as we know."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class SlotMap:
         return bool(self.masters)
 
     def owner(self, number: int) -> Node | None:
-        """Return who serves a slot, as far as we know."""
+        """Return the node that serves a slot, as far as we know."""
         return self._owners[number]
 
     def sure(self, key: bytes) -> Node | None:
