@@ -1,14 +1,17 @@
 """_topology/cluster*.py: where a waiter listens, what is asked of which node, and how often."""
 
+import asyncio
 import threading
 from types import SimpleNamespace
 
 import pytest
 
+from fencelock._core import acquire
 from fencelock._core.keys import LockKeys, slot
 from fencelock._core.types import Broken
 from fencelock._core.waiter import Waiter
 from fencelock._core.want import Form, Terms, Want
+from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._ports.blocking import run_blocking
 from fencelock._topology import slots
@@ -16,6 +19,7 @@ from fencelock._topology.cluster import ANYWHERE, FAN_MAX, ClusterPort
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.master_check import Node
 from fencelock._topology.slots import LOCAL, READ_MAP, Clustered, in_slot, key_in, tag_in
+from fencelock._transport.mux import Mux
 from fencelock._transport.wire import ReplyError, server_error
 from fencelock.clock import now
 from fencelock.errors import ServerDenied, ServerUnreachable
@@ -173,6 +177,41 @@ def test_a_grant_counts_only_where_its_waiter_sits():
     asked_for(port, asks)
     assert port.seated_as(here, asks.want.waiter) is None
     assert port.seated_as(port.seat_of(asks), asks.want.waiter) is asks
+
+
+def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
+    async def story():
+        port, asks = AsyncioClusterPort(CLUSTERED, home="h", patience=1.0), waiter()
+        port.slots.learn(ALL, A)
+        there, posted = {}, []
+        for node in (A, B):
+            mux = there[node] = Mux(asyncio.get_running_loop(), lambda _: None, stall=1.0)
+            mux.node, mux.sound = node, True
+            port.link.links[node] = SimpleNamespace(mux=mux, connected=answering(mux))
+
+        async def asked(mux, _request, _until, *, asking):
+            assert not asking
+            if mux is there[A]:
+                raise moved(asks)
+            raise Broken("silent", sent=True)
+
+        assert port.seat(asks, listen=False)
+        port.link.run = asked
+        with pytest.raises(Broken):
+            await port.run(b"packed", asks.key, now() + SOON, asks)
+        asks.began = True
+        port.post = lambda *request: posted.append(request[-1])
+        acquire._undo(port, asks)
+        assert posted == [there[B]]
+
+    asyncio.run(story())
+
+
+def answering(mux):
+    async def connected(_until):
+        return mux
+
+    return connected
 
 
 def test_a_request_is_sent_on_behind_asking_and_so_is_its_subscription():
