@@ -168,9 +168,15 @@ def _on_lost(value: object, *, cancels: bool) -> Any:
     return options.callback("on_lost", value, asynchronous=cancels, also=also)
 
 
+# The process id and unit of the program that a command of the shell acts for; see operator.py.
+acting_for: tuple[int, str] | None = None
+
+
 def describe(unit: str, label: str | None) -> bytes:
     """Return what ``show`` prints of a holder or waiter: compact JSON of bounded size."""
-    return _described(os.getpid(), unit, label)
+    if acting_for is None:
+        return _described(os.getpid(), unit, label)
+    return _described(*acting_for, label)
 
 
 @lru_cache(maxsize=1024)

@@ -379,7 +379,8 @@ print(status, *sorted({*sys.modules} & {*sys.argv[1:]}), file=sys.stderr)
 HEAVY = ("asyncio", "ctypes", "dataclasses", "encodings.idna", "hashlib", "importlib.metadata")
 HEAVY += ("importlib.resources", "inspect", "logging", "pathlib", "random", "redis", "secrets")
 HEAVY += ("shutil", "ssl", "subprocess", "tempfile", "traceback", "urllib", "uuid")
-OURS = ("fencelock.aio", "fencelock.blocking", "fencelock.embedded", "fencelock._transport.cloned")
+OURS = ("fencelock.aio", "fencelock.embedded", "fencelock._transport.cloned")
+OURS += tuple(f"fencelock.blocking.{name}" for name in ("election", "multi", "once"))
 
 
 def loaded(shell, url, *modules):

@@ -14,14 +14,14 @@ from fencelock._core.want import Want
 from fencelock.lease import BaseLease
 
 
-def adopted(port: Port, want: Want, ttl: float) -> QuorumHold:
+def adopted(port: Port, want: Want, ttl: float, lease_type: type[BaseLease]) -> QuorumHold:
     """Return a hold with a part at every node, as nobody knows which of them granted it.
 
     A node that did not is no harm: it refuses, and a majority decides.
     """
     many = cast("QuorumPort", port)
     first = order(want.keys.lock, many.labels)[0]
-    hold = make_hold(many, want, 0, Taker(BaseLease), None, first=first)
+    hold = make_hold(many, want, 0, Taker(lease_type), None, first=first)
     for node, form in enumerate(node_forms(many, want.form)):
         one = want.on(form)
         one.waiter = one.holder = want.holder

@@ -6,14 +6,16 @@
     arguments.py     options that several commands have, durations, help with an example
     exits.py         exit statuses: every error gets its number and its hint here
     output.py        tables, JSON and messages; durations for people
-    session.py       from --url and --prefix to a port and keys
+    session.py       from --url and --prefix to a client
     os_signals.py    an OS signal ends a wait, or goes to the command that runs
     wait_status.py   shows people who holds the lock that they wait for
 
 Rules:
 
 - Data goes to stdout, messages go to stderr.
-- A command loads its own file and no other command's, but for the variants of ``run``.
+- A command loads its own file and no other command's, except the variants of ``run``.
+- A command uses locks through ``fencelock.Client``, and through ``blocking/operator.py`` what the
+  public client does not offer.
 """
 
 from __future__ import annotations
@@ -35,6 +37,12 @@ COMMANDS = {
     "break": "take a lock away from its holder",
     "doctor": "check server, permissions and settings",
     "server": "start, stop or look at the embedded server",
+}
+
+# The files of commands that one reader needs together.
+_FILES = {
+    **dict.fromkeys(("acquire", "renew", "release"), "script"),
+    **dict.fromkeys(("ls", "show", "break"), "inspect"),
 }
 
 
@@ -85,8 +93,8 @@ def _dispatch(words: list[str]) -> int:
         raise UsageError(f"unknown command {name!r}", hint=_nearest(name))
     from importlib import import_module
 
-    module = import_module(f"fencelock.cli.commands.{'break_' if name == 'break' else name}")
-    status: int = module.main(rest)
+    module = import_module(f"fencelock.cli.commands.{_FILES.get(name, name)}")
+    status: int = getattr(module, f"{name}_command")(rest)
     return status
 
 

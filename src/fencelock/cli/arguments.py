@@ -12,8 +12,6 @@ from fencelock.cli.exits import UsageError
 from fencelock.cli.output import columns, human
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-# A try without a timeout: a slow server may take its time to answer.
-ONE_TRY: Final = -1.0
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)")
 
 
@@ -86,7 +84,7 @@ def add_ttl(made: Parser, *, renewed: bool) -> None:
 
 
 def add_wait(made: Parser) -> None:
-    """Add how long to wait for the lock; see ``patience``."""
+    """Add how long to wait for the lock; see ``waiting``."""
     how_long = made.add_mutually_exclusive_group()
     how_long.add_argument(
         "-w",
@@ -120,16 +118,19 @@ def add_quiet(made: Parser) -> None:
     made.add_argument("-q", "--quiet", action="store_true", help="print errors only")
 
 
-def patience(args: argparse.Namespace) -> float | None:
-    """Return how long to wait: below 0 for one try, None for ever."""
-    wait: float | None = ONE_TRY if args.no_wait else args.wait
-    return ONE_TRY if wait == 0 else wait
+def one_try(args: argparse.Namespace) -> bool:
+    """Return True if the command does not wait at all, however slowly the server answers."""
+    return bool(args.no_wait or args.wait == 0)
+
+
+def waiting(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of ``acquire`` that say how long to wait."""
+    return {"blocking": False} if one_try(args) else {"timeout": args.wait}
 
 
 def within(args: argparse.Namespace) -> str:
-    """Return the end of "… was not granted": how long was waited, or nothing."""
-    wait = patience(args)
-    return "" if wait is None or wait < 0 else f" within {human(wait)}"
+    """Return the end of "… was not granted": how long the command waited, or nothing."""
+    return "" if one_try(args) or args.wait is None else f" within {human(args.wait)}"
 
 
 def add_label(made: Parser) -> None:

@@ -1,7 +1,7 @@
-"""Tell people what they wait for: who holds the lock, for how long, and their place in line.
+"""Show people what they wait for: who holds the lock, for how long, and their place in line.
 
-On a terminal one line that is written again each second; otherwise a line at the start and one each
-minute. Nothing is asked of the server before a wait has lasted a moment.
+On a terminal one line that is rewritten each second; otherwise a line at the start and one each
+minute. Nothing is sent to the server before a wait has lasted a moment.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from fencelock._core.inspect import LockInfo, Person, show
-from fencelock._core.keys import LockKeys
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock.blocking.operator import LockInfo, Operator, Person
 from fencelock.cli.output import columns, human, to_stderr, visible
-from fencelock.clock import now
 from fencelock.errors import AcquireTimeout, FencelockError
 
 _FIRST_AFTER: Final = 0.3
@@ -30,11 +27,11 @@ _ERASE: Final = "\r\x1b[K"
 
 
 class WaitStatus:
-    """While it is entered, a thread tells about the wait on stderr."""
+    """While it is entered, a thread reports the wait on stderr, unless ``quiet``."""
 
-    def __init__(self, port: BlockingPort, keys: LockKeys, *, quiet: bool) -> None:
-        self._port = port
-        self._keys = keys
+    def __init__(self, operator: Operator, name: str, *, quiet: bool) -> None:
+        self._operator = operator
+        self._name = name
         self._terminal = sys.stderr.isatty()
         self._quiet = quiet
         self._over = threading.Event()
@@ -53,19 +50,24 @@ class WaitStatus:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop, and take the terminal's line away; does not wait for a silent server."""
+        """Stop."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop, and erase the terminal's line; does not wait for a silent server."""
         with self._writing:
             self._over.set()
             if self._written and self._terminal:
                 to_stderr(_ERASE)
+            self._written = False
 
     def _run(self) -> None:
         pause = _FIRST_AFTER
         while not self._over.wait(pause):
             try:
-                info = run_blocking(show(self._port, self._keys, _WAITERS))
+                info = self._operator.show(self._name, waiters=_WAITERS)
             except FencelockError as error:
-                self._write(f"waiting for {self._keys.name}: {error}")
+                self._write(f"waiting for {self._name}: {error}")
             else:
                 if info.held or self._terminal:
                     self._write(describe(info))
@@ -83,23 +85,24 @@ class WaitStatus:
             self._written = True
 
 
-def not_granted(port: BlockingPort, keys: LockKeys, within: str) -> AcquireTimeout:
-    """Return the error of a wait that ended: with the holder, if the server tells it quickly."""
-    text = f"{keys.name!r} was not granted{within}"
-    patience, port.patience = port.patience, min(port.patience, _LOOK_SECONDS)
+def not_granted(operator: Operator, name: str, within: str) -> AcquireTimeout:
+    """Return the error of a wait that ended: with the holder, if the server answers quickly.
+
+    From then on no call waits long for an answer: the command is about to end.
+    """
+    text = f"{name!r} was not granted{within}"
+    operator.limit_answers(_LOOK_SECONDS)
     try:
-        info = run_blocking(show(port, keys, 0))
+        info = operator.show(name, waiters=0)
     except FencelockError:
         pass  # the timeout is what the caller must know
     else:
         text += f": {held_by(info)}" if info.held else ""
-    finally:
-        port.patience = patience
-    return AcquireTimeout(text, name=keys.name, server=port.label)
+    return AcquireTimeout(text, name=name, server=operator.server)
 
 
 def describe(info: LockInfo) -> str:
-    """Return the line for one look at the lock."""
+    """Return the line for one state of the lock."""
     parts = [f"waiting for {info.name}: {held_by(info)}"]
     if info.held and info.remaining is not None:
         parts.append(f"lease {human(info.remaining)}")
@@ -130,18 +133,7 @@ def person(who: Person) -> str:
 
 
 def _place(waiters: Sequence[Person]) -> int:
-    """Return our place in line, counted from 1; 0 when we do not stand in it."""
+    """Return our place in line, counted from 1; 0 when we are not in it."""
     ours = (socket.gethostname()[:64], os.getpid())
     places = (place for place, who in enumerate(waiters, 1) if (who.host, who.pid) == ours)
     return next(places, 0)
-
-
-class Patience:
-    """A span that began when this was made; None never ends."""
-
-    def __init__(self, seconds: float | None) -> None:
-        self._end = float("inf") if seconds is None else now() + seconds
-
-    def left(self) -> float:
-        """Return what is left, never below 0."""
-        return max(0.0, self._end - now())

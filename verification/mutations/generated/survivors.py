@@ -33,7 +33,7 @@ REASONS: dict[str, str] = {
     " -> Reply: → def answer(self, until: float, /, confirms: bool = False) -> Reply:": (
         "Every caller gives `confirms` by name, which it may still."
     ),
-    'cli/commands/show.py: "ended": round(done.ended, 3), → "ended": round(done.ended, 4),': (
+    'cli/commands/inspect.py: "ended": round(done.ended, 3), → "ended": round(done.ended, 4),': (
         "One digit more of a second is as right."
     ),
     "options.py: def count(what: str, value: Any, *, least: int = 1) -> int:"

@@ -10,17 +10,14 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.commands.run import add_grace, under_supervisor, with_command
 
-if TYPE_CHECKING:
-    from fencelock.cli.run.runner import Run
-
-# These ask us to end, and the command gets them; whatever it makes of them, we do not stand again.
-ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+# These ask us to end, and the command gets them; whatever it does, we do not campaign again.
+_ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
 SUMMARY = "keep a command running on exactly one of many hosts"
 EXITS = """\
@@ -29,24 +26,18 @@ exit status: the command's own when it ends by itself, 128+n when signal n kille
 When the leadership is lost or the server is silent, it stands for election again."""
 
 
-def main(argv: list[str]) -> int:
+def elect_command(argv: list[str]) -> int:
     """Run the command whenever this host is elected."""
     args = _parsed(argv)
-    status = under_supervisor(args, _runner)
+    status = under_supervisor(args, "elect")
     if not args.again:
         return status
     # From here on a signal has its usual meaning. One that came after the command ended, and before
     # here, was only noted.
-    late: set[int] = ENDING & args.heard
+    late: set[int] = _ENDING & args.received
     if not late:
         _stand_again(argv, args.restart if args.ended else 0.0)
     return exits.SIGNALLED + min(late)
-
-
-def _runner() -> type[Run]:
-    from fencelock.cli.run.term_runner import Term
-
-    return Term
 
 
 def _parsed(argv: list[str]) -> Arguments:
@@ -79,7 +70,7 @@ def _parsed(argv: list[str]) -> Arguments:
     args.no_wait, args.wait, args.busy_exit = False, None, 0
     args.at_least = args.max_hold = None
     args.again = args.ended = False
-    args.heard = set()
+    args.ending, args.received = _ENDING, set()
     return args
 
 

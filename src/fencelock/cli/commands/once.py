@@ -1,18 +1,13 @@
 """``fencelock once``: run a command on one of many hosts, once a period.
 
-A ``fencelock run`` whose end is remembered: as long as it is, nobody runs it again.
+A ``fencelock run`` whose success is remembered: as long as it is, no host runs it again.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.commands.run import add_tenure, under_supervisor, with_command
-
-if TYPE_CHECKING:
-    from fencelock.cli.run.runner import Run
 
 SUMMARY = "run a command on one of many hosts, once a period"
 EXITS = """\
@@ -22,15 +17,9 @@ exit status: the command's own, 128+n when signal n killed it;
   126/127 cannot run CMD"""
 
 
-def main(argv: list[str]) -> int:
+def once_command(argv: list[str]) -> int:
     """Run the command unless it was run, or is being run, elsewhere."""
-    return under_supervisor(_parsed(argv), _runner)
-
-
-def _runner() -> type[Run]:
-    from fencelock.cli.run.once_runner import OnceRun
-
-    return OnceRun
+    return under_supervisor(_parsed(argv), "once")
 
 
 def _parsed(argv: list[str]) -> Arguments:

@@ -6,17 +6,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.run.supervisor import CommandSpec
 from fencelock.cli.run.supervisor_client import SupervisorClient
-
-if TYPE_CHECKING:
-    from fencelock.cli.run.runner import Run
 
 SUMMARY = "hold a lock while a command runs"
 GRACE = 5.0
@@ -27,18 +22,12 @@ exit status: the command's own, 128+n when signal n killed it;
   77 denied          64 usage                          126/127 cannot run CMD"""
 
 
-def main(argv: list[str]) -> int:
-    """Run the command."""
-    return under_supervisor(_parsed(argv), _runner)
+def run_command(argv: list[str]) -> int:
+    """Run a command while holding a lock."""
+    return under_supervisor(_parsed(argv), "run")
 
 
-def _runner() -> type[Run]:
-    from fencelock.cli.run.runner import Run
-
-    return Run
-
-
-def under_supervisor(args: Arguments, runner: Callable[[], type[Run]]) -> int:
+def under_supervisor(args: Arguments, kind: str) -> int:
     """Run the command of these arguments under a supervisor; return the exit status.
 
     The supervisor comes first: it gets ready while all else is imported, and is forked from little.
@@ -46,7 +35,9 @@ def under_supervisor(args: Arguments, runner: Callable[[], type[Run]]) -> int:
     with SignalHandlers() as signals:
         supervisor = SupervisorClient(_command_spec(args, signals))
         try:
-            return runner()(args, signals, supervisor).go()
+            from fencelock.cli.run.runner import RUNS
+
+            return RUNS[kind](args, signals, supervisor).go()
         finally:
             supervisor.close()
 

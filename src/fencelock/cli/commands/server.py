@@ -12,8 +12,8 @@ from fencelock.cli.output import facts, json_line, say
 from fencelock.errors import ServerUnreachable
 
 
-def main(argv: list[str]) -> int:
-    """Run the command."""
+def server_command(argv: list[str]) -> int:
+    """Start, stop or look at the embedded server."""
     made = arguments.parser(
         "server",
         "start, stop or look at the embedded server",

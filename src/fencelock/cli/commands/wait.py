@@ -1,28 +1,28 @@
 """``fencelock wait``: wait until a lock is free, and take nothing.
 
-It does not stand in line, so it never delays anybody; it looks now and then.
+It is not in the line of waiters, so it delays no client; it asks the server now and then.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
-from fencelock._core.inspect import LockInfo, show
-from fencelock._ports.blocking import run_blocking
+from fencelock.blocking.operator import LockInfo, Operator
 from fencelock.cli import arguments
 from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
-from fencelock.cli.wait_status import Patience, WaitStatus
+from fencelock.cli.wait_status import WaitStatus
 from fencelock.clock import now
 from fencelock.errors import AcquireTimeout, ServerUnsuitable
 
-_LOOK_SECONDS: Final = 0.5
-_LOOK_MIN: Final = 0.01
+_PAUSE_MAX: Final = 0.5
+_PAUSE_MIN: Final = 0.01
 
 
-def main(argv: list[str]) -> int:
-    """Run the command."""
+def wait_command(argv: list[str]) -> int:
+    """Wait until a lock is free."""
     made = arguments.parser(
         "wait",
         "wait until a lock is free, without taking it",
@@ -34,34 +34,33 @@ def main(argv: list[str]) -> int:
     arguments.add_server(made)
     arguments.add_quiet(made)
     args = made.parse_args(argv)
-    began = now()
+    began, once = now(), arguments.one_try(args)
+    deadline = began if once else float("inf") if args.wait is None else began + args.wait
     with Session(args) as session, SignalHandlers():
-        keys = session.keys(args.name)
-        patience = arguments.patience(args)
-        quiet = args.quiet or patience == arguments.ONE_TRY
-        with WaitStatus(session.port, keys, quiet=quiet):
-            info = _free(session, args.name, Patience(patience))
+        info = _free(session.operator, args.name, deadline, quiet=args.quiet or once)
     if args.json:
         json_line({"name": args.name, "free": not info.full, "waited": round(now() - began, 3)})
     if info.full:
-        within = arguments.within(args)
-        text = f"{args.name!r} was not free{within}"
-        raise AcquireTimeout(text, name=args.name, server=session.port.label)
+        text = f"{args.name!r} was not free{arguments.within(args)}"
+        raise AcquireTimeout(text, name=args.name, server=session.operator.server)
     return 0
 
 
-def _free(session: Session, name: str, patience: Patience) -> LockInfo:
-    """Return the last look: free, or time is up."""
-    port, keys = session.port, session.keys(name)
+def _free(operator: Operator, name: str, deadline: float, *, quiet: bool) -> LockInfo:
+    """Return the last state that was seen: free, or held at the deadline."""
+    with WaitStatus(operator, name, quiet=quiet):
+        return _wait(operator, name, deadline)
+
+
+def _wait(operator: Operator, name: str, deadline: float) -> LockInfo:
     while True:
-        info = run_blocking(show(port, keys, 1))
+        info = operator.show(name, waiters=1)
         if info.kind == "other":
             raise ServerUnsuitable(
                 f"the key of {name!r} holds something that is not a lock", code="WRONGTYPE"
             )
-        left = patience.left()
-        if not info.full or left == 0.0:
+        left = deadline - now()
+        if not info.full or left <= 0:
             return info
-        ends_in = _LOOK_SECONDS if info.remaining is None else info.remaining
-        pause = max(_LOOK_MIN, min(ends_in, _LOOK_SECONDS))
-        run_blocking(port.sleep(port.now() + min(pause, left)))
+        ends_in = _PAUSE_MAX if info.remaining is None else info.remaining
+        time.sleep(min(max(_PAUSE_MIN, min(ends_in, _PAUSE_MAX)), left))

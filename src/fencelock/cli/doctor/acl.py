@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fencelock._core.inspect import home_prefix, show
-from fencelock._ports.blocking import run_blocking
+from fencelock._core.inspect import home_prefix
 from fencelock.cli.doctor.health import TROUBLE
 from fencelock.cli.doctor.report import FAIL, OK, Finding
 from fencelock.errors import ServerDenied, ServerError
@@ -119,7 +118,7 @@ def permissions(probe: Probe, session: Session) -> Iterator[Finding]:
     try:
         places = probe.command(b"EVAL", _ASK, b"0", *_question(session.prefix))
         # The one script that changes nothing: what it needs, the others need, too.
-        run_blocking(show(session.port, session.keys("fencelock doctor"), 1))
+        session.operator.show("fencelock doctor", waiters=1)
     except ServerDenied as error:
         yield Finding(FAIL, "permissions", f"{who}: {error}", _change(session.prefix))
         return

@@ -1,28 +1,80 @@
-"""What ``fencelock doctor`` looks at, in order.
+"""The checks of ``fencelock doctor``, in order.
 
-A server may forbid to be asked (CONFIG, INFO, ACL): then the check says so, and nothing fails.
+A user may lack the permission for CONFIG, INFO or ACL: then the check says so, and nothing fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
+from fencelock._transport.quorum import Several, split
+from fencelock.cli.arguments import Arguments
 from fencelock.cli.doctor.acl import permissions
 from fencelock.cli.doctor.clock import ClockCheck
-from fencelock.cli.doctor.health import health, version
-from fencelock.cli.doctor.persistence import persistence
+from fencelock.cli.doctor.health import TROUBLE, health, version
+from fencelock.cli.doctor.persistence import ALONE, EMBEDDED, NODE, persistence
 from fencelock.cli.doctor.probe import Probe
 from fencelock.cli.doctor.replication import replication, sentinel
 from fencelock.cli.doctor.report import FAIL, OK, Finding
-from fencelock.cli.session import Session
+from fencelock.cli.exits import hint_for
+from fencelock.cli.session import Session, configured, embedded_chosen
 from fencelock.errors import FencelockError
 
 _LOOKS: Final = 5
 
 
-def server(session: Session, role: str) -> Iterator[Finding]:
-    """Check a server in its role, of those in ``keeping``.
+def findings(args: Arguments, together: Several | None) -> Iterator[Finding]:
+    """Check what is configured: the embedded server, a server, or the nodes of a quorum."""
+    if embedded_chosen(args):
+        yield from embedded()
+        if not _embedded_answers():
+            return
+    if together is not None:
+        yield from _quorum(args, together.labels)
+        return
+    with Session(args) as session:
+        yield from _server(session, EMBEDDED if embedded_chosen(args) else ALONE)
+
+
+def _server(session: Session, role: str) -> Iterator[Finding]:
+    try:
+        yield from _watched(session)
+        yield from _checks(session, role)
+    except FencelockError as error:
+        yield Finding(FAIL, "server", str(error), _advice(error))
+
+
+def _quorum(args: Arguments, labels: Sequence[str]) -> Iterator[Finding]:
+    from fencelock.cli.doctor.quorum import quorum
+
+    with ExitStack() as stack:
+        each = [argparse.Namespace(**{**vars(args), "url": url}) for url in split(configured(args))]
+        sessions = [stack.enter_context(Session(one)) for one in each]
+        yield from quorum(list(zip(labels, sessions, strict=True)), partial(_server, role=NODE))
+
+
+def _advice(error: FencelockError) -> str:
+    """Return what can be done; a hint to run this command does not help here."""
+    known = TROUBLE.get(getattr(error, "code", ""))
+    hint = hint_for(error)
+    return known or ("" if "doctor" in hint else hint)
+
+
+def _watched(session: Session) -> Iterator[Finding]:
+    """Check the Sentinels, if they say where the server is."""
+    source = session.operator.sentinels
+    if source is not None:
+        from fencelock.cli.doctor.sentinel import sentinels
+
+        yield sentinels(source)
+
+
+def _checks(session: Session, role: str) -> Iterator[Finding]:
+    """Check a server in its role, one of those in ``persistence``.
 
     Raises what a lock would raise when it cannot be reached.
     """
@@ -70,7 +122,7 @@ def embedded() -> Iterator[Finding]:
         yield Finding(FAIL, "embedded", str(error))
 
 
-def embedded_answers() -> bool:
+def _embedded_answers() -> bool:
     """Return True if there is an embedded server to look at; starts none."""
     from fencelock import embedded as room
 

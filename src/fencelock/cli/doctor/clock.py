@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from fencelock.cli.doctor.probe import Probe
 from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding
 from fencelock.cli.output import human
+from fencelock.clock import now
 
 _DISTANCE_SECONDS: Final = 1.0
 # Two clocks may run apart that much, and one look may be that coarse.
@@ -47,9 +48,9 @@ class ClockCheck:
         for turn in range(times):
             if turn:
                 time.sleep(_PAUSE_SECONDS)  # so that it is a while that we looked at
-            asked, wall = self._probe.now(), time.time()
+            asked, wall = now(), time.time()
             seconds, micros = self._probe.command(b"TIME")
-            answered = self._probe.now()
+            answered = now()
             middle = wall + (answered - asked) / 2
             told = int(seconds) + int(micros) / _MICROS
             self._samples.append(_Sample(asked, answered, middle, told))
@@ -116,9 +117,9 @@ class ClockCheck:
         scanned = self._probe.optional(b"SCAN", b"0", b"MATCH", match, b"COUNT", _SCANNED)
         if scanned is None:
             return None
-        now = self._samples[-1].told * _MICROS
+        current = self._samples[-1].told * _MICROS
         records = [self._probe.optional(b"GET", key) for key in scanned[1][:_RECORDS_MAX]]
-        ahead = max((_fence(record) - now for record in records), default=0.0) / _MICROS
+        ahead = max((_fence(record) - current for record in records), default=0.0) / _MICROS
         if ahead <= _SLACK_SECONDS + self._samples[-1].answered - self._samples[-1].asked:
             return None
         return Finding(

@@ -4,43 +4,28 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fencelock._core.ask import parts, persist
-from fencelock._core.attempt_log import Asked
-from fencelock._ports.blocking import run_blocking
 from fencelock.cli.session import Session
 from fencelock.errors import ServerError, ServerUnreachable
 
 Facts = dict[str, str]
 
-# Whoever refuses for so long is in trouble, which is what is asked here.
-_PATIENCE: Final = 2.0
+# A server that does not answer for so long is in trouble, and that is what doctor checks.
+_ANSWER_SECONDS: Final = 2.0
 
 
 class Probe:
-    """Asks the server; each question for a bounded time."""
+    """Sends commands to the server, each for a bounded time."""
 
     def __init__(self, session: Session) -> None:
-        self._port = session.port
-        self._port.patience = min(_PATIENCE, self._port.patience)
-
-    def now(self) -> float:
-        """Return the instant on this process's monotonic clock."""
-        return self._port.now()
-
-    @property
-    def masters(self) -> int:
-        """Return how many masters a Cluster has; 0 for one server."""
-        return sum(part != b"" for part in run_blocking(parts(self._port)))
+        self._operator = session.operator
+        self._operator.limit_answers(_ANSWER_SECONDS)
 
     def command(self, *words: bytes) -> Any:
-        """Return the answer, or raise."""
-        until = self._port.now() + self._port.patience
-        return run_blocking(
-            persist(self._port, lambda: self._port.command(words, b"", until), until, Asked())
-        )
+        """Return the reply, or raise."""
+        return self._operator.command(*words)
 
     def optional(self, *words: bytes) -> Any:
-        """Return the answer; None when it is an error."""
+        """Return the reply; None when it is an error."""
         try:
             return self.command(*words)
         except ServerUnreachable:
@@ -49,7 +34,7 @@ class Probe:
             return None
 
     def refusal(self, *words: bytes) -> str:
-        """Return the code of the error that is the answer; empty when it is none."""
+        """Return the code of an error reply; empty when it is no error."""
         try:
             self.command(*words)
         except ServerUnreachable:
@@ -76,7 +61,7 @@ def info_fields(text: bytes | None) -> Facts:
 
 
 def number(known: Facts, name: str) -> int:
-    """Return a fact that is a number; 0 when it is not told."""
+    """Return a fact that is a number; 0 when it is missing."""
     try:
         return int(known.get(name) or 0)
     except ValueError:

@@ -55,7 +55,7 @@ def quorum(sessions: Sequence[tuple[str, Session]], check: CheckServer) -> Itera
 
 def _node(label: str, session: Session) -> NodeReport:
     probe = Probe(session)
-    asked_at, info = probe.now(), probe.info()
+    asked_at, info = now(), probe.info()
     found = probe.optional(b"HGETALL", roster_key(session.prefix))
     lacks = [
         right for right, answer in (("+info", info or None), ("+hgetall", found)) if answer is None

@@ -1,8 +1,11 @@
-"""One line of the report of ``fencelock doctor``."""
+"""The report of ``fencelock doctor``: its findings, and how they are printed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+from fencelock.cli.output import visible
 
 OK: Final = "OK"
 WARN: Final = "WARN"
@@ -10,7 +13,7 @@ FAIL: Final = "FAIL"
 
 
 class Finding(NamedTuple):
-    """How something is, and what to change; of a node of a quorum, at which."""
+    """The state of one thing, and what to change; of a quorum, also at which node."""
 
     level: str
     what: str
@@ -20,5 +23,23 @@ class Finding(NamedTuple):
 
 
 def unknown(what: str, right: str) -> Finding:
-    """Return the finding for what this user may not ask."""
+    """Return the finding for a setting that this user may not read."""
     return Finding(WARN, what, "unknown", f"grant this user {right}")
+
+
+def print_report(findings: list[Finding], rule: str, permissions: Mapping[str, str]) -> None:
+    """Print the findings, by node where there are several, and the permissions that are needed."""
+    node = ""
+    for each in findings:
+        if each.node != node:
+            node = each.node
+            print(f"\n{visible(node) or 'all together'}")
+        first, *more = each.found.splitlines()
+        print(f"{each.level:5} {each.what:12} {visible(first)}")
+        for line in more:
+            print(f"{'':18} {visible(line)}")
+        if each.change:
+            print(f"{'':18} -> {visible(each.change)}")
+    print(f"\nMinimal ACL rule (fill in user and password):\n  {rule}")
+    for use, right in permissions.items():
+        print(f"  for {use}: {right}")

@@ -1,4 +1,4 @@
-"""One ``fencelock run``: from the request for the lock to the exit status.
+"""``fencelock run``, ``once`` and ``elect``: from the request for the lock to the exit status.
 
 Two processes share the work: this one holds the lock, the supervisor (``supervisor.py``) is the
 command's parent.
@@ -8,21 +8,18 @@ Rules of this file:
 - Each new deadline of the lease goes to the supervisor in the same moment.
 - The supervisor was started before (``commands/run.py``), while there was no connection and no
   thread.
-- Once the command runs, its exit status is ours, but for a lost lease.
+- Once the command runs, its exit status is ours, except for a lost lease.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Final, Literal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from fencelock._core.acquire import acquire
-from fencelock._core.hold import Hold, Taker
-from fencelock._core.release import post_release, release
-from fencelock._core.renew import renew_now
-from fencelock._core.timing import validity
-from fencelock._core.want import Want
-from fencelock._ports.blocking import run_blocking
+from fencelock.blocking.operator import ActingFor, abandon, loss_of, observe, validity
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers
@@ -30,21 +27,31 @@ from fencelock.cli.output import human, json_to_stderr, say
 from fencelock.cli.run.process_tree import ProcessTree
 from fencelock.cli.run.supervisor import detach_streams
 from fencelock.cli.run.supervisor_client import NEVER, CommandEnd, StopSchedule, SupervisorClient
-from fencelock.cli.run.watched import watched
 from fencelock.cli.session import Session
 from fencelock.cli.wait_status import WaitStatus, not_granted
 from fencelock.clock import now
-from fencelock.errors import FencelockError, LeaseLost
-from fencelock.handles import Settings
-from fencelock.lease import BaseLease
+from fencelock.errors import (
+    AcquireTimeout,
+    FencelockError,
+    LeaseLost,
+    NotAcknowledged,
+    NotAcquired,
+    OutcomeUnknown,
+    ServerUnreachable,
+)
 from fencelock.options import TTL_MIN
 
-# How long a release that follows a loss is waited for: the exit status is what matters now.
+if TYPE_CHECKING:
+    from fencelock import Election, Lease, Outcome
+
+# How long the release of a lost lease may take: the exit status is what matters now.
 _CLOSING_SECONDS: Final = 0.1
+# How long a candidate waits before it tries again to reach a silent server.
+_PAUSE_SECONDS: Final = 1.0
 
 
 class Run:
-    """One run, from the request to the exit status."""
+    """One run of a command under a lock."""
 
     def __init__(
         self, args: Arguments, signals: SignalHandlers, supervisor: SupervisorClient
@@ -54,20 +61,20 @@ class Run:
         self.supervisor: SupervisorClient = supervisor
         self.warns: bool = args.on_lost == "warn"
         self.ended: bool = False  # the command has
-        self.was_told: bool = False  # the holder's loss, while the command ran
+        self.was_notified: bool = False  # of the loss, while the command ran
         self.began: float = now()
         self.granted_at: float = self.began
-        self.hold: Hold | None = None
+        self.lease: Lease | None = None
         self.outcome: str = "failed"
+        self.what: str = os.path.basename(args.command[0])  # noqa: PTH119 - pathlib loads for long
 
     def go(self) -> int:
-        """Do it all; return the exit status."""
-        args = self.args
-        with Session(args) as session:
+        """Acquire, run the command and release; return the exit status."""
+        with Session(self.args) as session, ActingFor(f"run {self.what}"):
             self.session = session
-            self.want: Want = self._want()
+            self.lock: Any = self._make_lock()
             try:
-                status = self._held() if self._granted() else self._busy()
+                status = self._run()
             except FencelockError as error:
                 self.outcome = type(error).__name__
                 status = exits.tell(error)
@@ -76,94 +83,111 @@ class Run:
                 status = exits.SIGNALLED + stop.number
             finally:
                 self.supervisor.close()
-        if args.json:
+        if self.args.json:
             self._report(status)
         return status
 
     # -- before ---------------------------------------------------------------------------------
 
-    def _want(self) -> Want:
-        args = self.args
-        chosen = self.session.settings(
-            ttl=args.ttl,
-            renew=True,
-            label=args.label,
-            max_hold=args.max_hold,
-            on_lost=self._lost,
-        )
-        unit = f"run {os.path.basename(args.command[0])}"  # noqa: PTH119 - pathlib loads for long
-        return self._request(unit, chosen)
+    def _options(self) -> dict[str, Any]:
+        """Return the options of the handle that all kinds of locks have."""
+        return {"label": self.args.label or None, "on_lost": self._lost}
 
-    def _request(self, unit: str, chosen: Settings) -> Want:
-        args = self.args
-        side: Literal["read", "write"] | None = (
-            "read" if args.shared else "write" if args.exclusive else None
-        )
-        return self.session.request(args.name, unit, chosen, slots=args.slots, side=side)
+    def _make_lock(self) -> Any:
+        """Return the handle of what is held while the command runs."""
+        args, client = self.args, self.session.client
+        options = self._options() | {"max_hold": args.max_hold}
+        if args.slots is not None:
+            return client.bounded_semaphore(args.name, args.slots, ttl=args.ttl, **options)
+        if args.shared or args.exclusive:
+            lock = client.rwlock(args.name, read_ttl=args.ttl, write_ttl=args.ttl, **options)
+            return lock.read if args.shared else lock.write
+        return client.lock(args.name, ttl=args.ttl, **options)
 
-    def _granted(self) -> bool:
-        patience = arguments.patience(self.args)
-        quiet = self.args.quiet or patience == arguments.ONE_TRY
-        with WaitStatus(self.session.port, self.want.keys, quiet=quiet):
-            self.hold = self._take(patience, Taker(watched(self.prolonged)))
-        return self.hold is not None
+    def _wait_status(self) -> WaitStatus:
+        quiet = self.args.quiet or arguments.one_try(self.args)
+        return WaitStatus(self.session.operator, self.args.name, quiet=quiet)
 
-    def _take(self, patience: float | None, taker: Taker) -> Hold | None:
-        return run_blocking(acquire(self.session.port, self.want, patience, taker))
+    def _run(self) -> int:
+        try:
+            with self._wait_status():
+                granted = self._acquire()
+            if not granted:
+                return self._busy()
+            ended = self._run_command(self.lock.lease)
+        except exits.Interrupted:  # it may have come when the lock was granted
+            self._release_quickly()
+            raise
+        if ended.stopped:
+            self._after_loss()
+        else:
+            self._after_command(self.lock.lease, ended)
+        return ended.status
+
+    def _acquire(self) -> bool:
+        granted: bool = self.lock.acquire(**arguments.waiting(self.args))
+        return granted
+
+    def _release(self) -> None:
+        self.lock.release()
 
     def _busy(self) -> int:
-        self.outcome = "busy"
-        if not self.args.quiet and (self.args.busy_exit or self.args.verbose):
-            exits.tell(not_granted(self.session.port, self.want.keys, arguments.within(self.args)))
-        status: int = self.args.busy_exit
+        args, self.outcome = self.args, "busy"
+        if not args.quiet and (args.busy_exit or args.verbose):
+            exits.tell(not_granted(self.session.operator, args.name, arguments.within(args)))
+        status: int = args.busy_exit
         return status
 
     # -- during ---------------------------------------------------------------------------------
 
-    def prolonged(self, deadline: float) -> None:
-        """Tell the supervisor how long the command may run; first called at the grant."""
-        if self.signals.hold_back():
-            self.granted_at = now()
-            limit = self.args.max_hold
-            end = NEVER if limit is None else self.granted_at + validity(limit)
-            self.schedule: StopSchedule = StopSchedule(
-                self.supervisor.spec.grace, self.args.on_lost == "term", end
-            )
+    def _run_command(self, lease: Lease) -> CommandEnd:
+        """Run the command under a lease; return how it ended, and 76 if the lease was lost."""
+        args, supervisor = self.args, self.supervisor
+        self.signals.hold_back()
+        self.lease, self.granted_at = lease, now()
+        end = NEVER if args.max_hold is None else self.granted_at + validity(args.max_hold)
+        self.schedule: StopSchedule = StopSchedule(
+            supervisor.spec.grace, args.on_lost == "term", end
+        )
+        observe(lease, self._deadline_moved)
+        if args.verbose:
+            waited = human(self.granted_at - self.began)
+            say(f"holding {args.name}, fence {lease.fence}, after {waited}")
+        supervisor.start(self._environment(lease))
+        wake = self.signals.forward(supervisor.signal, terminal=supervisor.spec.terminal)
+        self._detach_streams()
+        ended = supervisor.wait(wake)
+        if ended is None:
+            self._kill_command(lease)
+            if not supervisor.frozen:
+                say(f"the guard process was killed: {self.what} was stopped")
+                return CommandEnd(exits.INTERNAL, stopped=False, ran=True)
+        elif not ended.stopped:
+            self.outcome = "ran" if ended.ran else "not run"
+            return ended
+        self.outcome = "lost"
+        say(f"the lease of {args.name!r} is lost ({_why(lease)}): {self.what} was stopped")
+        return CommandEnd(exits.LOST, stopped=True, ran=True)
+
+    def _deadline_moved(self, deadline: float) -> None:
+        """Tell the supervisor how long the command may run."""
         if not self.warns:
             self.supervisor.until(*self.schedule.now(deadline))
 
-    def _lost(self, lease: BaseLease) -> None:
-        """Hear of the loss, in a thread of its own."""
-        if self.ended:  # the release found it: it says so itself
+    def _lost(self, lease: Lease) -> None:
+        """Take note of the loss, in a thread of the client."""
+        if self.ended:  # the release found it, and reports it
             return
-        self.was_told = True
+        self.was_notified = True
         if self.warns:
-            say(f"{lease._lost_error()}; {self._what()} goes on without it")
+            say(f"{loss_of(lease)}; {self.what} goes on without it")
         else:
             self.supervisor.lost()
-
-    def _held(self) -> int:
-        hold = self._held_now()
-        if self.args.verbose:
-            waited = human(self.granted_at - self.began)
-            say(f"holding {self.args.name}, fence {hold.lease.fence}, after {waited}")
-        self.supervisor.start(self._environment(hold.lease))
-        terminal = self.supervisor.spec.terminal
-        wake = self.signals.forward(self.supervisor.signal, terminal=terminal)
-        self._detach_streams()
-        ended = self.supervisor.wait(wake)
-        if ended is None:
-            return self._supervisor_gone(terminal=terminal)
-        if ended.stopped:
-            return self._stopped(hold)
-        self.outcome = "ran" if ended.ran else "not run"
-        self._give_back(hold, ended)
-        return ended.status
 
     def _detach_streams(self) -> None:
         detach_streams(0, 1)
 
-    def _environment(self, lease: BaseLease) -> dict[str, str]:
+    def _environment(self, lease: Lease) -> dict[str, str]:
         return {
             "FENCELOCK_NAME": lease.name,
             "FENCELOCK_FENCE": str(lease.fence),
@@ -174,73 +198,203 @@ class Run:
 
     # -- after ----------------------------------------------------------------------------------
 
-    def _give_back(self, hold: Hold, ended: CommandEnd) -> None:
+    def _kill_command(self, lease: Lease) -> None:
+        """End the command in the place of a supervisor that was killed, or is stopped."""
+        pid, terminal = self.supervisor.command_pid, self.supervisor.spec.terminal
+        if pid is not None:
+            mark = f"FENCELOCK_HOLDER={lease.holder}".encode() if terminal else b""
+            ProcessTree(pid, os.getsid(0) if terminal else pid, mark).kill()
+
+    def _after_command(self, lease: Lease, ended: CommandEnd) -> None:
         """Release, or keep the lock for the rest of ``--at-least``; never changes the status."""
-        port, self.ended = self.session.port, True
+        self.ended = True
         rest = self.granted_at + (self.args.at_least or 0.0) - now()
         try:
             if ended.ran and rest >= TTL_MIN:
-                self.session.settle(hold)
-                rest = self.granted_at + self.args.at_least - now()
-                run_blocking(renew_now(port, hold, max(TTL_MIN, rest)))
-                self.session.leave(hold)
+                lease.renew(rest)
+                abandon(lease)
             else:
-                # Once the lease has ended by itself there is nothing left to give back.
-                port.patience = min(port.patience, hold.lease.remaining())
-                run_blocking(release(port, hold))
+                # Once the lease has ended by itself there is nothing left to release.
+                self.session.operator.limit_answers(lease.remaining())
+                self._release()
         except LeaseLost as error:
             self.outcome = "ran, lease lost"
-            if not (self.was_told and self.warns):
-                say(f"{error}; {self._what()} had ended by itself")
+            if not (self.was_notified and self.warns):
+                say(f"{error}; {self.what} had ended by itself")
         except FencelockError as error:
             say(f"the lock {self.args.name!r} ends by itself, it could not be given back: {error}")
 
-    def _stopped(self, hold: Hold) -> int:
-        """The lease ended, or was about to, and the command was stopped."""
-        self.outcome = "lost"
-        why = _why(hold)
-        self.session.leave(hold)
-        post_release(self.session.port, hold)
-        self.session.closing_seconds = _CLOSING_SECONDS  # the server may be silent
-        say(f"the lease of {self.args.name!r} is lost ({why}): {self._what()} was stopped")
-        return exits.LOST
+    def _after_loss(self) -> None:
+        """Release what is lost, or about to be."""
+        self._release_quickly()
 
-    def _supervisor_gone(self, *, terminal: bool) -> int:
-        """The supervisor was killed, or is stopped: end the command, then release the lock."""
-        hold, pid = self._held_now(), self.supervisor.command_pid
-        if pid is not None:
-            mark = f"FENCELOCK_HOLDER={hold.lease.holder}".encode() if terminal else b""
-            ProcessTree(pid, os.getsid(0) if terminal else pid, mark).kill()
-        if self.supervisor.frozen:
-            return self._stopped(hold)
-        say(f"the guard process was killed: {self._what()} was stopped")
-        self._give_back(hold, CommandEnd(exits.INTERNAL, stopped=True, ran=True))
-        return exits.INTERNAL
-
-    def _held_now(self) -> Hold:
-        if self.hold is None:
-            raise AssertionError("nothing is held")
-        return self.hold
-
-    def _what(self) -> str:
-        command: str = self.args.command[0]
-        return os.path.basename(command)  # noqa: PTH119 - as in _want
+    def _release_quickly(self) -> None:
+        """Release what may be held, and wait for no silent server."""
+        self.session.closing_seconds = _CLOSING_SECONDS
+        self.session.operator.limit_answers(_CLOSING_SECONDS)
+        if self.lock.lease is not None:
+            with suppress(FencelockError):
+                self._release()
 
     def _report(self, status: int) -> None:
-        hold = self.hold
+        lease = self.lease
         data: dict[str, Any] = {
             "name": self.args.name,
-            "fence": hold.lease.fence if hold else None,
+            "fence": lease.fence if lease else None,
             "outcome": self.outcome,
-            "waited": round((self.granted_at if hold else now()) - self.began, 3),
-            "held": round(now() - self.granted_at, 3) if hold else 0.0,
+            "waited": round((self.granted_at if lease else now()) - self.began, 3),
+            "held": round(now() - self.granted_at, 3) if lease else 0.0,
             "exit": status,
         }
         json_to_stderr(data)
 
 
-def _why(hold: Hold) -> str:
-    error = hold.lease._lost_error()
-    if not hold.lease.lost and error.reason == "expired":
+def _why(lease: Lease) -> str:
+    """Return in words why a lease ended, or was about to."""
+    error = loss_of(lease)
+    if error.reason == "expired" and not lease.lost:
         return "the server does not renew it"
     return f"{error.reason}: {error.detail}" if error.detail else error.reason
+
+
+# -- once ------------------------------------------------------------------------------------------
+
+
+class _RunFailedError(Exception):
+    """The command did not succeed, so that the run is not remembered."""
+
+    def __init__(self, ended: CommandEnd) -> None:
+        super().__init__()
+        self.ended = ended
+
+
+class OnceRun(Run):
+    """One ``fencelock once``: as ``fencelock run``, but a run that succeeded is remembered."""
+
+    def _make_lock(self) -> Any:
+        args = self.args
+        options = self._options() | {"max_hold": args.max_hold, "timeout": args.wait}
+        return self.session.client.once(
+            args.name,
+            within=args.within,
+            wait=args.wait is not None,
+            lease="lease",
+            ttl=args.ttl,
+            **options,
+        )
+
+    def _run(self) -> int:
+        with self._wait_status() as status:
+            self.status: WaitStatus = status
+            try:
+                outcome = self.lock.run(self._body)
+            except _RunFailedError as failed:
+                return failed.ended.status
+            except AcquireTimeout:
+                return self._not_done()
+            except FencelockError as error:
+                if self.lease is None:
+                    raise
+                self._not_recorded(error)
+                return 0
+        return 0 if outcome.ran else self._not_run(outcome)
+
+    def _body(self, lease: Lease) -> dict[str, int]:
+        self.status.stop()
+        ended = self._run_command(lease)
+        self.ended = True
+        if ended.stopped or ended.status or not ended.ran:
+            self._fail(ended)
+        self.outcome = "ran"
+        return {"exit": 0}
+
+    def _fail(self, ended: CommandEnd) -> NoReturn:
+        """Have the lock released, for the next host to run the command."""
+        if ended.stopped:
+            self.session.closing_seconds = _CLOSING_SECONDS
+            self.session.operator.limit_answers(_CLOSING_SECONDS)
+        else:
+            self.outcome = "failed" if ended.ran else "not run"
+        raise _RunFailedError(ended)
+
+    def _not_run(self, outcome: Outcome[Any]) -> int:
+        if not outcome.done:
+            return self._not_done()
+        self.outcome: str = "done"
+        if self.args.verbose:
+            say(f"{self.args.name} was done before, by {outcome.by}, fence {outcome.fence}")
+        return 0
+
+    def _not_done(self) -> int:
+        args, self.outcome = self.args, "busy"
+        status: int = args.busy_exit
+        if not args.quiet and (status or args.verbose):
+            within = arguments.within(args)
+            state = f"was not done{within}" if within else "is being run elsewhere"
+            kind = AcquireTimeout if within else NotAcquired
+            exits.tell(kind(f"{args.name!r} {state}", name=args.name))
+        return status
+
+    def _not_recorded(self, error: FencelockError) -> None:
+        name = self.args.name
+        if isinstance(error, LeaseLost):
+            self.outcome = "ran, lease lost"
+            say(f"{error}; {name} had ended by itself, and may have been run twice")
+        elif isinstance(error, NotAcknowledged):
+            say(f"{name} was run, and after a failover it may be run again: {error}")
+        else:
+            say(f"{name} was run, but the server could not record it: {error}")
+
+
+# -- elect -----------------------------------------------------------------------------------------
+
+
+class ElectionRun(Run):
+    """One term of ``fencelock elect``: as ``fencelock run``, but it does not give up."""
+
+    def _make_lock(self) -> Election:
+        args = self.args
+        args.received = self.signals.received
+        return self.session.client.election(
+            args.name, candidate=args.candidate, ttl=args.ttl, **self._options()
+        )
+
+    def _acquire(self) -> bool:
+        """Campaign until elected: a server that is away comes back."""
+        reported = self.args.quiet
+        while True:
+            try:
+                return bool(self.lock.campaign())
+            except (ServerUnreachable, OutcomeUnknown, NotAcknowledged) as error:
+                if not reported:
+                    say(f"{error}; trying again")
+                reported = True
+                time.sleep(_PAUSE_SECONDS)
+
+    def _release(self) -> None:
+        self.lock.resign()
+
+    def _detach_streams(self) -> None:
+        """Keep stdin and stdout: the next term's command gets them."""
+
+    def _environment(self, lease: Lease) -> dict[str, str]:
+        return super()._environment(lease) | {"FENCELOCK_CANDIDATE": self.lock.candidate}
+
+    def _after_command(self, lease: Lease, ended: CommandEnd) -> None:
+        super()._after_command(lease, ended)
+        self.args.ended = True
+        self.args.again = ended.ran and self.args.restart is not None and not self._ending()
+
+    def _after_loss(self) -> None:
+        super()._after_loss()
+        self.args.again = not self._ending()
+
+    def _ending(self) -> bool:
+        return not self.args.ending.isdisjoint(self.signals.received)
+
+
+RUNS: Final[dict[str, Callable[[Arguments, SignalHandlers, SupervisorClient], Run]]] = {
+    "run": Run,
+    "once": OnceRun,
+    "elect": ElectionRun,
+}

@@ -1,0 +1,215 @@
+"""What the command line needs beside the public client: to look at any lock, and to act for others.
+
+Internal. An operator sees and revokes locks of other processes, by name. A command of the shell
+holds a lock for a program that is no client, or releases what another process acquired. Everything
+else that the command line does goes through ``fencelock.Client``.
+"""
+# ruff: noqa: PLC0415 - few commands use each of these, and they start in milliseconds
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from fencelock import handles
+from fencelock._core.ask import persist
+from fencelock._core.attempt_log import Asked
+from fencelock._core.hold import Hold
+from fencelock._core.inspect import LockInfo, Person, Share, names, revoke, show
+from fencelock._core.keys import LockKeys, SignalKeys
+from fencelock._core.release import retire
+from fencelock._core.timing import validity
+from fencelock._ports.blocking import run_blocking
+from fencelock.blocking.lease import Lease
+from fencelock.blocking.lock import Lock
+from fencelock.errors import LeaseLost
+from fencelock.lease import BaseLease
+
+if TYPE_CHECKING:
+    from fencelock._core.inspect_signals import SignalInfo
+    from fencelock._core.once import Done
+    from fencelock._transport.sentinel import Watched
+    from fencelock.blocking.client import Client
+
+
+# With these the command line needs no name of the flows.
+__all__ = ["Done", "LockInfo", "Person", "Share", "SignalInfo", "validity"]
+
+
+class Operator:
+    """Looks at the locks of a client's server, and revokes them. Raises what acquiring raises."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._port = client._port
+        self._prefix = client._defaults.key_prefix
+
+    @property
+    def server(self) -> str:
+        """Return the server's name for people, without a password."""
+        return self._port.label
+
+    @property
+    def sentinels(self) -> Watched | None:
+        """Return the source of Sentinels, if they say where the server is."""
+        from fencelock._transport.sentinel import Watched
+
+        source = self._port.source
+        return source if isinstance(source, Watched) else None
+
+    def limit_answers(self, seconds: float) -> None:
+        """Wait at most this long for an answer from now on, in all calls of this client."""
+        self._port.patience = min(self._port.patience, seconds)
+
+    def close(self, seconds: float) -> None:
+        """Close the client; wait at most this long for clean-ups that are under way."""
+        self._port.shut(seconds)
+
+    # -- locks ----------------------------------------------------------------------------------
+
+    def _keys(self, name: str) -> LockKeys:
+        return self._client._keys(name)
+
+    def key(self, name: str) -> str:
+        """Return the key of a lock; ValueError for a name that cannot be one."""
+        return self._keys(name).lock.decode()
+
+    def show(self, name: str, *, waiters: int) -> LockInfo:
+        """Return the state of one lock, with at most so many waiters."""
+        return run_blocking(show(self._port, self._keys(name), waiters))
+
+    def names(self, pattern: str) -> list[str]:
+        """Return the names of locks that were held lately or have waiters, sorted."""
+        return run_blocking(names(self._port, self._prefix, pattern))
+
+    def revoke(self, name: str, reason: str, only: tuple[str, int] | None) -> LockInfo | None:
+        """Take a lock from its holders, or from one process; return its state before, or None."""
+        return run_blocking(revoke(self._port, self._keys(name), reason, only))
+
+    def once_result(self, name: str) -> Done | None:
+        """Return the result that ``once`` keeps under a name."""
+        from fencelock._core.once import OnceKeys, read
+
+        return run_blocking(read(self._port, OnceKeys(self._prefix, name)))
+
+    def notifiable(self, name: str) -> int:
+        """Return how many waiters the conditions of a lock have."""
+        from fencelock._core.inspect_signals import parked
+
+        return run_blocking(parked(self._port, self._keys(name)))
+
+    # -- events, latches, barriers --------------------------------------------------------------
+
+    def signals(self, pattern: str) -> list[SignalInfo]:
+        """Return the events, latches and barriers whose names match."""
+        from fencelock._core.inspect_signals import signals
+
+        return run_blocking(signals(self._port, self._prefix, pattern))
+
+    def signal(self, name: str) -> SignalInfo | None:
+        """Return the event, latch or barrier of a name; a quorum has none."""
+        from fencelock._core.inspect_signals import show_signal
+
+        if self._port.nodes:
+            return None
+        return run_blocking(show_signal(self._port, SignalKeys(self._prefix, name)))
+
+    def break_barrier(self, info: SignalInfo) -> None:
+        """Abort a barrier for all its parties."""
+        from fencelock._core.inspect_signals import break_barrier
+
+        run_blocking(break_barrier(self._port, info, SignalKeys(self._prefix, info.name)))
+
+    # -- plain commands -------------------------------------------------------------------------
+
+    def command(self, *words: bytes) -> Any:
+        """Send a plain command, again where that can help; return its reply."""
+        port = self._port
+        until = port.now() + port.patience
+        return run_blocking(persist(port, lambda: port.command(words, b"", until), until, Asked()))
+
+    # -- leases of other programs ---------------------------------------------------------------
+
+    def adopt(self, name: str, holder: str, ttl: float) -> tuple[Lock, Lease]:
+        """Return a handle and a lease for what another process acquired, by its holder id.
+
+        Only the server knows whether that id holds the lock still: the next release or renewal
+        raises LeaseLost if it does not.
+        """
+        port = self._port
+        lock = self._client.lock(name, ttl=ttl, renew=False)
+        want = lock._holds.want(port, "")
+        want.waiter = want.holder = holder.encode()
+        if port.nodes:
+            from fencelock._core.quorum_adopt import adopted
+
+            hold: Hold = adopted(port, want, ttl, Lease)
+            lease: Any = hold.lease
+        else:
+            lease = Lease(name, 0, want.holder, ttl, port.now() + ttl, port.now)
+            hold = Hold(want, lease, port.now())
+            lease._bind(port, hold)
+        lock._holds.add(hold)
+        return lock, lease
+
+
+class ActingFor:
+    """While it is entered, ``show`` names another program in the place of this thread.
+
+    ``unit`` says what it does; ``pid`` is its process, this one by default.
+    """
+
+    def __init__(self, unit: str, pid: int | None = None) -> None:
+        self._shown = (os.getpid() if pid is None else pid, unit)
+
+    def __enter__(self) -> None:
+        """Begin."""
+        handles.acting_for = self._shown
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End."""
+        handles.acting_for = None
+
+
+def abandon(lease: Lease) -> None:
+    """Leave a lease to itself: this process neither renews nor releases it from now on."""
+    if lease._hold is not None:
+        retire(lease._port, lease._hold)
+
+
+def loss_of(lease: Lease) -> LeaseLost:
+    """Return the error that says why a lease ended, or why it is about to end."""
+    return lease._lost_error()
+
+
+def observe(lease: Lease, notify: Callable[[float], None]) -> None:
+    """Call ``notify`` with the deadline of a lease now, and each time that it moves.
+
+    In the thread that moves it. Not for a lease of a quorum: its deadline is computed.
+    """
+    if lease._hold is None or lease._hold.parts:
+        return
+    slot: Any = BaseLease.__dict__["_deadline"]  # set by renewals; there is no event for it
+
+    class Observed(Lease):
+        __slots__ = ()
+
+        @property
+        def _deadline(self) -> float:
+            deadline: float = slot.__get__(self)
+            return deadline
+
+        @_deadline.setter
+        def _deadline(self, value: float) -> None:
+            slot.__set__(self, value)
+            notify(value)
+
+    lease.__class__ = Observed
+    notify(lease.deadline)

@@ -1,0 +1,159 @@
+"""``fencelock acquire``, ``renew`` and ``release``: a script holds a lock by its holder id."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from fencelock.blocking.operator import ActingFor, abandon
+from fencelock.cli import arguments
+from fencelock.cli.arguments import Arguments
+from fencelock.cli.os_signals import SignalHandlers
+from fencelock.cli.output import json_line
+from fencelock.cli.session import Session
+from fencelock.cli.wait_status import WaitStatus, not_granted
+from fencelock.errors import LeaseLost, NotHeld
+from fencelock.lease import BaseLease
+from fencelock.options import TTL
+
+_EXAMPLE = """\
+out=$(fencelock acquire deploy --ttl 10m --no-wait) || exit
+  eval "$out"                  # sets FENCELOCK_HOLDER, FENCELOCK_FENCE, FENCELOCK_UNTIL
+  ./deploy.sh
+  fencelock release deploy --holder "$FENCELOCK_HOLDER\""""
+
+
+def acquire_command(argv: list[str]) -> int:
+    """Take a lock for a script, which renews and releases it itself."""
+    args = _parsed(argv)
+    # People see the script as the holder, not this process, which ends at once.
+    with Session(args) as session, SignalHandlers(), ActingFor("acquire", os.getppid()):
+        _acquire(session, args)
+    return 0
+
+
+def _acquire(session: Session, args: Arguments) -> None:
+    lock = session.client.lock(args.name, ttl=args.ttl, renew=False, label=args.label or None)
+    quiet = args.quiet or arguments.one_try(args)
+    try:
+        with WaitStatus(session.operator, lock.name, quiet=quiet):
+            lock.acquire(**arguments.waiting(args))
+        lease = lock.lease
+        if lease is None:
+            raise not_granted(session.operator, lock.name, arguments.within(args))
+        _print(lease, as_json=args.json or args.format == "json")
+    except BaseException:  # the script does not have the holder id, so it could not release
+        if lock.lease is not None:
+            lock.release()
+        raise
+    abandon(lease)
+
+
+def _parsed(argv: list[str]) -> Arguments:
+    made = arguments.parser(
+        "acquire",
+        "take a lock for a script",
+        more="It is not renewed: it ends after its\nttl unless the script renews or releases it",
+        example=_EXAMPLE,
+    )
+    arguments.add_name(made)
+    arguments.add_ttl(made, renewed=False)
+    arguments.add_wait(made)
+    made.add_argument(
+        "--format",
+        choices=("shell", "json"),
+        default="shell",
+        help="shell: assignments for eval; json: as --json (default: %(default)s)",
+    )
+    arguments.add_label(made)
+    arguments.add_server(made)
+    arguments.add_quiet(made)
+    return made.parse_args(argv)
+
+
+def _print(lease: BaseLease, *, as_json: bool) -> None:
+    until = _until(lease)
+    if as_json:
+        json_line(
+            {
+                "name": lease.name,
+                "holder": lease.holder,
+                "fence": lease.fence,
+                "ttl": lease.ttl,
+                "until": until,
+            }
+        )
+        return
+    print(f"FENCELOCK_NAME={shlex.quote(lease.name)}")
+    print(f"FENCELOCK_HOLDER={shlex.quote(lease.holder)}")
+    print(f"FENCELOCK_FENCE={lease.fence}")
+    print(f"FENCELOCK_UNTIL={until}", flush=True)
+
+
+def renew_command(argv: list[str]) -> int:
+    """Keep a lock that a script took."""
+    made = arguments.parser(
+        "renew",
+        "keep a lock that a script took",
+        more="Its lease then ends a ttl from now.\nExit status 76 when the lock is no longer held",
+        example='fencelock renew deploy --holder "$FENCELOCK_HOLDER" --ttl 10m',
+    )
+    arguments.add_name(made)
+    arguments.add_holder(made)
+    arguments.add_ttl(made, renewed=False)
+    arguments.add_server(made)
+    args = made.parse_args(arguments.with_holder(argv))
+    with Session(args) as session:
+        _, lease = session.operator.adopt(args.name, _holder_id(args.holder), args.ttl)
+        try:
+            lease.renew(args.ttl)
+        except LeaseLost as error:
+            raise _not_held(error) from error
+        if args.json:
+            until = _until(lease)
+            json_line({"name": args.name, "renewed": True, "ttl": args.ttl, "until": until})
+        abandon(lease)
+    return 0
+
+
+def release_command(argv: list[str]) -> int:
+    """Give back a lock that a script took."""
+    made = arguments.parser(
+        "release",
+        "give back a lock that a script took",
+        more="The next waiter is granted it.\nExit status 76 when the lock was no longer held",
+        example='fencelock release deploy --holder "$FENCELOCK_HOLDER"',
+    )
+    arguments.add_name(made)
+    arguments.add_holder(made)
+    arguments.add_server(made)
+    args = made.parse_args(arguments.with_holder(argv))
+    with Session(args) as session:
+        lock, _ = session.operator.adopt(args.name, _holder_id(args.holder), TTL)
+        try:
+            lock.release()
+        except LeaseLost as error:
+            raise _not_held(error) from error
+        if args.json:
+            json_line({"name": args.name, "released": True})
+    return 0
+
+
+def _until(lease: BaseLease) -> int:
+    return int(lease.expires_at() * 1000)
+
+
+def _holder_id(text: str) -> str:
+    if not text.isascii() or not text.isprintable() or not text or " " in text:
+        raise ValueError(f"--holder is not what `fencelock acquire` printed: {text!r}")
+    return text
+
+
+def _not_held(error: LeaseLost) -> NotHeld:
+    """Return the error for a holder id that holds nothing any more."""
+    why = f"revoked: {error.detail}" if error.reason == "revoked" else "it expired or was released"
+    return NotHeld(
+        f"{error.name!r} is not held by that holder id any more ({why})",
+        name=error.name,
+        server=error.server,
+    )
