@@ -92,9 +92,9 @@ def seed(name: str, change: Change, scenario: Scenario, breaks: str) -> Seed:
     return Seed(name, change, scenario, frozenset(breaks.split()))
 
 
-HANDOFF = "if not grant_next(1, '', ARGV[2]) then call('DEL', KEYS[1]) end"
+HANDOFF = "hand_over(1, ARGV[2])"
 FREE = "if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
-FOREIGN = "ours() and 0 or 1"
+FOREIGN = "is_recorded() and 0 or 1"
 ASKED = "reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)"
 ASKED_TWICE = """reply = await port.run(want.acquire(b""), want.keys.lock, until, waiter)
             if not isinstance(reply, bytes):
@@ -209,7 +209,7 @@ SEEDS = (
     ),
     seed(
         "an acquire that does not recognise its own grant when repeated",
-        script("acquire", "if current == holder then return keep() end", ""),
+        script("acquire", "if current == holder then return reenter() end", ""),
         worlds.TWO.under(lost=1),
         "I1 I4 I6 I9 I7",
     ),
@@ -233,9 +233,7 @@ SEEDS = (
     ),
     seed(
         "an operator's request that takes the lock from the next holder, too",
-        script(
-            "break", "if redis.call('ZSCORE', KEYS[4], 'broke ' .. ARGV[3]) then", "if false then"
-        ),
+        script("break", "if call('ZSCORE', KEYS[4], 'broke ' .. ARGV[3]) then", "if false then"),
         worlds.BROKEN.under(lost=1),
         "I4",
     ),

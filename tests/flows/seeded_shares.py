@@ -4,6 +4,9 @@ from fencelock._core import acquire, renew, want
 from tests.flows import shares as worlds
 from tests.flows.seeded import Change, script, seed
 
+NEXT_GOES_ON = """if s.granted < GRANTS_MAX then return 'grant' end
+  if not ask_again(waiter) then return 'drop' end"""
+
 SEEDS = (
     seed(
         "a grant beyond the limit",
@@ -19,13 +22,13 @@ SEEDS = (
     ),
     seed(
         "a counter that a repeated request moves",
-        script("shares_acquire", "if kept then return keep() end", ""),
+        script("shares_acquire", "if kept then return renew_held() end", ""),
         worlds.MIXED.under(lost=1),
         "I1 I3 I4",
     ),
     seed(
         "a small request that overtakes",
-        script("shares_acquire", "- s.limit\n      return mine", "- s.limit"),
+        script("shares_acquire", "- s.limit\n    return 'stop'", "- s.limit\n    return 'pass'"),
         worlds.MIXED,
         "I5 I9 I6",
     ),
@@ -43,7 +46,7 @@ SEEDS = (
     ),
     seed(
         "a script that stops granting and leaves the rest waiting",
-        script("shares_release", "granted == GRANTS_MAX and again(channel, waiter)", "granted > 0"),
+        script("shares_release", NEXT_GOES_ON, "if s.granted == 0 then return 'grant' end"),
         worlds.PIECEMEAL,
         "I6",
     ),
@@ -67,7 +70,9 @@ SEEDS = (
     ),
     seed(
         "a dead waiter at the head that holds up all others",
-        script("shares_acquire", "return heard.err or heard[2] > 0", "return true"),
+        script(
+            "shares_acquire", "if count then return count > 0 end", "if count then return true end"
+        ),
         worlds.DEAD_HEAD.under(crash=1),
         "I5",
     ),
@@ -155,7 +160,7 @@ SEEDS = (
     ),
     seed(
         "a read side that a lost writer still gets",
-        script("shares_acquire", "call('ZSCORE', KEYS[1], beside) and", ""),
+        script("shares_acquire", "call('ZSCORE', KEYS[1], nested_under) and", ""),
         worlds.DOWNGRADED_WRITER.under(expiry=1),
         "I1 I5",
     ),

@@ -29,7 +29,7 @@ EXPIRED = [*both([worlds.CLOSE_BRIEF.under(expiry=1)]), worlds.CLOSE.under(expir
 SEEDS = (
     seed(
         "a wait that releases the lock before it is in line",
-        script("condition_wait", "call('ZADD', KEYS[7], after_the_last(KEYS[7]), member)", ""),
+        script("condition_wait", "enqueue(KEYS[7], member, text(now))", ""),
         worlds.ONE,
         "I6",
     ),
@@ -59,7 +59,7 @@ SEEDS = (
     ),
     seed(
         "a dead waiter whose notification is not passed on",
-        script("release", "if string.byte(waiter) == 126 then", "if false then"),
+        script("release", "if string.sub(waiter.id, 1, 1) == CONDITION_MARK then", "if false then"),
         worlds.TWO_ONE.under(crash=1),
         "I6",
     ),
@@ -71,7 +71,7 @@ SEEDS = (
     ),
     seed(
         "a timed-out waiter that forgets its notification when its acquire came once more",
-        script("condition_leave", "return told", "return current ~= ARGV[1] and told or 0"),
+        script("condition_leave", "return notified", "return current ~= ARGV[1] and notified or 0"),
         worlds.RACE.under(zombie=1, wake=1),
         "I6",
     ),

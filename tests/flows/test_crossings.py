@@ -28,7 +28,9 @@ DISTURBED = [
 SEEDS = (
     seed(
         "a time in which no party could be heard, counted as silence of all",
-        script("barrier_look", "doubtful(proved) and number('since') or proved", "proved"),
+        script(
+            "barrier_look", "is_in_doubt(heartbeat) and number('since') or heartbeat", "heartbeat"
+        ),
         worlds.OUTAGE.under(down=1),
         "I7",
     ),
@@ -58,7 +60,7 @@ SEEDS = (
     ),
     seed(
         "a dead party that is not found",
-        script("barrier_look", "\nbury()", "\n"),
+        script("barrier_look", "\nremove_dead()", "\n"),
         worlds.WIDOW.under(crash=1),
         "I7",
     ),

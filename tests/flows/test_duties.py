@@ -56,7 +56,7 @@ SEEDS = [
     ),
     Seed(
         "a caller that waits for the result is not notified",
-        Change("once_finish", "told(channel, waiter, '0', us, '60000')", ""),
+        Change("once_finish", "send_grant(channel, waiter, '0', us, '60000')", ""),
         duties.SHORT,
         frozenset({"I6"}),
     ),
@@ -74,7 +74,7 @@ SEEDS = [
     ),
     Seed(
         "the lock is kept when the run is done",
-        Change("once_finish", "then call('DEL', KEYS[1]) end", "then end"),
+        Change("once_finish", "hand_over(1, ARGV[2])", "grant_next(1, '', ARGV[2])"),
         duties.BESIDE_LOCK,
         frozenset({"I1", "I6", "I9"}),
     ),

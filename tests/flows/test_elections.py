@@ -58,7 +58,7 @@ SEEDS = [
         "the candidate stays where it was in line",
         Change(
             "election_hand_over",
-            "call('ZADD', KEYS[3], string.format('%.0f', tonumber(line[2]) - 1), entry)",
+            "call('ZADD', KEYS[3], text(tonumber(line[2]) - 1), entry)",
             "",
         ),
         elections.HAND_OVER,
@@ -66,7 +66,7 @@ SEEDS = [
     ),
     Seed(
         "the candidate is not known to be alive",
-        Change("election_hand_over", "call('ZADD', KEYS[4], string.format('%.0f', now), home)", ""),
+        Change("election_hand_over", "remember(1, now, home)", ""),
         elections.LATE,
         frozenset({"I5", "I7"}),
     ),

@@ -54,8 +54,10 @@ class Sequence:
 
     def acquire(self):
         waiter, holder, channel, owned = self.who()
-        channel = self.random.choice([channel, channel, b""])
-        args = (holder, channel, 90000, 690000, self.terms(owned))
+        terms = self.terms(owned)
+        entry = b" ".join((waiter, holder, channel, terms))
+        entry = self.random.choice([entry, entry, b""])
+        args = (holder, entry, 90000, 690000, terms)
         return scripts.ACQUIRE, KEYS[:5], (*args, waiter) if owned == b"1" else args
 
     def release(self):

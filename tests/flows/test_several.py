@@ -106,7 +106,7 @@ SEEDS = [
     ),
     Seed(
         "the next in line is not granted",
-        Change("multi_release", "if not grant_next(base, '', ARGV[1]) then", "if true then"),
+        Change("multi_release", "hand_over(base, ARGV[1])", "call('DEL', KEYS[base])"),
         several.TWO,
         frozenset({"I5", "I6"}),
     ),

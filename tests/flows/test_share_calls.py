@@ -39,7 +39,8 @@ def acquire(
 ):
     """Ask for permits, or for a place in line."""
     said = (terms(permits, **kwargs), kind, limit, beside)
-    return space.run(scripts.SHARES_ACQUIRE, name[:5], who, b"c-" + who if line else b"", *said)
+    mine = entry(who, permits, **kwargs) if line else b""
+    return space.run(scripts.SHARES_ACQUIRE, name[:5], who, mine, *said)
 
 
 def release(space, who, keep=0, home=HOME, name=A):
@@ -237,13 +238,29 @@ def test_who_does_not_listen_holds_up_nobody_and_keeps_its_place(space):
     assert holders(space) == [b"x", b"z"]
 
 
+def test_a_dead_waiter_holds_up_no_other_where_the_user_may_not_count_subscribers(space):
+    """A message finds out then; a condition's waiters and a lock's are treated alike."""
+    acquire(space, b"h", LIMIT - 1)
+    acquire(space, b"x", 2)
+    acquire(space, b"y")
+    space.deaf = {b"c-x"}
+
+    def refuse(_channel):
+        raise CommandError("NOPERM this user has no permissions to run the 'pubsub|numsub' command")
+
+    space.keyspace.listeners = refuse
+    alive(space, (A, [entry(b"y")]))
+    assert holders(space) == [b"h", b"y"]
+
+
 @pytest.mark.parametrize("mark", [b"", b"!", b"+"])
 def test_each_kind_of_channel_of_a_cluster_is_heard_and_known_to_be_silent(space, mark):
     acquire(space, b"h", LIMIT)
     channels = [b"c-%s%s" % (who, mark) for who in (b"x", b"y", b"z")]
     for who, channel in zip((b"x", b"y", b"z"), channels, strict=True):
         said = (terms(2 if who == b"x" else 1), b"semaphore", LIMIT, b"")
-        space.run(scripts.SHARES_ACQUIRE, A[:5], who, channel, *said)
+        mine = b"%s %s %s %s" % (who, who, channel, said[0])
+        space.run(scripts.SHARES_ACQUIRE, A[:5], who, mine, *said)
     space.deaf = {channels[0]}
     release(space, b"h", keep=2)
     assert holders(space) == [b"h", b"y"]

@@ -44,9 +44,10 @@ class ShareSequence(Sequence):
 
     def acquire(self):
         holder, channel = self.who()
+        terms = self.terms(self.random.randrange(1, 4))
+        entry = b" ".join((holder, holder, channel, terms))
         args = (
-            holder, self.random.choice([channel, channel, b""]),
-            self.terms(self.random.randrange(1, 4)),
+            holder, self.random.choice([entry, entry, b""]), terms,
             self.random.choice([b"semaphore"] * 9 + [b"rwlock"]),
             self.random.choice([3] * 9 + [4]), self.random.choice([b""] * 5 + [b"h0"]),
         )  # fmt: skip

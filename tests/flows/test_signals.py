@@ -29,7 +29,7 @@ SEEDS = (
     ),
     seed(
         "a waiter that is not put on the list",
-        script("gate_wait", "call('ZADD', KEYS[2], whole(now), channel)", "call('ZCARD', KEYS[2])"),
+        script("gate_wait", "call('ZADD', KEYS[2], text(now), channel)", "call('ZCARD', KEYS[2])"),
         worlds.SET,
         "I6",
     ),
@@ -65,7 +65,7 @@ SEEDS = (
     ),
     seed(
         "requests whose key ends before they do",
-        script("latch", "math.max(WATCH_MS, math.ceil((tonumber(last[2]) - now) / 1000))", "60"),
+        script("latch", "math.max(WAITERS_MS, math.ceil((tonumber(last[2]) - now) / 1000))", "60"),
         worlds.LATE_COUNTS.under(lost=1, down=1),
         "I4",
     ),

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 UNSERVED_US_MAX = 3_600_000
 # Without any fault only a lease may end with nobody told: then the head looks a moment later.
 UNSERVED_US_MAX_FAULTLESS = 600_000
-# As in _grant.lua: a waiter that arrived or proved its life within this may not be passed over.
+# A waiter that arrived or sent a heartbeat within this may not be passed over. It checks the
+# scripts' constant, and so is not read from it.
 PATIENCE_US = 7_000_000
 # Requests by which a holder gives the lock up: the next in line must have it then.
 GIVING_UP = frozenset(

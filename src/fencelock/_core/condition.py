@@ -38,12 +38,13 @@ from fencelock.scripts import (
     CONDITION_NOTIFY,
     CONDITION_WAIT,
 )
+from fencelock.scripts.constants import CONDITION_MARK
 
 # A timeout of 0 gives the lock back and takes it again.
 AT_ONCE = 1e-9
 ALL = -1
 # Waiter ids of conditions begin with this, so that the lock's line knows them.
-MARK = b"~"
+MARK = CONDITION_MARK.encode()
 # Why a wait was over, when it was not by a timeout.
 NOTIFIED = "notified"
 LOST = "lost"

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from fencelock.scripts.constants import HEARTBEAT_US, LIVENESS_TIMEOUT_US
+
 # Clock rates of two machines differ by far less than 1 %; 2 ms cover the server's millisecond
 # rounding on a short ttl. Both as in the Redlock text.
 DRIFT_RATE: Final = 0.01
@@ -22,10 +24,9 @@ CLAIM_SECONDS: Final = 2.0
 # Work that outlasts this is worth a command: a handed-over lease then grows to its full length.
 GROW_SECONDS: Final = 0.25
 
-# Waiters prove that they live this often; the scripts take one for dead after 3.5 of it.
-PROOF_SECONDS: Final = 2.0
-
-PATIENCE_SECONDS: Final = 7.0  # as in _line.lua
+# Waiters prove that they live this often; the scripts take one for dead after the other.
+PROOF_SECONDS: Final = HEARTBEAT_US / 1e6
+PATIENCE_SECONDS: Final = LIVENESS_TIMEOUT_US / 1e6
 # While its line moves a client looks less often, but often enough not to be taken for dead.
 PROOF_SECONDS_MAX: Final = 4.0
 

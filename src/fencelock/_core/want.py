@@ -16,9 +16,8 @@ from fencelock._core.timing import CLAIM_SECONDS
 from fencelock._core.types import Request
 from fencelock.errors import ServerUnreachable
 from fencelock.scripts import ABANDON, ACQUIRE, ALIVE, GIVE_BACK, RELEASE, VOTE, bulk, head
+from fencelock.scripts.constants import RECORD_MS
 
-# A record outlives its lease by this much; as in _fence.lua.
-RECORD_MS = 600_000
 # What ends at an instant is asked for with this at least; it is not granted when it has ended.
 LEAST_SECONDS = 0.001
 
@@ -89,7 +88,7 @@ class Form:
         self.ttl: float = ttl
         self.owned: bool = owned
         self.batch: int = PLAIN if terms.plain else OWNED if owned else LOCKS
-        # The beginning of what the scripts call the terms; see _grant.lua. Nobody knows how long a
+        # The beginning of what the scripts call the terms; see _lock.lua. Nobody knows how long a
         # place in line will be waited at: what ends at an instant is handed over short, and grows.
         claim_ms = milliseconds(self._claim())
         ttl_ms = milliseconds(ttl) if ends == inf else claim_ms
@@ -122,11 +121,11 @@ class Form:
             ends=self.ends,
         )
 
-    def acquire(self, holder: bytes, channel: bytes, info: bytes) -> bytes:
+    def acquire(self, holder: bytes, entry: bytes, info: bytes) -> bytes:
         """Return a call of ``acquire.lua``, all but an explicit owner's last argument."""
         words = self.words
         return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n%b$%d\r\n%b%b\r\n" % (
-            self._ask, len(holder), holder, len(channel), channel,
+            self._ask, len(holder), holder, len(entry), entry,
             self._ttl, len(words) + len(info), words, info,
         )  # fmt: skip
 
@@ -197,7 +196,8 @@ class Want:
 
     def acquire(self, channel: bytes) -> bytes:
         """Return a packed call of ``acquire.lua``; the channel is empty for a try."""
-        packed = self.form.acquire(self.holder, channel, self.info)
+        entry = self.entry(channel) if channel else b""
+        packed = self.form.acquire(self.holder, entry, self.info)
         return packed + bulk(self.waiter) if self.owned else packed
 
     def on(self, form: Form) -> Want:
@@ -214,8 +214,8 @@ class Want:
         return VOTE, self.keys.grant, (self.holder, milliseconds(self.ttl), terms, b"%d" % fence)
 
     def entry(self, channel: bytes) -> bytes:
-        """Return the waiter entry as ``acquire.lua`` writes it."""
-        return b"%b %b %b %b%b" % (self.waiter, self.holder, channel, self.form.words, self.info)
+        """Return the waiter's entry in the lock's line; see ``_lock.lua``."""
+        return b" ".join((self.waiter, self.holder, channel, self.form.words + self.info))
 
     def abandon(self, channel: bytes) -> Request:
         """Return the request that undoes an acquire with this channel."""

@@ -21,6 +21,7 @@ from fencelock._core.waiter import Waiter
 from fencelock._topology.master_check import Named, Node, Proofs
 from fencelock.clock import now
 from fencelock.errors import ServerError, ServerUnsuitable
+from fencelock.scripts.constants import LOCAL_MARK, SHARDED_MARK
 
 SLOTS: Final = 16384
 # The map is not read again before this long: many who find a node dead need it once.
@@ -34,9 +35,9 @@ REDIRECTS_MAX: Final = 5
 
 READ_MAP: Final = (b"CLUSTER", b"SLOTS")
 # Channels that end like this are in the slot of their lock (sharded), or are heard at the node of
-# their lock only; see told() in _line.lua.
-SHARDED: Final = b"!"
-LOCAL: Final = b"+"
+# their lock only; see _channel.lua.
+SHARDED: Final = SHARDED_MARK.encode()
+LOCAL: Final = LOCAL_MARK.encode()
 
 
 class Clustered(NamedTuple):

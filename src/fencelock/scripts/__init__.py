@@ -1,7 +1,10 @@
 """The Lua scripts that decide everything on the server, one file per operation.
 
-Each file opens with its KEYS, ARGV and replies. A line ``-- include: NAME`` puts the fragment
-``NAME.lua`` in its place, so that the rule for who is granted next exists once.
+Each file opens with its KEYS, ARGV and replies. What several scripts need exists once:
+
+- ``-- include: NAME`` is replaced by the fragment ``NAME.lua``. A fragment begins with ``_``; the
+  rule for who is granted next is in ``_grant.lua``.
+- ``-- constants: NAME NAME`` is replaced by local variables with the values of ``constants.py``.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from typing import Any
+
+from fencelock.scripts import constants
 
 try:
     # hashlib loads OpenSSL, which takes longer than all we need; ``random`` does the same.
@@ -18,6 +23,7 @@ except ImportError:  # a Python that was built without
 
 _HERE = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is slow to import, too
 _INCLUDE = "-- include: "
+_CONSTANTS = "-- constants: "
 
 
 class Script:
@@ -61,11 +67,20 @@ def head(script: Script, keys: Sequence[bytes], args: int) -> bytes:
 
 def _text(name: str) -> str:
     """Return a file with all that it includes, which may include more."""
-    return "\n".join(map(_included, _read(name).split("\n")))
+    return "\n".join(map(_expanded, _read(name).split("\n")))
 
 
-def _included(line: str) -> str:
-    return _text(line.removeprefix(_INCLUDE)) if line.startswith(_INCLUDE) else line
+def _expanded(line: str) -> str:
+    if line.startswith(_INCLUDE):
+        return _text(line.removeprefix(_INCLUDE))
+    if line.startswith(_CONSTANTS):
+        return "\n".join(map(_declared, line.removeprefix(_CONSTANTS).split()))
+    return line
+
+
+def _declared(name: str) -> str:
+    """Return the declaration of a constant in Lua; a text is written as in Python."""
+    return f"local {name} = {getattr(constants, name)!r}"
 
 
 def _read(name: str) -> str:

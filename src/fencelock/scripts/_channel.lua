@@ -1,26 +1,34 @@
--- Fragment: how a client is told something. Included by every script that publishes to who waits.
+-- Fragment: how a script notifies a client. Included by each script that publishes.
 --
--- In a Cluster the number of those who heard it counts this node only, so a client listens at the
--- node of its lock. The last letter of its channel says how:
---   !  a channel of the lock's slot: the message stays in the shard
---   +  any channel of a client of a Cluster that has no such channels: the message goes to all nodes,
---      and would be heard at a node where the client listened before. "Nobody heard it" must be true,
---      or two are granted: so it is published only when somebody listens here.
+-- In a Cluster the count of those that heard a message covers only this node, so a client listens at
+-- the node of its lock. The last letter of a channel says how it is published:
+--   !  a channel in the lock's slot: the message stays within the shard
+--   +  any channel, where a Cluster has no channels of a shard: the message goes to all nodes. A client
+--      might hear it at another node, where it listened before. Then "nobody heard it" would be wrong,
+--      and two clients could be granted. So it is published only when a client listens at this node.
 
--- Returns how many heard it, or an error as a table.
-local function publish(channel, message)
-  local mark = string.byte(channel, -1)
-  if mark == 33 or mark == 43 then
-    local here = redis.pcall('PUBSUB', mark == 33 and 'SHARDNUMSUB' or 'NUMSUB', channel)
-    if not here.err and here[2] == 0 then return 0 end
-    if mark == 33 then return redis.pcall('SPUBLISH', channel, message) end
-  end
-  return redis.pcall('PUBLISH', channel, message)
+-- constants: SHARDED_MARK LOCAL_MARK
+
+-- Returns how many clients listen to a channel at this node, or nil when the user may not ask.
+local function listeners(channel)
+  local sharded = string.sub(channel, -1) == SHARDED_MARK
+  local found = redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
+  if found.err then return nil end
+  return found[2]
 end
 
--- A dead process has no subscription left. A user who may not publish cannot tell, and takes it for
--- alive.
-local function listens(channel)
-  local heard = publish(channel, 'ping')
+-- Publishes a message. Returns false if no client heard it: a dead process has no subscription left.
+-- A user that may not publish cannot know, and takes the client for alive.
+local function publish(channel, message)
+  local mark = string.sub(channel, -1)
+  if (mark == SHARDED_MARK or mark == LOCAL_MARK) and listeners(channel) == 0 then return false end
+  local heard = redis.pcall(mark == SHARDED_MARK and 'SPUBLISH' or 'PUBLISH', channel, message)
   return type(heard) == 'table' or heard > 0
+end
+
+-- Returns true if a client listens to a channel. A message answers that for a user that may not ask.
+local function listens(channel)
+  local count = listeners(channel)
+  if count then return count > 0 end
+  return publish(channel, 'ping')
 end

@@ -1,33 +1,27 @@
--- Fragment: who waits on a condition of a lock. Included after _fence.lua, _line.lua and _grant.lua.
+-- Fragment: the waiters on the conditions of a lock. Included by each condition_*.lua.
 --
--- It guards I5 (who is notified gets the lock by its ordinary handoff, in order) and I7 (a
--- notification is not spent on the dead).
+-- It guards I5 (a waiter that is notified gets the lock by its ordinary handoff, in order) and I7 (a
+-- dead waiter's notification goes to another).
 --
---   KEYS 1 to 6 are those of the lock, see _grant.lua
---   condition  zset  'name entry' of who waits, by arrival (us); an entry as in the lock's queue
+--   KEYS 1 to 6 are those of the lock, see _lock.lua
+--   condition  zset  'name entry' of each waiter, by arrival (us); an entry as in the lock's queue
 --   notified   zset  'asked id': notifications that ran, by the last time at which they may be sent
---                    again (us); 'told name waiter': whom they went to, by time (us); each is
---                    remembered for 60 s after that
+--                    again (us); 'told name waiter': the waiters that they went to, by time (us); each
+--                    is remembered for 60 s after that
 --
--- A waiter id of a condition begins with '~'. When the lock's line skips such a waiter as dead, it
--- leaves 'dead waiter' among the proofs of life: the next look passes its notification on.
+-- The id of a waiter that waited on a condition begins with '~'. When the lock's line skips it as dead,
+-- 'dead waiter' is remembered among the heartbeats: the next condition_look passes its notification on.
 
-local FORGET_US = 60000000  -- as in alive.lua
+-- include: _lock
+-- include: _enqueue
 
-local call = redis.call
+-- constants: FORGET_US
+
 local now = tonumber(clock())
 
-local function whole(number) return string.format('%.0f', number) end
-
-local function after_the_last(key)
-  local last = call('ZRANGE', key, -1, -1, 'WITHSCORES')
-  if last[2] and tonumber(last[2]) >= now then return whole(tonumber(last[2]) + 1) end
-  return whole(now)
-end
-
--- Moves the first n who live to the end of the lock's line; returns how many there were. It reads a
--- hundred at a time: waking one of ten thousand must not cost ten thousand. Those who do not `listen`
--- may be just back, or dead: they stay where they are.
+-- Moves the first n live waiters to the end of the lock's line; returns how many there were. It reads a
+-- hundred at a time: to notify one of ten thousand must not cost ten thousand. With `listen`, waiters
+-- that do not listen stay where they are: they may be connecting again, or dead.
 local function move(name, n, listen)
   local moved, others = 0, 0
   repeat
@@ -44,9 +38,8 @@ local function move(name, n, listen)
         others = others + 1
       else
         call('ZREM', KEYS[7], waiting[i])
-        call('ZADD', KEYS[3], after_the_last(KEYS[3]), entry)
-        call('PEXPIRE', KEYS[3], QUEUE_MS)
-        call('ZADD', KEYS[8], whole(now), 'told ' .. name .. ' ' .. waiter)
+        enqueue(KEYS[3], entry, text(now))
+        call('ZADD', KEYS[8], text(now), 'told ' .. name .. ' ' .. waiter)
         moved = moved + 1
       end
     end
@@ -54,19 +47,19 @@ local function move(name, n, listen)
   return moved
 end
 
--- Keeps what is noted of notifications as long as the last of it is to be remembered.
+-- Keeps the notifications as long as the last of them must be remembered.
 local function keep_notified()
   local last = call('ZRANGE', KEYS[8], -1, -1, 'WITHSCORES')
   local ahead = last[2] and math.ceil((tonumber(last[2]) - now) / 1000) or 0
-  call('PEXPIRE', KEYS[8], QUEUE_MS + math.max(0, ahead))
+  call('PEXPIRE', KEYS[8], WAITERS_MS + math.max(0, ahead))
 end
 
--- Notifies n who live: first those who listen, and if they are too few, those who may be back soon. A
--- waiter whose connection is being made anew loses neither its place nor the only notification.
+-- Notifies n live waiters: first those that listen, and if they are too few, those that may be back soon.
+-- A waiter that is connecting again loses neither its place nor the only notification.
 local function notify(name, n)
   local moved = move(name, n, true)
   if moved ~= n then moved = moved + move(name, n - moved, false) end
-  call('ZREMRANGEBYSCORE', KEYS[8], '-inf', whole(now - FORGET_US))
+  call('ZREMRANGEBYSCORE', KEYS[8], '-inf', text(now - FORGET_US))
   keep_notified()
   return moved
 end

@@ -1,52 +1,46 @@
--- Fragment: who gets the lock next. Included by every script that can grant it, after
--- _fence.lua and _line.lua.
+-- Fragment: who is granted next. This rule serves locks (_lock.lua) and what several clients may hold
+-- at once (_shares.lua). Included by these two, after _fence.lua and _line.lua.
 --
--- It guards I1 (one script decides), I5 (a release hands over), I7 (dead waiters
--- are skipped) and I10 (every key ends by itself).
+-- It guards I1 (one script decides), I5 (first come, first served; a release hands over) and I7 (dead
+-- waiters are skipped).
 --
--- The keys of one lock always come together and in this order; `base` is the index of the first:
---   lock     string  the holder id; any client that does SET NX PX on it excludes us, and we it
---   record   string  "fence holder terms" of the last grant
---   queue    zset    waiter entries by arrival (server microseconds)
---   alive    zset    home of a client -> when it last proved that it lives (server microseconds)
---   holds    set     hold ids of an explicit reentrant owner
---   revoked  string  "holder reason", after an operator's break
---
--- A home is the channel of a whole client: it tells clients apart, and revocations go there.
--- A waiter entry is "waiter holder channel terms": its own id, the holder id it will have, and where
--- it listens. The terms are "ttl claim owned home info": the lease it wants (ms), the lease that a
--- handoff starts with (ms), 1 for an explicit owner, its client, and what `show` prints.
+-- A `pool` is what a name has to give: `base` is the index of the name's first key, `clock` the
+-- server's clock as text, and `full` ends the granting. What differs between the kinds is in `kind`:
+--   waiter_of(entry)                    the waiter as a table: id, channel, home, ttl, claim, and what
+--                                       the kind needs; nil: the line is of another kind
+--   verdict(pool, waiter, alive, asks)  'grant'; 'drop': it leaves the line, and is not granted;
+--                                       'pass': it keeps its place, and the next one is looked at;
+--                                       'stop': no other waiter is granted before it
+--   fence(pool)                         the next fence, as text
+--   take(pool, waiter, fence, lease_ms) writes the grant
+--   dropped(pool, waiter)               if there: notes that a waiter left the line without a grant
 
--- Grants to the first live waiter and tells it; `me` is the waiter that asks, it hears by the reply.
--- A waiter of another client than the asking one (`near`) may be frozen: its lease starts short.
--- Returns waiter and fence, or nil when nobody alive is in line.
-local function grant_next(base, me, near)
-  local now
-  while true do
-    local head = redis.call('ZPOPMIN', KEYS[base + 2])
-    if not head[1] then return nil end
-    now = now or clock()
-    local waiter, holder, channel, at, ttl, claim, owned, home = string.match(head[1],
-      '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)')
-    if not waiter then  -- of a semaphore with the lock's name, whose holders are gone: not ours
-      redis.call('ZADD', KEYS[base + 2], head[2], head[1])
-      return nil
-    end
-    local mine = waiter == me
-    if mine or lives(base, tonumber(now), home, tonumber(head[2])) then
-      local lease_ms = (mine or home == near) and ttl or claim
-      local fence = next_fence(redis.call('GET', KEYS[base + 1]), now)
-      if mine or told(channel, waiter, fence, now, lease_ms) then
-        redis.call('SET', KEYS[base], holder, 'PX', lease_ms)
-        write_record(base, fence, holder, string.sub(head[1], at), lease_ms)
-        if owned == '1' then first_hold(base, waiter, lease_ms) end
-        return waiter, fence
+-- Grants to the live waiters at the head of the line, as long as the kind lets it, and notifies them.
+-- `me` is the waiter that asks: the reply notifies it. A waiter of another client than the one that
+-- asks (`near`) may be frozen: its lease starts short.
+local function grant_line(pool, kind, me, near)
+  local queue, passed = KEYS[pool.base + 2], 0
+  while not pool.full do
+    local head = call('ZRANGE', queue, passed, passed, 'WITHSCORES')
+    if not head[1] then return end
+    pool.clock = pool.clock or clock()
+    local waiter = kind.waiter_of(head[1])
+    if not waiter then return end
+    local asks = waiter.id == me
+    local alive = asks or lives(pool.base, tonumber(pool.clock), waiter.home, tonumber(head[2]))
+    local verdict = kind.verdict(pool, waiter, alive, asks)
+    if verdict == 'stop' then return end
+    if verdict == 'pass' then
+      passed = passed + 1
+    else
+      call('ZREM', queue, head[1])
+      local fence = verdict == 'grant' and kind.fence(pool)
+      local lease_ms = (asks or waiter.home == near) and waiter.ttl or waiter.claim
+      if fence and (asks or send_grant(waiter.channel, waiter.id, fence, pool.clock, lease_ms)) then
+        kind.take(pool, waiter, fence, tonumber(lease_ms))
+      elseif kind.dropped then
+        kind.dropped(pool, waiter)
       end
-    end
-    -- It died after a notification: see _condition.lua.
-    if string.byte(waiter) == 126 then
-      redis.call('ZADD', KEYS[base + 3], now, 'dead ' .. waiter)
-      redis.call('PEXPIRE', KEYS[base + 3], QUEUE_MS)
     end
   end
 end

@@ -1,10 +1,10 @@
--- Fragment: which count a latch has. Included after _signal.lua.
+-- Fragment: the count of a latch. Included after _signal.lua.
 --
 --   state  hash  besides what _signal.lua says: of: the count it began with; left: what is left of it
 
--- Whether a latch may take another count: nobody waits, and it was not counted down yet, or it is open
--- and this request closes it.
-local function idle(resets)
+-- Returns true if a latch may take another count: no client waits, and it was not counted down yet, or
+-- it is open and this request closes it.
+local function may_change(resets)
   local unused = number('open') == 0 and field('left') == field('of')
   return (unused or (resets and number('open') == 1)) and not awaited()
 end

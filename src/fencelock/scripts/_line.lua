@@ -1,22 +1,28 @@
--- Fragment: who stands in line and lives. Included by every script that can grant.
+-- Fragment: which waiters live, and how one is notified of its grant. Included by each script that can
+-- grant, after _fence.lua.
 --
--- It guards I7 (dead waiters are skipped). `base` is the index of a name's first key, see _grant.lua.
-
-local QUEUE_MS = 60000       -- prolonged by every arrival and every proof of life
-local PATIENCE_US = 7000000  -- three proofs of life that did not come: taken for dead
+-- It guards I7 (dead waiters are skipped). `base` is the index of the first key of a name, see
+-- _lock.lua.
 
 -- include: _channel
 
--- Fence, time and lease are texts. A dead process has no subscription left: then PUBLISH reaches nobody. A user who may not publish
--- cannot tell, and takes the waiter for alive.
-local function told(channel, waiter, fence, now, lease_ms)
-  local heard = publish(channel,
-    'granted ' .. waiter .. ' ' .. fence .. ' ' .. now .. ' ' .. lease_ms)
-  return type(heard) == 'table' or heard > 0
+-- constants: WAITERS_MS LIVENESS_TIMEOUT_US
+
+-- Notifies a waiter of its grant; returns false if it did not hear. Fence, time and lease are texts.
+local function send_grant(channel, waiter, fence, now, lease_ms)
+  return publish(channel, 'granted ' .. waiter .. ' ' .. fence .. ' ' .. now .. ' ' .. lease_ms)
 end
 
+-- Returns true if a waiter is not to be taken for dead: it came a moment ago, or its client sent a
+-- heartbeat.
 local function lives(base, now, home, arrived)
-  if now - arrived <= PATIENCE_US then return true end
-  local proved = tonumber(redis.call('ZSCORE', KEYS[base + 3], home) or 0)
-  return now - proved <= PATIENCE_US
+  if now - arrived <= LIVENESS_TIMEOUT_US then return true end
+  return now - tonumber(call('ZSCORE', KEYS[base + 3], home) or 0) <= LIVENESS_TIMEOUT_US
+end
+
+-- Keeps the heartbeat of a client, or remembers an id for 60 s; returns 0 if it was there before.
+local function remember(base, now, member)
+  local added = call('ZADD', KEYS[base + 3], now, member)
+  call('PEXPIRE', KEYS[base + 3], WAITERS_MS)
+  return added
 end

@@ -1,9 +1,9 @@
--- Fragment: statements that set `fence`, the next one after the record `last` at the instant `now`.
--- No function: a script builds its functions at every call, and acquire.lua must be quick where the
+-- Fragment: statements that set `fence`: the fence that follows the record `last` at the instant `now`.
+-- Not a function: a script builds its functions at each call, and acquire.lua must be quick when the
 -- lock is free.
 --
--- It guards I3: never below the last fence plus one, never below the clock. Both are texts; those of
--- as many digits compare as their numbers do, and faster.
+-- It guards I3: a fence is greater than the last one, and not below the clock. Both are texts. Texts
+-- of equal length compare as their numbers do, and faster.
 
 local fence = now
 if last and not (last < now and string.byte(last, 17) == 32 and #now == 16) then

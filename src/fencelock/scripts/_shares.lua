@@ -1,44 +1,39 @@
--- Fragment: leases that many may have at once, up to a limit: the permits of a semaphore, and the
--- readers and writers of a reader/writer lock, where a reader takes one permit and a writer all.
--- Included by every shares_*.lua, after _fence.lua and _line.lua.
+-- Fragment: leases that several clients may hold at once, up to a limit: the permits of a semaphore,
+-- and the readers and writers of a reader/writer lock, where a reader takes one permit and a writer
+-- takes all. Included by each script of them; _shares_line.lua has their line, so that a call which finds
+-- no waiter need not build it.
 --
 -- It guards I1 (one script decides; taken permits never pass the limit), I5 (first come, first
--- served: nobody overtakes the head of the line, so a large request is not starved), I7 (dead waiters
--- are skipped), I10 (every key ends by itself), and S3 (each holder has a lease of its own).
+-- served: no request overtakes the head of the line, so a large one is not starved), I7 (dead waiters
+-- are skipped), I10 (each key ends by itself), and S3 (each holder has a lease of its own).
 --
 -- The keys of one name always come together and in this order; `base` is the index of the first:
 --   lock     zset    holder id -> the end of its lease (server microseconds)
 --   record   string  "fence =kind named limit taken": the last fence, the limits that users may name
 --                    ("2" or "2,5,10": the first one, and others that were in force since), the limit
 --                    in force, and the permits of all holders in `lock`
---   queue    zset    waiter entries by arrival, as in _grant.lua, but for the terms
---   alive    zset    as in _grant.lua
+--   queue    zset    waiter entries by arrival, as in _lock.lua, except for the terms
+--   alive    zset    as in _lock.lua
 --   holds    hash    holder id -> "permits fence terms"
---   revoked  string  "holder,holder… reason", after an operator's break
+--   revoked  string  "holder,holder… reason", after an operator revoked the leases
 --
 -- The terms are "ttl claim pN home info", with N permits. A lease whose end has come holds nothing:
--- `open` drops it before anything is decided.
+-- `open` removes it before anything is decided.
 
-local call = redis.call
-local HOLDS = {string = 'a lock', semaphore = 'a semaphore', rwlock = 'a reader/writer lock',
-  event = 'an event', latch = 'a latch', barrier = 'a barrier'}
--- The ends of so many leases are added up to tell when the head of the line can be granted.
+-- include: _fence
+-- include: _kinds
+
+-- The ends of this many leases are added up to find out when the head of the line can be granted.
 local ENDS_SUMMED = 10
--- A script that grants to more than this would hold up everybody else: the next in line goes on.
-local GRANTS_MAX = 500
--- So many waiters whose connection is lost keep their places while others are granted.
-local UNHEARD_MAX = 100
--- So many limits are remembered that users may name.
+-- This many limits that users may name are remembered.
 local NAMED_MAX = 8
-
-local function text(number) return string.format('%.0f', number) end
 
 local function permits_of(s, holder)
   local hold = call('HGET', KEYS[s.base + 4], holder)
   return hold and tonumber(string.match(hold, '^%d+')) or 0
 end
 
--- Drops the leases whose end has come.
+-- Removes the leases whose end has come.
 local function purge(s)
   local ended = call('ZRANGEBYSCORE', KEYS[s.base], '-inf', text(s.now))
   for i = 1, #ended do
@@ -51,7 +46,7 @@ end
 
 local function foreign(s, kind, found)
   if found == 'hash' then found = call('HGET', KEYS[s.base], 'kind') or found end
-  local holds = HOLDS[found] or HOLDS[kind] or 'something else (' .. found .. ')'
+  local holds = KINDS[found] or KINDS[kind] or 'something else (' .. found .. ')'
   return redis.error_reply('WRONGTYPE the name holds ' .. holds)
 end
 
@@ -59,7 +54,7 @@ local function is_named(s, limit)
   return string.find(',' .. s.named .. ',', ',' .. text(limit) .. ',', 1, true) ~= nil
 end
 
--- Users name the limit in force, or one that was in force when they began.
+-- Users name the limit in force, or one that was in force when they started.
 local function may_name(s, limit)
   return s.limit == limit or s.named ~= nil and is_named(s, limit)
 end
@@ -74,7 +69,7 @@ local function change_limit(s, limit)
 end
 
 -- Returns the state of a name as a table, or nil and an error when it holds something else.
--- `kind` and `declared` are what the caller takes it for; without them the record decides.
+-- `kind` and `declared` (the limit) are what the caller expects; without them the record decides.
 local function open(base, kind, declared)
   local found, record = call('TYPE', KEYS[base]).ok, call('GET', KEYS[base + 1])
   local s = {base = base, clock = clock(), record = record, changed = false}
@@ -94,15 +89,15 @@ local function open(base, kind, declared)
   if found == 'zset' then
     purge(s)
     s.last = nil
-  elseif s.kind and (s.taken > 0 or known ~= kind) then  -- all leases ended, the key with them
+  elseif s.kind and (s.taken > 0 or known ~= kind) then  -- all leases ended, and the key with them
     call('DEL', KEYS[base + 4])
     s.taken = 0
   end
   return s
 end
 
--- Writes what has changed. Each key stays as long as the last lease, the record longer. `s.last` is
--- the end of the last lease where that is known: where nobody held before.
+-- Writes what has changed. Each key lasts as long as the last lease, the record longer. `s.last` is
+-- the end of the last lease where that is known: when no client held before.
 local function save(s)
   if not s.changed then return end
   local left = 0
@@ -147,70 +142,9 @@ local function give_back(s, holder, keep, hold)
   s.taken, s.changed = s.taken - math.max(0, permits - keep), true
 end
 
--- A process that is gone has no subscription, and neither has one that is about to connect again.
--- A user who may not ask takes it for alive.
-local function listens(channel)
-  local sharded = string.byte(channel, -1) == 33
-  local heard = redis.pcall('PUBSUB', sharded and 'SHARDNUMSUB' or 'NUMSUB', channel)
-  return heard.err or heard[2] > 0
-end
-
--- Has a waiter ask again, who decides what is to be decided then; false when it is gone.
-local function again(channel, waiter)
-  local heard = publish(channel, 'again ' .. waiter)
-  return type(heard) == 'table' or heard > 0
-end
-
--- Grants to every live waiter at the head of the line that fits; the first that does not fit holds up
--- all behind it, as long as it lives and can ever fit. One whose connection is lost holds up nobody.
--- It keeps its place until it is taken for dead or its turn comes, as in a lock's line: it may only
--- be connecting again. `me` is the waiter that asks, it hears by the
--- reply; a waiter of another client than the asking one (`near`) starts with a short lease.
--- Returns the fence for `me`, or nil; `s.held_up` says that a live waiter is in line still.
-local function serve(s, me, near)
-  local mine, granted, unheard, queue = nil, 0, 0, KEYS[s.base + 2]
-  while true do
-    local head = call('ZRANGE', queue, unheard, unheard, 'WITHSCORES')
-    if not head[1] then return mine end
-    local waiter, holder, channel, terms, ttl, claim, permits, home = string.match(head[1],
-      '^(%S+) (%S+) (%S+) ((%d+) (%d+) p(%d+) (%S+) .*)$')
-    permits = tonumber(permits)
-    local my_own = waiter == me
-    local alive = my_own or lives(s.base, s.now, home, tonumber(head[2]))
-    local waits = alive and permits <= s.limit and s.taken + permits > s.limit
-    if waits and (my_own or listens(channel)) then
-      s.held_up, s.lacking = true, s.taken + permits - s.limit
-      return mine
-    end
-    if waits and unheard < UNHEARD_MAX then
-      unheard = unheard + 1
-    elseif waits and s.taken >= s.limit then  -- nobody behind it fits either
-      return mine
-    else
-      local fits = alive and permits <= s.limit and not waits
-      if fits and granted == GRANTS_MAX and again(channel, waiter) then
-        s.held_up = true
-        return mine
-      end
-      call('ZREM', queue, head[1])
-      if permits > s.limit then  -- the limit was lowered: it asks again, and is refused
-        again(channel, waiter)
-      elseif fits and granted < GRANTS_MAX then
-        local lease_ms = (my_own or home == near) and ttl or claim
-        local fence = fence_after(s)
-        if my_own then mine = fence end
-        if my_own or told(channel, waiter, text(fence), s.clock, lease_ms) then
-          take(s, holder, permits, terms, tonumber(lease_ms))
-          granted = granted + 1
-        end
-      end
-    end
-  end
-end
-
--- Returns after how many ms the head of the line can be granted if nobody does anything, -1 when
--- nobody holds: a lower bound where that takes more leases than are looked at.
-local function patience_ms(s)
+-- Returns after how many ms the head of the line can be granted if no holder releases or renews, or -1
+-- when there is no holder. It is a lower bound when that takes more leases than are looked at.
+local function room_in_ms(s)
   local ends, lacking, last = call('ZRANGE', KEYS[s.base], 0, ENDS_SUMMED - 1, 'WITHSCORES'),
     s.lacking or 1, nil
   for i = 1, #ends, 2 do

@@ -1,18 +1,21 @@
--- Takes the lock, or a place in line for it. Idempotent per waiter id (I4).
+-- Acquires the lock, or a place in line for it. Idempotent per waiter id (I4).
 --
--- KEYS  lock record queue alive holds   (see _grant.lua)
--- ARGV  1 holder   2 channel, or '' for an attempt that does not wait in line
---       3 ttl ms   4 how long the record is kept, ms   5 terms
---       6 waiter, of an explicit reentrant owner only: else the holder id names the request, too
+-- KEYS  lock record queue alive holds   (see _lock.lua)
+-- ARGV  1 holder
+--       2 waiter entry, or '' for an attempt that does not wait in line
+--       3 ttl ms
+--       4 how long the record is kept, ms
+--       5 terms
+--       6 waiter, only of an explicit reentrant owner: for others the holder id names the request, too
 -- Reply fence                                    granted
 --       {now us, pttl ms, position, foreign}     held; position 0 is the head, -1 is not in line,
 --                                                foreign 1: the holder is no fencelock client
 
--- Everything is read before anything is written, here and below: who may not read leaves no lock.
+-- All is read before anything is written, here and below: a user that may not read leaves no lock.
 local call, holder, owned = redis.call, ARGV[1], ARGV[6] ~= nil
 -- include: _now
 
--- The usual case, in as few steps as there can be: nobody holds, nobody waits.
+-- The usual case, in the fewest steps: the lock is free, and no client waits.
 if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   local last = call('GET', KEYS[2])
 -- include: _next_fence
@@ -21,12 +24,11 @@ if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   return fence
 end
 
-local QUEUE_MS = '60000'  -- as in _line.lua
-local channel, waiter = ARGV[2], ARGV[6] or holder
+local entry, waiter = ARGV[2], ARGV[6] or holder
 local record, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
 
 -- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
--- waiters stand in line.
+-- clients wait in its line.
 if type(current) ~= 'string' then
   local other = record and string.match(record, '^%d+ =(%l+) ')
   if current and string.find(current.err, 'WRONGTYPE')
@@ -38,43 +40,31 @@ if type(current) ~= 'string' then
   if current then return current end
 end
 
-local function entry()
-  return waiter .. ' ' .. holder .. ' ' .. channel .. ' ' .. ARGV[5]
-end
+-- include: _enqueue
 
--- Arrival is the server's clock, and never before the last in line: first come, first served.
--- Who comes last is last by its clock, too, unless the clock was set back.
-local function line_up()
-  local mine = entry()
-  local added = call('ZADD', KEYS[3], 'NX', now, mine)
-  call('PEXPIRE', KEYS[3], QUEUE_MS)
-  local rank = call('ZRANK', KEYS[3], mine)
-  if added == 0 or rank == call('ZCARD', KEYS[3]) - 1 then return rank end
-  local last = call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
-  call('ZADD', KEYS[3], string.format('%.0f', tonumber(last[2]) + 1), mine)
-  return call('ZRANK', KEYS[3], mine)
-end
-
-local function ours()
+-- Returns true if fencelock granted the lock to its holder.
+local function is_recorded()
   local at = record and string.find(record, ' ', 1, true)
   return at and string.sub(record, at + 1, at + #current + 1) == current .. ' '
 end
 
 local function held()
-  local position = channel == '' and -1 or line_up()
-  return {tonumber(now), call('PTTL', KEYS[1]), position, ours() and 0 or 1}
+  local position = -1
+  if entry ~= '' then
+    enqueue(KEYS[3], entry, now)
+    position = call('ZRANK', KEYS[3], entry)
+  end
+  return {tonumber(now), call('PTTL', KEYS[1]), position, is_recorded() and 0 or 1}
 end
 
--- The other usual case: somebody else holds.
+-- The other usual case: another client holds.
 if type(current) == 'string' and current ~= holder then return held() end
 
--- include: _fence
--- include: _line
--- include: _grant
+-- include: _lock
 
 local ttl = tonumber(ARGV[3])
 
-local function take()
+local function take_lock()
   local fence = next_fence(record, now)
   write_record(1, fence, holder, ARGV[5], ttl)
   call('SET', KEYS[1], holder, 'PX', ttl)
@@ -82,12 +72,12 @@ local function take()
   return fence
 end
 
--- Asked again by the holder: a repeated request, or an explicit owner's re-entry. R2: a full lease.
-local function keep()
+-- The holder asks again: a repeated request, or an explicit owner that enters again. R2: a full lease.
+local function reenter()
   prolong(KEYS[1], ttl)
   prolong(KEYS[2], RECORD_MS + ttl)
   if owned then
-    call('ZREM', KEYS[3], entry())
+    if entry ~= '' then call('ZREM', KEYS[3], entry) end
     call('SADD', KEYS[5], waiter)
     prolong(KEYS[5], ttl)
   end
@@ -99,13 +89,13 @@ local function keep()
   return fence
 end
 
-if current == holder then return keep() end
+if current == holder then return reenter() end
 if not current then
-  -- Free: who came before goes first, and this one if nobody in line lives.
-  if channel ~= '' and call('EXISTS', KEYS[3]) == 1 then line_up() end
+  -- Free: those that came before go first. This client is granted when no waiter lives.
+  if entry ~= '' and call('EXISTS', KEYS[3]) == 1 then enqueue(KEYS[3], entry, now) end
   local home = string.match(ARGV[5], '^%d+ %d+ %d (%S+)')
   local next_waiter, fence = grant_next(1, waiter, home)
-  if not next_waiter then return take() end
+  if not next_waiter then return take_lock() end
   if next_waiter == waiter then return fence end
   record, current = call('GET', KEYS[2]), call('GET', KEYS[1])
 end

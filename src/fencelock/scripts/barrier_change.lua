@@ -1,4 +1,5 @@
--- Lets a full barrier pass, aborts it, resets it, deletes it, or looks at it. Idempotent per id (I4).
+-- Lets the parties of a full barrier pass; aborts, resets, deletes or reads a barrier. Idempotent per
+-- id (I4).
 --
 -- KEYS  state watch ids places   (see _barrier.lua)
 -- ARGV  1 to 3: see _barrier.lua   4 pass, abort, reset, delete or look
@@ -7,25 +8,25 @@
 -- include: _signal
 -- include: _barrier
 
-local trouble = refused('barrier')
-if trouble then return trouble end
+local refusal = wrong_kind('barrier')
+if refusal then return refusal end
 
 local what, id = ARGV[4], ARGV[5]
 if what == 'pass' then
-  if told(id)[1] == 'act' then finish('passed') end
-  keep()
-  return told(id)
+  if reply_to(id)[1] == 'act' then finish('passed') end
+  keep_keys()
+  return reply_to(id)
 end
 if what ~= 'delete' and not call('ZSCORE', KEYS[3], id) then
-  trouble = unfit(what ~= 'look')
-  if trouble then return trouble end
+  refusal = wrong_parties(what ~= 'look')
+  if refusal then return refusal end
 end
 if what == 'look' then
-  if field('gen') then hear() end
-  bury()
+  if field('gen') then note_heartbeat() end
+  remove_dead()
 elseif not call('ZSCORE', KEYS[3], id) then
   if what ~= 'delete' then begin() end
-  note(id)
+  remember_id(id)
   if what == 'abort' and not field('broken') then break_up('abort') end
   if what == 'reset' then
     if number('count') > 0 then finish('reset') end
@@ -36,5 +37,5 @@ elseif not call('ZSCORE', KEYS[3], id) then
     call('DEL', KEYS[1], KEYS[4])
   end
 end
-keep()
+keep_keys()
 return {number('count'), field('broken') or ''}

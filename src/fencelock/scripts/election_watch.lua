@@ -1,18 +1,19 @@
--- Tells who holds a lock, and has the one who asks told of changes.
+-- Returns the holder of a lock, and has the client that asks notified of changes.
 --
--- KEYS  lock record   (see _grant.lua)
+-- KEYS  lock record   (see _lock.lua)
 --       watchers  zset  "waiter channel" -> when it last looked (server microseconds)
--- ARGV  1 waiter   2 channel; without them nobody is told of changes
+-- ARGV  1 waiter   2 channel; without them no client is notified of changes
 -- Reply {holder or '', pttl ms, record or ''}
 
-local FORGET_US, KEEP_MS = 10000000, 60000  -- who does not look any more is not told any more
+-- constants: WAITERS_MS
+
+local FORGET_WATCHER_US = 10000000  -- a watcher that has not looked for this long is forgotten
 
 if ARGV[1] then
-  local t = redis.call('TIME')
-  local now = t[1] * 1000000 + t[2]
-  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now - FORGET_US))
-  redis.call('ZADD', KEYS[3], string.format('%.0f', now), ARGV[1] .. ' ' .. ARGV[2])
-  redis.call('PEXPIRE', KEYS[3], KEEP_MS)
+-- include: _now
+  redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', string.format('%.0f', now - FORGET_WATCHER_US))
+  redis.call('ZADD', KEYS[3], now, ARGV[1] .. ' ' .. ARGV[2])
+  redis.call('PEXPIRE', KEYS[3], WAITERS_MS)
 end
 return {redis.call('GET', KEYS[1]) or '', redis.call('PTTL', KEYS[1]),
   redis.call('GET', KEYS[2]) or ''}

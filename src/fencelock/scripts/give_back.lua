@@ -1,10 +1,11 @@
--- Deletes the key if it is still ours: the whole release of the plain form (Poll). Touches one key.
+-- Releases a lock that was acquired with Poll: deletes the key if the holder still has it. Touches one
+-- key.
 --
 -- KEYS  lock
 -- ARGV  1 holder
--- Reply 1 deleted, 0 not ours
+-- Reply 1 deleted, 0 not the holder
 
-local current = redis.pcall('GET', KEYS[1])  -- an error when it is another kind by now
+local current = redis.pcall('GET', KEYS[1])  -- an error when the key is of another kind by now
 if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE') then return current end
 if current == ARGV[1] then return redis.call('DEL', KEYS[1]) end
 return 0

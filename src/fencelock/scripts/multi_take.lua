@@ -1,14 +1,14 @@
--- Takes several locks, all or none, when all are free and nobody is in line for any of them. Waits
+-- Acquires several locks, all or none, when all are free and no client waits for any of them. It waits
 -- in no line. Idempotent per holder ids (I4).
 --
--- KEYS  per lock: lock record queue alive holds   (see _grant.lua)
+-- KEYS  per lock: lock record queue alive holds   (see _lock.lua)
 -- ARGV  per lock: holder, ttl ms, terms
--- Reply {fence per lock}   granted, all of them
+-- Reply {fence per lock}   all are granted
 --       n                  the n-th lock is held
---       -n                 the n-th lock is free, but others are in line for it
+--       -n                 the n-th lock is free, but other clients are in line for it
 -- include: _fence
 
-local call, records, taken = redis.call, {}, {}
+local records, taken = {}, {}
 for i = 1, #KEYS / 5 do
   local base, holder = (i - 1) * 5 + 1, ARGV[(i - 1) * 3 + 1]
   local current = redis.pcall('GET', KEYS[base])
@@ -24,7 +24,7 @@ local now, fences = clock(), {}
 for i = 1, #KEYS / 5 do
   local base, holder, ttl = (i - 1) * 5 + 1, ARGV[(i - 1) * 3 + 1], tonumber(ARGV[(i - 1) * 3 + 2])
   local fence
-  if taken[i] and records[i] then  -- asked again
+  if taken[i] and records[i] then  -- a repeated request
     fence = string.match(records[i], '^%d+')
     prolong(KEYS[base], ttl)
     prolong(KEYS[base + 1], RECORD_MS + ttl)

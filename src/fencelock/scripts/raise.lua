@@ -1,9 +1,9 @@
--- Writes a quorum's fence back to one node, so that whoever asks a majority finds it (I3).
+-- Writes a quorum's fence to one node, so that a client that asks a majority finds it (I3).
 --
--- KEYS  lock record queue alive holds   (see _grant.lua and _shares.lua)
+-- KEYS  lock record queue alive holds   (see _lock.lua and _shares.lua)
 -- ARGV  1 holder   2 fence
 -- Reply 1   the node has this fence, or a later one
---       0   it is not held by this holder: it may not speak for it
+--       0   this holder does not hold it, and may not raise its fence
 
 local call, holder, fence = redis.call, ARGV[1], tonumber(ARGV[2])
 local record = call('GET', KEYS[2]) or ''

@@ -1,23 +1,23 @@
--- Keeps leases: one call for many, each only for its own holder (I11).
+-- Renews leases: one call for many, each only for its own holder (I11).
 --
 -- KEYS  per lease: lock record, and holds for explicit owners
 -- ARGV  1 how many keys each lease has: 2, or 3 for explicit owners
---       2 '1': a lease may be made to end earlier; '0': never, so that a renewal that runs late, when
---         its client has given it up, takes nothing from a later and longer one (I2)
+--       2 '1': a lease may be made to end earlier; '0': never, so that a renewal that runs late, after
+--         its client gave it up, does not shorten a later and longer one (I2)
 --       then per lease: holder, ttl ms
 -- Reply per lease that is refused: its number, and 'expired' or 'taken'; empty when all are renewed
 
-local RECORD_MS = 600000  -- as in _fence.lua
+-- constants: RECORD_MS
 
 local call, each, refused, record_ms = redis.call, tonumber(ARGV[1]), {}, {}
--- An explicit owner's holds share the keys: one hold's shorter lease must never end another's.
+-- The holds of an explicit owner share the keys: a shorter lease must not end another hold's lease.
 local shortens = ARGV[2] == '1' and each == 2
 
 local function shorter(k, ttl)
   return not shortens and call('PTTL', KEYS[k]) >= tonumber(ttl)
 end
 
-local function prolong(k, ttl)
+local function renew_keys(k, ttl)
   -- A number is turned into text at each call: once per ttl is enough.
   if not record_ms[ttl] then record_ms[ttl] = string.format('%d', RECORD_MS + ttl) end
   call('PEXPIRE', KEYS[k], ttl)
@@ -27,13 +27,13 @@ end
 
 for i = 1, #KEYS / each do
   local k, holder, ttl = (i - 1) * each + 1, ARGV[i * 2 + 1], ARGV[i * 2 + 2]
-  local current = redis.pcall('GET', KEYS[k])  -- an error when it is another kind by now
+  local current = redis.pcall('GET', KEYS[k])  -- an error when the key is of another kind by now
   if type(current) == 'table' and not string.find(current.err, 'WRONGTYPE') then return current end
   if current ~= holder then
     refused[#refused + 1] = i
     refused[#refused + 1] = current and 'taken' or 'expired'
   elseif not shorter(k, ttl) then
-    prolong(k, ttl)
+    renew_keys(k, ttl)
   end
 end
 return refused

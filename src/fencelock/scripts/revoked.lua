@@ -1,4 +1,4 @@
--- Tells of leases that are gone whether an operator took them. Changes nothing.
+-- Returns, for leases that are gone, which of them an operator revoked. Changes nothing.
 --
 -- KEYS  per lease: revoked
 -- Reply per lease: 'holder reason', or ''

@@ -1,15 +1,17 @@
--- What a node of a quorum remembers of all nodes: the run ids that voted, the longest ttl in use, and
--- until when leases that are longer can last. A node that was restarted has another run id, which no
--- other node remembers.
+-- Reads and updates what a node of a quorum remembers of all nodes: the run ids that voted, the longest
+-- ttl in use, and until when longer leases can last. A node that was restarted has another run id,
+-- which no other node remembers.
 --
 -- KEYS  roster
 -- ARGV  1 how long it is kept, ms   2 ttl ms
 --       3 client   4 the number of its claim, 0 for none
---       5 the longest ttl that the client claims, ms   6 for how long it claims it, ms; 0: no more
+--       5 the longest ttl that the client claims, ms   6 for how long it claims it, ms; 0: it gives the
+--         claim up
 --       7… run ids that vote
--- Reply {longest ttl ms, longest claimed ttl ms, how long claims last yet ms, run id, …}   as before
+-- Reply {longest ttl ms, longest claimed ttl ms, how long claims still last ms, run id, …}   before this
+--       update
 --
--- A claim is a field "~client" with "number ends ttl". An older one, which comes late, changes nothing.
+-- A claim is a field "~client" with "number ends ttl". An older claim that comes late changes nothing.
 
 local call, kept = redis.call, tonumber(ARGV[1])
 local time = call('TIME')
@@ -30,7 +32,7 @@ for i = 1, #found, 2 do
       claimed, left = math.max(claimed, tonumber(ttl)), math.max(left, tonumber(ends) - now_ms)
     end
   elseif now - tonumber(value) > kept / 1000 then
-    old[#old + 1] = field  -- nobody met it for so long: it is gone
+    old[#old + 1] = field  -- no client met it for so long: it is gone
   else
     reply[#reply + 1] = field
   end
@@ -40,7 +42,7 @@ for i = 1, #old do call('HDEL', KEYS[1], old[i]) end
 call('HSET', KEYS[1], 'ttl', string.format('%d', math.max(longest, tonumber(ARGV[2]))))
 if number > 0 then
   local lasts = tonumber(ARGV[6])
-  -- One that is given up stays for a minute, so that an older one cannot come after it.
+  -- A claim that is given up stays for a minute, so that an older one that comes late is refused.
   local ends = lasts > 0 and now_ms + lasts or now_ms + 60000
   call('HSET', KEYS[1], mine, string.format('%d %.0f %d', number, ends, lasts > 0 and ARGV[5] or 0))
   left = math.max(left, lasts)

@@ -1,20 +1,21 @@
--- Takes permits, or a place in line for them. Idempotent per holder id (I4).
+-- Acquires permits, or a place in line for them. Idempotent per holder id (I4).
 --
 -- KEYS  lock record queue alive holds   (see _shares.lua)
--- ARGV  1 holder   2 channel, or '' for an attempt that does not wait in line   3 terms
+-- ARGV  1 holder
+--       2 waiter entry, or '' for an attempt that does not wait in line
+--       3 terms
 --       4 kind   5 the limit that the caller names
 --       6 a holder id of the same thread or task, or '': while that one holds, this one is granted at
---         once beside it (a writer that takes the read side, a reader that enters by another handle)
+--         once, nested under it (a writer that takes the read side, a reader that enters by another
+--         handle)
 --       7 on a further node of a quorum: the least fence, that of the first node
 -- Reply fence                                    granted
 --       {now us, pttl ms, position, 0}           not now; position 0 is the head, -1 is not in line
 --       error OTHERLIMIT                         it is in use with another limit
---       error OVERLIMIT                          more permits than there are
--- include: _fence
--- include: _line
+--       error OVERLIMIT                          it asks for more permits than the limit
 -- include: _shares
 
-local holder, channel, terms, kind, declared, beside =
+local holder, entry, terms, kind, declared, nested_under =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local ttl, permits, home = string.match(terms, '^(%d+) %d+ p(%d+) (%S+)')
 ttl, permits = tonumber(ttl), tonumber(permits)
@@ -34,21 +35,21 @@ if not kept and permits > s.limit then
     s.limit, permits))
 end
 
-local function entry() return table.concat({holder, holder, channel, terms}, ' ') end
-
--- Arrival is the server's clock, and never before the last in line: first come, first served.
-local function line_up()
-  local last = call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
-  local arrival = s.now
-  if last[2] and tonumber(last[2]) >= arrival then arrival = tonumber(last[2]) + 1 end
-  call('ZADD', KEYS[3], 'NX', text(arrival), entry())
-  call('PEXPIRE', KEYS[3], QUEUE_MS)
-end
-
 local function fits() return s.taken + permits <= s.limit end
 
--- Asked again by the holder: a repeated request. A full lease, as the first answer would have been.
-local function keep()
+-- The usual case: no client waits, and the permits are free.
+local queued = not s.idle and call('EXISTS', KEYS[3]) == 1
+if not kept and not queued and nested_under == '' and fits() then
+  local fence = take(s, holder, permits, terms, ttl)
+  save(s)
+  return text(fence)
+end
+
+-- include: _shares_line
+-- include: _enqueue
+
+-- The holder asks again: a repeated request. It gets a full lease, as the first reply would have said.
+local function renew_held()
   local ends = math.max(tonumber(kept), s.now + ttl * 1000)
   call('ZADD', KEYS[1], text(ends), holder)
   s.changed = true
@@ -57,24 +58,23 @@ local function keep()
 end
 
 local function decide()
-  if kept then return keep() end
-  if beside ~= '' then
-    local own = call('ZSCORE', KEYS[1], beside) and take(s, holder, permits, terms, ttl)
+  if kept then return renew_held() end
+  if nested_under ~= '' then
+    local own = call('ZSCORE', KEYS[1], nested_under) and take(s, holder, permits, terms, ttl)
     serve(s, '', home)
     return own
   end
-  local queued, fence = not s.idle and call('EXISTS', KEYS[3]) == 1, nil
   if queued then
-    if channel ~= '' then line_up() end
-    fence = serve(s, holder, home)
-    if fence or channel ~= '' then return fence end
+    if entry ~= '' then enqueue(KEYS[3], entry, s.clock) end
+    local fence = serve(s, holder, home)
+    if fence or entry ~= '' then return fence end
   end
-  -- Nobody comes first any more: those who did were granted, or do not hear us.
+  -- No client comes first any more: those that did were granted, or do not listen.
   if fits() and not s.held_up then
     return take(s, holder, permits, terms, ttl)
   end
-  if channel ~= '' then
-    line_up()
+  if entry ~= '' then
+    enqueue(KEYS[3], entry, s.clock)
     s.lacking = s.taken + permits - s.limit
   end
 end
@@ -82,5 +82,5 @@ end
 local fence = decide()
 save(s)
 if fence then return text(fence) end
-local position = channel ~= '' and call('ZRANK', KEYS[3], entry()) or -1
-return {s.now, patience_ms(s), position, 0}
+local position = entry ~= '' and call('ZRANK', KEYS[3], entry) or -1
+return {s.now, room_in_ms(s), position, 0}

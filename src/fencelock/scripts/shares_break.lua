@@ -1,13 +1,12 @@
--- Revokes leases of a name by an operator's word: the holders are told, the next are granted. Idempotent
--- per request id (I4), as break.lua.
+-- Revokes leases of a name on behalf of an operator: notifies the holders, and grants to the next
+-- waiters. Idempotent per request id (I4), as break.lua.
 --
 -- KEYS  lock record queue alive holds revoked   (see _shares.lua)
 -- ARGV  1 reason   2 how long the reason is kept, ms
---       3 what stands in the terms of those that are revoked, or '' for all   4 request id
+--       3 a text in the terms of the leases to revoke, or '' for all   4 request id
 -- Reply {how many were revoked}
--- include: _fence
--- include: _line
 -- include: _shares
+-- include: _shares_line
 
 local s, refused = open(1)
 if not s then return refused end
@@ -33,8 +32,7 @@ end
 if #holders > 0 then
   call('SET', KEYS[6], table.concat(holders, ',') .. ' ' .. ARGV[1], 'PX', ARGV[2])
 end
-call('ZADD', KEYS[4], text(s.now), (#holders > 0 and 'broke ' or 'found ') .. ARGV[4])
-call('PEXPIRE', KEYS[4], QUEUE_MS)
+remember(1, s.clock, (#holders > 0 and 'broke ' or 'found ') .. ARGV[4])
 serve(s, '', '')
 save(s)
 for i = 1, #holders do

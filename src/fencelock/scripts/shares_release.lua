@@ -1,11 +1,9 @@
--- Gives permits back: to whoever is next in line and fits, or to nobody. Only their holder may.
+-- Releases permits: to the next waiters that fit, or to none. Only their holder may.
 --
 -- KEYS  lock record queue alive holds revoked   (see _shares.lua)
 -- ARGV  1 holder   2 home   3 how many permits it keeps
 -- Reply 1               released, or it keeps no more than that
---       {-1, revoked}   not a holder; revoked is the operator's reason, or nil
--- include: _fence
--- include: _line
+--       {-1, reason}    not a holder: the operator's reason when it was revoked, else nil
 -- include: _shares
 
 local holder = ARGV[1]
@@ -13,7 +11,10 @@ local s = open(1)
 local held = s and s.kind and call('HGET', KEYS[5], holder)
 if held then give_back(s, holder, tonumber(ARGV[3]), held) end
 if s and s.kind then
-  serve(s, '', ARGV[2])
+  if call('EXISTS', KEYS[3]) == 1 then
+-- include: _shares_line
+    serve(s, '', ARGV[2])
+  end
   save(s)
 end
 if held then return 1 end

@@ -1,4 +1,4 @@
--- Keeps leases of permits: one call for many, each only for its own holder (I11, S3).
+-- Renews leases of permits: one call for many, each only for its own holder (I11, S3).
 --
 -- KEYS  per lease: lock record holds   (see _shares.lua)
 -- ARGV  1 how many keys each lease has: 3
@@ -7,10 +7,10 @@
 -- Reply per lease that is refused: its number, and 'expired'; empty when all are renewed
 -- include: _fence
 
-local call, refused, prolonged, shortens = redis.call, {}, {}, ARGV[2] == '1'
+local refused, prolonged, shortens = {}, {}, ARGV[2] == '1'
 
 -- Many leases of one name may come in one call: its keys are prolonged once.
--- The other two never end before what holds the leases: they are prolonged with it.
+-- The record and the holds never end before the leases: they are prolonged with them.
 local function prolong_all(k, ttl)
   if (prolonged[KEYS[k]] or 0) >= ttl then return end
   prolonged[KEYS[k]] = ttl
@@ -23,11 +23,11 @@ end
 local now = tonumber(clock())
 for i = 1, #KEYS / 3 do
   local k, holder, ttl = i * 3 - 2, ARGV[i * 2 + 1], tonumber(ARGV[i * 2 + 2])
-  local ends = redis.pcall('ZSCORE', KEYS[k], holder)  -- an error when it is another kind by now
+  local ends = redis.pcall('ZSCORE', KEYS[k], holder)  -- an error when the key is of another kind by now
   if type(ends) == 'string' and tonumber(ends) > now then
     local later = now + ttl * 1000
     if shortens or later > tonumber(ends) then
-      call('ZADD', KEYS[k], string.format('%.0f', later), holder)
+      call('ZADD', KEYS[k], text(later), holder)
       prolong_all(k, ttl)
     end
   else

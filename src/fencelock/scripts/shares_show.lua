@@ -1,19 +1,18 @@
--- Reads who holds permits and who waits, for people and for `locked`: changes nothing.
+-- Lists the holders of permits and the waiters, for people and for `locked`. Changes nothing.
 --
 -- KEYS  lock record queue alive holds   (see _shares.lua)
 -- ARGV  1 how many holders and waiters to list; below 0: none, and instead of the number of waiters
---         1 or 0, whether one of them lives
+--         1 if one of them lives, else 0
 --       then holder ids
 -- Reply {now us, record or '', permits taken, holders, {hold, end us, …}, waiters in line,
 --        {entry, arrival us, …}, 1 per holder id that holds, else 0 …}
--- include: _fence
--- include: _line
 -- include: _shares
+-- include: _shares_line
 
 local now, most = tonumber(clock()), tonumber(ARGV[1])
 local record = call('GET', KEYS[2]) or ''
 local taken = tonumber(string.match(record, '^%d+ =%l+ [%d,]+ %d+ (%d+)$') or 0)
-local ended = call('ZRANGEBYSCORE', KEYS[1], '-inf', string.format('%.0f', now))
+local ended = call('ZRANGEBYSCORE', KEYS[1], '-inf', text(now))
 for i = 1, #ended do
   taken = taken - tonumber(string.match(call('HGET', KEYS[5], ended[i]) or '0', '^%d+'))
 end

@@ -40,8 +40,10 @@ REASONS: dict[str, str] = {
     " → def count(what: str, value: Any, /, least: int = 1) -> int:": (
         "Every caller gives `least` by name, which it may still."
     ),
-    "scripts/acquire.lua: if channel ~= '' and call('EXISTS', KEYS[3]) == 1 then line_up() end"
-    " → if channel ~= '' and call('EXISTS', KEYS[3]) ~= 1 then line_up() end": (
+    "scripts/acquire.lua: if entry ~= '' and call('EXISTS', KEYS[3]) == 1 then enqueue(KEYS[3],"
+    " entry, now) end"
+    " → if entry ~= '' and call('EXISTS', KEYS[3]) ~= 1 then enqueue(KEYS[3], entry, now)"
+    " end": (
         "Who asks is lined up later, if another is granted. If nobody in line lives, it gets the"
         " lock itself, with the same lease and fence."
     ),
@@ -82,13 +84,15 @@ REASONS: dict[str, str] = {
     " → return not shortens and call('PTTL', KEYS[k]) > tonumber(ttl)": (
         "A lease that lasts exactly as long as the ttl is set to the same end again."
     ),
-    "scripts/acquire.lua: if channel ~= '' and call('EXISTS', KEYS[3]) == 1 then line_up() end"
-    " → if channel ~= '' and call('EXISTS', KEYS[3]) == 0 then line_up() end": (
+    "scripts/acquire.lua: if entry ~= '' and call('EXISTS', KEYS[3]) == 1 then enqueue(KEYS[3],"
+    " entry, now) end"
+    " → if entry ~= '' and call('EXISTS', KEYS[3]) == 0 then enqueue(KEYS[3], entry, now)"
+    " end": (
         "As for `~= 1`, which says the same of one key. With no line at all, the client that asks"
         " lines up alone and is granted at once, with the same lease and fence."
     ),
-    "scripts/_condition.lua: call('PEXPIRE', KEYS[8], QUEUE_MS + math.max(0, ahead))"
-    " → call('PEXPIRE', KEYS[8], QUEUE_MS + math.max(-1, ahead))": (
+    "scripts/_condition.lua: call('PEXPIRE', KEYS[8], WAITERS_MS + math.max(0, ahead))"
+    " → call('PEXPIRE', KEYS[8], WAITERS_MS + math.max(-1, ahead))": (
         "The key lasts one millisecond less only when its last entry is at least one millisecond"
         " old. So each entry is remembered for its 60 s all the same."
     ),

@@ -1,0 +1,28 @@
+"""Constants of the scripts; those that Python uses too are imported from here.
+
+A script names those that it uses in a line ``-- constants: NAME NAME``; the loader puts a local
+variable for each in its place.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# A record outlives its lease by this much: it guards fences against a clock that is set back.
+RECORD_MS: Final = 600_000
+
+# Lines, lists of waiters and heartbeats last this long after the last arrival or heartbeat.
+WAITERS_MS: Final = 60_000
+# Older heartbeats are removed, and so are the ids that are remembered among them.
+FORGET_US: Final = 60_000_000
+
+# A client proves this often that its waiters live.
+HEARTBEAT_US: Final = 2_000_000
+# A waiter whose client missed three heartbeats is taken for dead.
+LIVENESS_TIMEOUT_US: Final = 7_000_000
+
+# The last letter of a channel in a Cluster, see _channel.lua.
+SHARDED_MARK: Final = "!"
+LOCAL_MARK: Final = "+"
+# The first letter of the id of a waiter that waited on a condition.
+CONDITION_MARK: Final = "~"
