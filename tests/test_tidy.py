@@ -42,6 +42,8 @@ ROOMS = {
     "_core": OUTWARD,
     "_ports": FACES,
     "_transport": FACES,
+    "_topology": FACES | {"_ports", "_io"},
+    "_io": FACES,
     "client_base": OUTWARD,
     "client_decorators": OUTWARD,
     "lease": OUTWARD | {"_core"},

@@ -16,7 +16,7 @@ from valkey.asyncio.sentinel import Sentinel as AioValkeySentinel
 from valkey.sentinel import Sentinel as ValkeySentinel
 
 from fencelock import AsyncClient, Client, ServerDenied, ServerUnreachable, ServerUnsuitable
-from fencelock._transport.sentinel import Watched
+from fencelock._transport.sentinel_source import SentinelService
 from fencelock._transport.source import Cloned, Direct, resolve
 from tests.conformance.test_sources import whole_life
 from tests.faults.proxy import Proxy
@@ -61,7 +61,7 @@ async def test_a_client_that_asks_sentinels_is_a_source(world, library):
     theirs = asking(world, library)
     client = theirs.master_for(SERVICE, decode_responses=True)
     source = resolve(client, asynchronous=not world.blocking)
-    assert isinstance(source, Watched)
+    assert isinstance(source, SentinelService)
     assert isinstance(source.master, Direct)
     assert len(source.sentinels) == 3
     await whole_life(world, client)
@@ -93,7 +93,7 @@ async def test_settings_that_only_their_classes_know_come_along(world):
     provider = redis.UsernamePasswordCredentialProvider("default", "")
     client = theirs.master_for(SERVICE, credential_provider=provider)
     source = resolve(client, asynchronous=not world.blocking)
-    assert isinstance(source, Watched)
+    assert isinstance(source, SentinelService)
     assert isinstance(source.master, Cloned)
     assert source.master.connection_class is library.Connection
     await whole_life(world, client)

@@ -15,7 +15,7 @@ import logging
 from unittest import mock
 
 import fencelock
-from fencelock._transport.sentinel import Known
+from fencelock._topology.sentinel import MasterState
 from fencelock.clock import now
 from tests.faults.gate import Gate
 from tests.faults.world import FACES, View, outcome, spawn, wait_until
@@ -33,7 +33,8 @@ class Trial:
         self.fault = fault
         self._ends = contextlib.ExitStack()
         if not checked:
-            self._ends.enter_context(mock.patch.object(Known, "check", return_value=None))
+            believing = mock.patch.object(MasterState, "is_current", return_value=True)
+            self._ends.enter_context(believing)
         self._gates = []
         through = self._gate if fault == "cut" else None
         self.servers = self._ends.enter_context(SentinelTopology(through=through, args=args))

@@ -1,4 +1,4 @@
-"""_transport/sentinel.py: whom to believe, what an answer's age means, and the URL."""
+"""_topology/sentinel.py: whom to believe, what an answer's age means, and the URL."""
 
 import pytest
 from redis import sentinel as redis_sentinel
@@ -6,31 +6,30 @@ from valkey import sentinel as valkey_sentinel
 
 from fencelock import ServerDenied, ServerUnreachable, ServerUnsuitable
 from fencelock._core.types import Broken
-from fencelock._transport.address import Address
-from fencelock._transport.sentinel import (
-    DOUBT_SECONDS,
+from fencelock._topology.sentinel import (
     FORGET_SECONDS,
     FRESH_SECONDS,
     GRACE_SECONDS,
     SLOW_SECONDS,
-    Known,
-    Watched,
-    Word,
-    greeted,
-    not_now,
-    unconnected,
-    understood,
+    SUSPECT_SECONDS,
+    MasterState,
+    SentinelReply,
+    check_role,
+    demoted,
+    parse_reply,
+    unreachable,
 )
-from fencelock._transport.sentinel_source import from_url
+from fencelock._transport.address import Address
+from fencelock._transport.sentinel_source import SentinelService, from_url
 from fencelock._transport.source import Cloned, Direct, resolve
 from fencelock._transport.wire import ReplyError, server_error
 
-OLD, NEW = Word(1, "10.0.0.1", 6379), Word(2, "10.0.0.2", 6379)
+OLD, NEW = SentinelReply(1, "10.0.0.1", 6379), SentinelReply(2, "10.0.0.2", 6379)
 
 
 def known(*words, began=0.0):
     """Return what is known after one round of three Sentinels."""
-    found = Known(from_url("redis+sentinel://a,b,c/s", asynchronous=False))
+    found = MasterState(from_url("redis+sentinel://a,b,c/s", asynchronous=False))
     found.learn(words, began)
     return found
 
@@ -40,59 +39,57 @@ def known(*words, began=0.0):
 
 @pytest.mark.parametrize("words", [(OLD, OLD, NEW), (NEW, OLD, OLD), (NEW,)])
 def test_the_highest_epoch_is_believed(words):
-    assert known(*words).word == NEW
+    assert known(*words).reply == NEW
 
 
-def test_a_higher_epoch_begins_a_term_and_ends_the_one_before():
+def test_a_higher_epoch_begins_a_generation_and_ends_the_one_before():
     found = known(OLD, OLD, OLD)
-    term = found.term
-    found.check(term)
+    generation = found.generation
+    assert found.is_current(generation)
     found.learn([OLD, NEW], 1.0)
-    assert found.word == NEW
-    with pytest.raises(Broken) as raised:
-        found.check(term)
-    assert raised.value.sent
+    assert found.reply == NEW
+    assert not found.is_current(generation)
 
 
 def test_the_same_master_of_a_higher_epoch_is_another_one():
     """It was a replica in between: what it did before is gone."""
     found = known(OLD)
-    term = found.term
+    generation = found.generation
     found.learn([OLD._replace(epoch=3)], 1.0)
-    assert found.term > term
+    assert found.generation > generation
 
 
 def test_nobody_goes_back_because_of_a_sentinel_that_was_cut_off():
     found = known(NEW, NEW, NEW)
-    term = found.term
+    generation = found.generation
     found.learn([OLD], 1.0)
     found.learn([OLD, OLD], 2.0)  # two of three: the third, that knew better, died
-    assert (found.word, found.term) == (NEW, term)
+    assert (found.reply, found.generation) == (NEW, generation)
 
 
 def test_sentinels_that_were_set_up_anew_are_believed_after_a_while():
     found = known(NEW, NEW, NEW, began=100.0)
-    anew = Word(0, "10.0.0.9", 6379)
+    anew = SentinelReply(0, "10.0.0.9", 6379)
     found.learn([anew, anew], 100.0 + FORGET_SECONDS - 1)
-    assert found.word == NEW
+    assert found.reply == NEW
     found.learn([anew], 100.0 + FORGET_SECONDS + 1)
-    assert found.word == NEW
+    assert found.reply == NEW
     found.learn([anew, anew], 100.0 + FORGET_SECONDS + 1)
-    assert found.word == anew
+    assert found.reply == anew
 
 
 def test_what_is_confirmed_is_not_forgotten():
     found = known(NEW, NEW, NEW, began=100.0)
     found.learn([NEW], 100.0 + FORGET_SECONDS)
     found.learn([OLD, OLD], 101.0 + FORGET_SECONDS)
-    assert found.word == NEW
+    assert found.reply == NEW
 
 
 def test_the_epoch_of_one_says_nothing_without_address():
     """Words of an empty round change nothing."""
     found = known(OLD)
     found.learn([], 5.0)
-    assert found.word == OLD
+    assert found.reply == OLD
 
 
 # --- how old an answer may be ---------------------------------------------------------------------
@@ -102,42 +99,42 @@ def test_a_quick_answer_counts_for_a_second_after_a_round():
     found = known(OLD)
     found.end_round(10.0, [OLD, OLD, OLD])
     asked_at = 10.0 + FRESH_SECONDS - 0.002
-    assert found.asked_at >= found.since(asked_at, asked_at + 0.001)
-    assert found.asked_at < found.since(asked_at, asked_at + 0.003)
+    assert found.asked_at >= found.proof_since(asked_at, asked_at + 0.001)
+    assert found.asked_at < found.proof_since(asked_at, asked_at + 0.003)
 
 
 def test_a_slow_answer_counts_only_after_a_round_that_followed_it():
     found = known(OLD)
     answered_at = 11.0
     found.end_round(answered_at - 0.01, [OLD, OLD, OLD])
-    assert found.asked_at < found.since(answered_at - SLOW_SECONDS - 0.1, answered_at)
+    assert found.asked_at < found.proof_since(answered_at - SLOW_SECONDS - 0.1, answered_at)
     found.end_round(answered_at, [OLD, OLD, OLD])
-    assert found.asked_at >= found.since(answered_at - SLOW_SECONDS - 0.1, answered_at)
+    assert found.asked_at >= found.proof_since(answered_at - SLOW_SECONDS - 0.1, answered_at)
 
 
 def test_knowledge_ages_fast_while_a_sentinel_sees_something_wrong():
     found = known(OLD)
-    found.end_round(10.0, [OLD, OLD._replace(doubt=True), OLD])
-    answered_at = 10.0 + DOUBT_SECONDS + 0.01
-    assert found.asked_at < found.since(answered_at - 0.001, answered_at)
+    found.end_round(10.0, [OLD, OLD._replace(suspected=True), OLD])
+    answered_at = 10.0 + SUSPECT_SECONDS + 0.01
+    assert found.asked_at < found.proof_since(answered_at - 0.001, answered_at)
 
 
 def test_a_majority_is_more_than_half():
     found = known(OLD)
-    assert found.most([OLD, None, OLD])
-    assert not found.most([OLD, None, ServerUnreachable("x")])
+    assert found.has_majority([OLD, None, OLD])
+    assert not found.has_majority([OLD, None, ServerUnreachable("x")])
 
 
 def test_nobody_waits_for_a_sentinel_that_was_silent():
     found = known(OLD)
-    assert not found.enough([OLD, OLD, None])
+    assert not found.is_complete([OLD, OLD, None])
     found.end_round(10.0, [OLD, OLD, None])
-    assert found.enough([OLD, OLD, None])
-    assert not found.enough([OLD, None, OLD])
-    found.heard(2, OLD)  # it was only slow
-    assert not found.enough([OLD, OLD, None])
+    assert found.is_complete([OLD, OLD, None])
+    assert not found.is_complete([OLD, None, OLD])
+    found.heard_from(2, OLD)  # it was only slow
+    assert not found.is_complete([OLD, OLD, None])
     found.end_round(11.0, [None, None, None])
-    assert not found.enough([None, None, None])  # for one there is
+    assert not found.is_complete([None, None, None])  # for one there is
 
 
 def test_the_known_master_is_tried_while_half_of_the_time_is_left():
@@ -157,27 +154,27 @@ FACTS = {b"config-epoch": b"7", b"flags": b"master"}
 WHERE = [b"10.0.0.1", b"6380"]
 
 
-def test_both_forms_of_an_answer_are_understood():
-    word = Word(7, "10.0.0.1", 6380)
-    assert understood(FACTS, WHERE) == word
-    assert understood([part for pair in FACTS.items() for part in pair], WHERE) == word
+def test_both_forms_of_an_answer_are_parse_reply():
+    word = SentinelReply(7, "10.0.0.1", 6380)
+    assert parse_reply(FACTS, WHERE) == word
+    assert parse_reply([part for pair in FACTS.items() for part in pair], WHERE) == word
 
 
 @pytest.mark.parametrize("flag", [b"s_down", b"o_down", b"failover_in_progress"])
 def test_a_sentinel_that_sees_something_wrong_says_so(flag):
-    assert understood(FACTS | {b"flags": b"master," + flag}, WHERE).doubt
+    assert parse_reply(FACTS | {b"flags": b"master," + flag}, WHERE).suspected
 
 
 def test_what_is_wrong_with_an_old_master_is_no_doubt_about_the_new_one():
     listed = FACTS | {b"flags": b"master,o_down", b"ip": b"10.0.0.9", b"port": b"6380"}
-    assert not understood(listed, WHERE).doubt
-    assert understood(listed | {b"ip": WHERE[0]}, WHERE).doubt
+    assert not parse_reply(listed, WHERE).suspected
+    assert parse_reply(listed | {b"ip": WHERE[0]}, WHERE).suspected
 
 
 @pytest.mark.parametrize(("master", "where"), [({}, WHERE), (FACTS, None), (FACTS, [b"h", b"x"])])
 def test_another_answer_is_no_sentinels(master, where):
     with pytest.raises(ServerUnsuitable, match="Sentinel"):
-        understood(master, where)
+        parse_reply(master, where)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +203,7 @@ def test_when_nobody_ever_said_where_the_master_is_the_reason_is_told(words, kin
 )
 def test_a_replica_means_not_now_and_other_refusals_stay(text, passes):
     source = from_url("redis+sentinel://a/s", asynchronous=False)
-    broken = not_now(source, server_error(ReplyError(text)))
+    broken = demoted(source, server_error(ReplyError(text)))
     assert isinstance(broken, Broken) is passes
     if broken is not None:
         assert not broken.sent
@@ -214,16 +211,16 @@ def test_a_replica_means_not_now_and_other_refusals_stay(text, passes):
 
 def test_a_master_that_cannot_be_reached_may_have_a_successor():
     source = from_url("redis+sentinel://a/s", asynchronous=False)
-    assert isinstance(unconnected(source, ServerUnreachable("x", code="REFUSED")), Broken)
+    assert isinstance(unreachable(source, ServerUnreachable("x", code="REFUSED")), Broken)
     closed = ServerUnreachable("x", code="CLOSED")
-    assert unconnected(source, closed) is closed
+    assert unreachable(source, closed) is closed
 
 
-def test_only_a_master_is_greeted():
+def test_only_a_master_is_check_role():
     source = from_url("redis+sentinel://a/s", asynchronous=False)
-    greeted(source, {b"role": b"master"})
+    check_role(source, {b"role": b"master"})
     with pytest.raises(Broken, match="replica"):
-        greeted(source, {b"role": b"replica"})
+        check_role(source, {b"role": b"replica"})
 
 
 # --- the URL --------------------------------------------------------------------------------------
@@ -239,14 +236,14 @@ def test_a_url_names_sentinels_service_and_master():
         "?sentinel_username=u&sentinel_password=s%2F",
         asynchronous=False,
     )
-    assert isinstance(source, Watched)
+    assert isinstance(source, SentinelService)
     sentinels, master = addresses(source)
     assert sentinels == [
         Address("h1", 26379, username="u", password="s/"),
         Address("h2", 7000, username="u", password="s/"),
         Address("::1", 7001, username="u", password="s/"),
     ]
-    assert source.service == "my locks"
+    assert source.name == "my locks"
     assert master == Address("10.0.0.1", 6379, username="app", password="p@ss", db=3)
     assert source.label == "redis+sentinel://h1:26379,h2:7000,[::1]:7001/my%20locks/3"
 
@@ -290,7 +287,7 @@ def test_a_bad_url_is_refused_and_shows_no_password(url):
 
 
 def test_an_address_may_be_forced():
-    source = Watched((), "s", Direct(lambda _: Address(db=1), "x"), "x", "10.9.9.9")
+    source = SentinelService((), "s", Direct(lambda _: Address(db=1), "x"), "x", "10.9.9.9")
     assert source.at(OLD).locate(0.0) == Address("10.9.9.9", 6379, db=1)
 
 
@@ -303,10 +300,10 @@ LIBRARIES = {"redis-py": redis_sentinel, "valkey-py": valkey_sentinel}
 def test_a_client_that_asks_sentinels_names_sentinels_service_and_master(library):
     client = library.Sentinel([("h1", 1), ("h2", 2)]).master_for("s", db=3)
     source = resolve(client, asynchronous=False)
-    assert isinstance(source, Watched)
+    assert isinstance(source, SentinelService)
     sentinels, master = addresses(source)
     assert sentinels == [Address("h1", 1), Address("h2", 2)]
-    assert (source.service, master) == ("s", Address("10.0.0.1", 6379, db=3))
+    assert (source.name, master) == ("s", Address("10.0.0.1", 6379, db=3))
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)

@@ -62,7 +62,7 @@ class AsyncioIo:
     now = staticmethod(now)
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def mutex(self) -> AbstractContextManager[Any]:
         """Guard the tables against work that the garbage collector does in between."""

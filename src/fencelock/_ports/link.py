@@ -15,8 +15,9 @@ from fencelock.clock import now
 from fencelock.errors import ServerUnreachable
 
 if TYPE_CHECKING:
-    from fencelock._transport.sentinel import Watched
-    from fencelock._transport.sentinel_mux import AioWatch
+    from fencelock._io.dial_asyncio import AsyncioDialer
+    from fencelock._topology.master_monitor import MasterMonitor
+    from fencelock._transport.sentinel_source import SentinelService
 
 
 class Link:
@@ -32,7 +33,8 @@ class Link:
         patience: float,
     ) -> None:
         self._source = source
-        self._watch: AioWatch | None = None  # of Sentinels
+        self._monitor: MasterMonitor | None = None  # of a master behind Sentinels
+        self._io: AsyncioDialer | None = None  # its tasks
         self._home = home
         self._pushed = pushed
         self._unplugged = unplugged
@@ -84,8 +86,8 @@ class Link:
         for mux in (self.mux, *self._retired):
             if mux is not None:
                 mux.close()
-        if self._watch is not None:
-            self._watch.close()
+        if self._io is not None:
+            await self._io.end()
         await asyncio.sleep(0)  # the loop closes sockets in its next turn
 
     async def _dial(self) -> Mux:
@@ -107,18 +109,23 @@ class Link:
         source = self._source
         if isinstance(source, One):
             return await dial(source, self._pushed, until, stall=self._patience)
-        self._watch = self._watch or _watch(source)
-        return await self._watch.dial(self._pushed, until, stall=self._patience)
+        mux: Mux = await self._following(source).connect(until, self._pushed)
+        return mux
+
+    def _following(self, service: SentinelService) -> MasterMonitor:
+        """Return what follows the master of a service; made at its first use."""
+        if self._monitor is None:
+            # Only for Sentinels:
+            from fencelock._io.dial_asyncio import AsyncioDialer  # noqa: PLC0415 - as said above
+            from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as above
+
+            self._io = AsyncioDialer(stall=self._patience)
+            self._monitor = MasterMonitor(service, self._io)
+        return self._monitor
 
     def _lost(self) -> None:
         self.listening = False
         self._unplugged()
-
-
-def _watch(source: Watched) -> AioWatch:
-    from fencelock._transport.sentinel_mux import AioWatch  # noqa: PLC0415 - only for Sentinels
-
-    return AioWatch(source)
 
 
 def _seen(dialling: asyncio.Task[Mux]) -> None:

@@ -19,9 +19,12 @@ def opener(source: Source) -> Opener:
     """
     if isinstance(source, One):
         return lambda until, pushed: open_one(source, until, pushed)
-    from fencelock._transport.sentinel_dial import Watch  # noqa: PLC0415 - only for Sentinels
+    # Only for Sentinels:
+    from fencelock._io.dial_blocking import BlockingDialer, run  # noqa: PLC0415 - as said above
+    from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as said above
 
-    return Watch(source).connect
+    monitor = MasterMonitor(source, BlockingDialer())
+    return lambda until, pushed: run(monitor.connect(until, pushed))
 
 
 def open_one(source: One, until: float, pushed: Pushed, make: Make = Connection) -> Connection:

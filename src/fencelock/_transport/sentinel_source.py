@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from fencelock._transport.address import Address, db_number, redacted
-from fencelock._transport.sentinel import Watched
 from fencelock._transport.source import Cloned, Direct, one_server, settled, tls
+
+if TYPE_CHECKING:
+    from fencelock._topology.sentinel import SentinelReply
 
 SENTINEL_PORT = 26379
 _FORM = "redis+sentinel://host1:26379,host2,host3/service/0"
@@ -24,7 +26,30 @@ _LIBRARIES = ("redis", "valkey")
 _Place = tuple[str, int, str | None, str | None]
 
 
-def from_url(url: str, *, asynchronous: bool) -> Watched:
+class SentinelService(NamedTuple):
+    """A service behind Sentinels: how to reach each of them, and the master once it is known.
+
+    ``master`` has the credentials; its host and port are put in. ``host``: always this one.
+    """
+
+    sentinels: tuple[Direct | Cloned, ...]
+    name: str
+    master: Direct | Cloned
+    label: str
+    host: str = ""
+
+    def at(self, reply: SentinelReply) -> Direct | Cloned:
+        """Return how to reach the master that a Sentinel named."""
+        host = self.host or reply.host
+        if isinstance(self.master, Direct):
+            address = self.master.locate(0.0)._replace(host=host, port=reply.port)
+            return Direct(lambda _: address, str(address))
+        where = {"host": host, "port": reply.port}
+        label = f"{self.label}: {host}:{reply.port}"
+        return self.master._replace(settings=self.master.settings | where, label=label)
+
+
+def from_url(url: str, *, asynchronous: bool) -> SentinelService:
     """Return the service that a URL names; ValueError says what is wrong with it."""
     scheme, _, rest = url.partition("://")
     rest, _, query = rest.partition("?")
@@ -56,7 +81,7 @@ def from_url(url: str, *, asynchronous: bool) -> Watched:
     named = ",".join(f"{_host(host)}:{port}" for host, port in places)
     label = f"{scheme}://{named}/{quote(service)}/{number}"
     master = reach(("localhost", 0, user, password), number)
-    return Watched(tuple(sentinels), service, master, label)
+    return SentinelService(tuple(sentinels), service, master, label)
 
 
 def _login(text: str) -> tuple[str | None, str | None]:
@@ -89,7 +114,7 @@ def _tls_url(place: _Place, number: int, options: dict[str, str]) -> str:
     return f"rediss://{login}{_host(host)}:{port}/{number}{query}"
 
 
-def from_client(client: Any, *, asynchronous: bool) -> Watched | None:
+def from_client(client: Any, *, asynchronous: bool) -> SentinelService | None:
     """Return the service of a client that asks Sentinels; None when its classes are not known.
 
     Such a client's connections are cloned: they find the master by themselves, as ever.
@@ -107,7 +132,7 @@ def from_client(client: Any, *, asynchronous: bool) -> Watched | None:
     asked = pool.sentinel_manager
     settings = {key: value for key, value in pool.connection_kwargs.items() if key not in _OWN}
     label = f"{type(client).__name__} client of service {pool.service_name}"
-    return Watched(
+    return SentinelService(
         tuple(one_server(each, asynchronous=asynchronous) for each in asked.sentinels),
         str(pool.service_name),
         settled(connection_class, settings, label),

@@ -6,7 +6,7 @@
 - a Cluster's URL or client: see cluster_source.py;
 - a redis-py or valkey-py client: its address and credentials, or, when there is more to it (TLS,
   credential providers, subclasses), clones of its own connections;
-- Sentinels, by URL or by such a client: see ``sentinel.py``.
+- Sentinels, by URL or by such a client: see sentinel_source.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fencelock.errors import ServerUnreachable
 
 if TYPE_CHECKING:
     from fencelock._topology.slots import Clustered
-    from fencelock._transport.sentinel import Watched
+    from fencelock._transport.sentinel_source import SentinelService
 
 CLUSTER_SCHEMES = tuple(f"{each}+cluster" for each in ("redis", "valkey", *TLS_SCHEMES))
 _PLAIN_CLASSES = ("Connection", "UnixDomainSocketConnection")
@@ -74,7 +74,7 @@ def silence(source: Source) -> str:
     return f"{source.label} does not answer{also}"
 
 
-Source: TypeAlias = "One | Watched"
+Source: TypeAlias = "One | SentinelService"
 
 
 def resolve(source: object, *, asynchronous: bool) -> Source | Clustered:
@@ -135,9 +135,9 @@ def _from_client(client: object, *, asynchronous: bool) -> Source | Clustered:
     if hasattr(getattr(client, "connection_pool", None), "sentinel_manager"):
         from fencelock._transport import sentinel_source  # noqa: PLC0415 - others do not need it
 
-        watched = sentinel_source.from_client(client, asynchronous=asynchronous)
-        if watched is not None:
-            return watched
+        service = sentinel_source.from_client(client, asynchronous=asynchronous)
+        if service is not None:
+            return service
     found = one_server(client, asynchronous=asynchronous)
     # What fakeredis calls a connection has no socket that we could take over.
     fake = isinstance(found, Cloned) and found.connection_class.__module__.startswith("fakeredis")

@@ -30,7 +30,7 @@ from fencelock.lease import BaseLease
 if TYPE_CHECKING:
     from fencelock._core.inspect_signals import SignalInfo
     from fencelock._core.once import Done
-    from fencelock._transport.sentinel import Watched
+    from fencelock._transport.sentinel_source import SentinelService
     from fencelock.blocking.client import Client
 
 
@@ -52,12 +52,12 @@ class Operator:
         return self._port.label
 
     @property
-    def sentinels(self) -> Watched | None:
+    def sentinels(self) -> SentinelService | None:
         """Return the source of Sentinels, if they say where the server is."""
-        from fencelock._transport.sentinel import Watched
+        from fencelock._transport.sentinel_source import SentinelService
 
         source = self._port.source
-        return source if isinstance(source, Watched) else None
+        return source if isinstance(source, SentinelService) else None
 
     def limit_answers(self, seconds: float) -> None:
         """Wait at most this long for an answer from now on, in all calls of this client."""

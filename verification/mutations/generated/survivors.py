@@ -29,7 +29,7 @@ REASONS: dict[str, str] = {
     " → sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 2)": (
         "Every number but 0 turns the option on."
     ),
-    "_transport/sentinel_dial.py: def answer(self, until: float, *, confirms: bool = False)"
+    "_io/master_connection_blocking.py: def answer(self, until: float, *, confirms: bool = False)"
     " -> Reply: → def answer(self, until: float, /, confirms: bool = False) -> Reply:": (
         "Every caller gives `confirms` by name, which it may still."
     ),

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._transport.sentinel import ANSWER_SECONDS, Watched, Word
-from fencelock._transport.sentinel_dial import survey
+from fencelock._io.dial_blocking import BlockingDialer, run
+from fencelock._topology.master_monitor import survey
+from fencelock._topology.sentinel import ANSWER_SECONDS, SentinelReply
+from fencelock._transport.sentinel_source import SentinelService
 from fencelock.cli.doctor.report import OK, WARN, Finding
 from fencelock.clock import now
 
 _LEAST: Final = 3
 
 
-def sentinels(source: Watched) -> Finding:
+def sentinels(service: SentinelService) -> Finding:
     """Tell how many Sentinels answer, and whether they agree on the master."""
-    said = survey(source, now() + ANSWER_SECONDS)
-    words = [word for word in said if isinstance(word, Word)]
-    named = sorted({f"{word.host}:{word.port}, epoch {word.epoch}" for word in words})
-    found = f"{len(words)} of {len(said)} answer: {'; '.join(named) or 'no master'}"
-    if len(words) < len(said):
-        errors = dict.fromkeys(str(word) for word in said if isinstance(word, Exception))
+    said = run(survey(BlockingDialer(), service, now() + ANSWER_SECONDS))
+    replies = [each for each in said if isinstance(each, SentinelReply)]
+    named = sorted({f"{each.host}:{each.port}, epoch {each.epoch}" for each in replies})
+    found = f"{len(replies)} of {len(said)} answer: {'; '.join(named) or 'no master'}"
+    if len(replies) < len(said):
+        errors = dict.fromkeys(str(each) for each in said if isinstance(each, Exception))
         found += "".join(f"\n{error}" for error in errors)
         change = "repair the silent Sentinels, or remove them from the URL"
         return Finding(WARN, "sentinels", found, change)
     if len(named) > 1:
         return Finding(WARN, "sentinels", found, "a failover may be in progress: run doctor again")
-    if any(word.doubt for word in words):
+    if any(each.suspected for each in replies):
         change = "a Sentinel cannot reach the master: a failover may follow"
         return Finding(WARN, "sentinels", found, change)
-    if len(words) < _LEAST:
+    if len(replies) < _LEAST:
         change = "run three or more, on separate machines: fewer have no majority after a failure"
         return Finding(WARN, "sentinels", found, change)
     return Finding(OK, "sentinels", found)

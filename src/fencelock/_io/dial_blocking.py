@@ -1,0 +1,45 @@
+"""Connections to any server, opened by a thread that blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fencelock._io.io_blocking import BlockingIo
+from fencelock._transport.direct import Connection
+from fencelock._transport.opener import open_one
+
+if TYPE_CHECKING:
+    from fencelock._topology.master_monitor import MasterGuard
+    from fencelock._transport.dial import Pushed
+    from fencelock._transport.source import One
+
+T = TypeVar("T")
+
+
+def run(flow: Coroutine[Any, Any, T]) -> T:
+    """Run a flow over ``BlockingDialer`` to its end, in the middle of another one."""
+    try:
+        flow.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    flow.close()
+    raise RuntimeError("a blocking flow suspended")
+
+
+class BlockingDialer(BlockingIo):
+    """Implements ``_topology.master_monitor.MasterIo`` for threads."""
+
+    async def dial(
+        self, source: One, until: float, pushed: Pushed, guard: MasterGuard | None = None
+    ) -> Connection:
+        """Open a connection, which one thread at a time may use."""
+        if guard is None:
+            return open_one(source, until, pushed)
+        from fencelock._io.master_connection_blocking import (  # noqa: PLC0415 - only for Sentinels
+            MasterConnection,
+        )
+
+        return open_one(source, until, pushed, partial(MasterConnection, guard=guard))

@@ -1,0 +1,131 @@
+"""A loop's connection to the master of a service: its guard says which answers count.
+
+The rules are the guard's (master_monitor.py); here are the places where they are asked. A timer
+that looks for late answers runs only while answers are owed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Coroutine, Sequence
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core.types import Broken, Reply
+from fencelock._topology.sentinel import ANSWER_SECONDS, FRESH_SECONDS
+from fencelock._transport.mux import Mux, Pushed
+from fencelock._transport.wire import ReplyError, server_error
+from fencelock.clock import now
+from fencelock.errors import ServerError
+
+if TYPE_CHECKING:
+    from fencelock._io.dial_asyncio import AsyncioDialer
+    from fencelock._topology.io import Flow
+    from fencelock._topology.master_monitor import MasterGuard
+
+TASK = "fencelock-sentinel"
+
+
+class MasterMux(Mux):
+    """A connection to the master of a service, which all tasks of a loop share."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        pushed: Pushed,
+        stall: float,
+        *,
+        guard: MasterGuard,
+        io: AsyncioDialer,
+    ) -> None:
+        super().__init__(loop, self._hear, stall=stall)
+        self._to = pushed
+        self._guard = guard
+        self._io = io
+        self._late_timer: asyncio.TimerHandle | None = None
+
+    async def run(self, request: bytes, until: float) -> Reply:
+        """Run a packed script call; Broken also when there is another master now."""
+        return await self._guarded(super().run(request, until), now(), until)
+
+    async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
+        """Run a plain command; ends like ``run``."""
+        return await self._guarded(super().command(args, until), now(), until)
+
+    async def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
+        """Listen to a channel, which is no grant: what comes on it must count."""
+        await super().command((word, channel), until)
+
+    def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
+        """Send a request, and see that a late answer is noticed; nothing to a replaced master."""
+        if self._guard.is_replaced:
+            self.close()
+        slot = super().request(packed, until)
+        if self._late_timer is None and self.sound:
+            self._late_timer = self.loop.call_later(FRESH_SECONDS, self._look_for_late)
+        return slot
+
+    def post(self, packed: bytes, until: float) -> asyncio.Future[Any]:
+        """Send at once; the future ends with an answer that counts, or Broken."""
+        return self._io.task(self._posted(super().post(packed, until), now(), until), TASK)
+
+    def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
+        """Send a clean-up behind all that was asked; its answer must count, too."""
+        retired, slot = self.retired, super().behind(packed, until)
+        if slot is None or not retired:  # else it was posted
+            return slot
+        return self._io.task(self._posted(slot, now(), until), TASK)
+
+    async def _posted(self, slot: asyncio.Future[Any], asked_at: float, until: float) -> Reply:
+        try:
+            return await self._guarded(slot, asked_at, until)
+        except ServerError as error:
+            return error.__cause__  # as the server said it
+
+    async def _guarded(self, asking: Awaitable[Reply], asked_at: float, until: float) -> Reply:
+        """Await an answer, and see that it counts; a refusal, too."""
+        try:
+            reply = await asking
+            if isinstance(reply, ReplyError):
+                raise server_error(reply)
+        except ServerError as error:
+            await self._ask_guard(self._guard.refused(error, asked_at, until))
+            raise
+        if not self._guard.counts(asked_at):
+            await self._ask_guard(self._guard.prove(asked_at, until))
+        return reply
+
+    async def _ask_guard(self, flow: Coroutine[Any, Any, None]) -> None:
+        try:
+            await flow
+        except Broken:
+            self.close()
+            raise
+
+    def _hear(self, message: list[bytes]) -> None:
+        proving = self._guard.take(message, self._to, inf)
+        if proving is not None:
+            self._io.spawn(partial(self._quietly, proving), TASK)
+
+    def _look_for_late(self) -> None:
+        """Ask whether this is the master while an answer is late."""
+        self._late_timer = None
+        if not self._slots or not self.sound:
+            return
+        if now() - self._slots[0][2] > FRESH_SECONDS / 2:
+            proving = partial(self._guard.still_master, now() + ANSWER_SECONDS)
+            self._io.spawn(partial(self._quietly, proving), TASK)
+        self._late_timer = self.loop.call_later(FRESH_SECONDS, self._look_for_late)
+
+    async def _quietly(self, flow: Flow) -> None:
+        try:
+            await self._ask_guard(flow())
+        except Broken:
+            return  # it was closed: the tasks that wait for an answer find out
+
+    def _lost(self, error: Exception) -> None:
+        if self._late_timer is not None:
+            self._late_timer.cancel()
+            self._late_timer = None
+        super()._lost(error)

@@ -1,0 +1,93 @@
+"""A thread's connection to the master of a service: its guard says which answers count.
+
+The rules are the guard's (master_monitor.py); here are the places where they are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core.types import Broken, Reply
+from fencelock._io.dial_blocking import run
+from fencelock._topology.sentinel import FRESH_SECONDS
+from fencelock._transport.direct import Connection
+from fencelock._transport.wire import INCOMPLETE, ReplyError, server_error
+from fencelock.clock import now
+
+if TYPE_CHECKING:
+    from fencelock._topology.master_monitor import MasterGuard
+    from fencelock._transport.dial import Pushed
+
+
+class MasterConnection(Connection):
+    """A connection to the master of a service."""
+
+    __slots__ = ("_guard", "_reads_until", "_to")
+
+    def __init__(self, sock: Any, pushed: Pushed, *, guard: MasterGuard) -> None:
+        super().__init__(sock, _hear)  # no bound method: a cycle would keep the socket open
+        self._to = pushed
+        self._guard = guard
+        self._reads_until = 0.0
+
+    def answer(self, until: float, *, confirms: bool = False) -> Reply:
+        """Read the next answer; Broken also when there is another master now."""
+        self._reads_until = until
+        try:
+            reply = super().answer(until, confirms=confirms)
+        except ReplyError as error:
+            self._ask_guard(self._guard.refused(server_error(error), self.asked_at, until))
+            raise
+        # A subscription grants nothing: what comes on the channel must count.
+        if not confirms and not self._guard.counts(self.asked_at):
+            self._ask_guard(self._guard.prove(self.asked_at, until))
+        return reply
+
+    def listen(self, until: float) -> bool:
+        """Read one push; Broken when it came from a master that was replaced."""
+        self._reads_until = until
+        return super().listen(until)
+
+    def settle(self) -> bool:
+        """Take what came while the connection was idle; False when it is of no use any more."""
+        if self._guard.is_replaced:
+            self.sound = False
+        return self.sound and super().settle()
+
+    def send(self, packed: bytes, requests: int = 1) -> None:
+        """Send a request, or several, but not to a replaced master; its answer's age counts."""
+        self.asked_at = now()
+        if self._guard.is_replaced:
+            self.sound = False
+            raise Broken("there is another master now", sent=False)
+        super().send(packed, requests)
+
+    def hear(self, message: list[bytes]) -> None:
+        """Hand a push on if it counts."""
+        until = max(self._reads_until, now())
+        proving = self._guard.take(message, partial(self._to, self), until)
+        if proving is not None:
+            self._ask_guard(proving())
+
+    def _ask_guard(self, flow: Coroutine[Any, Any, None]) -> None:
+        try:
+            run(flow)
+        except BaseException:
+            self.sound = False
+            raise
+
+    def _next(self, until: float, *, broken: bool = True) -> Any:
+        """Return the next message; while an answer is late, ask whether this is the master."""
+        while broken and until - now() > FRESH_SECONDS:
+            message = super()._next(now() + FRESH_SECONDS, broken=False)
+            if message is not INCOMPLETE:
+                return message
+            self._ask_guard(self._guard.still_master(until))
+        return super()._next(until, broken=broken)
+
+
+def _hear(connection: Connection, message: list[bytes]) -> None:
+    if isinstance(connection, MasterConnection):
+        connection.hear(message)

@@ -1,0 +1,300 @@
+"""Follow the master of a service: ask its Sentinels, connect to it, prove its answers.
+
+Rules of this file:
+
+- A round asks all Sentinels at once, each in a flow of its own that ends by itself: how many
+  callers wait for it, and for how long, changes nothing. So no address that is slow to be resolved
+  keeps a caller beyond its deadline (I13), and no cancellation leaves a round half asked.
+- Callers that need a round at once share it; one that needs a later one waits for its end.
+- A round is over when all answered that are expected to, or when most did and the others had their
+  grace. What is answered later still counts.
+- A push waits behind the question whether it counts, and all later pushes behind it, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Protocol
+
+from fencelock._core.types import Broken, Reply
+from fencelock._topology.io import Flow, Latch
+from fencelock._topology.sentinel import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    GRACE_SECONDS,
+    PUSH_SECONDS,
+    MasterState,
+    Outcome,
+    SentinelReply,
+    Service,
+    check_role,
+    demoted,
+    parse_reply,
+    patience,
+    questions,
+    unreachable,
+)
+from fencelock.errors import FencelockError, ServerError, ServerUnreachable
+
+# Earlier than any request: its answer needs a round that begins now.
+LONG_AGO = float("-inf")
+
+
+class MasterIo(Protocol):
+    """What of ``_topology.io.Io`` is needed here, and connections to any server."""
+
+    def now(self) -> float:
+        """Return the monotonic instant, in seconds."""
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guard shared tables; nothing may be awaited inside."""
+
+    async def dial(self, source: Any, until: float, pushed: Any, guard: Any = None) -> Any:
+        """Open a connection to one server and greet it; ``pushed`` is called with its pushes.
+
+        ``guard``: the ``MasterGuard`` that its answers and pushes must pass. Raises ``Broken`` or a
+        ``ServerError`` when there is no connection by ``until``.
+        """
+
+    async def command(self, connection: Any, args: Sequence[bytes | int], until: float) -> Reply:
+        """Run a plain command; ends like ``Port.call``."""
+
+    def spawn(self, flow: Flow, name: str) -> bool:
+        """Run a flow beside, in a thread or task of this name; False when none can be started."""
+
+    def latch(self) -> Latch:
+        """Return a new latch."""
+
+
+class Round:
+    """One question to all Sentinels, and what they answer; the mutex guards that.
+
+    Flows are started, and waiters notified, outside the mutex: what does either may collect
+    garbage, and a finalizer may need a connection to the master.
+    """
+
+    def __init__(self, service: Service, state: MasterState, io: MasterIo) -> None:
+        self._service = service
+        self._state = state
+        self._io = io
+        self._majority, self._done = io.latch(), io.latch()
+        self._unanswered = len(service.sentinels)
+        self.began = io.now()
+        self._ends = self.began + ANSWER_SECONDS
+        self.outcomes: list[Outcome] = [None] * self._unanswered
+
+    def ask(self) -> None:
+        """Ask every Sentinel, each in a flow beside the caller."""
+        for at in range(len(self.outcomes)):
+            if not self._io.spawn(partial(self._ask, at), "fencelock-sentinel"):
+                self._open()  # a limit, or the end of the interpreter
+
+    @property
+    def is_over(self) -> bool:
+        """Return True if no caller needs to wait any more."""
+        return self._done.is_open or self._io.now() >= self._ends
+
+    async def wait(self, until: float) -> None:
+        """Return when enough answered, when each had its time, or at the instant."""
+        for latch in (self._majority, self._done):
+            await latch.wait(min(until, self._ends))
+        with self._io.mutex():
+            self.note_end()
+
+    def note_end(self) -> None:
+        """See that the state knows that this round is over, if it is; under the mutex."""
+        if self.is_over:
+            self._state.end_round(self.began, self.outcomes)
+
+    async def _ask(self, at: int) -> None:
+        until = self.began + ANSWER_SECONDS
+        outcome = await _asked(self._io, self._service, self._service.sentinels[at], until)
+        with self._io.mutex():
+            complete, majority = self._take(at, outcome)
+        if complete:
+            self._open()
+        elif majority:
+            self._majority.open()
+
+    def _take(self, at: int, outcome: Outcome) -> tuple[bool, bool]:
+        """Take what one Sentinel answered; say if all is known now, and if most is."""
+        state, outcomes = self._state, self.outcomes
+        outcomes[at] = outcome
+        self._unanswered -= 1
+        state.heard_from(at, outcome)
+        state.learn((each for each in outcomes if isinstance(each, SentinelReply)), self.began)
+        complete = state.is_complete(outcomes) or not self._unanswered
+        majority = state.has_majority(outcomes)
+        if complete or self.is_over:
+            state.end_round(self.began, outcomes)
+        elif majority and not self._majority.is_open:
+            self._ends = min(self._ends, self._io.now() + GRACE_SECONDS)
+        return complete, majority
+
+    def _open(self) -> None:
+        self._majority.open()
+        self._done.open()
+
+
+async def _asked(io: MasterIo, service: Service, sentinel: Any, until: float) -> Outcome:
+    """Ask one Sentinel; None when it did not answer in time."""
+    try:
+        connection = await io.dial(sentinel, until, _ignored)
+        try:
+            return parse_reply(
+                *[await io.command(connection, each, until) for each in questions(service)]
+            )
+        finally:
+            connection.close()
+    except Broken:
+        return None
+    except FencelockError as error:
+        return error
+
+
+def _ignored(*_: Any) -> None:
+    """Ignore pushes: a Sentinel was not asked for any."""
+
+
+async def survey(io: MasterIo, service: Service, until: float) -> Sequence[Outcome]:
+    """Return what each Sentinel replies now; None for one without an answer by the instant."""
+    current = Round(service, MasterState(service), io)
+    current.ask()
+    await current.wait(until)
+    return tuple(current.outcomes)
+
+
+class MasterMonitor:
+    """Follows the master of one service, for the threads of a client or the tasks of a loop."""
+
+    def __init__(self, service: Service, io: MasterIo) -> None:
+        self.service = service
+        self.io = io
+        self.state = MasterState(service)
+        self._round: Round | None = None
+
+    async def connect(self, until: float, pushed: Any) -> Any:
+        """Open a connection to the master.
+
+        Raises ``Broken`` when there is none now; a ``ServerError`` when it was never known.
+        """
+        found = await self.refresh(*self.state.locating(self.io.now(), until))
+        generation = self.state.generation  # first: one that is too old only costs another try
+        named = self.state.master(found.outcomes if found else ())
+        until = min(until, self.io.now() + CONNECT_SECONDS)
+        guard = MasterGuard(self, generation)
+        try:
+            connection = await self.io.dial(self.service.at(named), until, pushed, guard)
+        except ServerUnreachable as error:
+            raise unreachable(self.service, error) from error
+        try:
+            check_role(self.service, await self.io.command(connection, (b"HELLO",), until))
+        except BaseException:
+            connection.close()
+            raise
+        guard.greeting = False
+        return connection
+
+    async def refresh(self, since: float, until: float) -> Round | None:
+        """Wait for a round that began since then; return the last one when time was up before."""
+        while True:
+            fresh = Round(self.service, self.state, self.io)
+            with self.io.mutex():
+                current = self._round
+                if current is not None:
+                    current.note_end()  # all that waited for it may have left before
+                if self.state.asked_at >= since:
+                    return current
+                if current is None or current.is_over:
+                    current = self._round = fresh
+            if current is fresh:
+                fresh.ask()
+            await current.wait(until)
+            if current.began >= since or self.io.now() >= until:
+                return current
+
+
+class MasterGuard:
+    """Decides, for one connection to a master, whether an answer or a push of it counts.
+
+    The connection closes when anything here raises: what it says next would not count either.
+    """
+
+    def __init__(self, monitor: MasterMonitor, generation: int) -> None:
+        self._monitor = monitor
+        self._generation = generation
+        self._held: list[tuple[list[bytes], Callable[[list[bytes]], None], float]] = []
+        self.greeting = True  # what a server says in its greeting grants nothing
+
+    @property
+    def is_replaced(self) -> bool:
+        """Return True if a later master is known: nothing may be asked here any more."""
+        return not self._monitor.state.is_current(self._generation)
+
+    def counts(self, asked_at: float) -> bool:
+        """Return True if an answer that came just now counts without another question."""
+        if self.greeting:
+            return True
+        state = self._monitor.state
+        return state.asked_at >= state.proof_since(asked_at, self._now()) and not self.is_replaced
+
+    async def prove(self, asked_at: float, until: float) -> None:
+        """Return when the answer to a request of that instant counts, as far as can be known.
+
+        Raises ``Broken`` when there is another master now.
+        """
+        answered_at = self._now()
+        await self._prove(asked_at, answered_at, patience(answered_at, until))
+
+    async def _prove(self, asked_at: float, answered_at: float, until: float) -> None:
+        if self.greeting:
+            return
+        since = self._monitor.state.proof_since(asked_at, answered_at)
+        if self._monitor.state.asked_at < since:
+            await self._monitor.refresh(since, until)
+        if self.is_replaced:
+            text = f"{self._monitor.service.label}: there is another master now"
+            raise Broken(text, sent=True)
+
+    async def refused(self, error: ServerError, asked_at: float, until: float) -> None:
+        """Return when a refusal counts; an old master refuses what the new one takes.
+
+        Raises ``Broken`` when the server is a replica now, or there is another master.
+        """
+        broken = demoted(self._monitor.service, error)
+        if broken is not None:
+            raise broken from error
+        await self.prove(asked_at, until)
+
+    async def still_master(self, until: float) -> None:
+        """Return when this is the master by a round that begins now: an answer is late.
+
+        Raises ``Broken`` when there is another one.
+        """
+        await self.prove(LONG_AGO, until)
+
+    def take(
+        self, message: list[bytes], deliver: Callable[[list[bytes]], None], until: float
+    ) -> Flow | None:
+        """Deliver a push that counts; return the flow that proves it, if that must be asked.
+
+        Later pushes wait for the end of that flow, too; it ends by ``until``, about.
+        """
+        heard_at = self._now()
+        if not self._held and self.counts(heard_at):
+            deliver(message)
+            return None
+        self._held.append((message, deliver, heard_at))
+        return partial(self._deliver_held, until) if len(self._held) == 1 else None
+
+    async def _deliver_held(self, until: float) -> None:
+        while self._held:
+            message, deliver, heard_at = self._held[0]
+            await self._prove(heard_at, heard_at, min(heard_at + PUSH_SECONDS, until))
+            del self._held[0]
+            deliver(message)
+
+    def _now(self) -> float:
+        return self._monitor.io.now()

@@ -1,0 +1,251 @@
+"""A service that Sentinels watch: what they reply about its master, and when an answer counts.
+
+Rules of this file:
+
+- A Sentinel's reply carries its config-epoch, which grows with every failover: the highest wins, so
+  that a Sentinel that was cut off brings no client back to an old master.
+- An old master that was frozen or cut off takes writes for seconds after it came back. So its
+  answers count only while it is fresh knowledge that it is the master: the Sentinels were asked at
+  most a second before the answer came, and after it when the answer took long.
+- No Sentinel reachable: the master that was known last is trusted on. Locks stay usable then; only
+  a failover that happens meanwhile goes unseen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from fencelock._core.types import Broken
+from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, ServerUnsuitable
+
+# Each Sentinel gets this long to answer.
+ANSWER_SECONDS = 0.5
+# Once most have answered, the others get this much longer: a dead host would cost half a second.
+GRACE_SECONDS = 0.1
+# How long a round proves: no failover is over sooner after a Sentinel has found nothing wrong.
+FRESH_SECONDS = 1.0
+# While a Sentinel finds something wrong. Each answer would cost a question otherwise.
+SUSPECT_SECONDS = 0.1
+# An answer that took longer may have waited in a frozen server: it needs a question after it.
+SLOW_SECONDS = 0.5
+# Connections that are opened at once share a round that began this recently.
+SHARED_SECONDS = 0.1
+# A silent master gets this long to greet; then the Sentinels are asked again.
+CONNECT_SECONDS = 1.0
+# A push waits for its proof this long: for the round that is under way, and for one after it.
+PUSH_SECONDS = 2 * ANSWER_SECONDS
+# A caller whose time is up leaves a last question this much, within the 100 ms of I13.
+_LAST_SECONDS = 0.05
+# Sentinels that were set up anew count epochs from 0 again: the old count is forgotten after this.
+FORGET_SECONDS = 10.0
+_WRONG = ("s_down", "o_down", "failover_in_progress")
+_REPLICA = frozenset({"READONLY", "MASTERDOWN"})
+
+
+class Service(Protocol):
+    """A service behind Sentinels: how to reach each of them, and the master that they name."""
+
+    @property
+    def label(self) -> str:
+        """Return what people call it."""
+
+    @property
+    def name(self) -> str:
+        """Return its name in the Sentinels' configuration."""
+
+    @property
+    def sentinels(self) -> Sequence[Any]:
+        """Return how to reach each Sentinel."""
+
+    def at(self, reply: SentinelReply) -> Any:
+        """Return how to reach the master that a Sentinel named."""
+
+
+class SentinelReply(NamedTuple):
+    """What one Sentinel replied: which server is the master, since which epoch.
+
+    ``suspected``: the Sentinel finds something wrong with it.
+    """
+
+    epoch: int
+    host: str
+    port: int
+    suspected: bool = False
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """Return the address that is named."""
+        return self.host, self.port
+
+
+# What a question to one Sentinel came to; None: no answer.
+Outcome = SentinelReply | Exception | None
+
+
+def questions(service: Service) -> tuple[tuple[bytes, ...], ...]:
+    """Return what a Sentinel is asked: the epoch first.
+
+    While it leads a failover, MASTER has the new epoch and still the old address.
+    """
+    name = service.name.encode()
+    return (b"SENTINEL", b"MASTER", name), (b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name)
+
+
+def parse_reply(master: Any, address: Any) -> SentinelReply:
+    """Return the answers to ``questions`` as one reply; ServerUnsuitable when they are none.
+
+    A Sentinel that has promoted a replica names it, and still lists the old master and its state:
+    that is no reason to suspect the new one.
+    """
+    facts = (
+        master if isinstance(master, dict) else dict(zip(master[::2], master[1::2], strict=True))
+    )
+    try:
+        host, port = address
+        flags = facts[b"flags"].decode().split(",")
+        listed = facts.get(b"ip", host), facts.get(b"port", port)
+        suspected = listed == (host, port) and any(flag in _WRONG for flag in flags)
+        return SentinelReply(int(facts[b"config-epoch"]), host.decode(), int(port), suspected)
+    except (TypeError, ValueError, KeyError) as error:
+        raise ServerUnsuitable(f"not a Sentinel's answer: {master!r} {address!r}") from error
+
+
+class MasterState:
+    """What is known of a service's master. Plain decisions; the caller keeps threads apart."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._fresh_for = FRESH_SECONDS
+        self.reply: SentinelReply | None = None  # the one that is believed
+        self.generation = 0  # grows with each master; a connection belongs to one generation
+        self.asked_at = float("-inf")  # when the last round of questions began
+        self.silent: frozenset[int] = frozenset()  # Sentinels that did not answer it
+        self._all_silent = False  # no Sentinel answered in the last round
+        self._confirmed_at = 0.0  # when a Sentinel last confirmed the reply
+
+    def learn(self, replies: Iterable[SentinelReply], began: float) -> None:
+        """Take what the Sentinels replied so far in a round that began then."""
+        given = list(replies)
+        if not given:
+            return
+        votes = Counter((reply.epoch, *reply.where) for reply in given)
+        best = max(given, key=lambda reply: (reply.epoch, votes[reply.epoch, *reply.where]))
+        known = self.reply
+        if known is None or best.epoch > known.epoch:
+            self.generation += 1
+        elif best[:3] != known[:3] and not self._set_up_anew(best, given, began):
+            return
+        elif best.where != known.where:
+            self.generation += 1
+        self.reply, self._confirmed_at = best, began
+
+    def _set_up_anew(
+        self, best: SentinelReply, given: Sequence[SentinelReply], began: float
+    ) -> bool:
+        """Return True if most Sentinels agree on something that does not follow what was known.
+
+        They forgot their epoch, then: what was known must not have been confirmed for a while.
+        """
+        agreed = sum(reply.where == best.where for reply in given)
+        if 2 * agreed <= len(self._service.sentinels):
+            return False
+        known = self.reply
+        if known is None or best.epoch == known.epoch:
+            return True
+        return began - self._confirmed_at > FORGET_SECONDS
+
+    def heard_from(self, at: int, outcome: Outcome) -> None:
+        """Note that one Sentinel has answered, maybe too late for its round: it is not silent."""
+        if outcome is not None:
+            self.silent -= {at}
+
+    def end_round(self, began: float, outcomes: Sequence[Outcome]) -> None:
+        """Note that a round is over, and which Sentinels were silent in it."""
+        if began < self.asked_at:
+            return
+        self.asked_at = began
+        self.silent = frozenset(at for at, each in enumerate(outcomes) if each is None)
+        replies = [each for each in outcomes if isinstance(each, SentinelReply)]
+        self._all_silent = not replies
+        suspected = any(reply.suspected for reply in replies)
+        self._fresh_for = SUSPECT_SECONDS if suspected else FRESH_SECONDS
+
+    def is_complete(self, outcomes: Sequence[Outcome]) -> bool:
+        """Return True if every Sentinel answered but those that were silent before."""
+        missing = {at for at, each in enumerate(outcomes) if each is None}
+        return missing <= self.silent and len(missing) < len(outcomes)
+
+    def has_majority(self, outcomes: Sequence[Outcome]) -> bool:
+        """Return True if a majority named a master."""
+        return 2 * sum(isinstance(each, SentinelReply) for each in outcomes) > len(outcomes)
+
+    def proof_since(self, asked_at: float, answered_at: float) -> float:
+        """Return when a round must have begun to prove an answer of the master."""
+        slow = answered_at - asked_at > SLOW_SECONDS
+        return answered_at if slow else answered_at - self._fresh_for
+
+    def locating(self, now: float, until: float) -> tuple[float, float]:
+        """Return how late a round must have begun to connect by it, and how long to wait for it.
+
+        The master that is known is tried soon: if it is none any more, the next try knows better.
+        """
+        if self.reply is None:
+            return now - SHARED_SECONDS, until
+        recent = FRESH_SECONDS if self._all_silent else SHARED_SECONDS
+        return now - recent, min(now + GRACE_SECONDS, (now + until) / 2)
+
+    def is_current(self, generation: int) -> bool:
+        """Return True if there is no later master than the one of this generation."""
+        return generation == self.generation
+
+    def master(self, outcomes: Sequence[Outcome]) -> SentinelReply:
+        """Return where the master is; raise what a round came to when it never was known."""
+        if self.reply is not None:
+            return self.reply
+        errors = [each for each in outcomes if isinstance(each, Exception)]
+        denied = next((error for error in errors if isinstance(error, ServerDenied)), None)
+        if denied is not None:
+            raise ServerDenied(
+                f"a Sentinel refuses fencelock's request: {denied}", code=denied.code
+            ) from denied
+        label = self._service.label
+        if errors and all(_unknown(error) for error in errors):
+            raise ServerUnsuitable(f"{label}: no Sentinel has a service of that name")
+        detail = "; ".join(dict.fromkeys(map(str, errors))) or "no answer in time"
+        raise ServerUnreachable(f"{label}: no Sentinel answers: {detail}", code="REFUSED")
+
+
+def _unknown(error: Exception) -> bool:
+    return "no such master" in str(error).lower()
+
+
+def patience(now: float, until: float) -> float:
+    """Return how long to wait for a proof: silent Sentinels must not take all of a call's time."""
+    return max(now + _LAST_SECONDS, (now + until) / 2)
+
+
+def demoted(service: Service, error: ServerError) -> Broken | None:
+    """Return what the refusal of a master that became a replica means; None for other errors."""
+    if error.code not in _REPLICA:
+        return None
+    broken = Broken(f"{service.label}: this is a replica now ({error})", sent=False)
+    broken.__cause__ = error
+    return broken
+
+
+def unreachable(service: Service, error: ServerUnreachable) -> Exception:
+    """Return what it means that the named master cannot be reached: ask again, it may change."""
+    if error.code not in {"", "REFUSED"}:
+        return error
+    broken = Broken(f"{service.label}: {error}", sent=False)
+    broken.__cause__ = error
+    return broken
+
+
+def check_role(service: Service, hello: Any) -> None:
+    """Raise Broken when the greeting (HELLO's reply) is not that of a master."""
+    role = hello.get(b"role", b"master") if isinstance(hello, dict) else b"master"
+    if role != b"master":
+        raise Broken(f"{service.label}: it is not a master, but a {role.decode()}", sent=False)
