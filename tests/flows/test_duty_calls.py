@@ -351,7 +351,7 @@ def test_a_candidate_that_waited_long_is_handed_the_lock_if_it_lives(space):
 
 def start(space, who, info=b'{"once":1}'):
     said = b"9000 7000 0 home " + info
-    mine = b"%s %s c-%s %s" % (who, who, who, said)
+    mine = b"%s %s c-%s " % (who, who, who)
     args = (who, mine, 9000, RECORD + 9000, said)
     return space.run(scripts.ONCE_START, [*A[:5], *ONCE], *args)
 

@@ -55,7 +55,7 @@ class Sequence:
     def acquire(self):
         waiter, holder, channel, owned = self.who()
         terms = self.terms(owned)
-        entry = b" ".join((waiter, holder, channel, terms))
+        entry = b" ".join((waiter, holder, channel, b""))
         entry = self.random.choice([entry, entry, b""])
         args = (holder, entry, 90000, 690000, terms)
         return scripts.ACQUIRE, KEYS[:5], (*args, waiter) if owned == b"1" else args

@@ -29,7 +29,7 @@ def entry(who, owner=None, **kwargs):
 def acquire(space, who, name=A, *, ttl=9000, line=True, owner=None, **kwargs):
     """Ask for the lock, or for a place in line."""
     said = terms(ttl, owned=int(owner is not None), **kwargs)
-    mine = b"%s %s c-%s %s" % (who, owner or who, who, said) if line else b""
+    mine = b"%s %s c-%s " % (who, owner or who, who) if line else b""
     args = (owner or who, mine, ttl, RECORD + ttl, said)
     return space.run(scripts.ACQUIRE, name[:5], *args, *([who] if owner else []))
 
@@ -245,7 +245,7 @@ def test_each_kind_of_channel_of_a_cluster_is_heard_and_known_to_be_silent(space
     acquire(space, b"h")
     channels = [b"c-%s%s" % (who, mark) for who in (b"x", b"y")]
     for who, channel in zip((b"x", b"y"), channels, strict=True):
-        mine = b"%s %s %s %s" % (who, who, channel, terms())
+        mine = b"%s %s %s " % (who, who, channel)
         space.run(scripts.ACQUIRE, A[:5], who, mine, 9000, RECORD + 9000, terms())
     space.deaf = {channels[0]}
     space.run(scripts.RELEASE, A, b"h", HOME)
@@ -593,7 +593,7 @@ def test_several_locks_go_each_to_its_own_next_waiter(space):
 def test_a_name_whose_leases_have_ended_is_a_semaphore_as_long_as_somebody_waits(space, owner):
     said = (b"9000 7000 p1 home {}", b"semaphore", 1, b"")
     for who in (b"h", b"x"):
-        mine = b"%s %s c-%s %s" % (who, who, who, said[0])
+        mine = b"%s %s c-%s " % (who, who, who)
         space.run(scripts.SHARES_ACQUIRE, A[:5], who, mine, *said)
     for seconds in (0, 10):
         space.wait(seconds)

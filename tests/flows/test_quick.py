@@ -98,7 +98,7 @@ def test_a_failing_schedule_is_told_line_by_line():
     seed = next(each for each in SEEDS if "deletes" in each.name)
     lines = seed.explore().story().splitlines()
     terms = "3000 2000 0 home0 {}"
-    said = f"A1 A1 A1 home0 {terms} 3000 603000 {terms}"
+    said = f"A1 A1 A1 home0  3000 603000 {terms}"
     assert f"server: acquire({said}) of A → b'1700" in lines[0]
     assert lines[-1].startswith("→ I5:")
 

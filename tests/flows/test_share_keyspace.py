@@ -45,7 +45,7 @@ class ShareSequence(Sequence):
     def acquire(self):
         holder, channel = self.who()
         terms = self.terms(self.random.randrange(1, 4))
-        entry = b" ".join((holder, holder, channel, terms))
+        entry = b" ".join((holder, holder, channel, b""))
         args = (
             holder, self.random.choice([entry, entry, b""]), terms,
             self.random.choice([b"semaphore"] * 9 + [b"rwlock"]),

@@ -94,14 +94,14 @@ class ShareForm(Form):
         ttl = super().lasting(now)
         return ttl if self.ends == inf else self._claim()
 
-    def ask_beside(self, holder: bytes, entry: bytes, info: bytes, beside: bytes) -> bytes:
+    def ask_beside(self, holder: bytes, place: bytes, info: bytes, beside: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua``."""
-        args = (holder, entry, self.words + info, self.kind, b"%d" % self.limit, beside)
+        args = (holder, place, self.words + info, self.kind, b"%d" % self.limit, beside)
         return self._ask + b"".join(map(bulk, args))
 
-    def acquire(self, holder: bytes, entry: bytes, info: bytes) -> bytes:
+    def acquire(self, holder: bytes, place: bytes, info: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua`` for permits in their turn."""
-        return self.ask_beside(holder, entry, info, b"")
+        return self.ask_beside(holder, place, info, b"")
 
 
 class ShareWant(Want):
@@ -130,8 +130,8 @@ class ShareWant(Want):
 
     def acquire(self, channel: bytes) -> bytes:
         """Return a packed call of ``shares_acquire.lua``; the channel is empty for a try."""
-        entry = self.entry(channel) if channel else b""
-        return self.form.ask_beside(self.holder, entry, self.info, self.beside)
+        place = self.place(channel) if channel else b""
+        return self.form.ask_beside(self.holder, place, self.info, self.beside)
 
     def on(self, form: Form) -> ShareWant:
         """Return the same request for one node of a quorum."""

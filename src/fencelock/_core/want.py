@@ -121,11 +121,11 @@ class Form:
             ends=self.ends,
         )
 
-    def acquire(self, holder: bytes, entry: bytes, info: bytes) -> bytes:
+    def acquire(self, holder: bytes, place: bytes, info: bytes) -> bytes:
         """Return a call of ``acquire.lua``, all but an explicit owner's last argument."""
         words = self.words
         return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n%b$%d\r\n%b%b\r\n" % (
-            self._ask, len(holder), holder, len(entry), entry,
+            self._ask, len(holder), holder, len(place), place,
             self._ttl, len(words) + len(info), words, info,
         )  # fmt: skip
 
@@ -196,8 +196,8 @@ class Want:
 
     def acquire(self, channel: bytes) -> bytes:
         """Return a packed call of ``acquire.lua``; the channel is empty for a try."""
-        entry = self.entry(channel) if channel else b""
-        packed = self.form.acquire(self.holder, entry, self.info)
+        place = self.place(channel) if channel else b""
+        packed = self.form.acquire(self.holder, place, self.info)
         return packed + bulk(self.waiter) if self.owned else packed
 
     def on(self, form: Form) -> Want:
@@ -215,7 +215,11 @@ class Want:
 
     def entry(self, channel: bytes) -> bytes:
         """Return the waiter's entry in the lock's line; see ``_lock.lua``."""
-        return b" ".join((self.waiter, self.holder, channel, self.form.words + self.info))
+        return self.place(channel) + self.form.words + self.info
+
+    def place(self, channel: bytes) -> bytes:
+        """Return the waiter's entry without its terms, which the script adds."""
+        return b"%b %b %b " % (self.waiter, self.holder, channel)
 
     def abandon(self, channel: bytes) -> Request:
         """Return the request that undoes an acquire with this channel."""

@@ -2,7 +2,7 @@
 --
 -- KEYS  lock record queue alive holds   (see _lock.lua)
 -- ARGV  1 holder
---       2 waiter entry, or '' for an attempt that does not wait in line
+--       2 the waiter entry without its terms, or '' for an attempt that does not wait in line
 --       3 ttl ms
 --       4 how long the record is kept, ms
 --       5 terms
@@ -24,7 +24,7 @@ if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   return fence
 end
 
-local entry, waiter = ARGV[2], ARGV[6] or holder
+local entry, waiter = ARGV[2] ~= '' and ARGV[2] .. ARGV[5] or '', ARGV[6] or holder
 local record, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
 
 -- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and

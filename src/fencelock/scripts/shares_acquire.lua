@@ -2,7 +2,7 @@
 --
 -- KEYS  lock record queue alive holds   (see _shares.lua)
 -- ARGV  1 holder
---       2 waiter entry, or '' for an attempt that does not wait in line
+--       2 the waiter entry without its terms, or '' for an attempt that does not wait in line
 --       3 terms
 --       4 kind   5 the limit that the caller names
 --       6 a holder id of the same thread or task, or '': while that one holds, this one is granted at
@@ -15,7 +15,7 @@
 --       error OVERLIMIT                          it asks for more permits than the limit
 -- include: _shares
 
-local holder, entry, terms, kind, declared, nested_under =
+local holder, head, terms, kind, declared, nested_under =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
 local ttl, permits, home = string.match(terms, '^(%d+) %d+ p(%d+) (%S+)')
 ttl, permits = tonumber(ttl), tonumber(permits)
@@ -47,6 +47,8 @@ end
 
 -- include: _shares_line
 -- include: _enqueue
+
+local entry = head ~= '' and head .. terms or ''
 
 -- The holder asks again: a repeated request. It gets a full lease, as the first reply would have said.
 local function renew_held()
