@@ -6,11 +6,14 @@ Rules of this file:
 - The classes of a face are type arguments, so ``Client.lock`` returns a ``Lock`` and
   ``AsyncClient.lock`` an ``AsyncLock``. ``hints.published`` puts their names into the signatures
   that ``help()`` and ``inspect`` show.
+- What few programs use is imported when its factory is first called: a command of the shell pays
+  for each module when it starts.
 - An option that several factories take is declared in ``options`` (``LockOptions`` and the others),
   explained in ``lock``, and checked in ``handles.settings``, which has its default.
 
 ``client_decorators`` has ``locked`` and ``once``.
 """
+# ruff: noqa: PLC0415 - as said above
 
 from __future__ import annotations
 
@@ -18,11 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from fencelock import options
-from fencelock._core.barrier import Crossing
-from fencelock._core.condition import Place
 from fencelock._core.keys import ConditionKeys, LockKeys, SignalKeys
-from fencelock._core.shares import READ, WRITE
-from fencelock._core.signals import Gate
 from fencelock.handles import Defaults, Settings, defaults, settings
 from fencelock.lease import BaseLease
 from fencelock.options import (
@@ -34,14 +33,16 @@ from fencelock.options import (
     Seconds,
     SemaphoreOptions,
 )
-from fencelock.permits import checked_limit
 from fencelock.process import Rooted
 from fencelock.quorums import refuse
-from fencelock.sides import Side, Sides
 
 if TYPE_CHECKING:  # few programs use them
+    from fencelock._core.barrier import Crossing
+    from fencelock._core.condition import Place
     from fencelock._core.election import ElectionKeys
+    from fencelock._core.signals import Gate
     from fencelock.handles import Holds
+    from fencelock.sides import Side, Sides
 
 SourceT = TypeVar("SourceT")
 # What ``on_lost`` may be: for one lease, and for that of a multi.
@@ -137,7 +138,6 @@ class OpensSource(ClientBase, Generic[SourceT]):
         )
         self._defaults = given._replace(quorum=quorum, server=server)
         self._within = set()
-        self._sides = Sides()
 
     def _open(
         self,
@@ -226,6 +226,8 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        from fencelock.permits import checked_limit
+
         refuse(self._defaults.quorum, "semaphore")
         chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         return self._semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
@@ -243,6 +245,8 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        from fencelock.permits import checked_limit
+
         refuse(self._defaults.quorum, "semaphore")
         chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         return self._bounded_semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
@@ -266,11 +270,15 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        from fencelock._core.shares import READ, WRITE
+        from fencelock.sides import Side, Sides
+
         keys = self._keys(name)
+        sides: Sides = vars(self).setdefault("_sides", Sides())  # one of several threads is first
 
         def side(ttl: Seconds | None, side: int, *, again: bool) -> Side:
             chosen = settings(self._defaults, ttl=ttl, cancels=self._asynchronous, **given)
-            return Side(keys, chosen, self._lease, self._sides, side, reentrant=again)
+            return Side(keys, chosen, self._lease, sides, side, reentrant=again)
 
         read = side(options.side_ttl("read_ttl", read_ttl), READ, again=True)
         write = side(options.side_ttl("write_ttl", write_ttl), WRITE, again=bool(reentrant))
@@ -294,6 +302,8 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        from fencelock._core.signals import Gate
+
         refuse(self._defaults.quorum, "event")
         kept = options.idle_ttl(idle_ttl)
         return self._event(self._port, Gate(self._signal_keys(name), b"event", kept))
@@ -309,6 +319,8 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        from fencelock._core.signals import Gate
+
         refuse(self._defaults.quorum, "latch")
         whole = options.count("count", count)
         kept = options.idle_ttl(idle_ttl)
@@ -333,6 +345,8 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        from fencelock._core.barrier import Crossing
+
         refuse(self._defaults.quorum, "barrier")
         count = options.count("parties", parties)
         options.callback("action", action, asynchronous=self._asynchronous, given="")
@@ -352,6 +366,8 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
             TypeError, ValueError: an option that cannot work, such as a lock of another client,
                 with ``Poll`` or with an ``owner``; nothing was sent.
         """
+        from fencelock._core.condition import Place
+
         refuse(self._defaults.quorum, "condition")
         if not isinstance(lock, (str, *self._of_condition)):
             raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")
@@ -374,7 +390,10 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
 class MakesMultis(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
     """The factory of several locks at once."""
 
-    _parts: tuple[type, ...]
+    @property
+    def _parts(self) -> tuple[type, ...]:
+        """Return the handles that may stand for their names."""
+        raise NotImplementedError
 
     def multi(
         self,
@@ -394,7 +413,7 @@ class MakesMultis(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
             TypeError, ValueError: names or an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "multi")
-        from fencelock.multihandle import parts_of  # noqa: PLC0415 - few programs use it
+        from fencelock.multihandle import parts_of
 
         chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         prefix = self._defaults.key_prefix
@@ -428,8 +447,8 @@ class MakesElections(ClientBase, Generic[ElectionT, LeaseT, OnLost]):
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "election")
-        from fencelock._core.election import ElectionKeys  # noqa: PLC0415 - few programs use it
-        from fencelock.candidacy import candidate_name  # noqa: PLC0415 - likewise
+        from fencelock._core.election import ElectionKeys
+        from fencelock.candidacy import candidate_name
 
         chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         keys = ElectionKeys(self._defaults.key_prefix, options.lock_name(name))

@@ -99,6 +99,39 @@ def published(defaults: Mapping[str, object]) -> Callable[[Kind], Kind]:
     return decorate
 
 
+class Deferred:
+    """A class of a client's face, imported when the client first makes one of it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        """Return the class."""
+        return _exported(owner, self._name)
+
+
+def _exported(client: type, name: str) -> Any:
+    """Return what the package of a client's module exports under a name."""
+    package = sys.modules[client.__module__.rpartition(".")[0]]
+    return getattr(package, name)
+
+
+class _Names(dict[str, Any]):
+    """The global names of a client's copies; a class of its face is imported when it is looked up.
+
+    So ``typing.get_type_hints`` finds the classes that a client returns and has not made yet.
+    """
+
+    def __init__(self, client: type, names: Mapping[str, Any]) -> None:
+        super().__init__(names)
+        self._client = client
+
+    def __missing__(self, name: str) -> Any:
+        if name in MAKERS:
+            return _exported(self._client, name)
+        raise KeyError(name)
+
+
 class _Copies:
     """Copies of the functions that both clients inherit; a client's copies name its own classes.
 
@@ -175,7 +208,8 @@ class _Copies:
         if function.__module__ not in self._globals:
             client = vars(sys.modules[self._cls.__module__])
             options = vars(sys.modules["fencelock.options"])
-            self._globals[function.__module__] = {**options, **client, **function.__globals__}
+            names = {**options, **client, **function.__globals__}
+            self._globals[function.__module__] = _Names(self._cls, names)
         return self._globals[function.__module__]
 
 

@@ -380,7 +380,8 @@ HEAVY = ("asyncio", "ctypes", "dataclasses", "encodings.idna", "hashlib", "impor
 HEAVY += ("importlib.resources", "inspect", "logging", "pathlib", "random", "redis", "secrets")
 HEAVY += ("shutil", "ssl", "subprocess", "tempfile", "traceback", "urllib", "uuid")
 OURS = ("fencelock.aio", "fencelock.embedded", "fencelock._transport.cloned")
-OURS += tuple(f"fencelock.blocking.{name}" for name in ("election", "multi", "once"))
+RARE = ("barrier", "condition", "election", "multi", "once", "rwlock", "semaphore", "signals")
+OURS += tuple(f"fencelock.blocking.{name}" for name in RARE)
 
 
 def loaded(shell, url, *modules):

@@ -6,7 +6,8 @@ import pickle
 import pytest
 
 import fencelock
-from fencelock import aio, blocking
+from fencelock import aio
+from fencelock.blocking import barrier
 from fencelock.lease import BaseLease
 from fencelock.multilease import BaseMultiLease
 from tests.pure.made import made_by
@@ -25,7 +26,7 @@ ERRORS = [
     fencelock.NotHeld("not held", name="a"),
     fencelock.BarrierBroken("broken", name="a", reason="dead"),
     aio.barrier.BarrierBroken("broken", name="a", reason="lost"),
-    blocking.barrier.BarrierBroken("broken", name="a", reason="abort"),
+    barrier.BarrierBroken("broken", name="a", reason="abort"),
     fencelock.OverReleased("too many", name="a"),
     fencelock.OutcomeUnknown("no answer"),
     fencelock.QuorumNotReached("two of five", {"one": fencelock.ServerUnreachable("no")}),

@@ -121,7 +121,10 @@ class AsyncClient(
     _barrier = AsyncBarrier
     _condition = AsyncCondition
     _of_condition = (AsyncLock, AsyncRLock)
-    _parts = (AsyncLock, AsyncReadLock, AsyncWriteLock, AsyncSemaphore)
+
+    @property
+    def _parts(self) -> tuple[type, ...]:
+        return AsyncLock, AsyncReadLock, AsyncWriteLock, AsyncSemaphore
 
     def _open(
         self,

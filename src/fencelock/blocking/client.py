@@ -9,13 +9,8 @@ from fencelock import process
 from fencelock._core.keys import LockKeys
 from fencelock._ports.blocking import BlockingPort
 from fencelock._ports.choose import port_for
-from fencelock.blocking.barrier import Barrier
-from fencelock.blocking.condition import Condition
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
-from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
-from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
-from fencelock.blocking.signals import Event, Latch
 from fencelock.client_base import (
     MakesElections,
     MakesLocks,
@@ -28,15 +23,20 @@ from fencelock.client_decorators import MakesLocked, MakesOnce
 from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.errors import NotAcquired
 from fencelock.handles import OPTION_DEFAULTS, Defaults, Holds, Settings
-from fencelock.hints import published
+from fencelock.hints import Deferred, published
 from fencelock.options import Acknowledgement, Source
 from fencelock.process import thread_unit
 
 if TYPE_CHECKING:
     from fencelock._core.election import ElectionKeys
+    from fencelock.blocking.barrier import Barrier  # noqa: F401 - named in a base, as text
+    from fencelock.blocking.condition import Condition  # noqa: F401 - likewise
     from fencelock.blocking.election import Election
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
+    from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock  # noqa: F401 - in a base
+    from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore  # noqa: F401 - likewise
+    from fencelock.blocking.signals import Event, Latch  # noqa: F401 - likewise
     from fencelock.templates import Call, Plan
 
     P = ParamSpec("P")
@@ -78,8 +78,8 @@ Part: TypeAlias = "Lock | ReadLock | WriteLock | Semaphore"
 class Client(
     OpensSource["Source"],
     MakesLocks[Lock, RLock, OnLost],
-    MakesShares[Semaphore, BoundedSemaphore, RWLock, OnLost],
-    MakesSignals[Event, Latch, Barrier, Condition, "Lock | RLock"],
+    MakesShares["Semaphore", "BoundedSemaphore", "RWLock", OnLost],
+    MakesSignals["Event", "Latch", "Barrier", "Condition", "Lock | RLock"],
     MakesMultis["MultiLock", Part, OnAnyLost],
     MakesElections["Election", Lease, OnLost],
     MakesLocked[
@@ -106,15 +106,21 @@ class Client(
     _lease = Lease
     _lock = Lock
     _rlock = RLock
-    _semaphore = Semaphore
-    _bounded_semaphore = BoundedSemaphore
-    _rwlock = RWLock
-    _event = Event
-    _latch = Latch
-    _barrier = Barrier
-    _condition = Condition
+    _semaphore: Any = Deferred("Semaphore")
+    _bounded_semaphore: Any = Deferred("BoundedSemaphore")
+    _rwlock: Any = Deferred("RWLock")
+    _event: Any = Deferred("Event")
+    _latch: Any = Deferred("Latch")
+    _barrier: Any = Deferred("Barrier")
+    _condition: Any = Deferred("Condition")
     _of_condition = (Lock, RLock)
-    _parts = (Lock, ReadLock, WriteLock, Semaphore)
+
+    @property
+    def _parts(self) -> tuple[type, ...]:
+        from fencelock.blocking.rwlock import ReadLock, WriteLock  # noqa: PLC0415 - for a multi
+        from fencelock.blocking.semaphore import Semaphore  # noqa: PLC0415 - likewise
+
+        return Lock, ReadLock, WriteLock, Semaphore
 
     def _open(
         self,
