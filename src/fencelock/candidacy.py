@@ -21,7 +21,6 @@ from fencelock._core.port import Port
 from fencelock._core.want import Form, Want
 from fencelock.errors import NotAcquired
 from fencelock.handles import Holds, Settings, describe
-from fencelock.lease import BaseLease
 
 
 def candidate_name(value: Any) -> str:
@@ -44,9 +43,9 @@ class Stay:
 
     __slots__ = ("body", "cancelled", "cancelling", "inside", "lease", "unit")
 
-    def __init__(self, unit: object, lease: BaseLease, *, inside: bool) -> None:
+    def __init__(self, unit: object, lease: Hold, *, inside: bool) -> None:
         self.unit: object = unit
-        self.lease: BaseLease = lease
+        self.lease: Hold = lease
         self.inside: bool = inside
         self.body: Any = None
         self.cancelled: bool = False
@@ -62,15 +61,15 @@ class CandidateHolds(Holds):
         self,
         keys: ElectionKeys,
         settings: Settings,
-        lease_type: type[BaseLease],
+        hold_type: type[Hold],
         candidate: str,
     ) -> None:
         self.cancels: bool = settings.terms.on_lost == "cancel"
         if self.cancels:  # not one body, but all that rely on it
             settings = settings._replace(terms=settings.terms._replace(on_lost=self._cancel))
-        super().__init__(keys, settings, lease_type)
+        super().__init__(keys, settings, hold_type)
         self._stays: list[Stay] = []
-        self._ending: BaseLease | None = None  # the last one leaves it just now
+        self._ending: Hold | None = None  # the last one leaves it just now
         self.election: ElectionKeys = keys
         self.candidate: str = candidate
         self.campaigning: bool = False
@@ -87,7 +86,7 @@ class CandidateHolds(Holds):
     def leads(self) -> bool:
         """Return True if the candidate leads, as far as can be proved here."""
         hold = self.newest()
-        return hold is not None and hold.lease.remaining() > 0
+        return hold is not None and hold.remaining() > 0
 
     def join(self, unit: object, *, inside: bool) -> Stay | None:
         """Note that a thread or task relies on the leadership; None when there is none to rely on.
@@ -95,18 +94,18 @@ class CandidateHolds(Holds):
         Under the port's mutex.
         """
         hold = self.newest()
-        if hold is None or hold.lease is self._ending or hold.lease.remaining() <= 0:
+        if hold is None or hold is self._ending or hold.remaining() <= 0:
             return None
-        return self.stay(unit, hold.lease, inside=inside)
+        return self.stay(unit, hold, inside=inside)
 
-    def stay(self, unit: object, lease: BaseLease, *, inside: bool) -> Stay:
+    def stay(self, unit: object, lease: Hold, *, inside: bool) -> Stay:
         """Note that a thread or task relies on this leadership. Under the port's mutex."""
         stay = Stay(unit, lease, inside=inside)
         if inside or not self._campaigned(unit, lease):
             self._stays.append(stay)
         return stay
 
-    def _campaigned(self, unit: object, lease: BaseLease) -> list[Stay]:
+    def _campaigned(self, unit: object, lease: Hold) -> list[Stay]:
         of_unit = [each for each in self._stays if each.unit == unit and each.lease is lease]
         return [each for each in of_unit if not each.inside]
 
@@ -116,7 +115,7 @@ class CandidateHolds(Holds):
         Returns what it relied on, and the hold to give back when nothing else relies on it. Under
         the port's mutex.
         """
-        bodies = [each for each in self._stays if each.inside and not each.lease._forked()]
+        bodies = [each for each in self._stays if each.inside and not each.lease.forked]
         if not bodies:
             return None, None
         stay = ([each for each in bodies if each.unit == unit] or bodies)[-1]
@@ -132,15 +131,15 @@ class CandidateHolds(Holds):
         self._ending = stay.lease
         return stay, hold
 
-    def _hold_of(self, lease: BaseLease) -> Hold | None:
-        return next((hold for hold in tuple(self._now()) if hold.lease is lease), None)
+    def _hold_of(self, lease: Hold) -> Hold | None:
+        return next((hold for hold in tuple(self._now()) if hold is lease), None)
 
     def remove(self, hold: Hold) -> bool:
         """Take out a hold; False when another thread was faster. Its bodies end by themselves."""
         removed = super().remove(hold)
-        if removed and self._hold_of(hold.lease) is None:
+        if removed and self._hold_of(hold) is None:
             for each in tuple(self._stays):
-                if each.lease is hold.lease and not each.inside:
+                if each.lease is hold and not each.inside:
                     self._stays.remove(each)
         return removed
 
@@ -149,7 +148,7 @@ class CandidateHolds(Holds):
         if not self.take_out(hold, hold, taken):
             raise self.not_held()
 
-    def _cancel(self, lease: BaseLease) -> None:
+    def _cancel(self, lease: Hold) -> None:
         """Cancel the bodies of a leadership that was lost."""
         for stay in tuple(self._stays):
             if stay.lease is lease and stay.body is not None:
@@ -162,7 +161,7 @@ class CandidateHolds(Holds):
             text = f"{self.candidate!r} campaigns for {self.keys.name!r} already"
             raise NotAcquired(text, **self.about())
         self.campaigning = True
-        return [hold for hold in tuple(self._now()) if hold.lease.lost and self.remove(hold)]
+        return [hold for hold in tuple(self._now()) if hold.lost and self.remove(hold)]
 
     def leading(self) -> Hold:
         """Return the hold of the leader; NotHeld when the candidate does not lead."""

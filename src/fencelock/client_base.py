@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from fencelock import options
+from fencelock._core.hold import Hold
 from fencelock._core.keys import ConditionKeys, LockKeys, SignalKeys
 from fencelock.handles import Defaults, Settings, defaults, settings
-from fencelock.lease import BaseLease
 from fencelock.options import (
     ElectionOptions,
     LockedOptions,
@@ -206,7 +206,7 @@ class MakesLocks(ClientBase, Generic[LockT, RLockT, OnLost]):
 class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
     """The factories of what several may hold at once."""
 
-    _lease: type[BaseLease]
+    _hold_type: type[Hold]
     _semaphore: Callable[[Any, LockKeys, Settings, int], SemaphoreT]
     _bounded_semaphore: Callable[[Any, LockKeys, Settings, int], BoundedT]
     _rwlock: Callable[[Any, LockKeys, Side, Side], RWLockT]
@@ -278,7 +278,7 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
 
         def side(ttl: Seconds | None, side: int, *, again: bool) -> Side:
             chosen = settings(self._defaults, ttl=ttl, cancels=self._asynchronous, **given)
-            return Side(keys, chosen, self._lease, sides, side, reentrant=again)
+            return Side(keys, chosen, self._hold_type, sides, side, reentrant=again)
 
         read = side(options.side_ttl("read_ttl", read_ttl), READ, again=True)
         write = side(options.side_ttl("write_ttl", write_ttl), WRITE, again=bool(reentrant))

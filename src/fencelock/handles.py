@@ -29,7 +29,6 @@ from fencelock._core.port import Port
 from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.hints import calling_level
-from fencelock.lease import BaseLease
 from fencelock.log import log
 from fencelock.mutex import outside
 from fencelock.options import Poll, Queue, Seconds, Wait
@@ -256,8 +255,8 @@ class Holds(Taker):
 
     __slots__ = ("_form", "_generation", "_holds", "bodies", "keys", "settings")
 
-    def __init__(self, keys: LockKeys, settings: Settings, lease_type: type[BaseLease]) -> None:
-        super().__init__(lease_type)
+    def __init__(self, keys: LockKeys, settings: Settings, hold_type: type[Hold]) -> None:
+        super().__init__(hold_type)
         self.keys: LockKeys = keys
         self.settings: Settings = settings
         self._holds: list[Hold] = []
@@ -293,7 +292,7 @@ class Holds(Taker):
 
     def part(self, settings: Settings) -> Holds:
         """Return holds of the same lock for a multi, with the multi's settings."""
-        return Holds(self.keys, settings, self.lease_type)
+        return Holds(self.keys, settings, self.hold_type)
 
     def doubt_timeout(self) -> None:
         """Warn of an ``acquire`` that does not use the handle's timeout: maybe a ttl was meant."""
@@ -422,16 +421,15 @@ class Holds(Taker):
         whose = " by this thread or task: another one owns it" if self._now() else ""
         return NotHeld(f"not locked: {name!r} is not held here{whose}", **self.about())
 
-    def lease_for(self, unit: object) -> BaseLease | None:
+    def lease_for(self, unit: object) -> Hold | None:
         """Return the lease of the unit's own hold, else of the newest."""
-        hold = self.of(unit) or self.newest()
-        return None if hold is None else hold.lease
+        return self.of(unit) or self.newest()
 
     def show(self, handle: object) -> str:
         """Return a handle's repr, in the form of ``threading``'s locks."""
         hold = self.newest()
-        state = "locked" if hold is not None and not hold.lease.lost else "unlocked"
-        fence = f" fence={hold.lease.fence}" if hold is not None else ""
+        state = "locked" if hold is not None and not hold.lost else "unlocked"
+        fence = f" fence={hold.fence}" if hold is not None else ""
         kind = type(handle).__qualname__
         return (
             f"<{state} fencelock.{kind} object name={self.keys.name!r}{fence} at {id(handle):#x}>"
@@ -439,7 +437,7 @@ class Holds(Taker):
 
     def dropped(self) -> None:
         """Stop renewing what nobody can release any more: it ends by its ttl."""
-        held = [hold for hold in self._now() if hold.open and not hold.lease.lost]
+        held = [hold for hold in self._now() if hold.open and not hold.lost]
         for hold in held:
             hold.open = False
         if held and not sys.is_finalizing():  # else its name was logged as the process ended

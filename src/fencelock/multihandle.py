@@ -16,7 +16,6 @@ from fencelock._core.shares import held_of
 from fencelock._core.want import Want
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 from fencelock.handles import Bodies, Holds, Settings
-from fencelock.lease import BaseLease
 from fencelock.multilease import BaseMultiLease
 from fencelock.permits import Permits
 from fencelock.sides import Side
@@ -100,9 +99,9 @@ class MultiHolds:
         self,
         parts: Sequence[LockKeys | Holds],
         settings: Settings,
-        lease_types: tuple[type[BaseLease], type[BaseMultiLease]],
+        hold_types: tuple[type[Hold], type[BaseMultiLease]],
     ) -> None:
-        lease_type, self._type = lease_types
+        hold_type, self._type = hold_types
         self.names: tuple[str, ...] = tuple(_keys_of(each).name for each in parts)
         self._on_lost = settings.terms.on_lost
         if callable(self._on_lost):
@@ -110,7 +109,7 @@ class MultiHolds:
             settings = settings._replace(terms=terms)
         self.settings = settings
         made = [
-            each.part(settings) if isinstance(each, Holds) else Holds(each, settings, lease_type)
+            each.part(settings) if isinstance(each, Holds) else Holds(each, settings, hold_type)
             for each in parts
         ]
         self.parts: list[Holds] = sorted(made, key=lambda each: each.keys.lock)
@@ -125,18 +124,18 @@ class MultiHolds:
 
     def group(self, holds: Sequence[Hold], unit: object) -> Group:
         """Keep what was granted together."""
-        by_name = {hold.lease.name: hold.lease for hold in holds}
+        by_name = {hold.name: hold for hold in holds}
         made = Group(holds, self._type([by_name[name] for name in self.names]), unit)
         self._groups.append(made)
         for hold in holds:
             if hold.told:  # in the moment before there was a group to tell of
-                self._lost(hold.lease)
+                self._lost(hold)
         return made
 
-    def _lost(self, lease: BaseLease) -> Any:
+    def _lost(self, lease: Hold) -> Any:
         """Tell the loss of one lease as that of all, once; what waits in vain is not told of."""
         for group in (*self._groups, *self._left):
-            if any(hold.lease is lease for hold in group.holds):
+            if any(hold is lease for hold in group.holds):
                 try:
                     group.untold.pop()
                 except IndexError:
@@ -147,13 +146,13 @@ class MultiHolds:
     def of(self, unit: object) -> Group | None:
         """Return the newest group of a thread or task, whose process this is."""
         for group in reversed(tuple(self._groups)):
-            if group.unit == unit and not group.holds[0].lease._forked():
+            if group.unit == unit and not group.holds[0].forked:
                 return group
         return None
 
     def newest(self) -> Group | None:
         """Return the newest group of anyone."""
-        living = [each for each in tuple(self._groups) if not each.holds[0].lease._forked()]
+        living = [each for each in tuple(self._groups) if not each.holds[0].forked]
         return living[-1] if living else None
 
     def take(self, unit: object, taken: list[Hold], held: Group | None = None) -> None:

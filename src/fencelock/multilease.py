@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from fencelock._core.hold import Hold
 from fencelock.hints import unnamed
-from fencelock.lease import BaseLease
 from fencelock.process import Rooted
 
 
@@ -21,7 +21,7 @@ class BaseMultiLease(Rooted):
     fences: Mapping[str, int]
     ttl: float
 
-    def __init__(self, leases: Sequence[BaseLease]) -> None:
+    def __init__(self, leases: Sequence[Hold]) -> None:
         self._leases = tuple(leases)
         self.names = tuple(lease.name for lease in leases)
         self.fences = MappingProxyType({lease.name: lease.fence for lease in leases})
@@ -66,7 +66,7 @@ class BaseMultiLease(Rooted):
 
     def __repr__(self) -> str:
         """Show the state, and the name and fence of each."""
-        released = all(lease._released for lease in self._leases)
+        released = all(lease.released for lease in self._leases)
         state = "lost" if self.lost else "released" if released else "held"
         fences = ", ".join(f"{name!r} fence={fence}" for name, fence in self.fences.items())
         return f"<{state} {type(self).__name__} of {fences}>"

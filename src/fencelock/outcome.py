@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, Final, Generic, TypeVar
 
+from fencelock._core.hold import Hold
 from fencelock._core.once import Done, OnceForm, OnceKeys, Run
 from fencelock._core.port import Port
 from fencelock._core.want import Want
 from fencelock.errors import AcquireTimeout
 from fencelock.handles import Holds, Settings, describe
 from fencelock.hints import made_by_clients
-from fencelock.lease import BaseLease
 
 # Every waiter and every late host reads it: what is larger belongs elsewhere, with its key here.
 RESULT_BYTES_MAX: Final = 65536
@@ -25,8 +25,8 @@ class OnceHolds(Holds):
 
     __slots__ = ("once",)
 
-    def __init__(self, keys: OnceKeys, settings: Settings, lease_type: type[BaseLease]) -> None:
-        super().__init__(keys, settings, lease_type)
+    def __init__(self, keys: OnceKeys, settings: Settings, hold_type: type[Hold]) -> None:
+        super().__init__(keys, settings, hold_type)
         self.once: OnceKeys = keys
 
     def want(self, port: Port, unit: str) -> Want:

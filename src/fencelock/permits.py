@@ -19,7 +19,6 @@ from fencelock._core.port import Port
 from fencelock._core.shares import SEMAPHORE, ShareForm, ShareWant, State, state
 from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
 from fencelock.handles import Holds, Settings, describe
-from fencelock.lease import BaseLease
 
 # Packed requests that are kept, by their number of permits: most programs use one or two.
 FORMS_MAX = 16
@@ -34,12 +33,12 @@ class Permits(Holds):
         self,
         keys: LockKeys,
         settings: Settings,
-        lease_type: type[BaseLease],
+        hold_type: type[Hold],
         limit: int,
         *,
         bounded: bool,
     ) -> None:
-        super().__init__(keys, settings, lease_type)
+        super().__init__(keys, settings, hold_type)
         self.limit: int = limit
         self._declared = limit
         self.bounded: bool = bounded
@@ -77,7 +76,7 @@ class Permits(Holds):
 
     def part(self, settings: Settings) -> Permits:
         """Return permits of the same semaphore for a multi."""
-        made = Permits(self.keys, settings, self.lease_type, self._declared, bounded=self.bounded)
+        made = Permits(self.keys, settings, self.hold_type, self._declared, bounded=self.bounded)
         made.limit = self.limit
         return made
 
@@ -160,7 +159,7 @@ class Permits(Holds):
 
     def show(self, handle: object) -> str:
         """Return a handle's repr."""
-        held = sum(hold.count for hold in self._now() if not hold.lease.lost)
+        held = sum(hold.count for hold in self._now() if not hold.lost)
         kind, name = type(handle).__qualname__, self.keys.name
         return (
             f"<fencelock.{kind} object name={name!r} limit={self.limit} held={held}"

@@ -18,7 +18,6 @@ from fencelock._core.port import Port
 from fencelock._core.shares import ALL, RWLOCK, WRITE, ShareForm, ShareWant, state
 from fencelock.errors import NotAcquired
 from fencelock.handles import Holds, Settings, describe
-from fencelock.lease import BaseLease
 
 WRITES_ALREADY = "this thread or task already holds the write side; see reentrant=True"
 
@@ -47,7 +46,7 @@ class Sides:
     def of(self, keys: LockKeys, unit: object) -> list[Hold]:
         """Return the holds of a thread or task that last, those that write first."""
         holds = self._holds.get((keys.lock, unit), ())
-        lasting = [hold for hold in holds if hold.open and not hold.lease.lost]
+        lasting = [hold for hold in holds if hold.open and not hold.lost]
         return sorted(lasting, key=lambda hold: not writes(hold))
 
 
@@ -66,13 +65,13 @@ class Side(Holds):
         self,
         keys: LockKeys,
         settings: Settings,
-        lease_type: type[BaseLease],
+        hold_type: type[Hold],
         sides: Sides,
         side: int,
         *,
         reentrant: bool,
     ) -> None:
-        super().__init__(keys, settings, lease_type)
+        super().__init__(keys, settings, hold_type)
         self._sides = sides
         self._side = side
         self._reentrant = reentrant
@@ -85,7 +84,7 @@ class Side(Holds):
         hold = self.of(unit)
         if hold is None:
             return None
-        hold.lease.check()
+        hold.check()
         if not self._reentrant:
             raise self._refused(WRITES_ALREADY)
         return hold
@@ -113,7 +112,7 @@ class Side(Holds):
 
     def part(self, settings: Settings) -> Side:
         """Return the same side for a multi, known to the client as all sides are."""
-        made = (self.keys, settings, self.lease_type, self._sides, self._side)
+        made = (self.keys, settings, self.hold_type, self._sides, self._side)
         return Side(*made, reentrant=False)
 
     def _refused(self, why: str) -> NotAcquired:

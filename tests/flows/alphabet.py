@@ -15,7 +15,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 
-from fencelock import lease
 from fencelock._core import port
 from tests.flows import deep
 from tests.flows.scenarios import Scenario
@@ -29,8 +28,8 @@ FAULTS = deep.FAULTS
 
 ACQUIRE, RELEASE, RENEW = "acquire.acquire", "release.take_and_release", "renew.renew_now"
 LEASE = {
-    "check": ("lease.check",),
-    "lost": ("lease.lost",),
+    "check": ("hold.check",),
+    "lost": ("hold.lost",),
     "renew": (RENEW,),
 }
 
@@ -99,9 +98,9 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Condition.notify_all": ("condition.notify",),
     },
     "quorum": {
-        "Lock.acquire on a quorum": ("quorum.acquire",),
-        "Lock.release on a quorum": ("quorum_keep.take_and_release",),
-        "Lease.renew on a quorum": ("quorum_keep.renew_now",),
+        "Lock.acquire on a quorum": ("quorum.take",),
+        "Lock.release on a quorum": ("quorum_keep.give_back",),
+        "Lease.renew on a quorum": ("quorum_keep.renew",),
     },
 }
 
@@ -166,7 +165,7 @@ def flows_of(scenario: Scenario) -> frozenset[str]:
         if event == "call":
             code = frame.f_code
             file = code.co_filename
-            if file.startswith(CORE) or file == lease.__file__:
+            if file.startswith(CORE):
                 called.add(f"{file.rpartition('/')[2].removesuffix('.py')}.{code.co_name}")
 
     sys.setprofile(profile)

@@ -66,7 +66,7 @@ def runner(*, patience=None, work=0.0, fails=False, rest=0.0):
 
 async def runs_on(actor, hold, watch, work, fails):
     port, done = actor.port, kept(actor.world)
-    if done is not None and hold.lease.remaining():
+    if done is not None and hold.remaining():
         raise Violation("I1", f"a run began after it was done, with fence {done.fence}")
     ended, began = False, port.now()
     try:
@@ -78,7 +78,7 @@ async def runs_on(actor, hold, watch, work, fails):
         if fails or not ended:
             await release(port, hold)
     if not fails:
-        fence, over = hold.lease.fence, port.now() >= hold.lease.deadline
+        fence, over = hold.fence, port.now() >= hold.deadline
         before = kept(actor.world)
         try:
             await once.finish(port, hold, watch, WITHIN, ("json", b"1"))
@@ -114,14 +114,14 @@ def errors(actor):
 def long_enough(actor, hold, held):
     """See that a lease has the length that was asked for, so long after it was granted (L)."""
     terms, world = hold.want.terms, actor.world
-    if world.faulty or hold.lease.lost or hold.lease._released:
+    if world.faulty or hold.lost or hold.released:
         return
     least = terms.ttl - held
     if terms.renew:  # renewed by a third; a handed-over one starts short
         least = terms.ttl * RENEWED_PART if held > GROWN_SECONDS else CLAIM_SECONDS - held
         least = min(least, terms.ttl)
-    if hold.lease.remaining() < least - SLACK:
-        text = f"{hold.lease.remaining()} s are left of {terms.ttl} s after {held} s"
+    if hold.remaining() < least - SLACK:
+        text = f"{hold.remaining()} s are left of {terms.ttl} s after {held} s"
         raise Violation("L", f"the lease of {hold.want.holder!r} is too short: {text}")
 
 

@@ -94,7 +94,7 @@ def stands_again(name, *, work=0.0, rounds=2):
         hold = None
         try:
             for _ in range(rounds):
-                if hold is None or not hold.lease.remaining():
+                if hold is None or not hold.remaining():
                     if hold is not None:
                         lost, hold = hold, None
                         was_notified(lost)
@@ -129,20 +129,20 @@ def hands_over(*names, before=0.3, after=0.0, again=False, terms=RENEWED):
         hold = await elected(actor, "leader", terms)
         if hold is None:
             return
-        lease, handed = hold.lease, False
+        handed = False
         try:
             await port.sleep(port.now() + before)
             for name in names:
-                if not handed and lease._hold is not None:
-                    handed = await hand_over(actor, lease._hold, name)
-            if not handed and lease._hold is not None and after:
+                if not handed and not hold.released:
+                    handed = await hand_over(actor, hold, name)
+            if not handed and not hold.released and after:
                 await port.sleep(port.now() + after)
-                if lease.lost and not actor.world.faulty:
+                if hold.lost and not actor.world.faulty:
                     raise Violation("I8", "a lease that was kept was lost")
-                long_enough(actor, lease._hold, after)
+                long_enough(actor, hold, after)
         finally:
-            if lease._hold is not None:
-                await actor.release(lease._hold)
+            if not hold.released:
+                await actor.release(hold)
         if handed and again:
             anew = await elected(actor, "leader", terms)
             if anew is not None:
@@ -162,7 +162,7 @@ async def hand_over(actor, hold, name):
         try:
             handed = await election.hand_over(port, hold, KEYS, _Watch(actor), name)
         except LeaseLost as loss:
-            proved = port.now() < hold.lease.deadline
+            proved = port.now() < hold.deadline
             if proved and not world.monitor.was_revoked(hold):
                 raise Violation("I4", f"a proved lease was refused: {loss}") from loss
             raise

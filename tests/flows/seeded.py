@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fencelock import lease, scripts
+from fencelock import scripts
 from fencelock._core import acquire, hold, poll, release, renew, waiters, want
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
@@ -269,7 +269,7 @@ SEEDS = (
         "a renewal that shortens, relied on until its answer comes",
         Change(
             renew,
-            "hold.lease._deadline = min(hold.lease._deadline, wish.asked_at + validity(wish.ttl))",
+            "hold.move_deadline(min(hold.deadline, wish.asked_at + validity(wish.ttl)))",
             "pass",
         ),
         worlds.SHORTER.under(lost=1),
@@ -289,7 +289,7 @@ SEEDS = (
     ),
     seed(
         "a background renewal whose answer undoes a longer one",
-        Change(renew, "max(lease._deadline, deadline)", "deadline"),
+        Change(renew, "max(hold.deadline, deadline)", "deadline"),
         worlds.LONGER,
         "L",
     ),
@@ -313,19 +313,19 @@ SEEDS = (
     ),
     seed(
         "a lease that proves on while it is given back",
-        Change(release, "lease._released = True", "pass"),
+        Change(release, "hold.released = True", "pass"),
         worlds.RETURNED.under(lost=1),
         "I1",
     ),
     seed(
         "a loss that the release finds, without a notification",
-        Change(release, "lease._bind(port, hold)", "pass"),
+        Change(release, "at_release=True, port=port)", "at_release=True)"),
         worlds.CHECKED.under(restart=1),
         "I8",
     ),
     seed(
         "a loss that the holder's own check finds, without a notification",
-        Change(lease.BaseLease, "port.tell(hold)", "pass"),
+        Change(hold.Hold, "port.tell(self)", "pass"),
         worlds.CHECKED_FIXED,
         "I8",
     ),
@@ -343,7 +343,7 @@ SEEDS = (
     ),
     seed(
         "a lease until an instant, and the time in line on top",
-        Change(acquire, "min(grant.deadline, want.form.ends), port", "grant.deadline, port"),
+        Change(acquire, "min(grant.deadline, want.form.ends), unit", "grant.deadline, unit"),
         worlds.INSTANTS[1],
         "N4",
     ),

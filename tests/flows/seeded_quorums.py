@@ -75,7 +75,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a node is reacquired with an id that was given up there",
-        Change(quorum_keep, "want.waiter = want.holder = hold.another_id()", "pass"),
+        Change(quorum_keep, "want.waiter = want.holder = parts.another_id()", "pass"),
         worlds.ALONE_LONG.under(late=1).threads(),
         "I1 I2",
     ),
@@ -123,15 +123,15 @@ SEEDS = (
         "a quorum: a lost majority is not reported",
         several(
             quorum_keep,
-            Change(quorum_keep, "lose(port, hold, lease._end, lease._deadline)", "pass"),
-            Change(quorum_hold.QuorumHold, "lease._lose(lease._end, lease._deadline)", "pass"),
+            Change(quorum_keep, "lose(port, hold, hold.end, hold.deadline)", "pass"),
+            Change(quorum_hold.Majority, "hold.lose(hold.end, hold.deadline)", "pass"),
         ),
         worlds.ALONE_OF_TWO.under(down=1),
         "I6 I8",
     ),
     seed(
         "a quorum: what is left of a lost lease is given back while the body works",
-        Change(quorum_hold.QuorumHold, 'if reason == "revoked":', "if True:"),
+        Change(quorum_hold.Majority, 'if reason == "revoked":', "if True:"),
         worlds.BARE.under(restart=1),
         "I1",
     ),
@@ -140,8 +140,10 @@ SEEDS = (
         several(
             quorum_keep,
             Change(quorum_keep, "if hold.open and not hold.told:", "if False:"),
-            Change(quorum_hold.QuorumHold, "if not self.open or self.told:", "if True:"),
-            Change(quorum_hold.QuorumHold, "lease._lose(lease._end, lease._deadline)", "pass"),
+            Change(
+                quorum_hold.Majority, "if not whole.open or whole.told or hold", "if True or hold"
+            ),
+            Change(quorum_hold.Majority, "hold.lose(hold.end, hold.deadline)", "pass"),
         ),
         worlds.ALONE_OF_TWO.under(down=1),
         "I8",

@@ -238,7 +238,7 @@ def both(*, patience=None, work=0.0, locks=BOTH, terms=RENEWED, rounds=1):
             return
         if len(holds) != len(locks):
             raise Violation("I1", f"{len(holds)} of {len(locks)} locks were granted")
-        if any(hold.lease.lost for hold in holds):
+        if any(hold.lost for hold in holds):
             raise Violation("I8", "it was granted with a lease that is lost")
         began = port.now()
         try:
@@ -262,8 +262,8 @@ async def give_back(actor, holds):
     try:
         await multi.release_all(actor.port, lambda taken: taken.extend(holds))
     except LeaseLost as loss:
-        lost = next(hold for hold in holds if hold.lease.name == loss.name)
-        proved = actor.port.now() < lost.lease.deadline
+        lost = next(hold for hold in holds if hold.name == loss.name)
+        proved = actor.port.now() < lost.deadline
         if proved and not actor.world.monitor.was_revoked(lost):
             raise Violation("I4", f"a release of a proved lease was refused: {loss}") from loss
         was_notified(lost)

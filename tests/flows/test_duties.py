@@ -86,7 +86,7 @@ SEEDS = [
     ),
     Seed(
         "the end of a run that outlasted its lease is not noticed",
-        Change(once, "if hold.lease.lost:", "if False:"),
+        Change(once, "if hold.lost:", "if False:"),
         duties.ALONE_WORKING.under(pause=1),
         frozenset({"I8"}),
     ),

@@ -78,13 +78,13 @@ SEEDS = [
     ),
     Seed(
         "a leadership that was kept is not renewed",
-        Change(election, "port.keep(kept, port.now())", "pass"),
+        Change(election, "port.keep(hold, port.now())", "pass"),
         elections.TO_NOBODY,
         frozenset({"I8"}),
     ),
     Seed(
         "a leadership that was kept is forgotten",
-        Change(election, "return reply, _resume(port, hold, taker)", "return reply, hold"),
+        Change(election, "_resume(port, hold, taker)\n    else", "pass\n    else"),
         elections.TO_NOBODY,
         frozenset({"I9"}),
     ),

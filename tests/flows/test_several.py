@@ -150,7 +150,7 @@ SEEDS = [
     ),
     Seed(
         "it is granted with a lease that is lost",
-        Change(multi, "or not any(hold.lease.lost for hold in holds)", "or True"),
+        Change(multi, "or not any(hold.lost for hold in holds)", "or True"),
         several.BESIDE_LAST_IMPATIENT.under(pause=1),
         frozenset({"I8"}),
     ),

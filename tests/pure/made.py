@@ -1,4 +1,10 @@
-"""One of everything that a client makes."""
+"""One of everything that a client makes, and a hold that no server knows."""
+
+from types import SimpleNamespace
+
+from fencelock._core.hold import Hold
+from fencelock._core.keys import LockKeys
+from fencelock._core.want import Form, Terms, Want
 
 
 def made_by(client):
@@ -9,3 +15,11 @@ def made_by(client):
     yield from (client.event("e"), client.latch("l", 2), client.barrier("n", 2))
     yield from (client.condition(lock), client.multi(["x", "y"]), client.election("leader"))
     yield client.once("o", within=60)
+
+
+def held(deadline=9.0, *, fence=1, ttl=30.0, unit=None, clock=lambda: 1.0, kind=Hold):
+    """Return a hold of the lock "a", by that clock."""
+    terms = Terms(ttl=ttl, renew=True)
+    form = Form(keys=LockKeys("p:", "a"), terms=terms, home=b"h", ttl=ttl)
+    port = SimpleNamespace(now=clock, label="", tell=lambda hold: None)
+    return kind(port, Want(form, b"w"), fence, deadline, unit)

@@ -9,8 +9,9 @@ import typing
 import pytest
 
 import fencelock
-from fencelock import Lease, ServerUnreachable
-from tests.pure.made import made_by
+from fencelock import ServerUnreachable
+from fencelock.blocking.lease import BlockingHold
+from tests.pure.made import held, made_by
 
 FACES = pytest.mark.parametrize("face", [fencelock.Client, fencelock.AsyncClient])
 
@@ -164,7 +165,7 @@ def test_attributes_of_other_libraries_say_what_to_use(face):
         assert name not in dir(both)
         with pytest.raises(AttributeError, match=r"one of its sides, \.read or \.write"):
             getattr(both, name)
-    lease = Lease("a", 1, b"x", 30.0, 0.0, lambda: 0.0)
+    lease = held(kind=BlockingHold)
     for name, hint in (("extend", "renew"), ("refresh", "renew"), ("release", "of the lock")):
         with pytest.raises(AttributeError, match=hint):
             getattr(lease, name)

@@ -8,9 +8,8 @@ import pytest
 import fencelock
 from fencelock import aio
 from fencelock.blocking import barrier
-from fencelock.lease import BaseLease
 from fencelock.multilease import BaseMultiLease
-from tests.pure.made import made_by
+from tests.pure.made import held, made_by
 
 WAYS = {
     "copy": copy.copy,
@@ -65,7 +64,7 @@ def test_no_kind_of_error_is_left_out():
     assert {type(error) for error in ERRORS} >= kinds
 
 
-LEASE = BaseLease("a", 7, b"holder", 30.0, 0.0, lambda: 1.0)
+LEASE = held(0.0)
 KINDS = [
     *made_by(fencelock.Client("redis://localhost:1")),
     *made_by(fencelock.AsyncClient("redis://localhost:1")),

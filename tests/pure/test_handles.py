@@ -13,6 +13,7 @@ from fencelock.handles import Holds, defaults, describe, settings
 from fencelock.options import Queue
 from fencelock.permits import FORMS_MAX, Permits
 from fencelock.sides import Sides
+from tests.pure.made import held
 
 GIVEN = defaults(key_prefix="p:", ttl=30, label=None, server_timeout=5)
 PLAIN = dict.fromkeys(("ttl", "max_hold", "max_renewals", "timeout", "on_lost", "label"))
@@ -32,17 +33,10 @@ class Hearer:
         """Likewise."""
 
 
-class Stub:
-    """As much of a lease as holds need."""
-
-    lost = False
-    fence = 1
-
-
 def holds(*units):
-    kept = Holds(LockKeys("p:", "a"), chosen(), Stub)
+    kept = Holds(LockKeys("p:", "a"), chosen(), Hold)
     for unit in units:
-        kept.add(Hold(want=None, lease=Stub(), granted_at=0.0, unit=unit))
+        kept.add(held(unit=unit))
     return kept
 
 
@@ -88,7 +82,7 @@ def test_what_cannot_work_is_refused(given, error):
         chosen(**given)
 
 
-@pytest.mark.parametrize("callback", [hears, partial(hears), Hearer().hears, print, Stub])
+@pytest.mark.parametrize("callback", [hears, partial(hears), Hearer().hears, print, Hearer])
 def test_asyncio_calls_callbacks_of_both_kinds(callback):
     assert chosen(on_lost=callback).terms.on_lost is callback
 
@@ -139,7 +133,7 @@ def test_no_label_is_not_shown():
 
 def test_requests_for_few_numbers_of_permits_are_kept():
     """I10: each packed request takes a kilobyte, and a caller may ask for any number of permits."""
-    permits = Permits(LockKeys("p:", "a"), chosen(), Stub, 1000, bounded=False)
+    permits = Permits(LockKeys("p:", "a"), chosen(), Hold, 1000, bounded=False)
     port = SimpleNamespace(home=b"home", now=lambda: 0.0)
     first = permits.form(port, 1)
     assert permits.form(port, 1) is first
@@ -151,8 +145,9 @@ def test_requests_for_few_numbers_of_permits_are_kept():
 def test_a_hold_of_a_side_that_ended_is_forgotten_while_others_last():
     """I10: a thread that reads without an end may read through another handle again and again."""
     sides, keys = Sides(), LockKeys("p:", "a")
-    want = SimpleNamespace(keys=keys, form=SimpleNamespace(permits=1))
-    first, second = (Hold(want, Stub(), 0.0, unit="thread") for _ in range(2))
+    first, second = (held(unit="thread") for _ in range(2))
+    for each in (first, second):
+        each.want = SimpleNamespace(keys=keys, form=SimpleNamespace(permits=1))
     sides.add(first)
     sides.add(second)
     assert sides.of(keys, "thread") == [first, second]

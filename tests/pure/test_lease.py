@@ -1,11 +1,12 @@
-"""lease.py: a lease by the local clock alone, and lost only once (I2, I8)."""
+"""hold.py: a lease by the local clock alone, and lost only once (I2, I8)."""
 
 import time
 
 import pytest
 
 from fencelock import LeaseLost, NotHeld
-from fencelock.lease import BaseLease
+from fencelock._core.hold import Observer
+from tests.pure.made import held
 
 
 class Clock:
@@ -22,7 +23,7 @@ def clock():
 
 @pytest.fixture
 def lease(clock):
-    return BaseLease("a", 7, b"h", 10.0, 110.0, clock)
+    return held(110.0, fence=7, ttl=10.0, clock=clock)
 
 
 def test_it_holds_until_its_deadline(lease, clock):
@@ -46,24 +47,24 @@ def test_once_lost_it_stays_lost(lease, clock):
     clock.now = 111.0
     assert lease.lost
     clock.now = 100.0
-    lease._deadline = 200.0
+    lease.deadline = 200.0
     assert lease.lost
     assert lease.remaining() == 0.0
 
 
 def test_the_first_loss_counts(lease):
-    assert lease._lose("taken", 101.0, "by hand") is True
-    assert lease._lose("expired", 102.0) is False
+    assert lease.lose("taken", 101.0, "by hand") is True
+    assert lease.lose("expired", 102.0) is False
     with pytest.raises(LeaseLost, match="taken: by hand") as lost:
         lease.check()
     assert (lost.value.reason, lost.value.detail, lost.value.since) == ("taken", "by hand", 101.0)
 
 
 def test_what_was_released_was_not_lost(lease, clock):
-    lease._released = True
+    lease.released = True
     clock.now = 200.0
     assert (lease.lost, lease.remaining()) == (False, 0.0)
-    assert lease._lose("expired", 110.0) is False
+    assert lease.lose("expired", 110.0) is False
     with pytest.raises(NotHeld):
         lease.check()
 
@@ -77,3 +78,28 @@ def test_its_repr_tells_its_state(lease, clock):
     assert "fence=7" in repr(lease)
     clock.now = 120.0
     assert "lost" in repr(lease)
+
+
+def test_users_see_no_more_of_it_than_is_documented(lease):
+    public = {name for name in dir(lease) if not name.startswith("_")}
+    assert public == {
+        *("check", "deadline", "expires_at", "fence", "holder", "lost", "name", "remaining"),
+        "ttl",
+    }
+
+
+def test_its_observer_hears_of_each_deadline_and_of_the_loss(lease):
+    heard = []
+
+    class Hears(Observer):
+        def deadline_moved(self, hold):
+            heard.append(hold.deadline)
+
+        def lost(self, hold):
+            heard.append(hold.loss.reason)
+
+    lease.observe(Hears())
+    lease.move_deadline(130.0)
+    lease.lose("taken", 101.0)
+    lease.lose("expired", 130.0)
+    assert heard == [110.0, 130.0, "taken"]

@@ -12,9 +12,9 @@ from fencelock import AsyncClient, Client, OutcomeUnknown, ServerDenied, ServerU
 from fencelock._core import quorum as flow
 from fencelock._core import quorum_line
 from fencelock._core.book import RenewalBook
-from fencelock._core.hold import Grant, Hold
+from fencelock._core.hold import Grant
 from fencelock._core.keys import LockKeys
-from fencelock._core.quorum_hold import end_parts
+from fencelock._core.quorum_hold import Majority, end_parts
 from fencelock._core.race import Race
 from fencelock._core.roster import Roster, parse_info
 from fencelock._core.types import Broken
@@ -23,6 +23,7 @@ from fencelock._core.waiters import Lines
 from fencelock._ports.quorum_blocking import BlockingQuorum
 from fencelock._transport import quorum
 from fencelock.scripts import ROSTER
+from tests.pure.made import held
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
 TTL = 30.0
@@ -301,14 +302,15 @@ def test_a_lost_lease_gives_its_claim_up():
     roster, posted = met(3), []
     port = SimpleNamespace(
         closing=False,
+        nodes=range(3),
         mutex=nullcontext,
         roster=roster,
         roster_key=b"roster",
         home=b"home",
         post=lambda script, *_: posted.append(script),
     )
-    one, two = Unproved(), Unproved()
-    roster.claimants |= {one, two}
+    one, two = Unproved(port), Unproved(port)
+    roster.claimants |= {one.parts, two.parts}
     _, ttl, until = roster.claim(90.0, 100.0)
     roster.claim_holds(ttl, until)
     assert end_parts(port, one) == []
@@ -320,7 +322,8 @@ def test_a_lost_lease_gives_its_claim_up():
 class Unproved:
     """A hold whose parts have ended."""
 
-    parts = (None, None, None)
+    def __init__(self, port):
+        self.parts = Majority(port, self, first=0)
 
 
 def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch):
@@ -364,7 +367,7 @@ def test_a_hold_that_is_over_gets_no_more_attention(over, due):
     port, minded = object.__new__(BlockingQuorum), []
     port._lock, port.book = nullcontext(), RenewalBook()
     port._tender = SimpleNamespace(mind=minded.append)
-    hold = Hold(None, SimpleNamespace(_deadline=9.0), 1.0)
+    hold = held(9.0)
     for name, value in over.items():
         setattr(hold, name, value)
     port.move(hold, 5.0)

@@ -15,7 +15,6 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.renew import own
 from fencelock._core.types import Broken
 from fencelock._core.want import Form, Terms, Want
-from fencelock.lease import BaseLease
 
 NOW = 1000.0
 
@@ -24,8 +23,7 @@ def hold(*, ttl: float = 30.0, deadline: float | None = None, **terms) -> Hold:
     told = Terms(**{"ttl": ttl, "renew": True, **terms})
     form = Form(keys=LockKeys("p:", "a"), terms=told, home=b"h", ttl=ttl)
     ends = NOW + ttl if deadline is None else deadline
-    lease = BaseLease("a", 1, b"w", ttl, ends, lambda: NOW)
-    return Hold(Want(form, b"w"), lease, NOW)
+    return Hold(SimpleNamespace(now=lambda: NOW, label=""), Want(form, b"w"), 1, ends)
 
 
 def test_an_empty_book_wants_nothing():
@@ -106,7 +104,7 @@ def test_a_renewed_lease_wants_attention_well_before_its_end():
 )
 def test_any_other_lease_wants_it_at_its_end(terms):
     one = hold(ttl=5.0, **terms)
-    assert first_attention(one, 5.0, 0.5, NOW) == one.lease.deadline
+    assert first_attention(one, 5.0, 0.5, NOW) == one.deadline
 
 
 def test_a_late_grant_is_renewed_by_what_is_left_of_it():
@@ -118,7 +116,7 @@ def test_the_last_renewal_is_cut_to_the_longest_hold():
     one = hold(ttl=10.0, max_hold=25.0)
     assert one.next_ttl(NOW + 10) == 10.0
     assert one.next_ttl(NOW + 20) == pytest.approx(5.0)
-    one.lease._deadline = NOW + 25
+    one.deadline = NOW + 25
     assert not one.renewable(NOW + 24.9)
 
 
@@ -223,4 +221,4 @@ def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
     usual, last = hold(deadline=NOW + 20), hold(deadline=NOW + 20, max_renewals=1)
     renew.apply_renewal(port, [usual, last], [30.0, 30.0], NOW, {})
     assert book.due(NOW + 15) == [usual]
-    assert book.due(last.lease.deadline + 0.1) == [last]
+    assert book.due(last.deadline + 0.1) == [last]

@@ -43,7 +43,7 @@ class Ours(Bench):
         reads = getattr(hold.want.form, "permits", shares.ALL) < shares.ALL
         lasts: Callable[[], bool] = lambda: proved(hold)  # noqa: E731 - shortest so
         self.claims.append(Claim(client, NAME, frozenset(), reads, lasts))
-        self.note(client, f"● has the lock, fence {hold.lease.fence}")
+        self.note(client, f"● has the lock, fence {hold.fence}")
 
     def check(self) -> None:
         """Check the invariants, and that no two claims exclude each other."""
@@ -59,7 +59,7 @@ class Ours(Bench):
 
 def proved(hold: Hold) -> bool:
     """Return True if a holder can still prove its lease."""
-    return hold.open and not hold.told and hold.lease.remaining() > 0.0
+    return hold.open and not hold.told and hold.remaining() > 0.0
 
 
 def with_claims(base: type[Monitor]) -> type[Monitor]:
@@ -197,12 +197,12 @@ async def life(actor: Actor, work: float, after: float) -> None:
     hold = await actor.acquire(actor.want(Terms(ttl=1.0, renew=True)), 0.0)
     if hold is None:
         return
-    judge.write(actor.client, hold.lease.fence)
+    judge.write(actor.client, hold.fence)
     await port.sleep(port.now() + work)
     if proved(hold):
         judge.note(actor.client, "sees that its lease is valid")
         await port.sleep(port.now())  # between the look and the write anything may happen
-        judge.write(actor.client, hold.lease.fence)
+        judge.write(actor.client, hold.fence)
     await actor.release(hold)
 
 

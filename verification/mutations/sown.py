@@ -120,9 +120,9 @@ SOWN = (
         "renewal goes on after the release",
         "_core/release.py",
         "        hold.open = False\n"
-        "        lease._released = True\n"
-        "        tended.book.discard(hold)\n",
-        "        lease._released = True\n",
+        "        hold.released = True\n"
+        "        renewing.book.discard(hold)\n",
+        "        hold.released = True\n",
         "tests/conformance/test_renewal.py::test_renewal_stops_at_release",
         "I11",
     ),

@@ -16,7 +16,6 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.timing import validity
 from fencelock._core.want import Form, Terms, Want
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
-from fencelock.lease import BaseLease
 from verification.simulator.monitor import Violation
 from verification.simulator.network import Client
 from verification.simulator.port import SimulatedPort
@@ -43,7 +42,7 @@ class _Watch(Taker):
     """Shows the monitor each hold when it begins."""
 
     def __init__(self, actor: Actor) -> None:
-        super().__init__(BaseLease)
+        super().__init__(Hold)
         self.actor = actor
 
     def add(self, hold: Hold) -> None:
@@ -99,7 +98,7 @@ class Actor:
         try:
             return await self.flows.release(self.port, hold)
         except LeaseLost as loss:
-            proved = self.port.now() < hold.lease.deadline
+            proved = self.port.now() < hold.deadline
             if proved and not self.world.monitor.was_revoked(hold):
                 raise Violation("I4", f"a release of a proved lease was refused: {loss}") from loss
         except UNANSWERED as error:
@@ -112,7 +111,7 @@ class Actor:
         asked_at, monitor = self.port.now(), self.world.monitor
         monitor.wishes(hold)
         try:
-            hold.lease.check()
+            hold.check()
             await renew.renew_now(self.port, hold, ttl)
         except (LeaseLost, NotHeld):
             return False
@@ -130,7 +129,7 @@ class Actor:
     def check(self, hold: Hold) -> bool:
         """Ask a lease as its holder does; True when it is proved."""
         try:
-            hold.lease.check()
+            hold.check()
         except (LeaseLost, NotHeld):
             return False
         return True

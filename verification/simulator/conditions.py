@@ -80,7 +80,7 @@ class ConditionMonitor(Monitor):
         try:
             notified = await condition.wait(actor.port, PLACE, take, patience, asker)
         except LeaseLost as loss:
-            if actor.port.now() < hold.lease.deadline and not self.was_revoked(hold):
+            if actor.port.now() < hold.deadline and not self.was_revoked(hold):
                 raise Violation("I4", f"a wait under a proved lease was refused: {loss}") from loss
             return None, None
         except (ServerError, OutcomeUnknown) as error:

@@ -76,8 +76,7 @@ def least_seconds(hold: Hold) -> float:
 
 def proves(hold: Hold) -> bool:
     """Return True if a lease proves anything now; unlike its own answer this notes nothing."""
-    lease = hold.lease
-    return lease._loss is None and not lease._released and lease._clock() < lease._deadline
+    return hold.loss is None and not hold.released and hold.clock() < hold.deadline
 
 
 class Monitor:
@@ -121,9 +120,8 @@ class Monitor:
     def told(self, hold: Hold) -> None:
         """Count that a holder was told of its loss."""
         self._lasted(hold)
-        lease = id(hold.lease)
-        self._told[lease] = self._told.get(lease, 0) + 1
-        if self._told[lease] > 1:
+        self._told[id(hold)] = self._told.get(id(hold), 0) + 1
+        if self._told[id(hold)] > 1:
             raise Violation("I8", "a loss was told twice")
 
     def wishes(self, hold: Hold) -> None:
@@ -146,21 +144,20 @@ class Monitor:
         self._long_enough(hold)
 
     def _long_enough(self, hold: Hold) -> None:
-        lease, until = hold.lease, self._least.get(id(hold), 0.0)
-        if lease.deadline < until - LEAST_SLACK and lease._loss is None:
-            short = until - lease.deadline
+        until = self._least.get(id(hold), 0.0)
+        if hold.deadline < until - LEAST_SLACK and hold.loss is None:
+            short = until - hold.deadline
             raise Violation("L", f"the lease of {hold.want.holder!r} is {short} s too short")
 
     def _lasted(self, hold: Hold) -> None:
         """See that a lease that ended by its time was as long as it was wanted (L)."""
-        lease = hold.lease
-        if lease._loss is None or lease._loss[0] not in {"expired", "max_hold"}:
+        if hold.loss is None or hold.loss.reason not in {"expired", "max_hold"}:
             return
         least = least_seconds(hold)
         wished = id(hold) in self._wishes
         if self._world.faulty or wished or hold.want.holder in self._revoked:
             return
-        lasted = lease._loss[1] - hold.granted_at
+        lasted = hold.loss.since - hold.granted_at
         if lasted < validity(least) - LEAST_SLACK - self.granting_seconds:
             raise Violation("L", f"{hold.want.holder!r} had its lease for {lasted} s, not {least}")
 
@@ -290,14 +287,14 @@ class Monitor:
                 self._long_enough(hold)
 
     def _within_limits(self, hold: Hold) -> None:
-        if hold.lease.deadline > hold.want.form.ends:
+        if hold.deadline > hold.want.form.ends:
             raise Violation("N4", f"the lease of {hold.want.holder!r} passes its instant")
         most = hold.want.terms.max_hold
-        if most is not None and hold.lease.deadline > hold.granted_at + most:
+        if most is not None and hold.deadline > hold.granted_at + most:
             raise Violation("N3", f"the lease of {hold.want.holder!r} passes its max_hold")
 
     def _ends_in_time(self, client: Client, hold: Hold, end_us: int) -> None:
-        ours = client.world_us(hold.lease.deadline)
+        ours = client.world_us(hold.deadline)
         theirs = end_us - EPOCH_US - self._world.skew_us
         if hold.want.form.ends < inf and self._world.budgets.keys().isdisjoint(SLOW):
             claimed = self._world.now_us + int(CLAIM_SECONDS * 1e6)
@@ -371,7 +368,7 @@ class Monitor:
             if client.alive:
                 self._nothing_kept(client)
         for client, hold in self.holds:
-            if client.alive and hold.lease._loss is not None and id(hold.lease) not in self._told:
+            if client.alive and hold.loss is not None and id(hold) not in self._told:
                 raise Violation("I8", f"the loss of {hold.want.holder!r} was told to nobody")
         self._nothing_in_time()
 

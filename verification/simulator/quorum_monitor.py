@@ -43,7 +43,7 @@ UNSERVED_US_MAX_FAULTLESS = 1_000_000
 
 def proves(client: Client, hold: Hold, later: float = 0.0) -> bool:
     """Return True if a holder proves its lease; asking the lease itself would note a loss."""
-    return hold.lease._loss is None and client.port.now() + later < hold.lease._deadline
+    return hold.loss is None and client.port.now() + later < hold.deadline
 
 
 def _is_asked(link: Link) -> bool:
@@ -94,9 +94,9 @@ class QuorumMonitor(Monitor):
         self.check()  # who does no work gives it back in the same step
 
     def _in_order(self, hold: Hold) -> None:
-        if hold.lease.fence <= self._granted:
-            raise Violation("I3", f"fence {hold.lease.fence} after {self._granted}")
-        self._granted = hold.lease.fence
+        if hold.fence <= self._granted:
+            raise Violation("I3", f"fence {hold.fence} after {self._granted}")
+        self._granted = hold.fence
 
     def _granted_enough(self, client: Client, hold: Hold) -> None:
         """See that a lease is as long as it was asked for, where nothing took time.
@@ -106,8 +106,8 @@ class QuorumMonitor(Monitor):
         ttl = hold.want.ttl
         least = validity(min(ttl, CLAIM_SECONDS) if hold.want.terms.renew else ttl)
         least += client.port.now() - ASKING_SECONDS_MAX
-        if not self._world.faulty and hold.lease._deadline < least:
-            short = least - hold.lease._deadline
+        if not self._world.faulty and hold.deadline < least:
+            short = least - hold.deadline
             raise Violation("L", f"{hold.want.holder!r} got {short} s less than it asked for")
 
     def was_revoked(self, hold: Hold) -> bool:
@@ -170,7 +170,7 @@ class QuorumMonitor(Monitor):
         relied_on = tuple(
             (hold.want.holder, self._promised[id(hold)])
             for client, hold in self.holds
-            if hold.lease._loss is not None and self._relied_on(client, hold)
+            if hold.loss is not None and self._relied_on(client, hold)
         )
         return super().key(), self._granted, frozenset(self._forgotten.items()), relied_on
 
@@ -199,7 +199,7 @@ class QuorumMonitor(Monitor):
         proved = [
             (client, hold)
             for client, hold in self.holds
-            if client.alive and not hold.lease._released and proves(client, hold)
+            if client.alive and not hold.released and proves(client, hold)
         ]
         for client, hold in proved:
             self._is_backed(client, hold, nodes)
@@ -211,13 +211,12 @@ class QuorumMonitor(Monitor):
     def _promise(self, hold: Hold) -> None:
         """Note the deadline that a body may see; only its own wish may bring it nearer."""
         before = 0.0 if self._wishes.get(id(hold)) else self._promised.get(id(hold), 0.0)
-        self._promised[id(hold)] = max(before, hold.lease._deadline)
+        self._promised[id(hold)] = max(before, hold.deadline)
 
     def _relied_on(self, client: Client, hold: Hold) -> bool:
         """Return True while a body may rely on its lease, though it may be lost by now."""
-        lease = hold.lease
-        revoked = lease._loss is not None and lease._loss[0] == "revoked"
-        if revoked or lease._released or not client.alive:
+        revoked = hold.loss is not None and hold.loss.reason == "revoked"
+        if revoked or hold.released or not client.alive:
             return False
         return client.port.now() < self._promised.get(id(hold), 0.0)
 
@@ -237,7 +236,7 @@ class QuorumMonitor(Monitor):
                     end_us = max(end_us, until_us)
             ends.append(self._world_us(number, end_us))
         theirs = sorted(ends, reverse=True)[self._needed - 1]
-        ours = client.world_us(hold.lease._deadline)
+        ours = client.world_us(hold.deadline)
         if ours > theirs:
             late = (ours - theirs) / 1e6
             kind = "I1" if theirs <= self._world.now_us else "I2"

@@ -39,7 +39,7 @@ class QuorumSharesMonitor(QuorumMonitor):
 
     def _in_order(self, hold: Hold) -> None:
         """Judge a fence: readers who hold beside one another have theirs in no order."""
-        fence, last = hold.lease.fence, self._last_written
+        fence, last = hold.fence, self._last_written
         if fence <= (self._granted if _writes(hold) else last):
             raise Violation("I3", f"fence {fence} after {self._granted}, written {last}")
         self._granted = max(self._granted, fence)

@@ -282,9 +282,9 @@ class SharesMonitor(Monitor):
 
     def _lasts(self, client: Client, hold: Hold, end_us: int) -> None:
         theirs = (end_us - EPOCH_US - self._world.skew_us) / 1_000_000
-        ours = client.world_us(hold.lease.deadline) / 1_000_000
+        ours = client.world_us(hold.deadline) / 1_000_000
         # The drift of the lease, and of the time that it was waited for.
-        span = max(hold.lease.ttl + self._world.now_us / 1_000_000, theirs)
+        span = max(hold.ttl + self._world.now_us / 1_000_000, theirs)
         if theirs - ours > span - validity(span) + ROUNDING_SECONDS:
             who = hold.want.holder
             raise Violation("I2", f"the lease of {who!r} is proved {theirs - ours} s too short")

@@ -310,17 +310,11 @@ async def take(  # noqa: PLR0917 - as ``Flows.take``
 
 def begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> Hold:
     """Make a grant the taker's hold, and have its lease minded."""
-    now = port.now()
-    lease = taker.lease_type(
-        *(want.keys.name, grant.fence, want.holder, want.ttl),
-        *(min(grant.deadline, want.form.ends), port.now),
-    )
-    hold = Hold(want, lease, now, unit)
+    hold = taker.hold_type(port, want, grant.fence, min(grant.deadline, want.form.ends), unit)
     hold.short = grant.lease < want.ttl - ROUNDING_SECONDS
-    lease._bind(port, hold)
     try:
         taker.add(hold)
-        port.keep(hold, first_attention(hold, grant.lease, port.jitter(), now))
+        port.keep(hold, first_attention(hold, grant.lease, port.jitter(), hold.granted_at))
     except BaseException:
         taker.remove(hold)
         retire(port, hold)

@@ -68,7 +68,7 @@ def _renew_beside(port: SlottedPort, kinds: Sequence[list[Hold]], ask: Ask) -> N
     for place, batches in groups.items():
         if not port.aside(place, partial(_renew, port, batches, ask)):
             for hold in [hold for batch in batches for hold in batch]:
-                put_back(port, [hold], min(now + BUSY_SECONDS, hold.lease._deadline))
+                put_back(port, [hold], min(now + BUSY_SECONDS, hold.deadline))
 
 
 def _batches(port: SlottedPort, kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
@@ -99,7 +99,7 @@ async def _renew(port: SlottedPort, batches: Sequence[Sequence[Hold]], ask: Ask)
 async def _ask(port: SlottedPort, batches: Sequence[Sequence[Hold]]) -> None:
     asked_at = port.now()
     ttls = [[hold.next_ttl(asked_at) for hold in batch] for batch in batches]
-    ends = min(hold.lease._deadline for batch in batches for hold in batch)
+    ends = min(hold.deadline for batch in batches for hold in batch)
     shortest = min(min(each) for each in ttls)
     until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
     requests = [question(batch, each) for batch, each in zip(batches, ttls, strict=True)]

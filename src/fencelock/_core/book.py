@@ -29,7 +29,7 @@ class _Bucket(dict[Hold, float]):
         """Find the earliest anew if it may be gone."""
         if self.stale:
             self.first = min(self.values(), default=inf)
-            self.end = min([hold.lease._deadline for hold in self], default=inf)
+            self.end = min([hold.deadline for hold in self], default=inf)
             self.stale = False
         return self
 
@@ -68,10 +68,8 @@ class RenewalBook:
             self.add_all((hold,), when)
             return
         bucket.first = min(bucket.first, when)
-        bucket.end = min(bucket.end, hold.lease._deadline)
-        hold.bucket = int(when / self.GRAIN)
-        bucket[hold] = when
-        self.under_way.pop(hold, None)
+        bucket.end = min(bucket.end, hold.deadline)
+        self._place(hold, int(when / self.GRAIN), bucket, when)
 
     def add_all(self, holds: Sequence[Hold], when: float) -> None:
         """Note that holds want attention at ``when``, all of them."""
@@ -83,11 +81,18 @@ class RenewalBook:
             heappush(self._order, number)
             bucket = self._buckets[number] = _Bucket()
         bucket.first = min(bucket.first, when)
-        bucket.end = min(bucket.end, *[hold.lease._deadline for hold in holds])
+        bucket.end = min(bucket.end, *[hold.deadline for hold in holds])
         for hold in holds:
-            hold.bucket = number
-            bucket[hold] = when
-            self.under_way.pop(hold, None)
+            self._place(hold, number, bucket, when)
+
+    def _place(self, hold: Hold, number: int, bucket: _Bucket, when: float) -> None:
+        """Put a hold into its bucket; it stands in no other one then."""
+        before = self._buckets.get(hold.bucket)
+        if before is not None:
+            before.pop(hold, None)
+        hold.bucket = number
+        bucket[hold] = when
+        self.under_way.pop(hold, None)
 
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not in the book."""

@@ -211,19 +211,19 @@ async def _interrupted(
     """Leave nothing of the wait behind; cancelled, take the lock again first."""
     with port.mutex():
         port.lines.give_up(wanted)
-    if not began and not hold.lease._forked():  # no request went out, and so no undo
+    if not began and not hold.forked:  # no request went out, and so no undo
         retire(port, hold)
-        port.post(*request(hold.want, hold.lease.fence))
+        port.post(*request(hold.want, hold.fence))
     if not isinstance(error, (FencelockError, GeneratorExit)):
         await _return(port, hold, asker)
 
 
 def _end_tenure(port: Port, hold: Hold) -> None:
     """End the renewal before the lock is given back; raise when the lease has ended already."""
-    lost = hold.lease.lost
+    lost = hold.lost
     retire(port, hold)
     if lost:
-        raise hold.lease._lost_error()
+        raise hold.lost_error()
 
 
 async def _late(port: Port, stay: Stay, parked: Parked) -> bool:
@@ -237,8 +237,7 @@ async def _late(port: Port, stay: Stay, parked: Parked) -> bool:
 
 def _lost(port: Port, stay: Stay, parked: Parked) -> bool:
     """Raise LeaseLost, unless an earlier request of this wait gave the lock back."""
-    lease = stay.hold.lease
-    if parked.sent and port.now() < lease.deadline:
+    if parked.sent and port.now() < stay.hold.deadline:
         return True
     raise lost_as(port, stay.hold, parked.place)
 
@@ -293,7 +292,7 @@ async def _return(port: Port, before: Hold, asker: Asker) -> None:
 @tells_trouble
 async def notify(port: Port, place: Place, hold: Hold, n: int) -> int:
     """Move the first ``n`` who wait to the lock's line; LeaseLost when the hold has ended."""
-    hold.lease.check()
+    hold.check()
     args = (hold.want.holder, place.topic, n, port.new_id(), milliseconds(port.patience))
     until = port.now() + port.patience
     moved: int = await ask(port, CONDITION_NOTIFY, place.keys.all, args, until)

@@ -79,7 +79,7 @@ def announce(port: Port, keys: ElectionKeys) -> None:
 def give_up(port: Port, hold: Hold) -> None:
     """Give back what was lost here and may be ours on the server still; never blocks."""
     retire(port, hold)
-    if not hold.lease._forked():
+    if not hold.forked:
         post_release(port, hold)
 
 
@@ -102,7 +102,7 @@ async def hand_over(
         asked = Asked()
         words = (mark(candidate), b"1" if last else b"0", port.new_id())
         offer = ELECTION_HAND_OVER, keys.all, (hold.want.holder, hold.want.home, *words)
-        reply, hold = await _offer(port, hold, taker, offer, asked)
+        reply = await _offer(port, hold, taker, offer, asked)
         if reply[0] != 0:
             _judge(port, hold, reply, repeated=asked.sent)
             return True
@@ -112,13 +112,10 @@ async def hand_over(
         await port.sleep(port.now() + ASK_AGAIN_SECONDS)
 
 
-async def _offer(
-    port: Port, hold: Hold, taker: Taker, offer: Request, asked: Asked
-) -> tuple[Reply, Hold]:
-    """Ask once for a hand-over; return the answer, and the hold: a fresh one if it was kept."""
-    lease = hold.lease
-    lease.check()
-    until = min(port.now() + port.patience, lease.deadline)
+async def _offer(port: Port, hold: Hold, taker: Taker, offer: Request, asked: Asked) -> Reply:
+    """Ask once for a hand-over, and return the answer; a refused one leaves the lease as it was."""
+    hold.check()
+    until = min(port.now() + port.patience, hold.deadline)
     try:
         retire(port, hold)
         reply = await ask(port, *offer, until, asked=asked)
@@ -131,26 +128,19 @@ async def _offer(
             _resume(port, hold, taker)
         raise
     if reply[0] == 0:
-        return reply, _resume(port, hold, taker)
+        _resume(port, hold, taker)
+    else:
+        taker.remove(hold)
+        sweep(port, hold.want)
+    return reply
+
+
+def _resume(port: Port, hold: Hold, taker: Taker) -> None:
+    """Have the lease renewed again, at once: it was not given back."""
+    hold.resume(port)
+    taker.add(hold)  # another thread may have taken it out meanwhile: it is kept once
     taker.remove(hold)
-    sweep(port, hold.want)
-    return reply, hold
-
-
-def _resume(port: Port, hold: Hold, taker: Taker) -> Hold:
-    """Have the lease renewed again, at once.
-
-    As another hold: a renewal of the first may be under way still, and must not touch the book.
-    """
-    kept = Hold(hold.want, hold.lease, hold.granted_at, hold.unit)
-    kept.body, kept.cancelling = hold.body, hold.cancelling
-    kept.renewals, kept.reach = hold.renewals, hold.reach
-    taker.add(kept)
-    taker.remove(hold)
-    hold.lease._bind(port, kept)
-    hold.lease._released = False  # it was not given back
-    port.keep(kept, port.now())
-    return kept
+    port.keep(hold, port.now())
 
 
 def _judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> None:

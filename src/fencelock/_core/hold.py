@@ -1,17 +1,33 @@
-"""One granted acquisition of one lock."""
+"""One granted acquisition of one lock: the lease, and all that the flows know of it.
+
+Rules of this file (I2, I8):
+
+- A lease is judged by this process's monotonic clock alone, never by asking a server.
+- A child process holds none of its parent's leases.
+- Once a lease is lost it stays lost, whatever arrives later.
+- A loss may be found by the deadline, a renewal, a release or ``check``. It is noted in one place,
+  ``lose``, which notifies the holder, once. That sends nothing.
+- A lease that is being given back proves nothing from that instant on.
+- The deadline moves in one place, ``move_deadline``, and its one observer hears of it there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+from fencelock import process
 from fencelock._core.timing import GROW_SECONDS, gathered, renewal_delay, spanning, validity
 from fencelock._core.want import Want
+from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
 
 # A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
 LEAST_GAIN = 0.05
+
+# A ``Port``, whose module imports this one.
+AnyPort: TypeAlias = Any
 
 
 class Grant(NamedTuple):
@@ -22,13 +38,33 @@ class Grant(NamedTuple):
     lease: float  # seconds that were granted; a handoff may start short
 
 
+class Loss(NamedTuple):
+    """Why a lease was lost, and since which instant."""
+
+    reason: str
+    since: float
+    detail: str = ""
+
+
+class Observer:
+    """Hears of one lease, at once and in whatever thread it happens. Nothing may block here."""
+
+    __slots__ = ()
+
+    def deadline_moved(self, hold: Hold) -> None:
+        """Take note of a new deadline: it may be later, or earlier, than the one before."""
+
+    def lost(self, hold: Hold) -> None:
+        """Take note that the lease is lost; ``hold.loss`` says why."""
+
+
 class Taker:
-    """For whom a lock is taken: gives the face's type of lease, and may keep the holds."""
+    """Makes the holds of one handle, or of none, and may keep them."""
 
-    __slots__ = ("lease_type",)
+    __slots__ = ("hold_type",)
 
-    def __init__(self, lease_type: type[BaseLease]) -> None:
-        self.lease_type: type[BaseLease] = lease_type
+    def __init__(self, hold_type: type[Hold]) -> None:
+        self.hold_type: type[Hold] = hold_type  # of the face: threads or asyncio
 
     def add(self, hold: Hold) -> None:
         """Keep a hold, before anybody else can see it."""
@@ -39,24 +75,35 @@ class Taker:
         return False
 
 
-class Hold:
-    """A granted acquisition and its lease."""
+class Hold(BaseLease):
+    """A granted acquisition. Users know it as its lease: they see what ``BaseLease`` names."""
 
-    parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
+    partial: bool = False  # it is that of one node of a quorum, whose loss is no news
 
     __slots__ = (
+        "__weakref__",
+        "_generation",
+        "_unnoticed",
         "asked_until",
         "body",
         "bucket",
         "cancelled",
         "cancelling",
+        "clock",
         "count",
+        "deadline",
+        "end",
         "failures",
         "granted_at",
-        "lease",
+        "loss",
+        "observer",
         "open",
+        "parts",
+        "port",
         "reach",
+        "released",
         "renewals",
+        "server",
         "short",
         "told",
         "trouble",
@@ -65,11 +112,22 @@ class Hold:
     )
 
     def __init__(
-        self, want: Want, lease: BaseLease, granted_at: float, unit: object = None
+        self, port: AnyPort, want: Want, fence: int, deadline: float, unit: object = None
     ) -> None:
+        self.name: str = want.keys.name
+        self.fence: int = fence
+        self.ttl: float = want.ttl
+        self.deadline: float = deadline
         self.want: Want = want
-        self.lease: BaseLease = lease
-        self.granted_at: float = granted_at
+        self.port: AnyPort = port  # that renews it; None once it was given back
+        self.server: str = port.label  # as a person calls it
+        self.clock: Callable[[], float] = port.now
+        self.granted_at: float = port.now()
+        self.end: str = "expired"  # the reason, when the deadline comes
+        self.loss: Loss | None = None
+        self.released: bool = False  # it is given back, or is being given back
+        self.observer: Observer | None = None
+        self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
         self.unit: Any = unit  # the thread id or task that acquired it
         self.body: Any = None  # the task whose body a loss cancels
         self.cancelled: bool = False  # it was cancelled for that reason
@@ -80,14 +138,125 @@ class Hold:
         self.short: bool = False  # it was handed over, and has not grown to its full length yet
         self.failures: int = 0
         self.trouble: Exception | None = None  # why the last renewal failed
-        self.asked_until: float = (
-            0.0  # until then, at the latest, the holder's own renewal is under way
-        )
+        # Until then, at the latest, the holder's own renewal is under way.
+        self.asked_until: float = 0.0
         # A renewal for so many seconds got no answer. It may run at any time and shorten the lease
         # (I2), so no later renewal is relied on for longer.
         self.reach: float = inf
-        self.told: bool = False  # the holder was told of a loss (I8: once)
+        self.told: bool = False  # the holder is notified of a loss (I8: once)
         self.bucket: int = -1  # where the renewal book keeps it
+        self._unnoticed = True  # until its loss is noticed: then this is gone
+        self._generation = process.generation
+
+    # -- what users see; ``BaseLease`` documents it -------------------------------------------
+
+    @property
+    def holder(self) -> str:
+        """Return the id of the tenure as text."""
+        return self.want.holder.decode()
+
+    @property
+    def lost(self) -> bool:
+        """Return True if the lease can no longer be proved, and note the loss."""
+        if self.loss is not None:
+            return True
+        if self._generation != process.generation:
+            self.lose("forked", self.clock())
+            return True
+        if self.released or self.clock() < self.deadline:
+            return False
+        self.lose(self.end, self.deadline)
+        return True
+
+    def remaining(self) -> float:
+        """Return how many seconds can still be proved."""
+        if self.released or self.lost:
+            return 0.0
+        return max(0.0, self.deadline - self.clock())
+
+    def check(self) -> None:
+        """Raise when it cannot be proved now."""
+        if self.lost:
+            raise self.lost_error()
+        if self.released:
+            text = f"the lease of {self.name!r} was released"
+            raise NotHeld(text, name=self.name, server=self.server)
+
+    def __repr__(self) -> str:
+        """Show the state, the name and the fence."""
+        state = "lost" if self.lost else "released" if self.released else "held"
+        return f"<{state} {type(self).__name__} of {self.name!r} fence={self.fence}>"
+
+    def __dir__(self) -> list[str]:
+        """Name what users may rely on, and not what the flows know of it."""
+        ours = {*dir(Hold)} - {*dir(BaseLease)}
+        return [name for name in super().__dir__() if name not in ours]
+
+    # -- its deadline, its loss, its end ------------------------------------------------------
+
+    @property
+    def forked(self) -> bool:
+        """Return True if this is a parent's lease, seen in its child: not ours to touch."""
+        return self._generation != process.generation
+
+    def held_by(self) -> AnyPort:
+        """Return the port that renews it; raise as ``check``."""
+        port = self.port  # read first: a release drops it
+        self.check()
+        return port
+
+    def move_deadline(self, deadline: float) -> None:
+        """Set until when the lease is proved, and notify the observer."""
+        self.deadline = deadline
+        if self.observer is not None:
+            self.observer.deadline_moved(self)
+
+    def observe(self, observer: Observer) -> None:
+        """Have an observer hear of the lease from now on, beginning with its deadline."""
+        self.observer = observer
+        observer.deadline_moved(self)
+
+    def lost_error(self) -> LeaseLost:
+        """Return the error that says how it was lost, or how it will be."""
+        loss = self.loss or Loss(self.end, self.deadline)
+        return LeaseLost(self.name, fence=self.fence, server=self.server, **loss._asdict())
+
+    def lose(
+        self,
+        reason: str,
+        since: float,
+        detail: str = "",
+        *,
+        at_release: bool = False,
+        port: AnyPort = None,
+    ) -> bool:
+        """Note the loss, and have the holder notified; False when it was noticed before.
+
+        Of a lease that is given back only its release knows: ``at_release``, and by which port.
+        """
+        if self.released and not at_release:
+            return False
+        try:
+            del self._unnoticed  # one instruction: of several threads one is the first
+        except AttributeError:
+            return False
+        port = port or self.port
+        told = port is not None and reason != "forked"
+        if told:
+            detail = detail or self.cause(reason, since)
+        self.loss = Loss(reason, since, detail)
+        if told:
+            self.told = True
+            port.tell(self)
+        if self.observer is not None:
+            self.observer.lost(self)
+        return True
+
+    def resume(self, port: AnyPort) -> None:
+        """Go on after a release that the server refused, so that it was not given back."""
+        self.port, self.open, self.released = port, True, False
+
+    # -- its limits ---------------------------------------------------------------------------
 
     @property
     def ids(self) -> Sequence[bytes]:
@@ -109,7 +278,7 @@ class Hold:
         if terms.max_hold is None:
             return True
         # Near ``max_hold`` a renewal must gain something: a lease of a few ms is none.
-        gained = now + validity(self.granted_at + terms.max_hold - now) - self.lease.deadline
+        gained = now + validity(self.granted_at + terms.max_hold - now) - self.deadline
         return gained > self.want.ttl * LEAST_GAIN
 
     @property
@@ -128,7 +297,7 @@ class Hold:
 
         Only the plain form needs it: its script sets the ttl whatever the lease has left.
         """
-        return spanning(self.lease.deadline - now) if self.want.plain else 0.0
+        return spanning(self.deadline - now) if self.want.plain else 0.0
 
     def within_limits(self, ttl: float, now: float) -> float:
         """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""
@@ -142,20 +311,21 @@ class Hold:
             return "the server has another holder"
         if reason != "expired":
             return ""
-        terms, lease = self.want.terms, self.lease
-        if since < lease.deadline:
+        terms = self.want.terms
+        if since < self.deadline:
             return "it was no longer on the server"
         if not terms.renew:
             return "it was not renewed, as requested"
-        if self.trouble is not None:
-            return f"its last renewal failed: {self.trouble}"
+        troubles = [each.trouble for each in (self, *self.parts) if each and each.trouble]
+        if troubles:
+            return f"its last renewal failed: {troubles[0]}"
         return "no renewal was answered in time; was the process stopped or suspended?"
 
     def final(self) -> None:
         """Note that nothing prolongs the lease any more, and why it will have ended."""
         terms = self.want.terms
         if terms.renew and (terms.max_hold is not None or terms.max_renewals is not None):
-            self.lease._end = "max_hold"
+            self.end = "max_hold"
 
 
 def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> float:
@@ -163,7 +333,7 @@ def first_attention(hold: Hold, lease: float, jitter: float, now: float) -> floa
 
     A lease that was renewed for longer than usual is left alone until it is as long as usual.
     """
-    deadline, terms = hold.lease.deadline, hold.want.terms
+    deadline, terms = hold.deadline, hold.want.terms
     usual = min(lease, terms.ttl)
     spare = max(0.0, deadline - now - usual)
     delay = spare + renewal_delay(min(usual, deadline - now), jitter)

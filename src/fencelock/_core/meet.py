@@ -6,7 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back
-from fencelock._core.roster import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS
+from fencelock._core.roster import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS, Claimant
 from fencelock._core.timing import DRIFT_RATE
 from fencelock._core.types import Args, Request
 from fencelock._core.want import Want
@@ -23,14 +23,14 @@ def longest_of(want: Want) -> float:
     return max(want.ttl, want.terms.ttl if want.terms.renew else 0.0)
 
 
-def claim(port: QuorumPort, claimant: object, ttl: float) -> None:
+def claim(port: QuorumPort, claimant: Claimant, ttl: float) -> None:
     """Note who has or asks for leases of this length, before anybody is asked for one."""
     if ttl > LONG_SECONDS:
         with port.mutex():
             port.roster.claimants.add(claimant)
 
 
-def give_up_claim(port: QuorumPort, *claimants: object) -> None:
+def give_up_claim(port: QuorumPort, *claimants: Claimant) -> None:
     """Note that these have no lease any more; with the last of them the claim is given up."""
     roster = port.roster
     if not roster.claimants:
@@ -133,6 +133,8 @@ async def _ask(
             roster.read_claims(claims, port.now())
             if claims_too:
                 roster.claim_holds(claimed, until)
+                for claimant in roster.claimants:
+                    claimant.claim_renewed()
     if len(good) < port.needed:
         failures: dict[int, Exception] = {
             ask.node: ask.error for ask in asks if ask.error is not None

@@ -63,7 +63,7 @@ async def acquire_all(
         if holds is not None or (at_once and not free):
             return holds
         holds = await _in_order(port, asked, patience if at_once else give_up_at, takers, unit)
-        if holds is None or not any(hold.lease.lost for hold in holds):
+        if holds is None or not any(hold.lost for hold in holds):
             return holds
         await _drop(port, holds, takers)
         if at_once or port.now() >= give_up_at:
@@ -247,7 +247,7 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
     given = _Given()
     try:
         take(holds)
-        lost += [hold for hold in holds if hold.lease.lost]
+        lost += [hold for hold in holds if hold.lost]
         for hold in holds:
             retire(port, hold)
         until = port.now() + port.patience
@@ -325,7 +325,7 @@ def _by_one_script(port: Port, wants: Sequence[Want]) -> bool:
 
 
 def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: _Given) -> None:
-    errors = [hold.lease._lost_error() for hold in lost]
+    errors = [hold.lost_error() for hold in lost]
     for hold in holds:
         told = given.answers[hold.want]
         if told != 1 and hold.want not in given.unsure and hold not in lost:

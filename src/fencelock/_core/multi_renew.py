@@ -49,7 +49,7 @@ async def renew_all(port: Port, holds: Sequence[Hold], ttl: float | None) -> Non
 async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
     """Renew leases of one server, one after the other."""
     for hold in holds:
-        hold.lease.check()
+        hold.check()
         await renew_now(port, hold, ttl)
 
 
@@ -74,14 +74,14 @@ async def _renew_apart(
 async def _renew_together(
     port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: Ask
 ) -> None:
-    until = min(port.now() + port.patience, *[hold.lease.deadline for hold in holds])
+    until = min(port.now() + port.patience, *[hold.deadline for hold in holds])
     together = _Together(port, ask)
     try:
         for hold in holds:
             background = await claim(port, hold, until, waits=False)
             together.add(own(hold, ttl, port.now(), shortens=True, beside=background))
         together.rely_on()
-        until = min(until, *[hold.lease.deadline for hold in holds])
+        until = min(until, *[hold.deadline for hold in holds])
         await persist(port, lambda: together.ask(until), until, Asked())
     except FencelockError as error:
         together.give_up()
@@ -110,7 +110,7 @@ class _Together:
 
     def names(self) -> str:
         """Return the names of those that have no answer."""
-        return ", ".join(wish.hold.lease.name for wish in self._left)
+        return ", ".join(wish.hold.name for wish in self._left)
 
     def rely_on(self) -> None:
         """Before they are sent, rely on no more than they can leave."""
@@ -130,7 +130,7 @@ class _Together:
     def judge(self) -> None:
         """Raise when one of them was lost, or was refused."""
         for wish in self._wishes:
-            wish.hold.lease.check()
+            wish.hold.check()
         if self._refusal is not None:
             raise self._refusal
 
@@ -156,7 +156,7 @@ class _Together:
             else:
                 await self._answered(wish, answer, sent_at, until)
         for wish in left:
-            wish.hold.lease.check()
+            wish.hold.check()
         if trouble is not None:
             raise trouble
 
@@ -211,7 +211,7 @@ async def _one(port: SlottedPort, wish: Own, until: float) -> Answer | Exception
     until = min(until, port.now() + CALL_SECONDS_MAX)
     try:
         return await port.flows.prolong(
-            port, [hold], [wish.ttl], until, hold.lease.deadline, wish.shortens
+            port, [hold], [wish.ttl], until, hold.deadline, wish.shortens
         )
     except (Broken, FencelockError) as error:
         return error

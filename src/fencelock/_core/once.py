@@ -131,7 +131,7 @@ async def finish(
     times = (milliseconds(within), milliseconds(floor))
     args = (hold.want.holder, hold.want.home, *times, form.encode(), value)
     asked = Asked()
-    if hold.lease.lost:  # its holder is notified, though the result may be kept all the same
+    if hold.lost:  # its holder is notified, though the result may be kept all the same
         log.info("the run of %r ends after its lease", keys.name)
     try:
         retire(port, hold)

@@ -22,7 +22,7 @@ from fencelock._core.ask import answer_by
 from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back, settle, undo
 from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.meet import claim, give_up_claim, longest_of, meet
-from fencelock._core.quorum_hold import PARTS, QuorumHold, cover, make_hold
+from fencelock._core.quorum_hold import PARTS, majority_of, make_hold
 from fencelock._core.quorum_line import climb
 from fencelock._core.race import Race, granted, restarted
 from fencelock._core.release import request as release_request
@@ -84,7 +84,7 @@ async def _rounds(
         if hold is not None:
             return hold
         if want.other is not None:
-            want.other.lease.check()
+            want.other.check()
         now = many.now()
         failing = race.prevented()
         failing_since = (failing_since or now) if failing else None
@@ -186,9 +186,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
         put_back(port, asks)
 
 
-async def _taken(
-    race: Race, grants: dict[int, Grant], taker: Taker, unit: object
-) -> QuorumHold | None:
+async def _taken(race: Race, grants: dict[int, Grant], taker: Taker, unit: object) -> Hold | None:
     """Make a hold of what was granted, or return None where that is no majority."""
     port, fence = race.port, max((each.fence for each in grants.values()), default=0)
     if not _voting(race, grants) or not await _written(race, grants, fence):
@@ -270,29 +268,28 @@ async def _written(race: Race, grants: dict[int, Grant], fence: int) -> bool:
     return len(good) >= lacking
 
 
-def _begin(
-    race: Race, grants: dict[int, Grant], fence: int, taker: Taker, unit: object
-) -> QuorumHold:
+def _begin(race: Race, grants: dict[int, Grant], fence: int, taker: Taker, unit: object) -> Hold:
     """Make each node's grant an ordinary hold of that node, and all of them the taker's hold."""
     port = race.port
     hold = make_hold(port, race.want, fence, taker, unit, first=next(iter(grants)))
-    hold.named = race.named
-    cover(hold, longest_of(race.want))
+    parts = majority_of(hold)
+    parts.named = race.named
+    parts.cover(longest_of(race.want))
     try:
         for node, grant in grants.items():
             own = grant._replace(fence=fence)
             part = begin(port.nodes[node], race.wants[node], own, PARTS, None)
             with port.mutex():
-                hold.join(node, part)
+                parts.join(node, part)
         taker.add(hold)
-        hold.plan_healing(port.now())
-        port.keep(hold, hold.next_attention())
+        parts.plan_healing(port.now())
+        port.keep(hold, parts.next_attention())
     except BaseException:
         taker.remove(hold)
         retire(port, hold)
         for node in grants:
             port.nodes[node].post(*release_request(race.wants[node], fence))
-        give_up_claim(port, hold)
+        give_up_claim(port, parts)
         raise
     return hold
 

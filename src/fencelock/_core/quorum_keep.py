@@ -12,7 +12,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from fencelock._core.acquire import begin
 from fencelock._core.attempt_log import Asked
@@ -20,7 +19,7 @@ from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, post_unanswer
 from fencelock._core.hold import Grant, Hold
 from fencelock._core.meet import claim as claim_long
 from fencelock._core.meet import give_up_claim, longest_of, meet, remind
-from fencelock._core.quorum_hold import PARTS, QuorumHold, cover, drop_parts
+from fencelock._core.quorum_hold import PARTS, Majority, drop_parts, majority_of
 from fencelock._core.race import node_forms
 from fencelock._core.release import clean_up as clean_up_part
 from fencelock._core.release import lost_as, request, retire
@@ -36,9 +35,10 @@ async def attend(port: QuorumPort) -> None:
     """Do what is due: tell losses, heal. Never raises for a server's trouble."""
     now = port.now()
     with port.mutex():
-        due = cast("list[QuorumHold]", port.book.due(now))
+        due = port.book.due(now)
     try:
-        heals = [hold for hold in due if not _lost(port, hold, now) and now >= hold.heal_at]
+        lasting = [hold for hold in due if not _lost(port, hold, now)]
+        heals = [hold for hold in lasting if now >= majority_of(hold).heal_at]
         for hold in heals[:HEALED_AT_ONCE]:
             await _heal(port, hold)
         if due:
@@ -48,35 +48,34 @@ async def attend(port: QuorumPort) -> None:
             _put_back(port, hold)
 
 
-def _lost(port: QuorumPort, hold: QuorumHold, now: float) -> bool:
-    lease = hold.lease
-    if lease._loss is None and now < lease._deadline:
+def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
+    if hold.loss is None and now < hold.deadline:
         return False
-    hold.final()
-    lose(port, hold, lease._end, lease._deadline)
+    majority_of(hold).final()
+    lose(port, hold, hold.end, hold.deadline)
     drop_parts(port, hold)
     return True
 
 
-def _put_back(port: QuorumPort, hold: QuorumHold) -> None:
+def _put_back(port: QuorumPort, hold: Hold) -> None:
     with port.mutex():
         port.book.discard(hold)
         if hold.open and not hold.told:
-            port.book.add(hold, hold.next_attention())
+            port.book.add(hold, majority_of(hold).next_attention())
 
 
-async def _heal(port: QuorumPort, hold: QuorumHold) -> None:
+async def _heal(port: QuorumPort, hold: Hold) -> None:
     """Ask the nodes that lack a lease of this hold for one."""
-    now, lease = port.now(), hold.lease
+    now, parts = port.now(), majority_of(hold)
     ttl = hold.next_ttl(now)
     forms = node_forms(port, hold.want.form)
     asks: list[Ask] = []
-    for node in hold.missing() if hold.open and ttl > 0 else ():
+    for node in parts.missing() if hold.open and ttl > 0 else ():
         if port.ill.get(node, 0.0) <= now:
             want = hold.want.again_on(forms[node])
-            want.waiter = want.holder = hold.another_id()
+            want.waiter = want.holder = parts.another_id()
             want.ttl = ttl
-            asks.append(Ask(node, want, want.vote(lease.fence)))
+            asks.append(Ask(node, want, want.vote(hold.fence)))
     try:
         if asks:
             good = await fan(port, asks, lambda ask: isinstance(ask.reply, bytes), len(asks))
@@ -90,18 +89,19 @@ async def _heal(port: QuorumPort, hold: QuorumHold) -> None:
         raise
     finally:
         put_back(port, asks)
-        hold.plan_healing(port.now())
+        parts.plan_healing(port.now())
 
 
-def _joined(port: QuorumPort, hold: QuorumHold, ask: Ask, good: Sequence[Ask], ttl: float) -> bool:
+def _joined(port: QuorumPort, hold: Hold, ask: Ask, good: Sequence[Ask], ttl: float) -> bool:
     if ask not in good:
         return False
     node = port.nodes[ask.node]
     deadline = ask.asked_at + validity(ttl)
-    part = begin(node, ask.want, Grant(hold.lease.fence, deadline, ttl), PARTS, None)
-    hold.check_gap(port.now())
+    part = begin(node, ask.want, Grant(hold.fence, deadline, ttl), PARTS, None)
+    parts = majority_of(hold)
+    parts.check_gap(port.now())
     with port.mutex():
-        joined = hold.join(ask.node, part)
+        joined = parts.join(ask.node, part)
     if not joined:
         retire(node, part)
     return joined
@@ -112,22 +112,20 @@ async def give_back(port: QuorumPort, hold: Hold, asked: Asked) -> int:  # noqa:
 
     Raises QuorumNotReached when no majority confirmed it: it is repeated in the background.
     """
-    lease, parts = hold.lease, list(enumerate(hold.parts))
-    line = cast("QuorumHold", hold).first
-    lost = lease.lost
+    parts, lost = majority_of(hold), hold.lost
     retire(port, hold)
     if lost:
-        if not lease._forked():
+        if not hold.forked:
             post_release(port, hold, None)
-        raise lease._lost_error()
+        raise hold.lost_error()
     # A part that was lost may be there all the same: its release harms nobody.
     asks = [
-        Ask(node, part.want, request(part.want, lease.fence))
-        for node, part in parts
+        Ask(node, part.want, request(part.want, hold.fence))
+        for node, part in enumerate(parts)
         if part is not None
     ]
-    others = [ask for ask in asks if ask.node != line]
-    first = [ask for ask in asks if ask.node == line]
+    others = [ask for ask in asks if ask.node != parts.first]
+    first = [ask for ask in asks if ask.node == parts.first]
     try:
         for group, needed in ((others, port.needed - len(first)), (first, 1)):
             if group:
@@ -147,12 +145,12 @@ def post_release(port: QuorumPort, hold: Hold, trail: object) -> None:  # noqa: 
     """Release a hold in the background, on each node by the id that it knows."""
     for node, part in zip(port.nodes, hold.parts, strict=True):
         if part is not None:
-            node.post(*request(part.want, hold.lease.fence))
+            node.post(*request(part.want, hold.fence))
 
 
 def clean_up(port: QuorumPort, hold: Hold) -> None:
     """Undo what may still come of the requests of a hold that has ended."""
-    give_up_claim(port, hold)
+    give_up_claim(port, majority_of(hold))
     for node, part in zip(port.nodes, hold.parts, strict=True):
         if part is not None:
             clean_up_part(node, part)
@@ -165,13 +163,12 @@ def _given_back(ask: Ask) -> bool:
 
 def _judge(port: QuorumPort, hold: Hold, asks: Sequence[Ask]) -> None:
     """Raise when no majority gave the lease back: it was taken, or nobody knows."""
-    lease = hold.lease
     given = [ask for ask in asks if ask.error is None and _given_back(ask)]
     failed = {ask.node: ask.error for ask in asks if ask.error is not None}
     if len(given) >= port.needed:
         return
     if len(given) + len(failed) >= port.needed:
-        raise not_reached(port, f"release of {lease.name!r} was not confirmed", dict(failed))
+        raise not_reached(port, f"release of {hold.name!r} was not confirmed", dict(failed))
     words = [ask.reply[1] for ask in asks if ask.error is None and not _given_back(ask)]
     # An operator's reason before somebody else's holding, and that before nobody's.
     word = max((word for word in words if word is not None), key=len, default=None)
@@ -185,13 +182,13 @@ async def renew(
     shortens: bool,  # noqa: FBT001 - as ``Flows.renew``
 ) -> None:
     """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
-    whole = cast("QuorumHold", hold)
+    whole = majority_of(hold)
     span = hold.next_ttl(port.now()) if ttl is None else ttl
     # Before any node has it: one that is restarted then may not vote for longer than before.
-    claim_long(port, hold, span)
-    await meet(port, hold.want, min(port.now() + port.patience, hold.lease.deadline), span)
-    cover(whole, span)
-    until = min(port.now() + port.patience, hold.lease.deadline)
+    claim_long(port, whole, span)
+    await meet(port, hold.want, min(port.now() + port.patience, hold.deadline), span)
+    whole.cover(span)
+    until = min(port.now() + port.patience, hold.deadline)
     parts: dict[int, Own] = {}
     try:
         for node, part in whole.lasting().items():
@@ -201,22 +198,22 @@ async def renew(
     finally:
         for node, wish in parts.items():
             mind(port.nodes[node], wish)
-        port.move(whole, whole.next_attention())
+        port.move(hold, whole.next_attention())
     if sum(ask.error is None and ask.reply == [] for ask in asks) < port.needed:
-        hold.lease.check()
+        hold.check()
         failed: dict[int, Exception] = {
             ask.node: ask.error for ask in asks if ask.error is not None
         }
-        raise not_reached(port, f"renewal of {hold.lease.name!r}", failed)
-    hold.lease.check()
+        raise not_reached(port, f"renewal of {hold.name!r}", failed)
+    hold.check()
 
 
-async def _renew_parts(port: QuorumPort, whole: QuorumHold, parts: dict[int, Own]) -> list[Ask]:
+async def _renew_parts(port: QuorumPort, whole: Majority, parts: dict[int, Own]) -> list[Ask]:
     """Renew all parts; return what was asked of their nodes."""
-    end = whole.lease.deadline
+    end = whole.hold.deadline
     for node, wish in parts.items():
         rely_on(port.nodes[node], wish)
-    port.move(whole, whole.next_attention())
+    port.move(whole.hold, whole.next_attention())
     asks = [
         Ask(node, wish.hold.want, question([wish.hold], [wish.ttl], shortens=wish.shortens))
         for node, wish in parts.items()

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from fencelock._core.fan import Ask, QuorumPort
 from fencelock._core.hold import Grant, Hold
+from fencelock._core.quorum_hold import majority_of
 from fencelock._core.renew import lose
+from fencelock._core.roster import Claimant
 from fencelock._core.timing import validity
 from fencelock._core.types import Request
 from fencelock._core.votes import ILL_SECONDS, order
@@ -18,7 +20,7 @@ from fencelock._core.want import Form, Want
 from fencelock.errors import ServerError, ServerUnreachable
 
 
-class Race:
+class Race(Claimant):
     """One acquisition: its request for each node, and what stood against it in the last round."""
 
     def __init__(self, port: QuorumPort, want: Want) -> None:
@@ -52,7 +54,7 @@ class Race:
         self.before = self.failures or self.before
         self.failures, self.refused = {}, []
         if self.want.other is not None:
-            self.beside = self.want.other.lasting()
+            self.beside = majority_of(self.want.other).lasting()
 
     def candidates(self) -> list[int]:
         """Return the nodes to ask, in order; those that failed a moment ago come last."""

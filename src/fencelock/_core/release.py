@@ -100,13 +100,12 @@ def retire(port: Port, hold: Hold) -> None:
 
     From now on the lease proves nothing: it is being given back.
     """
-    lease = hold.lease
-    tended = lease._port or port
-    with tended.mutex():
+    renewing = hold.port or port
+    with renewing.mutex():
         hold.open = False
-        lease._released = True
-        tended.book.discard(hold)
-    lease._untie()
+        hold.released = True
+        renewing.book.discard(hold)
+    hold.port = None
     for part in hold.parts:
         if part is not None:
             retire(port, part)
@@ -114,23 +113,22 @@ def retire(port: Port, hold: Hold) -> None:
 
 async def give_back(port: Port, hold: Hold, asked: Asked) -> int:
     """Release a hold of one server."""
-    lease, want = hold.lease, hold.want
-    lost = lease.lost
+    want, lost = hold.want, hold.lost
     retire(port, hold)
     if lost:
-        if not lease._forked():  # maybe the server still has it: the next in line may go
-            port.post(*request(want, lease.fence))
-        raise lease._lost_error()
+        if not hold.forked:  # maybe the server still has it: the next in line may go
+            port.post(*request(want, hold.fence))
+        raise hold.lost_error()
     until = port.now() + port.patience
     if want.owned or want.terms.plain:
-        reply = await ask(port, *request(want, lease.fence), until, asked=asked)
+        reply = await ask(port, *request(want, hold.fence), until, asked=asked)
     else:
         packed = want.form.release(want.holder)
         reply = await persist(port, lambda: port.run(packed, want.keys.lock, until), until, asked)
     if reply == 1:
         return 0
     if _told(reply)[0] == ELSEWHERE and not asked.sent:
-        left = await release_for_owner(port, want, lease.fence)
+        left = await release_for_owner(port, want, hold.fence)
         if left is not None:
             return left
     return judge(port, hold, reply, repeated=asked.sent)
@@ -161,7 +159,7 @@ def post_release(port: Port, hold: Hold) -> None:
 
 def post_request(port: Port, hold: Hold, trail: object) -> None:
     """Have a hold of one server given back in the background, behind the trail if there is one."""
-    port.post(*request(hold.want, hold.lease.fence), trail)
+    port.post(*request(hold.want, hold.fence), trail)
 
 
 def clean_up(port: Port, hold: Hold) -> None:
@@ -190,12 +188,9 @@ def lost_as(port: Port, hold: Hold, word: bytes | None) -> LeaseLost:
     None where nobody does.
     """
     reason = "expired" if word is None else "revoked" if word else "taken"
-    lease = hold.lease
-    lease._bind(port, hold)  # it was being given back
-    since = min(port.now(), lease.deadline)
-    lease._lose(reason, since, (word or b"").decode(), at_release=True)
-    lease._untie()
-    return lease._lost_error()
+    since = min(port.now(), hold.deadline)
+    hold.lose(reason, since, (word or b"").decode(), at_release=True, port=port)
+    return hold.lost_error()
 
 
 def judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> int:

@@ -10,7 +10,7 @@ Rules of this file:
   more of any later renewal.
 - No answer is not a refusal: it is asked again while the lease lasts (N6). A refusal is a loss.
 - The holder is notified of a loss once, and at the local deadline at the latest (I8): see
-  ``BaseLease._lose``.
+  ``Hold.lose``.
 """
 
 from __future__ import annotations
@@ -80,15 +80,15 @@ async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[
     """Sort what is to be renewed by kind; tell losses, and put back what only waits for its end."""
     kinds: tuple[list[Hold], ...] = ([], [], [], [])
     for number, hold in enumerate(due, 1):
-        if now >= hold.lease._deadline:
+        if now >= hold.deadline:
             port.flows.ended(port, hold)
         elif now < hold.asked_until:
-            put_back(port, [hold], min(hold.asked_until, hold.lease._deadline))
+            put_back(port, [hold], min(hold.asked_until, hold.deadline))
         elif hold.renewable(now):
             kinds[hold.want.form.batch].append(hold)
         else:
             hold.final()
-            put_back(port, [hold], hold.lease._deadline)
+            put_back(port, [hold], hold.deadline)
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
     return kinds
@@ -103,7 +103,7 @@ async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
     """Renew one batch after the other, until one gets no answer."""
     ends = [inf]
     for batch in reversed(batches):  # the earliest deadline of this batch and all behind it
-        ends.append(min(ends[-1], *[hold.lease._deadline for hold in batch]))
+        ends.append(min(ends[-1], *[hold.deadline for hold in batch]))
     for number, batch in enumerate(batches):
         try:
             await _renew(port, batch, ends.pop())
@@ -114,10 +114,10 @@ async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
 
 def ended(port: Port, hold: Hold) -> None:
     """Tell a loss."""
-    lose(port, hold, hold.lease._end, hold.lease._deadline)
+    lose(port, hold, hold.end, hold.deadline)
     if hold.open and hold.want.terms.fixed_end:
         # Handed over a moment before its instant it may last longer on the server.
-        port.post(*request(hold.want, hold.lease.fence))
+        port.post(*request(hold.want, hold.fence))
 
 
 def ended_unconfirmed(port: Port, hold: Hold) -> None:
@@ -182,8 +182,8 @@ def apply_renewal(
         for number, (hold, ttl) in enumerate(zip(holds, ttls, strict=True)):
             if not hold.open or (refused and number in refused):
                 continue
-            lease, terms = hold.lease, hold.want.terms
-            if lease._loss is not None or answered_at >= lease._deadline:
+            terms = hold.want.terms
+            if hold.loss is not None or answered_at >= hold.deadline:
                 late.append(hold)
                 continue
             ttl = min(ttl, hold.reach)  # noqa: PLW2901 - what of it may be relied on
@@ -193,8 +193,8 @@ def apply_renewal(
             hold.failures = 0
             hold.trouble = None
             alike = ttl == terms.ttl and terms.max_hold is None and terms.max_renewals is None
-            alike = alike and deadline > lease._deadline
-            lease._deadline = max(lease._deadline, deadline)
+            alike = alike and deadline > hold.deadline
+            hold.move_deadline(max(hold.deadline, deadline))
             group = usual.get(ttl) if alike else None
             if group is None:
                 group = groups.setdefault(first_attention(hold, ttl, jitter, asked_at), [])
@@ -209,9 +209,9 @@ def apply_renewal(
 
 def _too_late(port: Port, hold: Hold) -> None:
     """End what was renewed after its loss: a lost lease stays lost, so must the server's copy."""
-    lose(port, hold, hold.lease._end, hold.lease._deadline)
+    lose(port, hold, hold.end, hold.deadline)
     if hold.open:
-        port.post(*request(hold.want, hold.lease.fence))
+        port.post(*request(hold.want, hold.fence))
 
 
 async def tell_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
@@ -237,7 +237,7 @@ async def tell_refused(port: Port, refused: Mapping[Hold, str], until: float) ->
 async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Try again soon, and at each lease's end at the latest."""
     passing = isinstance(error, Broken) or getattr(error, "code", "") in PASSING
-    tell = log.info if passing or holds[0].lease._partial else log.warning
+    tell = log.info if passing or holds[0].partial else log.warning
     tell(
         "renewal of %d lease(s) failed, retrying while they last: %s",
         len(holds),
@@ -255,7 +255,7 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         if hold.told:  # its holder was the first to notice, while this renewal was under way
             port.flows.ended(port, hold)
         else:
-            put_back(port, [hold], min(again_at, hold.lease._deadline))
+            put_back(port, [hold], min(again_at, hold.deadline))
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
 
@@ -267,7 +267,7 @@ def lose_all(port: Port, reason: str) -> None:
         port.book.clear()
     lost = sum(lose(port, hold, reason, port.now()) for hold in holds)
     if lost:
-        names = listed(hold.lease.name for hold in holds if not hold.lease._partial)
+        names = listed(hold.name for hold in holds if not hold.partial)
         text = "%d lease(s) were still held and are no longer renewed: %s (%s)"
         log.warning(text, lost, reason, names)
 
@@ -277,18 +277,17 @@ def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") ->
     with port.mutex():
         port.book.discard(hold)
         kept = hold.open  # else it was given back meanwhile: its release says what became of it
-    return kept and hold.lease._lose(reason, since, detail)
+    return kept and hold.lose(reason, since, detail)
 
 
 def log_loss(hold: Hold) -> None:
     """Log a loss with its cause; what a client that is closed gives up is logged as one."""
-    lease = hold.lease
-    reason, _, detail = lease._loss or (lease._end, 0.0, "")
+    reason, _, detail = hold.loss or (hold.end, 0.0, "")
     if reason == "closed":
         return
-    tell = log.info if lease._partial else log.warning
+    tell = log.info if hold.partial else log.warning
     why = f"{reason}: {detail}" if detail else reason
-    tell("lost lease of %r, fence %d: %s", lease.name, lease.fence, why)
+    tell("lost lease of %r, fence %d: %s", hold.name, hold.fence, why)
 
 
 @tells_trouble
@@ -307,7 +306,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
 
 async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -> None:  # noqa: FBT001 - as ``Flows.renew``
     """Renew a lease of one server; ends as ``renew_now``."""
-    until = min(port.now() + port.patience, hold.lease.deadline)
+    until = min(port.now() + port.patience, hold.deadline)
     await claim(port, hold, until)
     wish = own(hold, ttl, port.now(), shortens=shortens)
     asked = Asked()
@@ -315,14 +314,14 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
     async def once() -> tuple[float, Answer]:
         sent_at = port.now()
         wish.within_limits(sent_at)  # a repetition comes later, and they are nearer
-        end = hold.lease.deadline
+        end = hold.deadline
         return sent_at, await port.flows.prolong(
             port, [hold], [wish.ttl], until, end, wish.shortens
         )
 
     try:
         rely_on(port, wish)
-        until = min(until, hold.lease.deadline)
+        until = min(until, hold.deadline)
         try:
             sent_at, (refused, missing) = await persist(port, once, until, asked)
         except (ClientClosed, ServerError):
@@ -338,7 +337,7 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
             await tell_refused(port, {hold: refused[0]}, until)
     finally:
         mind(port, wish)
-    hold.lease.check()
+    hold.check()
 
 
 async def claim(port: Port, hold: Hold, until: float, *, waits: bool = True) -> bool:
@@ -355,7 +354,7 @@ async def claim(port: Port, hold: Hold, until: float, *, waits: bool = True) -> 
                 hold.asked_until = until
                 return beside
         if now >= until:
-            hold.lease.check()
+            hold.check()
             give_up(Broken("another renewal of the lease is under way", sent=False), Asked())
         await port.sleep(min(until, now + TURN_SECONDS))
 
@@ -363,7 +362,7 @@ async def claim(port: Port, hold: Hold, until: float, *, waits: bool = True) -> 
 def own(hold: Hold, ttl: float | None, now: float, *, shortens: bool, beside: bool = False) -> Own:
     """Return the renewal that the holder asks for: a limit that is near never shortens a lease."""
     wanted = hold.usual if ttl is None else ttl
-    shortens = shortens and now + validity(wanted) < hold.lease._deadline
+    shortens = shortens and now + validity(wanted) < hold.deadline
     wish = Own(hold, wanted, now, shortens=shortens, beside=beside)
     wish.within_limits(now)
     return wish
@@ -383,7 +382,7 @@ class Own:
         self.asked_at = now
         self.shortens = shortens
         self._beside = beside
-        self._before, self._reach = hold.lease._deadline, hold.reach
+        self._before, self._reach = hold.deadline, hold.reach
 
     def within_limits(self, now: float) -> None:
         """Ask for no more than the hold's limits leave."""
@@ -400,8 +399,8 @@ class Own:
         if may_run or self._beside:
             return
         self.hold.reach = self._reach
-        if self.shortens and self.hold.lease._loss is None:
-            self.hold.lease._deadline = self._before
+        if self.shortens and self.hold.loss is None:
+            self.hold.move_deadline(self._before)
 
 
 def rely_on(port: Port, wish: Own) -> None:
@@ -411,10 +410,10 @@ def rely_on(port: Port, wish: Own) -> None:
     hold = wish.hold
     with port.mutex():
         hold.reach = min(hold.reach, wish.ttl)
-        hold.lease._deadline = min(hold.lease._deadline, wish.asked_at + validity(wish.ttl))
+        hold.move_deadline(min(hold.deadline, wish.asked_at + validity(wish.ttl)))
         port.book.discard(hold)
     if hold.open:
-        port.keep(hold, hold.lease._deadline)
+        port.keep(hold, hold.deadline)
 
 
 def mind(port: Port, wish: Own) -> None:

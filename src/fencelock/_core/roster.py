@@ -46,6 +46,15 @@ class Seen:
         self.started_at = started_at
 
 
+class Claimant:
+    """Has long leases, or asks for one."""
+
+    __slots__ = ()
+
+    def claim_renewed(self) -> None:
+        """Take note that the claim lasts longer now."""
+
+
 class Roster:
     """What a client knows of its nodes. Call everything under the port's mutex."""
 
@@ -83,7 +92,7 @@ class Roster:
         self.read_at: float = -inf
         # Our own claim: which holds and requests it is for, their longest ttl, and when it ends;
         # as it was sent, and as a majority has it.
-        self.claimants: set[object] = set()
+        self.claimants: set[Claimant] = set()
         self.claim_number: int = 0
         self.claim_asked_ttl: float = 0.0
         self.claim_asked_until: float = -inf

@@ -142,7 +142,7 @@ class ShareWant(Want):
 
         A reader that has released the write side since would name a hold that no node knows.
         """
-        lasts = self.other is not None and self.other.open and self.other.lease._loss is None
+        lasts = self.other is not None and self.other.open and self.other.loss is None
         beside = self.other if lasts else None
         return ShareWant(cast("ShareForm", form), self.waiter, self.info, beside)
 
@@ -169,7 +169,7 @@ class ShareWant(Want):
 def lost_beside(port: Port, hold: Hold) -> LeaseLost:
     """Return the error for a hold beside which the server grants no more; note that it is lost."""
     lose(port, hold, "expired", port.now())
-    return hold.lease._lost_error()
+    return hold.lost_error()
 
 
 class State(NamedTuple):
@@ -211,7 +211,7 @@ async def give_back(port: Port, hold: Hold, keep: int) -> None:
         await take_and_release(port, lambda taken: taken.append(hold))
         return
     want = cast("ShareWant", hold.want)
-    hold.lease.check()
+    hold.check()
     asked = Asked()
     try:
         until = port.now() + port.patience

@@ -302,7 +302,7 @@ class AioPort:
         if on_lost == "cancel":
             if hold.body is not None:
                 hold.cancelled = True
-                hold.body.cancel(f"lease of {hold.lease.name!r} is lost")
+                hold.body.cancel(f"lease of {hold.name!r} is lost")
         else:
             self._spawn(tell(on_lost, hold), "fencelock-on-lost")
 

@@ -314,7 +314,7 @@ class BlockingPort:
         trouble = self._tender.mind(when)
         terms = hold.want.terms
         if trouble is not None and (terms.renew or terms.on_lost is not None):
-            name = hold.lease.name
+            name = hold.name
             text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
             raise NotRenewable(text, name=name, server=self.label) from trouble
 

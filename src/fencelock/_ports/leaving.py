@@ -7,8 +7,8 @@ from typing import Protocol
 from weakref import WeakSet
 
 from fencelock._core.book import RenewalBook
+from fencelock._core.hold import Hold
 from fencelock.clock import now
-from fencelock.lease import BaseLease
 from fencelock.log import listed, log
 from fencelock.mutex import mutex
 
@@ -27,8 +27,8 @@ def watch(each: Holder) -> None:
     _holders.add(each)
 
 
-def _ours(lease: BaseLease) -> bool:
-    return not lease._partial and not lease._forked()
+def _ours(hold: Hold) -> bool:
+    return not hold.partial and not hold.forked
 
 
 def _leave() -> None:
@@ -36,9 +36,9 @@ def _leave() -> None:
     with mutex():
         holds = [hold for each in list(_holders) for hold in each.book.minded()]
     names = [
-        hold.lease.name
+        hold.name
         for hold in holds
-        if hold.open and not hold.told and _ours(hold.lease) and now() < hold.lease.deadline
+        if hold.open and not hold.told and _ours(hold) and now() < hold.deadline
     ]
     if names:
         log.warning(

@@ -77,16 +77,16 @@ class Teller:
 
 def _tell(hold: Hold) -> None:
     try:
-        hold.want.terms.on_lost(hold.lease)
+        hold.want.terms.on_lost(hold)
     except Exception:
-        log.exception("on_lost of %r raised", hold.lease.name)
+        log.exception("on_lost of %r raised", hold.name)
 
 
 async def tell(on_lost: Callable[[Any], Any], hold: Hold) -> None:
     """Call what may be a coroutine function; what it raises is logged."""
     try:
-        result = on_lost(hold.lease)
+        result = on_lost(hold)
         if isinstance(result, Awaitable):
             await result
     except Exception:
-        log.exception("on_lost of %r raised", hold.lease.name)
+        log.exception("on_lost of %r raised", hold.name)

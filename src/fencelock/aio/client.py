@@ -13,7 +13,7 @@ from fencelock._ports.choose_aio import port_maker
 from fencelock._ports.loop_ports import LoopPorts
 from fencelock.aio.barrier import AsyncBarrier
 from fencelock.aio.condition import AsyncCondition
-from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.rwlock import AsyncReadLock, AsyncRWLock, AsyncWriteLock
 from fencelock.aio.semaphore import AsyncBoundedSemaphore, AsyncSemaphore
@@ -110,7 +110,7 @@ class AsyncClient(
     """
 
     _asynchronous = True
-    _lease = AsyncLease
+    _hold_type = AsyncHold
     _lock = AsyncLock
     _rlock = AsyncRLock
     _semaphore = AsyncSemaphore

@@ -23,7 +23,7 @@ from fencelock._core.hold import Hold
 from fencelock._core.release import take_and_release
 from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.caller import caller
-from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock, _was_stopped
 from fencelock.bodies import give_way
 from fencelock.candidacy import CandidateHolds, Stay
@@ -45,7 +45,7 @@ class _Candidacy(AsyncLock):
         self, port: Callable[[], AioPort], keys: ElectionKeys, settings: Settings, candidate: str
     ) -> None:
         super().__init__(port, keys, settings)
-        self._holds = CandidateHolds(keys, settings, AsyncLease, candidate)
+        self._holds = CandidateHolds(keys, settings, AsyncHold, candidate)
 
 
 class AsyncElection(Rooted):
@@ -124,13 +124,13 @@ class AsyncElection(Rooted):
             if hold is None:
                 return None
             with port.mutex():
-                stay = holds.stay(task, hold.lease, inside=inside)
+                stay = holds.stay(task, hold, inside=inside)
         finally:
             holds.campaigning = False
         announce(port, holds.election)
         if self._on_elected is not None:
             try:
-                told = self._on_elected(hold.lease)  # type: ignore[arg-type]  # it is of our type
+                told = self._on_elected(hold)  # type: ignore[arg-type]  # it is of our type
                 if inspect.isawaitable(told):
                     await told
             except BaseException as error:
@@ -230,8 +230,8 @@ class AsyncElection(Rooted):
         stopped = stay is not None and _was_stopped(stay, error)  # type: ignore[arg-type]  # as a hold
         if hold is not None:
             await self._end(hold, error, stopped=stopped)
-        elif stay is not None and stay.lease.lost and not stay.lease._forked():
-            trouble = stay.lease._lost_error()
+        elif stay is not None and stay.lease.lost and not stay.lease.forked:
+            trouble = stay.lease.lost_error()
             give_way(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
 
     async def _end(self, hold: Hold, error: BaseException | None, *, stopped: bool = False) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from fencelock import options
+from fencelock._core.hold import Hold
 from fencelock._core.renew import renew_now
-from fencelock.lease import BaseLease
+from fencelock.lease import BaseLease, named_after
 from fencelock.options import Seconds
 
 
@@ -31,5 +34,12 @@ class AsyncLease(BaseLease):
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)
-        port, hold = self._bound()
-        await renew_now(port, hold, span)
+        hold = cast("AsyncHold", self)  # all leases of tasks are
+        await renew_now(hold.held_by(), hold, span)
+
+
+@named_after(AsyncLease)
+class AsyncHold(Hold, AsyncLease):
+    """A hold of a task, or of whoever it lends it to."""
+
+    __slots__ = ()

@@ -17,7 +17,7 @@ from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
 from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.caller import by_caller, caller
-from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Farewell, Holds, Settings
@@ -39,7 +39,7 @@ class _Base(Rooted):
     @made_by_clients
     def __init__(self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings) -> None:
         self._port = port
-        self._holds = Holds(keys, settings, AsyncLease)
+        self._holds = Holds(keys, settings, AsyncHold)
 
     @property
     def name(self) -> str:
@@ -49,8 +49,7 @@ class _Base(Rooted):
     @property
     def lease(self) -> AsyncLease | None:
         """Return this task's lease of this handle, else the newest of any task, else None."""
-        lease = self._holds.lease_for(asyncio.current_task())
-        return lease if isinstance(lease, AsyncLease) else None
+        return self._holds.lease_for(asyncio.current_task())  # type: ignore[return-value]  # they are of this type
 
     async def locked(self) -> bool:
         """Ask the server whether anybody holds the lock now.
@@ -96,7 +95,7 @@ class _Base(Rooted):
         if hold.want.terms.on_lost == "cancel" and hold.body is None:
             hold.body = asyncio.current_task()
             hold.cancelling = hold.body.cancelling()
-        return hold.lease  # type: ignore[return-value]  # acquire() was given the AsyncLease type
+        return hold  # type: ignore[return-value]  # acquire() was given its type
 
     async def __aexit__(
         self,
@@ -128,7 +127,7 @@ class _Base(Rooted):
         hold = holds.of_body(held)
         if hold.count > 1:
             hold.count -= 1
-            hold.lease.check()
+            hold.check()
         else:
             port = self._port()
             flow = take_and_release(port, lambda taken: holds.take_of_body(held, taken))
@@ -252,7 +251,7 @@ class AsyncRLock(_Base):
         hold = self._holds.of(task)
         if hold is not None and hold.count > 1:
             hold.count -= 1
-            hold.lease.check()
+            hold.check()
             return hold.count
         if self._holds.settings.owner is None:
             return await self._give_back(only_own=True)
@@ -269,7 +268,7 @@ class AsyncRLock(_Base):
         hold = None if self._holds.settings.owner else self._holds.of(caller())
         if hold is None:
             return await self._obtain(patience)
-        hold.lease.check()
+        hold.check()
         if not hold.want.terms.renew:
             await renew_now(self._port(), hold, None, shortens=False)
         hold.count += 1

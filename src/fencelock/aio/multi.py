@@ -13,7 +13,7 @@ from fencelock._core.multi import acquire_all
 from fencelock._core.multi_renew import renew_all
 from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.caller import by_caller, caller
-from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lease import AsyncHold
 from fencelock.aio.lock import _was_stopped
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
@@ -47,9 +47,8 @@ class AsyncMultiLease(BaseMultiLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
-        bound = [lease._bound() for lease in self._leases]
-        port, holds = bound[0][0], [hold for _, hold in bound]
-        await renew_all(port, holds, span)
+        port = next(lease.held_by() for lease in self._leases)
+        await renew_all(port, self._leases, span)
 
 
 class AsyncMultiLock(Rooted):
@@ -72,7 +71,7 @@ class AsyncMultiLock(Rooted):
         self, port: Callable[[], AioPort], parts: Sequence[LockKeys | Holds], settings: Settings
     ) -> None:
         self._port = port
-        self._holds = MultiHolds(parts, settings, (AsyncLease, AsyncMultiLease))
+        self._holds = MultiHolds(parts, settings, (AsyncHold, AsyncMultiLease))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from fencelock._core.once import (
 )
 from fencelock._ports.aio import AioPort
 from fencelock.aio.caller import caller
-from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock
 from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.handles import Settings
@@ -183,7 +183,7 @@ class _Run(AsyncLock):
 
     def __init__(self, port: Callable[[], AioPort], keys: OnceKeys, settings: Settings) -> None:
         super().__init__(port, keys, settings)
-        self._holds = OnceHolds(keys, settings, AsyncLease)
+        self._holds = OnceHolds(keys, settings, AsyncHold)
 
     async def _begin(self) -> Hold | Done | None:
         holds, task = self._holds, caller()
@@ -192,7 +192,7 @@ class _Run(AsyncLock):
         return await start(port, want, patience, holds, task)
 
     async def _end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
-        name, fence = self.name, hold.lease.fence
+        name, fence = self.name, hold.fence
         try:
             form, data = encoded(name, value)
         except (TypeError, ValueError):

@@ -70,7 +70,7 @@ class _Side(_Base):
         hold = self._holds.of(caller())
         if hold is not None and hold.count > 1:
             hold.count -= 1
-            hold.lease.check()
+            hold.check()
             return hold.count
         return await self._give_back(only_own=True)
 

@@ -11,7 +11,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.shares import held_of, release_permits, set_limit
 from fencelock._ports.aio import AioPort, give_back
 from fencelock.aio.caller import by_caller, caller
-from fencelock.aio.lease import AsyncLease
+from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import _Base, _was_stopped
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError, ServerUnsuitable
@@ -40,7 +40,7 @@ class AsyncSemaphore(_Base):
         self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings, limit: int
     ) -> None:
         self._port = port
-        self._holds = Permits(keys, settings, AsyncLease, limit, bounded=self._bounded)
+        self._holds = Permits(keys, settings, AsyncHold, limit, bounded=self._bounded)
 
     @property
     def limit(self) -> int:

@@ -9,7 +9,7 @@ from fencelock import process
 from fencelock._core.keys import LockKeys
 from fencelock._ports.blocking import BlockingPort
 from fencelock._ports.choose import port_for
-from fencelock.blocking.lease import Lease
+from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.client_base import (
     MakesElections,
@@ -103,7 +103,7 @@ class Client(
 
     _asynchronous = False
     _port: BlockingPort
-    _lease = Lease
+    _hold_type = BlockingHold
     _lock = Lock
     _rlock = RLock
     _semaphore: Any = Deferred("Semaphore")

@@ -21,7 +21,7 @@ from fencelock._core.election import (
 from fencelock._core.hold import Hold
 from fencelock._core.release import take_and_release
 from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
-from fencelock.blocking.lease import Lease
+from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.bodies import give_way
 from fencelock.candidacy import CandidateHolds, Stay
@@ -43,7 +43,7 @@ class _Candidacy(Lock):
         self, port: BlockingPort, keys: ElectionKeys, settings: Settings, candidate: str
     ) -> None:
         super().__init__(port, keys, settings)
-        self._holds = CandidateHolds(keys, settings, Lease, candidate)
+        self._holds = CandidateHolds(keys, settings, BlockingHold, candidate)
 
 
 class Election(Rooted):
@@ -121,13 +121,13 @@ class Election(Rooted):
             if hold is None:
                 return None
             with self._port.mutex():
-                stay = holds.stay(unit, hold.lease, inside=inside)
+                stay = holds.stay(unit, hold, inside=inside)
         finally:
             holds.campaigning = False
         announce(self._port, holds.election)
         if self._on_elected is not None:
             try:
-                self._on_elected(hold.lease)  # type: ignore[arg-type]  # it is of our type
+                self._on_elected(hold)  # type: ignore[arg-type]  # it is of our type
             except BaseException as error:
                 self._end(hold, error)
                 raise
@@ -220,8 +220,8 @@ class Election(Rooted):
             stay, hold = self._holds.leave(thread_unit())
         if hold is not None:
             self._end(hold, error)
-        elif stay is not None and stay.lease.lost and not stay.lease._forked():
-            give_way(stay.lease._lost_error(), error, f"to resign from {self.name!r}")
+        elif stay is not None and stay.lease.lost and not stay.lease.forked:
+            give_way(stay.lease.lost_error(), error, f"to resign from {self.name!r}")
 
     def _end(self, hold: Hold, error: BaseException | None) -> None:
         """Give a leadership up, unless another thread does; the error of a body goes first."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from fencelock import options
+from fencelock._core.hold import Hold
 from fencelock._core.renew import renew_now
 from fencelock._ports.blocking import run_blocking
-from fencelock.lease import BaseLease
+from fencelock.lease import BaseLease, named_after
 from fencelock.options import Seconds
 
 
@@ -30,5 +33,12 @@ class Lease(BaseLease):
             OutcomeUnknown, ServerUnreachable: no answer came while the lease lasted.
         """
         span = None if ttl is None else options.lease_ttl(ttl)
-        port, hold = self._bound()
-        run_blocking(renew_now(port, hold, span))
+        hold = cast("BlockingHold", self)  # all leases of threads are
+        run_blocking(renew_now(hold.held_by(), hold, span))
+
+
+@named_after(Lease)
+class BlockingHold(Hold, Lease):
+    """A hold of a thread, or of whoever it lends it to."""
+
+    __slots__ = ()

@@ -15,7 +15,7 @@ from fencelock._core.release import post_release, release_for_owner, retire, tak
 from fencelock._core.renew import renew_now
 from fencelock._core.want import Want
 from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
-from fencelock.blocking.lease import Lease
+from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Farewell, Holds, Settings
@@ -37,7 +37,7 @@ class _Base(Rooted):
     @made_by_clients
     def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings) -> None:
         self._port = port
-        self._holds = Holds(keys, settings, Lease)
+        self._holds = Holds(keys, settings, BlockingHold)
 
     @property
     def name(self) -> str:
@@ -47,8 +47,7 @@ class _Base(Rooted):
     @property
     def lease(self) -> Lease | None:
         """Return this thread's lease of this handle, else the newest of any thread, else None."""
-        lease = self._holds.lease_for(thread_unit())
-        return lease if isinstance(lease, Lease) else None
+        return self._holds.lease_for(thread_unit())  # type: ignore[return-value]  # they are of this type
 
     def locked(self) -> bool:
         """Ask the server whether anybody holds the lock now.
@@ -120,7 +119,7 @@ class _Base(Rooted):
         hold = holds.of_body(held)
         if hold.count > 1:
             hold.count -= 1
-            hold.lease.check()
+            hold.check()
         else:
             run_release(
                 self, take_and_release(self._port, lambda taken: holds.take_of_body(held, taken))
@@ -194,7 +193,7 @@ class Lock(_Base):
         if hold is None:
             raise self._holds.not_granted()
         self._holds.bodies.begin(hold)
-        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+        return hold  # type: ignore[return-value]  # acquire() was given its type
 
 
 class RLock(_Base):
@@ -232,7 +231,7 @@ class RLock(_Base):
         hold = self._holds.of(unit)
         if hold is not None and hold.count > 1:
             hold.count -= 1
-            hold.lease.check()
+            hold.check()
             return hold.count
         if self._holds.settings.owner is None:
             return self._give_back(only_own=True)
@@ -249,7 +248,7 @@ class RLock(_Base):
         hold = None if self._holds.settings.owner else self._holds.of(thread_unit())
         if hold is None:
             return self._obtain(patience)
-        hold.lease.check()
+        hold.check()
         if not hold.want.terms.renew:
             run_blocking(renew_now(self._port, hold, None, shortens=False))
         hold.count += 1
@@ -261,4 +260,4 @@ class RLock(_Base):
         if hold is None:
             raise self._holds.not_granted()
         self._holds.bodies.begin(hold)
-        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+        return hold  # type: ignore[return-value]  # acquire() was given its type

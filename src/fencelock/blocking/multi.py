@@ -14,7 +14,7 @@ from fencelock._core.multi_renew import renew_all
 from fencelock._core.release import post_release, retire
 from fencelock._core.want import Want
 from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
-from fencelock.blocking.lease import Lease
+from fencelock.blocking.lease import BlockingHold
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
 from fencelock.handles import Farewell, Holds, Settings
@@ -46,9 +46,8 @@ class MultiLease(BaseMultiLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
-        bound = [lease._bound() for lease in self._leases]
-        port, holds = bound[0][0], [hold for _, hold in bound]
-        run_blocking(renew_all(port, holds, span))
+        port = next(lease.held_by() for lease in self._leases)
+        run_blocking(renew_all(port, self._leases, span))
 
 
 class MultiLock(Rooted):
@@ -71,7 +70,7 @@ class MultiLock(Rooted):
         self, port: BlockingPort, parts: Sequence[LockKeys | Holds], settings: Settings
     ) -> None:
         self._port = port
-        self._holds = MultiHolds(parts, settings, (Lease, MultiLease))
+        self._holds = MultiHolds(parts, settings, (BlockingHold, MultiLease))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from fencelock._core.once import (
     start,
 )
 from fencelock._ports.blocking import BlockingPort, run_blocking
-from fencelock.blocking.lease import Lease
+from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.decorated import OnceTerms, UnderWay, within_itself
 from fencelock.handles import Settings
@@ -146,7 +146,7 @@ class Once(Rooted, Generic[Given]):
                 by = None if begun else run_blocking(run_by(self._port, run._holds.once))
                 return Outcome(name, begun, running=by)
             mark.put()
-            value = refuse_coroutine(body(begun.lease), plan.function)
+            value = refuse_coroutine(body(begun), plan.function)
             return run._end(begun, self._terms.within, value)
         except BaseException as error:
             if run._holds.newest() is not None:
@@ -165,7 +165,7 @@ class _Run(Lock):
 
     def __init__(self, port: BlockingPort, keys: OnceKeys, settings: Settings) -> None:
         super().__init__(port, keys, settings)
-        self._holds = OnceHolds(keys, settings, Lease)
+        self._holds = OnceHolds(keys, settings, BlockingHold)
 
     def _begin(self) -> Hold | Done | None:
         holds, patience = self._holds, self._holds.settings.timeout
@@ -178,7 +178,7 @@ class _Run(Lock):
             raise
 
     def _end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
-        name, fence = self.name, hold.lease.fence
+        name, fence = self.name, hold.fence
         try:
             form, data = encoded(name, value)
         except (TypeError, ValueError):

@@ -11,21 +11,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fencelock import handles
 from fencelock._core.ask import persist
 from fencelock._core.attempt_log import Asked
-from fencelock._core.hold import Hold
+from fencelock._core.hold import Hold, Observer
 from fencelock._core.inspect import LockInfo, Person, Share, names, revoke, show
 from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._core.release import retire
 from fencelock._core.timing import validity
 from fencelock._ports.blocking import run_blocking
-from fencelock.blocking.lease import Lease
+from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import LeaseLost
-from fencelock.lease import BaseLease
 
 if TYPE_CHECKING:
     from fencelock._core.inspect_signals import SignalInfo
@@ -145,14 +144,11 @@ class Operator:
         if port.nodes:
             from fencelock._core.quorum_adopt import adopted
 
-            hold: Hold = adopted(port, want, ttl, Lease)
-            lease: Any = hold.lease
+            hold: Any = adopted(port, want, ttl, BlockingHold)
         else:
-            lease = Lease(name, 0, want.holder, ttl, port.now() + ttl, port.now)
-            hold = Hold(want, lease, port.now())
-            lease._bind(port, hold)
+            hold = BlockingHold(port, want, 0, port.now() + ttl)
         lock._holds.add(hold)
-        return lock, lease
+        return lock, hold
 
 
 class ActingFor:
@@ -180,36 +176,30 @@ class ActingFor:
 
 def abandon(lease: Lease) -> None:
     """Leave a lease to itself: this process neither renews nor releases it from now on."""
-    if lease._hold is not None:
-        retire(lease._port, lease._hold)
+    hold = cast("BlockingHold", lease)
+    if not hold.released:
+        retire(hold.port, hold)
 
 
 def loss_of(lease: Lease) -> LeaseLost:
     """Return the error that says why a lease ended, or why it is about to end."""
-    return lease._lost_error()
+    return cast("BlockingHold", lease).lost_error()
+
+
+class _Notifier(Observer):
+    """Passes on each deadline of a lease."""
+
+    def __init__(self, notify: Callable[[float], None]) -> None:
+        self._notify = notify
+
+    def deadline_moved(self, hold: Hold) -> None:
+        """Pass it on."""
+        self._notify(hold.deadline)
 
 
 def observe(lease: Lease, notify: Callable[[float], None]) -> None:
     """Call ``notify`` with the deadline of a lease now, and each time that it moves.
 
-    In the thread that moves it. Not for a lease of a quorum: its deadline is computed.
+    In the thread that moves it.
     """
-    if lease._hold is None or lease._hold.parts:
-        return
-    slot: Any = BaseLease.__dict__["_deadline"]  # set by renewals; there is no event for it
-
-    class Observed(Lease):
-        __slots__ = ()
-
-        @property
-        def _deadline(self) -> float:
-            deadline: float = slot.__get__(self)
-            return deadline
-
-        @_deadline.setter
-        def _deadline(self, value: float) -> None:
-            slot.__set__(self, value)
-            notify(value)
-
-    lease.__class__ = Observed
-    notify(lease.deadline)
+    cast("BlockingHold", lease).observe(_Notifier(notify))

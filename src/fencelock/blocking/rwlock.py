@@ -66,7 +66,7 @@ class _Side(_Base):
         hold = self._holds.of(thread_unit())
         if hold is not None and hold.count > 1:
             hold.count -= 1
-            hold.lease.check()
+            hold.check()
             return hold.count
         return self._give_back(only_own=True)
 
@@ -115,7 +115,7 @@ class _Side(_Base):
         if hold is None:
             raise self._holds.not_granted()
         self._holds.bodies.begin(hold)
-        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+        return hold  # type: ignore[return-value]  # acquire() was given the Lease type
 
 
 class ReadLock(_Side):

@@ -10,7 +10,7 @@ from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
 from fencelock._core.shares import held_of, release_permits, set_limit
 from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
-from fencelock.blocking.lease import Lease
+from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import _Base
 from fencelock.bodies import give_way
 from fencelock.errors import FencelockError, ServerUnsuitable
@@ -38,7 +38,7 @@ class Semaphore(_Base):
     @made_by_clients
     def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings, limit: int) -> None:
         self._port = port
-        self._holds = Permits(keys, settings, Lease, limit, bounded=self._bounded)
+        self._holds = Permits(keys, settings, BlockingHold, limit, bounded=self._bounded)
 
     @property
     def limit(self) -> int:
@@ -138,7 +138,7 @@ class Semaphore(_Base):
         """
         hold = self._enter(1)
         self._holds.bodies.begin(hold)
-        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+        return hold  # type: ignore[return-value]  # acquire() was given its type
 
     def _end_body(self, held: Hold) -> None:
         """Give back one permit of the thread whose body ends."""
@@ -192,7 +192,7 @@ class PermitsContext:
         """
         hold = self._semaphore._enter(self._permits)
         self._bodies.begin(hold)
-        return hold.lease  # type: ignore[return-value]  # acquire() was given the Lease type
+        return hold  # type: ignore[return-value]  # acquire() was given its type
 
     def __exit__(
         self,
