@@ -51,16 +51,16 @@ def main(argv: list[str] | None = None) -> int:
     from fencelock.cli import exits
 
     if argv is not None:  # a caller's process, and its streams
-        return exits.guarded(lambda: _dispatch(argv))
-    gc.disable()  # until ``started``
+        return exits.run(lambda: _dispatch(argv))
+    gc.disable()  # until ``collect_garbage``
     _open_standard_streams()
-    return exits.leave(exits.guarded(lambda: _dispatch(sys.argv[1:])))
+    return exits.end(exits.run(lambda: _dispatch(sys.argv[1:])))
 
 
 def _open_standard_streams() -> None:
     """Open /dev/null in the place of each standard stream that cron or a daemon has closed.
 
-    Otherwise a socket of ours would get the number, and the command would be given it as its stdin.
+    Otherwise one of our sockets would get that number, and the command would inherit it as stdin.
     """
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
@@ -68,7 +68,7 @@ def _open_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
             os.set_inheritable(fd, True)  # noqa: FBT003 - the function's own form
-            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - as long as we
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - open until the end
 
 
 def _dispatch(words: list[str]) -> int:
@@ -106,10 +106,10 @@ def _nearest(name: str) -> str:
     return f"did you mean `fencelock {near[0]}`?" if near else "fencelock --help"
 
 
-def started() -> None:
-    """Look for garbage from here on: in what is imported there is none.
+def collect_garbage() -> None:
+    """Collect garbage from now on: among what was imported there is none.
 
-    To look again and again while it grows would take a tenth of the start.
+    Repeated collections during the imports would take a tenth of the start.
     """
     if not gc.isenabled():
         gc.freeze()

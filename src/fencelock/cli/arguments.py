@@ -16,7 +16,7 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)")
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help of the terminal's width, which argparse asks of shutil even when no help is wanted."""
+    """Help of the terminal's width; argparse would import shutil for it even without --help."""
 
     def __init__(self, prog: str) -> None:
         chosen = os.environ.get("COLUMNS", "")
@@ -25,7 +25,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """Turns its complaints into a UsageError, so that they look and end like all others."""
+    """Raises its complaints as a UsageError, so that they are printed like all other errors."""
 
     def __init__(self, command: str, summary: str, *, example: str, more: str = "") -> None:
         super().__init__(
@@ -49,7 +49,7 @@ def parser(command: str, summary: str, *, example: str, more: str = "") -> Parse
 
 
 def add_server(made: Parser) -> None:
-    """Add where the locks are."""
+    """Add which server holds the locks, and their prefix."""
     made.add_argument(
         "--url",
         metavar="URL",
@@ -134,7 +134,7 @@ def within(args: argparse.Namespace) -> str:
 
 
 def add_label(made: Parser) -> None:
-    """Add what people see beside host and process."""
+    """Add the label that people see with host and process."""
     made.add_argument(
         "--label", metavar="TEXT", help="shown with the process (default: your user name)"
     )

@@ -1,7 +1,7 @@
 """Exit statuses: the one place where errors are given their numbers and hints.
 
-They are those of sysexits.h where it has one, so that no usual exit status of a command that runs
-under ``fencelock run`` is taken for ours.
+They are those of sysexits.h where it has one, so that the usual exit statuses of a command that
+runs under ``fencelock run`` are not taken for them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _STATUSES: Final[tuple[tuple[type[BaseException], int, str], ...]] = (
 
 
 _SHOW: Final = "`fencelock show` shows what the name is used for"
-# What a code says is more than what a type does.
+# An error code says more than the type of the error.
 _BY_CODE: Final = {
     "NOAUTH": "redis://user:password@host:6379/0",
     "WRONGPASS": "redis://user:password@host:6379/0",
@@ -94,7 +94,7 @@ def status_of(error: BaseException) -> int:
 
 
 def hint_for(error: BaseException) -> str:
-    """Return what can be done about an error; empty when there is nothing to say."""
+    """Return advice about an error; empty if there is none."""
     if isinstance(error, UsageError):
         return error.hint
     if "\n" in str(error):  # it brings its own advice
@@ -115,7 +115,7 @@ def _quoted(name: str) -> str:
     return quote(name) if name.isprintable() else "NAME"
 
 
-def tell(error: BaseException) -> int:
+def report(error: BaseException) -> int:
     """Print an error and its hint, and return its exit status."""
     from fencelock.cli.output import to_stderr
 
@@ -124,21 +124,21 @@ def tell(error: BaseException) -> int:
     return status_of(error)
 
 
-def guarded(command: Callable[[], int]) -> int:
+def run(command: Callable[[], int]) -> int:
     """Run a command and return its exit status, also for what it raises."""
     try:
         return _flushed(command())
     except (FencelockError, UsageError, ValueError) as error:
-        return tell(error)
+        return report(error)
     except Interrupted as stop:
         return SIGNALLED + stop.number
     except KeyboardInterrupt:
         return SIGNALLED + 2
     except BrokenPipeError:
-        # Nobody reads our output any more; the interpreter must not complain of it at its end.
+        # The reader of our output has ended; the interpreter must not complain of it at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _PIPE
-    except Exception:  # noqa: BLE001 - whatever else comes is ours to mend: show it
+    except Exception:  # noqa: BLE001 - any other error is a defect: show it
         import traceback
 
         from fencelock.cli.output import to_stderr
@@ -148,7 +148,7 @@ def guarded(command: Callable[[], int]) -> int:
         return INTERNAL
 
 
-def leave(status: int) -> NoReturn:
+def end(status: int) -> NoReturn:
     """End this process at once.
 
     The interpreter's own end would crash now and then, when a background thread is inside OpenSSL.

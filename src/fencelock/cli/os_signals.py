@@ -28,7 +28,7 @@ class SignalHandlers:
             number
             for number in signal.valid_signals()
             if signal.getsignal(number) is signal.SIG_IGN
-            and number not in {signal.SIGPIPE, signal.SIGXFSZ}  # Python's own doing
+            and number not in {signal.SIGPIPE, signal.SIGXFSZ}  # Python ignores these itself
         )
         self.received: set[int] = set()
         self._before: dict[int, object] = {}
@@ -49,17 +49,13 @@ class SignalHandlers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Put back what was there."""
+        """Restore the earlier handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # it came from signal() itself
 
-    def hold_back(self) -> bool:
-        """Raise no more: keep the signals that come until they can be forwarded.
-
-        Returns True the first time.
-        """
-        first, self._raises = self._raises, False
-        return first
+    def hold_back(self) -> None:
+        """Stop raising: keep the signals that arrive until they can be forwarded."""
+        self._raises = False
 
     def forward(self, send: Callable[[int], None], *, terminal: bool) -> int:
         """Hand signals to the command; return a file descriptor that each makes readable."""

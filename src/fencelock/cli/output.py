@@ -1,4 +1,4 @@
-"""What people and programs read: tables and JSON on stdout, messages on stderr."""
+"""Output: tables and JSON on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def say(text: str) -> None:
 
 
 def to_stderr(text: str) -> None:
-    """Write on stderr what people may read.
+    """Write a message for people on stderr.
 
     A stderr that fails (its reader or its terminal is gone, its disk is full) stops no command:
-    what runs under a lock matters more than what is said about it.
+    what runs under a lock matters more than messages about it.
     """
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(text)
@@ -80,7 +80,7 @@ def facts(pairs: Mapping[str, str]) -> None:
 
 
 def visible(text: str) -> str:
-    """Return text that cannot move a terminal's cursor: others chose names and labels."""
+    """Return text that cannot move a terminal's cursor: other users chose names and labels."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
@@ -95,7 +95,7 @@ def columns(standard: int) -> int:
 
 
 def human(seconds: float) -> str:
-    """Return a span as people say it: ``0.3s``, ``27s``, ``3m12s``, ``2h05m``, ``4d03h``."""
+    """Return a span for people: ``0.3s``, ``27s``, ``3m12s``, ``2h05m``, ``4d03h``."""
     if seconds < _EXACT_BELOW:
         return f"{max(0.0, seconds):.1f}s"
     whole = int(seconds)

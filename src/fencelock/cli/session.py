@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from fencelock.blocking.client import Client
 from fencelock.blocking.operator import Operator
-from fencelock.cli import started
+from fencelock.cli import collect_garbage
 from fencelock.cli.arguments import Arguments
 from fencelock.log import log
 
@@ -21,7 +21,7 @@ _CLOSING_SECONDS: Final = 1.0
 
 
 class Session:
-    """A command's client, and what an operator may do with it; sends nothing before it is asked to.
+    """A command's client, and what an operator may do with it; sends nothing by itself.
 
     Raises ValueError for a URL or prefix that cannot work.
     """
@@ -33,7 +33,7 @@ class Session:
         self.client: Client = Client(args.url, key_prefix=args.prefix, label=user(), **_more(args))
         self.operator: Operator = Operator(self.client)
         _hear_the_library(verbose=args.verbose)
-        started()
+        collect_garbage()
 
     def url(self) -> str:
         """Return the address by which other processes of this user reach the same server."""
@@ -58,7 +58,7 @@ class Session:
 
 
 def _more(args: Arguments) -> dict[str, Any]:
-    """Return the client's options that only commands have which run another command."""
+    """Return the client's options that only ``run``, ``once`` and ``elect`` have."""
     if getattr(args, "replicas", None) is None:
         return {}
     return {"replicas": args.replicas, "replicas_timeout": args.replicas_timeout}

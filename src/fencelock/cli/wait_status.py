@@ -113,7 +113,7 @@ def describe(info: LockInfo) -> str:
 
 
 def held_by(info: LockInfo) -> str:
-    """Return who holds a lock, and for how long."""
+    """Return in words which process holds a lock, and for how long."""
     if not info.held:
         return "free"
     if info.holder is None:
@@ -134,6 +134,6 @@ def person(who: Person) -> str:
 
 def _place(waiters: Sequence[Person]) -> int:
     """Return our place in line, counted from 1; 0 when we are not in it."""
-    ours = (socket.gethostname()[:64], os.getpid())
-    places = (place for place, who in enumerate(waiters, 1) if (who.host, who.pid) == ours)
+    us = (socket.gethostname()[:64], os.getpid())
+    places = (place for place, who in enumerate(waiters, 1) if (who.host, who.pid) == us)
     return next(places, 0)

@@ -1,10 +1,10 @@
-"""What a user needs on the server: the smallest ACL rule, and what of it somebody lacks.
+"""The permissions that locks need: the smallest ACL rule, and which of them a user lacks.
 
 Rules of this file:
 
-- ``COMMANDS`` is exactly what locks and all that is made of them send or call in scripts; a test
-  runs everything and compares. HELLO and AUTH are for everybody.
-- The check runs nothing but one script, which asks the server what this user may do.
+- ``COMMANDS`` is exactly what locks and the objects made of them send or call in scripts; a test
+  runs everything and compares. Every user may send HELLO and AUTH.
+- The check runs one script only, which asks the server what this user may do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fencelock.cli.doctor.probe import Probe
     from fencelock.cli.session import Session
 
-# What is called with a key, and with what behind it.
+# Commands on a key, and the arguments that follow it.
 _ON_KEYS: Final[dict[str, tuple[bytes, ...]]] = {
     "type": (),
     "get": (),
@@ -54,13 +54,13 @@ _PLAIN: Final[dict[str, tuple[bytes, ...]]] = {
     "pubsub|numsub": (),
 }
 COMMANDS: Final = (*_PLAIN, *_ON_CHANNELS, *_ON_KEYS)
-# What a Cluster's nodes are asked beside.
+# Further commands to the nodes of a Cluster.
 CLUSTER_COMMANDS: Final = (
     *("cluster|slots", "asking", "ssubscribe", "spublish", "pubsub|shardnumsub"),
 )
-# What the nodes of a quorum are asked beside.
+# Further commands to the nodes of a quorum.
 QUORUM_COMMANDS: Final = ("info", "hgetall")
-# What else may be wanted, and its right.
+# Further uses, and the permissions that they need.
 MORE: Final = {
     "ls, election.candidates()": "+scan",
     "a database other than 0": "+select",
@@ -71,7 +71,7 @@ MORE: Final = {
 }
 
 # ARGV: for each command the number of its words, and these. Reply: the places of those that this
-# user may not run, from 1; nil where the server cannot tell (before Redis 7).
+# user may not run, from 1; nil where the server cannot say (before Redis 7).
 _ASK: Final = b"""
 if not redis.acl_check_cmd then return false end
 local refused, at, place = {}, 1, 1
@@ -89,19 +89,19 @@ _USELESS: Final = "locks are scripts: with this setting the server cannot serve 
 
 
 def acl_rule(prefix: str, more: Sequence[str] = ()) -> str:
-    """Return the rule that gives a user what locks with this prefix need, and no more."""
+    """Return the rule that gives a user the permissions that locks with this prefix need."""
     commands = " ".join(f"+{name}" for name in (*COMMANDS, *more))
     places = f"{key_pattern(prefix)} resetchannels {channel_pattern(prefix)}"
     return f"ACL SETUSER locker reset on >PASSWORD {places} {commands}"
 
 
 def key_pattern(prefix: str) -> str:
-    """Return the keys with this prefix, as a rule names them."""
+    """Return the pattern of an ACL rule for the keys with this prefix."""
     return f"~{_quoted(prefix)}*"
 
 
 def channel_pattern(prefix: str) -> str:
-    """Return the channels with this prefix, as a rule names them."""
+    """Return the pattern of an ACL rule for the channels with this prefix."""
     return f"&{_quoted(home_prefix(prefix))}{'' if prefix else '@'}*"
 
 
@@ -116,7 +116,7 @@ def permissions(probe: Probe, session: Session) -> Iterator[Finding]:
     who = "this user" if user is None else f"user {user.decode(errors='replace')}"
     try:
         places = probe.command(b"EVAL", _ASK, b"0", *_question(session.prefix))
-        # The one script that changes nothing: what it needs, the others need, too.
+        # This script changes nothing, and the others need what it needs.
         session.operator.show("fencelock doctor", waiters=1)
     except ServerDenied as error:
         yield Finding(FAIL, "permissions", f"{who}: {error}", _change(session.prefix))
@@ -151,13 +151,13 @@ def _call(name: str, words: tuple[bytes, ...]) -> tuple[bytes, ...]:
 
 
 def _lacks(commands: list[str], prefix: str) -> str:
-    """Return the rights; when all on keys or channels are refused, it is the pattern itself."""
-    told: list[str] = []
+    """Return the missing permissions; the pattern itself if every command on it is refused."""
+    missing: list[str] = []
     for group, pattern in (
         (_PLAIN, ""),
         (_ON_CHANNELS, channel_pattern(prefix)),
         (_ON_KEYS, key_pattern(prefix)),
     ):
         lacking = [f"+{name}" for name in group if name in commands]
-        told += [pattern] if pattern and len(lacking) == len(group) else lacking
-    return " ".join(told)
+        missing += [pattern] if pattern and len(lacking) == len(group) else lacking
+    return " ".join(missing)

@@ -81,7 +81,7 @@ def _checks(session: Session, role: str) -> Iterator[Finding]:
     probe = Probe(session)
     info = probe.info()
     clocks = ClockCheck(probe)
-    if not info:  # when it refuses us altogether, that is all there is to say
+    if not info:  # a server that refuses every command raises here
         clocks.sample(1)
     yield version(info)
     if "sentinel" in {info.get("redis_mode"), info.get("server_mode")}:  # Redis, Valkey
@@ -95,13 +95,13 @@ def _checks(session: Session, role: str) -> Iterator[Finding]:
     yield from health(probe, info)
     clocks.sample(_LOOKS)
     yield from clocks.findings()
-    behind = clocks.backwards(session.prefix)
-    if behind:
-        yield behind
+    set_back = clocks.backwards(session.prefix)
+    if set_back:
+        yield set_back
 
 
 def embedded() -> Iterator[Finding]:
-    """Check the server that would start by itself, and whether it may."""
+    """Check the embedded server, and whether one may be started here."""
     from fencelock import embedded as room
     from fencelock.embedded.permit import permit
 
@@ -123,7 +123,7 @@ def embedded() -> Iterator[Finding]:
 
 
 def _embedded_answers() -> bool:
-    """Return True if there is an embedded server to look at; starts none."""
+    """Return True if an embedded server answers; starts none."""
     from fencelock import embedded as room
 
     try:

@@ -1,8 +1,8 @@
-"""The server's clock, looked at from here: how far it is, and whether it runs evenly.
+"""The server's clock, seen from this host: how far off it is, and whether it runs evenly.
 
 Leases end by the server's wall clock. One that jumps ends them early or late; one that is merely
-far from ours does no harm. Every answer of TIME came between its question and its arrival: that is
-all this file concludes from, so a slow network widens what is possible and accuses nobody.
+far from this host's does no harm. The server answered TIME between the request and the arrival of
+the reply. This file relies on nothing else, so a slow network only makes it less sure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fencelock.cli.output import human
 from fencelock.clock import now
 
 _DISTANCE_SECONDS: Final = 1.0
-# Two clocks may run apart that much, and one look may be that coarse.
+# Two clocks may drift apart by this rate, and one sample may be this coarse.
 _DRIFT: Final = 0.01
 _SLACK_SECONDS: Final = 0.001
 _SLOW_SECONDS: Final = 0.05
@@ -28,16 +28,16 @@ _SCANNED: Final = b"1000"
 
 
 class _Sample(NamedTuple):
-    """When TIME was asked and answered, by our monotonic clock and by our wall clock."""
+    """When TIME was sent and answered, by our monotonic clock and by our wall clock."""
 
     asked: float
     answered: float
     wall: float  # half way
-    told: float
+    server: float  # its wall clock
 
 
 class ClockCheck:
-    """Looks at the server's clock again and again."""
+    """Samples of the server's clock, and what they say of it."""
 
     def __init__(self, probe: Probe) -> None:
         self._probe = probe
@@ -47,16 +47,16 @@ class ClockCheck:
         """Ask the server what time it is."""
         for turn in range(times):
             if turn:
-                time.sleep(_PAUSE_SECONDS)  # so that it is a while that we looked at
+                time.sleep(_PAUSE_SECONDS)  # samples that span some time
             asked, wall = now(), time.time()
             seconds, micros = self._probe.command(b"TIME")
             answered = now()
             middle = wall + (answered - asked) / 2
-            told = int(seconds) + int(micros) / _MICROS
-            self._samples.append(_Sample(asked, answered, middle, told))
+            server = int(seconds) + int(micros) / _MICROS
+            self._samples.append(_Sample(asked, answered, middle, server))
 
     def reach(self) -> Finding:
-        """Tell how fast the server answers."""
+        """Return how fast the server answers."""
         trips = sorted(each.answered - each.asked for each in self._samples)
         found = f"answers in {trips[0] * 1000:.2f} ms, {trips[-1] * 1000:.2f} ms at worst"
         if trips[0] > _SLOW_SECONDS:
@@ -65,7 +65,7 @@ class ClockCheck:
         return Finding(OK, "reachable", found)
 
     def findings(self) -> Iterator[Finding]:
-        """Tell how far the clock is, and whether it ran evenly while we looked."""
+        """Return how far off the clock is, and whether it ran evenly between the samples."""
         yield self._distance()
         jumped = self.jump()
         if jumped:
@@ -82,7 +82,7 @@ class ClockCheck:
 
     def _distance(self) -> Finding:
         best = min(self._samples, key=lambda each: each.answered - each.asked)
-        distance = best.told - best.wall
+        distance = best.server - best.wall
         way = "ahead of" if distance > 0 else "behind"
         if abs(distance) < _DISTANCE_SECONDS:
             found = f"the server is {abs(distance) * 1000:.1f} ms {way} this host"
@@ -93,17 +93,17 @@ class ClockCheck:
         )
 
     def jump(self) -> float:
-        """Return by how much the server's clock certainly moved against ours; 0 when it need not.
+        """Return by how much the server's clock certainly moved against ours; 0 if it may not have.
 
-        With each look the distance lies between two bounds. Clocks that run evenly have a distance
-        that fits them all.
+        Each sample bounds the distance between the clocks. Clocks that run evenly have one distance
+        that fits all bounds.
         """
         began, worst = self._samples[0].asked, 0.0
         for place, one in enumerate(self._samples):
             for other in self._samples[:place]:
                 slack = _SLACK_SECONDS + _DRIFT * (one.answered - began)
-                moved = (one.told - one.asked) - (other.told - other.answered)
-                least = (one.told - one.answered) - (other.told - other.asked)
+                moved = (one.server - one.asked) - (other.server - other.answered)
+                least = (one.server - one.answered) - (other.server - other.asked)
                 if least > slack:
                     worst = max(worst, least, key=abs)
                 elif moved < -slack:
@@ -111,13 +111,13 @@ class ClockCheck:
         return worst
 
     def backwards(self, prefix: str) -> Finding | None:
-        """Look for grants from the server's future: its clock was set back, or it is another's."""
+        """Return a finding if grants come from the server's future: its clock was set back."""
         pattern = "".join(f"\\{char}" if char in "*?[]\\" else char for char in prefix)
         match = f"{pattern}*~record*".encode()
         scanned = self._probe.optional(b"SCAN", b"0", b"MATCH", match, b"COUNT", _SCANNED)
         if scanned is None:
             return None
-        current = self._samples[-1].told * _MICROS
+        current = self._samples[-1].server * _MICROS
         records = [self._probe.optional(b"GET", key) for key in scanned[1][:_RECORDS_MAX]]
         ahead = max((_fence(record) - current for record in records), default=0.0) / _MICROS
         if ahead <= _SLACK_SECONDS + self._samples[-1].answered - self._samples[-1].asked:

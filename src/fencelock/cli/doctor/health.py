@@ -1,4 +1,4 @@
-"""Whether the server is one that fencelock knows, and answers everybody in time."""
+"""Whether fencelock supports the server, and whether it answers all clients in time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NEARLY: Final = 0.8
 _SILENT_MS: Final = 5000
 _FORK_MICROS: Final = 200_000
 
-# What an error code says of the server as a whole, and what can be done.
+# What can be done about an error code that concerns the whole server.
 TROUBLE: Final = {
     "BUSY": "SCRIPT KILL ends a script that has not written yet; else wait, or SHUTDOWN NOSAVE",
     "LOADING": "wait until it has read its data; until then it refuses all commands",
@@ -27,17 +27,17 @@ TROUBLE: Final = {
 
 
 def version(info: Facts) -> Finding:
-    """Tell kind and version; FAIL for one that is too old."""
+    """Return kind and version; FAIL for one that is too old."""
     name = "Valkey" if "valkey_version" in info else "Redis"
-    told = info.get(f"{name.lower()}_version")
-    if told is None:
+    release = info.get(f"{name.lower()}_version")
+    if release is None:
         return unknown("server", "+info")
     least = OLDEST[name.lower()]
-    numbers = tuple(int(part) for part in told.split(".")[:2] if part.isdecimal())
+    numbers = tuple(int(part) for part in release.split(".")[:2] if part.isdecimal())
     if numbers < least:
         change = "upgrade: Redis 6.2 or Valkey 7.2 is needed"
-        return Finding(FAIL, "server", f"{name} {told} is too old", change)
-    return Finding(OK, "server", f"{name} {told}")
+        return Finding(FAIL, "server", f"{name} {release} is too old", change)
+    return Finding(OK, "server", f"{name} {release}")
 
 
 def health(probe: Probe, info: Facts) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Whether the server keeps what it granted: memory and eviction, restarts and power loss."""
+"""Whether the server keeps its grants: memory and eviction, restarts and power loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding, unknown
 from fencelock.cli.output import human
 
 _NEARLY: Final = 0.8
-# What a server is to its users; what it may forget depends on it.
+# The roles of a server; what it may forget depends on them.
 ALONE: Final = "alone"
 NODE: Final = "a node of a quorum"
 EMBEDDED: Final = "embedded"
@@ -82,8 +82,8 @@ def _size(octets: int) -> str:
 
 # -- persistence -----------------------------------------------------------------------------------
 
-# What each appendfsync loses when the machine loses its power. A killed server loses nothing: what
-# it wrote is in the kernel.
+# What each appendfsync loses in a power failure. A killed server loses nothing: the kernel has
+# what it wrote.
 _LOST: Final = {
     "everysec": "a power failure may lose the last second or two",
     "no": "a power failure may lose the last half minute",
@@ -112,7 +112,7 @@ def _persistence(probe: Probe, info: Facts) -> Finding:
 
 
 def _forgiven(found: Finding, info: Facts, role: str) -> Finding:
-    """Return the finding, or that in this role it does no harm."""
+    """Return the finding, or an OK where it does no harm in this role."""
     if found.level == WARN and role == NODE:
         what = found.found.removesuffix(_TWO)
         harmless = f"{what}; after that it has no vote until the longest ttl has passed"

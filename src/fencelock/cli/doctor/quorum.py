@@ -1,4 +1,4 @@
-"""What ``fencelock doctor`` looks at in a quorum: each node, and whether they are one together."""
+"""The checks of a quorum: each node by itself, and all of them together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CheckServer = Callable[[Session], Iterator[Finding]]
 
 
 class NodeReport(NamedTuple):
-    """What one node says of itself, and whom it remembers."""
+    """What one node reports of itself, and which nodes it remembers."""
 
     label: str
     info: Facts
@@ -32,19 +32,19 @@ class NodeReport(NamedTuple):
 
     @property
     def run_id(self) -> bytes:
-        """Return what tells it from all others, and from itself before a restart."""
+        """Return the id of this run of the server: another one after a restart."""
         return self.info.get("run_id", "").encode()
 
 
 def quorum(sessions: Sequence[tuple[str, Session]], check: CheckServer) -> Iterator[Finding]:
-    """Check every node as a server of its own, then what they are together."""
+    """Check every node as a single server, then all of them together."""
     nodes = []
     for label, session in sessions:
         yield from (each._replace(node=label) for each in check(session))
         try:
             node = _node(label, session)
         except FencelockError:
-            continue  # the check of the server told
+            continue  # the check of the server reported it
         nodes.append(node)
         yield from _permissions(node)
     yield _majority(len(nodes), len(sessions))
@@ -66,7 +66,7 @@ def _node(label: str, session: Session) -> NodeReport:
 
 
 def _permissions(node: NodeReport) -> Iterator[Finding]:
-    """Check what a node's connections need beside."""
+    """Check the further permissions that a node's connections need."""
     if node.lacks:
         found = f"this user lacks {' '.join(node.lacks)}, which show restarts of nodes"
         yield Finding(FAIL, "voting", found, "grant the rule below", node.label)
@@ -86,7 +86,7 @@ def _majority(answering: int, nodes: int) -> Finding:
 
 
 def _apart(nodes: Sequence[NodeReport], labels: Sequence[str]) -> Iterator[Finding]:
-    """Check that no two votes are one."""
+    """Check that no server votes twice."""
     for place, node in enumerate(nodes):
         for other in nodes[:place]:
             if node.run_id and node.run_id == other.run_id:
@@ -107,7 +107,7 @@ def _apart(nodes: Sequence[NodeReport], labels: Sequence[str]) -> Iterator[Findi
 
 
 def _votes(nodes: Sequence[NodeReport], total: int) -> Iterator[Finding]:
-    """Tell which nodes were restarted and wait for their vote."""
+    """Return which nodes were restarted and may not vote yet."""
     roster, claims = Roster(total), list[list[bytes]]()
     for place, node in enumerate(nodes):
         roster.saw(place, node.run_id, number(node.info, "uptime_in_seconds"), node.asked_at)

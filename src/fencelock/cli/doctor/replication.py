@@ -1,4 +1,4 @@
-"""The servers beside it: who follows whom, and what a failover does to locks."""
+"""Replicas, Sentinels and Clusters: which server follows which, and what a failover does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HELLO: Final = b"__sentinel__:hello"
 
 
 def replication(probe: Probe, info: Facts, url: str) -> Iterator[Finding]:
-    """Check the role, the replicas, and who fails over."""
+    """Check the role, the replicas, and what performs a failover."""
     if not info:
         yield unknown("role", "+info")
         return

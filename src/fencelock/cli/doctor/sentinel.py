@@ -15,7 +15,7 @@ _LEAST: Final = 3
 
 
 def sentinels(service: SentinelService) -> Finding:
-    """Tell how many Sentinels answer, and whether they agree on the master."""
+    """Return how many Sentinels answer, and whether they agree on the master."""
     said = run(survey(BlockingDialer(), service, now() + ANSWER_SECONDS))
     replies = [each for each in said if isinstance(each, SentinelReply)]
     named = sorted({f"{each.host}:{each.port}, epoch {each.epoch}" for each in replies})

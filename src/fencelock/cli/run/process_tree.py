@@ -2,7 +2,7 @@
 
 - Without a terminal the command leads a session of its own: its process group is signalled, then
   every other process of that session (``timeout`` and shells with job control make more groups).
-- On a terminal it stays in the shell's process group, together with programs that are not ours
+- On a terminal it stays in the shell's process group, together with other programs
   (``fencelock run … | less``). There its processes are those of the session that have its holder
   id in their environment.
 

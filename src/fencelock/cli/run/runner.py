@@ -50,7 +50,7 @@ _CLOSING_SECONDS: Final = 0.1
 _PAUSE_SECONDS: Final = 1.0
 
 
-class Run:
+class CommandRun:
     """One run of a command under a lock."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Run:
                 status = self._run()
             except FencelockError as error:
                 self.outcome = type(error).__name__
-                status = exits.tell(error)
+                status = exits.report(error)
             except exits.Interrupted as stop:
                 self.outcome = "interrupted"
                 status = exits.SIGNALLED + stop.number
@@ -134,7 +134,7 @@ class Run:
     def _busy(self) -> int:
         args, self.outcome = self.args, "busy"
         if not args.quiet and (args.busy_exit or args.verbose):
-            exits.tell(not_granted(self.session.operator, args.name, arguments.within(args)))
+            exits.report(not_granted(self.session.operator, args.name, arguments.within(args)))
         status: int = args.busy_exit
         return status
 
@@ -268,7 +268,7 @@ class _RunFailedError(Exception):
         self.ended = ended
 
 
-class OnceRun(Run):
+class OnceRun(CommandRun):
     """One ``fencelock once``: as ``fencelock run``, but a run that succeeded is remembered."""
 
     def _make_lock(self) -> Any:
@@ -332,7 +332,7 @@ class OnceRun(Run):
             within = arguments.within(args)
             state = f"was not done{within}" if within else "is being run elsewhere"
             kind = AcquireTimeout if within else NotAcquired
-            exits.tell(kind(f"{args.name!r} {state}", name=args.name))
+            exits.report(kind(f"{args.name!r} {state}", name=args.name))
         return status
 
     def _not_recorded(self, error: FencelockError) -> None:
@@ -349,7 +349,7 @@ class OnceRun(Run):
 # -- elect -----------------------------------------------------------------------------------------
 
 
-class ElectionRun(Run):
+class ElectionRun(CommandRun):
     """One term of ``fencelock elect``: as ``fencelock run``, but it does not give up."""
 
     def _make_lock(self) -> Election:
@@ -393,8 +393,8 @@ class ElectionRun(Run):
         return not self.args.ending.isdisjoint(self.signals.received)
 
 
-RUNS: Final[dict[str, Callable[[Arguments, SignalHandlers, SupervisorClient], Run]]] = {
-    "run": Run,
+RUNS: Final[dict[str, Callable[[Arguments, SignalHandlers, SupervisorClient], CommandRun]]] = {
+    "run": CommandRun,
     "once": OnceRun,
     "elect": ElectionRun,
 }

@@ -36,13 +36,13 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from fencelock.cli import started
+from fencelock.cli import collect_garbage
 from fencelock.cli.exits import NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
 from fencelock.cli.run.process_tree import SUPERVISOR_NAME, ProcessTree
 from fencelock.clock import REST_SECONDS, now
 
 # After TERM the command has ended, but other processes of its tree live: how often to check.
-_LOOK = 0.02
+_POLL_SECONDS = 0.02
 _PR_SET_PDEATHSIG = 1
 _IGNORED = "INT TERM HUP QUIT USR1 USR2 TSTP TTIN TTOU PIPE"
 _SIGNALS = tuple(getattr(signal, f"SIG{name}") for name in _IGNORED.split())
@@ -109,20 +109,20 @@ class Supervisor:
             data = b""
         *orders, self._unread = (self._unread + data).split(b"\n")
         for order in orders:
-            word, _, rest = order.partition(b" ")
-            self._obey(word, rest)
+            verb, _, rest = order.partition(b" ")
+            self._obey(verb, rest)
         return bool(data)
 
-    def _obey(self, word: bytes, rest: bytes) -> None:
-        if word == b"start":
+    def _obey(self, verb: bytes, rest: bytes) -> None:
+        if verb == b"start":
             self._start(json.loads(rest))
-        elif word == b"until":
+        elif verb == b"until":
             self._move(*map(float, rest.split()))
-        elif word == b"lost":
+        elif verb == b"lost":
             self._stop()
-        elif word == b"done":
+        elif verb == b"done":
             self._dismissed = True
-        elif word == b"signal" and self._tree is not None and self._status is None:
+        elif verb == b"signal" and self._tree is not None and self._status is None:
             self._tree.signal(int(rest))
 
     def _move(self, term_at: float, kill_at: float) -> None:
@@ -135,8 +135,8 @@ class Supervisor:
 
     # -- the command ----------------------------------------------------------------------------
 
-    def _start(self, told: dict[str, str]) -> None:
-        environment = os.environ | told
+    def _start(self, added: dict[str, str]) -> None:
+        environment = os.environ | added
         self._failure = os.pipe()
         supervisor = os.getpid()
         pid = os.fork()
@@ -144,7 +144,7 @@ class Supervisor:
             self._become(environment, supervisor)
         os.close(self._failure[1])
         os.set_blocking(self._failure[0], False)
-        mark = f"FENCELOCK_HOLDER={told['FENCELOCK_HOLDER']}".encode()
+        mark = f"FENCELOCK_HOLDER={added['FENCELOCK_HOLDER']}".encode()
         terminal = self._spec.terminal
         self._tree = ProcessTree(pid, self._session if terminal else pid, mark if terminal else b"")
         detach_streams(0, 1)
@@ -192,7 +192,7 @@ class Supervisor:
 
     def _next_at(self) -> float:
         if self._status is not None:
-            return now() + _LOOK
+            return now() + _POLL_SECONDS
         return min(self._term_at, self._kill_at)
 
     def _keep_time(self) -> None:
@@ -248,7 +248,7 @@ def supervise(
         for number in _SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
-        started()
+        collect_garbage()
         supervisor = Supervisor(line, spec)
         if spec.terminal:
             os.setpgid(0, 0)

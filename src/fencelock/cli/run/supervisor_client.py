@@ -44,17 +44,17 @@ class SupervisorClient:
     """A supervisor process that was started."""
 
     def __init__(self, spec: supervisor.CommandSpec) -> None:
-        ours, theirs = socket.socketpair()
+        near, far = socket.socketpair()
         # A handler of ours that ran in the child would make it continue as if it were the parent.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         self.spec = spec
         self.pid: int = os.fork()
         if self.pid == 0:
-            ours.close()
-            supervisor.supervise(theirs, spec, blocked)
+            near.close()
+            supervisor.supervise(far, spec, blocked)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        theirs.close()
-        self._line = ours
+        far.close()
+        self._line = near
         self._unread = b""
         self.command_pid: int | None = None
         self.frozen: bool = False  # it did not stop the command in time
