@@ -15,7 +15,7 @@ from fencelock._core.book import RenewalBook
 from fencelock._core.hold import Grant
 from fencelock._core.keys import LockKeys
 from fencelock._core.quorum_hold import Majority, end_parts
-from fencelock._core.race import Race
+from fencelock._core.race import Race, granted
 from fencelock._core.roster import Roster, parse_info
 from fencelock._core.types import Broken
 from fencelock._core.votes import ILL_SECONDS, decided, majority, order, proved_until
@@ -332,10 +332,11 @@ def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch
     node = SimpleNamespace(
         mutex=nullcontext,
         lines=Lines(),
-        close=lambda _ask: None,
         post=lambda *request: undone.append(request[0]),
     )
-    port = SimpleNamespace(nodes=[node] * 3, labels=URLS, now=lambda: 100.0, patience=5.0)
+    port = SimpleNamespace(
+        nodes=[node] * 3, labels=URLS, now=lambda: 100.0, patience=5.0, put_back=list
+    )
     want = SimpleNamespace(
         keys=LockKeys("p:", "a"),
         other=None,
@@ -347,6 +348,7 @@ def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch
     )
 
     async def answered(_port, asks, *_limits):
+        asks[0].wish = granted
         asks[0].answer(b"9", 100.0)
         asks[1].began = True
         asks[1].fail(Broken("silent", sent=True))

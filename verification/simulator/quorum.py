@@ -11,33 +11,27 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core import votes
 from fencelock._core.fan import Ask
 from fencelock._core.hold import Hold
-from fencelock._core.keys import roster_key
 from fencelock._core.meet import meet
-from fencelock._core.roster import Roster
 from fencelock._core.types import Args, Broken, Keys, Reply
-from fencelock._core.votes import FIRST_FACTOR, NODE_SECONDS
+from fencelock._core.votes import NODE_SECONDS
 from fencelock._core.waiter import Waiter
 from fencelock._core.want import Want
-from fencelock._topology.flows.quorum import QUORUM
+from fencelock._topology.quorum import DIAL_SECONDS, QuorumPortRules
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import Script
 from verification.simulator.network import Client, Link, State, Task
 from verification.simulator.port import SimulatedPort
-from verification.simulator.server import Request
+from verification.simulator.server import Request, unpacked
 
 if TYPE_CHECKING:
     from verification.simulator.simulation import World
-
-# How long a shared connection may be silent; as in _ports/quorum_aio.py.
-STALL_SECONDS = 1.0
 
 
 class NodePort(SimulatedPort):
@@ -45,13 +39,14 @@ class NodePort(SimulatedPort):
 
     def __init__(self, whole: SimulatedQuorum, number: int) -> None:
         world, client = whole.world, whole.client
-        patience = whole.node_timeout * FIRST_FACTOR
+        patience = whole.first_seconds
         server = world.servers[number]
         super().__init__(world, client, shared=whole.shared, patience=patience, server=server)
         self.lane: int = number
         self._whole = whole
+        self._saw = whole.identified(number)
         self.home: bytes = b"home%d.%d" % (client.number, number)
-        self.stall: float = STALL_SECONDS if whole.shared else patience
+        self.stall: float = DIAL_SECONDS if whole.shared else patience
 
     def dial(self) -> Link:
         """Open another connection, and hear who answers there."""
@@ -60,7 +55,7 @@ class NodePort(SimulatedPort):
             raise ServerUnreachable("connection refused", code="REFUSED")
         run_id = b"node%d.%d" % (self.lane, server.generation)
         uptime = (now_us - server.started_us) // 1_000_000
-        self._whole.roster.saw(self.lane, run_id, float(uptime), self.now())
+        self._saw(run_id, float(uptime), self.now())
         return super().dial()
 
     def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
@@ -155,20 +150,13 @@ class FanState(State):
         return left
 
 
-class SimulatedQuorum(SimulatedPort):
+class SimulatedQuorum(QuorumPortRules, SimulatedPort):
     """Implements ``_core.fan.QuorumPort`` for one simulated process."""
-
-    flows = QUORUM
 
     def __init__(self, world: World, client: Client, *, shared: bool, patience: float) -> None:
         super().__init__(world, client, shared=shared, patience=patience)
         count = len(world.servers)
-        self.labels: Sequence[str] = [f"node {number}" for number in range(count)]
-        self.needed: int = votes.majority(count)
-        self.node_timeout: float = NODE_SECONDS
-        self.roster: Roster = Roster(count)
-        self.roster_key: bytes = roster_key("")
-        self.ill: dict[int, float] = {}
+        self.begin_quorum([f"node {number}" for number in range(count)], "", NODE_SECONDS)
         client.lanes = [0] * count
         self.nodes: Sequence[NodePort] = [NodePort(self, number) for number in range(count)]
 
@@ -179,7 +167,9 @@ class SimulatedQuorum(SimulatedPort):
 
     # -- all at once ----------------------------------------------------------------------------
 
-    async def fan(self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]) -> None:
+    async def exchange(
+        self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]
+    ) -> None:
         """Ask all at once; see ``QuorumPort``."""
 
         def limit_us() -> int:
@@ -203,9 +193,18 @@ class SimulatedQuorum(SimulatedPort):
         for leg in fan.end():
             leg.ask.fail(Broken("no answer in time", sent=True, trail=leg.link))
 
+    def put_back(self, asks: Iterable[Ask]) -> None:
+        """Give the connections back."""
+        for ask in asks:
+            self.nodes[ask.node].close(ask)
+
     def _send_out(self, ask: Ask, fan: FanState | None, latest: float) -> None:
-        script, keys, args = ask.request
-        request = Request(script.name, tuple(keys), tuple(args))
+        asked = ask.request
+        if isinstance(asked, bytes):
+            request = unpacked(asked)
+        else:
+            script, keys, args = asked
+            request = Request(script.name, tuple(keys), tuple(args))
         try:
             with suppress(StopIteration):
                 self.nodes[ask.node].open(ask, latest, listen=False).send(None)
@@ -223,21 +222,5 @@ class SimulatedQuorum(SimulatedPort):
         link.up.append(request)
         link.owed += 1
 
-    # -- what is not asked of one server ----------------------------------------------------------
-
     async def _ask(self, request: Request, until: float, waiter: Waiter | None) -> Reply:  # noqa: ARG002 - as SimulatedPort
         raise RuntimeError(f"{request.name}: a quorum is not one server")
-
-    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
-        """Send to every node."""
-        del trail  # the nodes' own requests have them
-        for node in self.nodes:
-            node.post(script, keys, args)
-
-    # -- leases ---------------------------------------------------------------------------------
-
-    def move(self, hold: Hold, when: float) -> None:
-        """Have a hold get attention at another instant."""
-        if hold.open and not hold.told:
-            self.book.discard(hold)
-            self.book.add(hold, when)

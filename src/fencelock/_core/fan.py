@@ -3,7 +3,7 @@
 Rules of this file:
 
 - Requests are sent to all before an answer is awaited.
-- Whoever gets no answer is undone behind its request (I4, I9): ``undo``, then ``put_back``.
+- What gets no answer is undone behind its request (I4, I9): ``undo``, then ``put_back``.
 - A silent node costs ``node_timeout`` when the others have decided, and a bounded multiple of it
   when they have not.
 """
@@ -17,7 +17,7 @@ from fencelock._core.hold import Hold
 from fencelock._core.port import Port
 from fencelock._core.roster import Roster
 from fencelock._core.types import Broken, Reply, Request
-from fencelock._core.votes import ILL_SECONDS, UNDECIDED_FACTOR
+from fencelock._core.votes import ILL_SECONDS, UNDECIDED_FACTOR, decided
 from fencelock._core.waiter import Waiter
 from fencelock._core.want import Want
 from fencelock.errors import (
@@ -28,6 +28,8 @@ from fencelock.errors import (
     ServerUnreachable,
 )
 
+Good = Callable[["Ask"], bool]
+
 
 class Ask(Waiter):
     """One request to one node, and what came of it: an answer, or an error."""
@@ -35,26 +37,35 @@ class Ask(Waiter):
     reply: Reply = None
     error: Broken | FencelockError | None = None
     answered_at: float = 0.0
+    ended = False  # the answer or an error came
+    good = False  # the answer is what was hoped for
+    wish: Good
 
-    def __init__(self, node: int, want: Want, request: Request) -> None:
-        super().__init__(want)
+    def __init__(self, node: int, want: Want, request: Request | bytes) -> None:
+        self.want = want
         self.node = node
-        self.request = request
+        self.request = request  # packed, where it is asked for in every acquisition
 
     def answer(self, reply: Reply, now: float) -> None:
         """Take the answer."""
-        self.reply, self.answered_at = reply, now
+        self.reply, self.answered_at, self.ended = reply, now, True
+        self.good = self.wish(self)
 
     def fail(self, error: Broken | FencelockError) -> None:
         """Take the error instead of an answer."""
-        self.error = error
+        self.error, self.ended = error, True
         if isinstance(error, Broken):
             self.note(error)
 
-    @property
-    def ended(self) -> bool:
-        """Return True if the answer or an error came."""
-        return self.error is not None or self.answered_at > 0
+    def give_up(self) -> None:
+        """Take the silence for the error, unless it has ended."""
+        if not self.ended:
+            what = "answer" if self.began else "connection"
+            self.fail(Broken(f"no {what} in time", sent=self.began, trail=self.seat))
+
+    def ask_anew(self) -> None:
+        """Forget an error: it is asked again."""
+        self.error, self.ended, self.trail = None, False, None
 
     @property
     def cut_off(self) -> bool:
@@ -82,12 +93,17 @@ class QuorumPort(Port, Protocol):
     def nodes(self) -> Sequence[Port]:
         """Return the ports of the nodes."""
 
-    async def fan(self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]) -> None:
+    async def exchange(
+        self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]
+    ) -> None:
         """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
 
         That is ``latest`` until the answers decide, and earlier from then on. Every ask has then
         ended. A cancellation leaves some that have not.
         """
+
+    def put_back(self, asks: Iterable[Ask]) -> None:
+        """Give the connections back; one with an unread answer is closed, but for an undo's."""
 
     def move(self, hold: Hold, when: float) -> None:
         """Have a hold that is minded get attention at ``when``."""
@@ -96,34 +112,29 @@ class QuorumPort(Port, Protocol):
 class _Limit:
     """Until when answers are awaited: for ``node_timeout`` from the one that decided."""
 
-    def __init__(
-        self,
-        port: QuorumPort,
-        asks: Sequence[Ask],
-        good: Callable[[Ask], bool],
-        needed: int,
-        last: float,
-    ) -> None:
-        self._port, self._asks, self._good = port, asks, good
+    def __init__(self, port: QuorumPort, asks: Sequence[Ask], needed: int, last: float) -> None:
+        self._port, self._asks = port, asks
         self._needed, self._last = needed, last
         self._until: float | None = None
 
     def limit(self) -> float:
         """Return the instant, as the answers stand now."""
-        if self._until is None and self._decided():
-            self._until = min(self._last, self._port.now() + self._port.node_timeout)
-        return self._last if self._until is None else self._until
-
-    def _decided(self) -> bool:
-        ended = [ask for ask in self._asks if ask.ended]
-        granted = sum(ask.error is None and self._good(ask) for ask in ended)
-        return granted >= self._needed or granted + len(self._asks) - len(ended) < self._needed
+        if self._until is not None:
+            return self._until
+        good = undecided = 0
+        for ask in self._asks:
+            good += ask.good
+            undecided += not ask.ended
+        if not decided(good, undecided, self._needed):
+            return self._last
+        self._until = min(self._last, self._port.now() + self._port.node_timeout)
+        return self._until
 
 
 async def fan(
     port: QuorumPort,
     asks: Sequence[Ask],
-    good: Callable[[Ask], bool],
+    good: Good,
     needed: int,
     latest: float | None = None,
     *,
@@ -137,19 +148,29 @@ async def fan(
     last = port.now() + port.node_timeout * UNDECIDED_FACTOR
     if latest is not None:
         last = latest if patient else min(last, latest)
-    over = _Limit(port, asks, good, needed, last)
-    await port.fan(asks, last, over.limit)
-    broken = [ask for ask in asks if ask.cut_off]
+    for ask in asks:
+        ask.wish = good
+    over = _Limit(port, asks, needed, last)
+    await port.exchange(asks, last, over.limit)
+    failed = [ask for ask in asks if ask.error is not None]
+    broken = [ask for ask in failed if ask.cut_off]
     if broken and port.now() < over.limit():
+        port.put_back(broken)
         for ask in broken:
-            ask.error = None
-        await port.fan(broken, last, over.limit)
+            ask.ask_anew()
+        await port.exchange(broken, last, over.limit)
+    if failed or port.ill:
+        _note_ill(port, asks)
+    return [ask for ask in asks if ask.good]
+
+
+def _note_ill(port: QuorumPort, asks: Sequence[Ask]) -> None:
+    """Avoid the nodes that failed for a while; those that answered are well."""
     for ask in asks:
         if isinstance(ask.error, (Broken, ServerUnreachable)):
             port.ill[ask.node] = port.now() + ILL_SECONDS
         else:
             port.ill.pop(ask.node, None)
-    return [ask for ask in asks if ask.error is None and good(ask)]
 
 
 def undo(port: QuorumPort, asks: Iterable[Ask], *, all_of_them: bool = False) -> None:
@@ -160,12 +181,6 @@ def undo(port: QuorumPort, asks: Iterable[Ask], *, all_of_them: bool = False) ->
             with node.mutex():
                 node.lines.give_up(want)
             node.post(*want.abandon(b""), ask.trail or ask.seat)
-
-
-def put_back(port: QuorumPort, asks: Iterable[Ask]) -> None:
-    """Give the connections back; one with an unread answer is closed, but for an undo's."""
-    for ask in asks:
-        port.nodes[ask.node].close(ask)
 
 
 def told(error: Exception) -> Exception:
@@ -195,17 +210,34 @@ async def settle(port: QuorumPort, asks: Sequence[Ask]) -> None:
     try:
         await fan(port, asks, lambda _: True, len(asks), port.now() + port.node_timeout)
     except BaseException:
-        for ask in asks:
-            port.nodes[ask.node].post(*ask.request, ask.trail or ask.seat)
+        post_all(port, asks)
         raise
     else:
         post_unanswered(port, asks)
     finally:
-        put_back(port, asks)
+        port.put_back(asks)
 
 
 def post_unanswered(port: QuorumPort, asks: Sequence[Ask]) -> None:
     """Repeat in the background what got no answer."""
     for ask in asks:
         if ask.error is not None and isinstance(ask.error, (Broken, ServerUnreachable)):
-            port.nodes[ask.node].post(*ask.request, ask.trail or ask.seat)
+            _post(port, ask)
+
+
+def post_all(port: QuorumPort, asks: Iterable[Ask]) -> None:
+    """Have all carried out in the background, behind what was sent of them."""
+    for ask in asks:
+        _post(port, ask)
+
+
+def _post(port: QuorumPort, ask: Ask) -> None:
+    request = ask.request
+    if isinstance(request, bytes):  # of these only a release is repeated: see ``released``
+        request = ask.want.give_back()
+    port.nodes[ask.node].post(*request, ask.trail or ask.seat)
+
+
+def released(node: int, want: Want) -> Ask:
+    """Return what asks a node to release what a request was granted there."""
+    return Ask(node, want, want.form.release(want.holder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back
+from fencelock._core.fan import Ask, QuorumPort, fan, not_reached
 from fencelock._core.roster import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS, Claimant
 from fencelock._core.timing import DRIFT_RATE
 from fencelock._core.types import Args, Request
@@ -122,7 +122,7 @@ async def _ask(
         else:
             good = await fan(port, asks, lambda _: True, port.needed, latest, patient=True)
     finally:
-        put_back(port, asks)
+        port.put_back(asks)
     claims: list[tuple[float, float]] = []
     with port.mutex():
         for ask in good:

@@ -19,7 +19,7 @@ from math import inf
 
 from fencelock._core.acquire import attempt, begin, queue
 from fencelock._core.ask import answer_by
-from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back, settle, undo
+from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, settle, undo
 from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.meet import claim, give_up_claim, longest_of, meet
 from fencelock._core.quorum_hold import PARTS, majority_of, make_hold
@@ -162,17 +162,18 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
             asks += more
             await fan(port, more, granted, port.needed - len(grants), latest)
             race.count(more, grants)
-            asks += await _stay(race, more, grants, latest)
+            if len(grants) < port.needed:
+                asks += await _stay(race, more, grants, latest)
         if waits and race.want.lines_up and len(grants) < port.needed:
             undo(port, asks)
-            put_back(port, asks)
+            port.put_back(asks)
             await climb(race, grants, give_up_at)
         hold = await _taken(race, grants, taker, unit)
         if hold is not None:
             undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)
             return hold
         undo(port, asks)
-        put_back(port, asks)
+        port.put_back(asks)
         await _give_back(race, grants)
         race.stand_at = race.refused[0] if len(race.refused) >= port.needed else None
     except BaseException:
@@ -183,7 +184,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
     else:
         return None
     finally:
-        put_back(port, asks)
+        port.put_back(asks)
 
 
 async def _taken(race: Race, grants: dict[int, Grant], taker: Taker, unit: object) -> Hold | None:
@@ -212,7 +213,7 @@ async def _stay(
     Whoever stood first in line would else go back, and come in another order.
     """
     port, lacking = race.port, race.port.needed - len(grants)
-    held = [ask for ask in asks if ask.error is None and not granted(ask)]
+    held = [ask for ask in asks if ask.error is None and not ask.good]
     ends = sorted((_left(ask), ask.node) for ask in held)[: max(0, lacking)]
     if not ends or len(ends) < lacking or ends[-1][0] > STAY_SECONDS:
         return []
@@ -223,7 +224,7 @@ async def _stay(
         await fan(port, again, granted, lacking, max(latest, port.now() + port.node_timeout))
     except BaseException:
         undo(port, again, all_of_them=True)
-        put_back(port, again)
+        port.put_back(again)
         raise
     race.count(again, grants)
     return again
@@ -263,7 +264,7 @@ async def _written(race: Race, grants: dict[int, Grant], fence: int) -> bool:
     try:
         good = await fan(port, asks, lambda ask: ask.reply == 1, lacking)
     finally:
-        put_back(port, asks)
+        port.put_back(asks)
     race.failures.update({ask.node: ask.error for ask in asks if ask.error is not None})
     return len(good) >= lacking
 

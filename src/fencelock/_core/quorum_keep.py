@@ -15,7 +15,16 @@ from collections.abc import Sequence
 
 from fencelock._core.acquire import begin
 from fencelock._core.attempt_log import Asked
-from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, post_unanswered, put_back, undo
+from fencelock._core.fan import (
+    Ask,
+    QuorumPort,
+    fan,
+    not_reached,
+    post_all,
+    post_unanswered,
+    released,
+    undo,
+)
 from fencelock._core.hold import Grant, Hold
 from fencelock._core.meet import claim as claim_long
 from fencelock._core.meet import give_up_claim, longest_of, meet, remind
@@ -88,7 +97,7 @@ async def _heal(port: QuorumPort, hold: Hold) -> None:
         undo(port, asks, all_of_them=True)
         raise
     finally:
-        put_back(port, asks)
+        port.put_back(asks)
         parts.plan_healing(port.now())
 
 
@@ -119,11 +128,7 @@ async def give_back(port: QuorumPort, hold: Hold, asked: Asked) -> int:  # noqa:
             post_release(port, hold, None)
         raise hold.lost_error()
     # A part that was lost may be there all the same: its release harms nobody.
-    asks = [
-        Ask(node, part.want, request(part.want, hold.fence))
-        for node, part in enumerate(parts)
-        if part is not None
-    ]
+    asks = [released(node, part.want) for node, part in enumerate(parts) if part is not None]
     others = [ask for ask in asks if ask.node != parts.first]
     first = [ask for ask in asks if ask.node == parts.first]
     try:
@@ -132,11 +137,10 @@ async def give_back(port: QuorumPort, hold: Hold, asked: Asked) -> int:  # noqa:
                 await fan(port, group, _given_back, needed)
         post_unanswered(port, asks)
     except BaseException:
-        for ask in asks:
-            port.nodes[ask.node].post(*ask.request, ask.trail or ask.seat)
+        post_all(port, asks)
         raise
     finally:
-        put_back(port, asks)
+        port.put_back(asks)
     _judge(port, hold, asks)
     return 0
 
@@ -163,13 +167,13 @@ def _given_back(ask: Ask) -> bool:
 
 def _judge(port: QuorumPort, hold: Hold, asks: Sequence[Ask]) -> None:
     """Raise when no majority gave the lease back: it was taken, or nobody knows."""
-    given = [ask for ask in asks if ask.error is None and _given_back(ask)]
+    given = [ask for ask in asks if ask.good]
     failed = {ask.node: ask.error for ask in asks if ask.error is not None}
     if len(given) >= port.needed:
         return
     if len(given) + len(failed) >= port.needed:
         raise not_reached(port, f"release of {hold.name!r} was not confirmed", dict(failed))
-    words = [ask.reply[1] for ask in asks if ask.error is None and not _given_back(ask)]
+    words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
     # An operator's reason before somebody else's holding, and that before nobody's.
     word = max((word for word in words if word is not None), key=len, default=None)
     raise lost_as(port, hold, word)
@@ -221,7 +225,7 @@ async def _renew_parts(port: QuorumPort, whole: Majority, parts: dict[int, Own])
     try:
         good = await fan(port, asks, lambda ask: ask.reply == [], port.needed, end)
     finally:
-        put_back(port, asks)
+        port.put_back(asks)
     for ask in asks:
         wish, at = parts[ask.node], port.nodes[ask.node]
         part = wish.hold

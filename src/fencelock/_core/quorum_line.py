@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from fencelock._core.acquire import queue
 from fencelock._core.ask import answer_by
-from fencelock._core.fan import Ask, fan, put_back, settle, undo
+from fencelock._core.fan import Ask, fan, settle, undo
 from fencelock._core.hold import Grant
 from fencelock._core.race import Race, granted
 from fencelock._core.timing import renewal_delay
@@ -66,7 +66,7 @@ async def ask(
         undo(port, asks, all_of_them=True)
         raise
     finally:
-        put_back(port, asks)
+        port.put_back(asks)
     for each in asks:
         if each.error is not None:
             grants.pop(each.node, None)

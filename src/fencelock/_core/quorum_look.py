@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-from fencelock._core.fan import Ask, QuorumPort, fan, not_reached, put_back
+from fencelock._core.fan import Ask, QuorumPort, fan, not_reached
 from fencelock._core.inspect import agreed
 from fencelock._core.keys import LockKeys
 from fencelock._core.port import Port
@@ -30,7 +30,7 @@ async def replies(port: QuorumPort, name: str, request: Request) -> list[Reply]:
     try:
         good = await fan(port, asks, lambda _: True, port.needed, now + port.patience)
     finally:
-        put_back(port, asks)
+        port.put_back(asks)
     if len(good) < port.needed:
         raise _too_few(port, name, asks)
     return [ask.reply for ask in good]

@@ -85,7 +85,7 @@ class Race(Claimant):
         for ask in asks:
             if ask.error is not None:
                 self.failures[ask.node] = ask.error
-            elif granted(ask):
+            elif ask.good:
                 ttl = ask.want.ttl
                 grants[ask.node] = Grant(int(ask.reply), ask.asked_at + validity(ttl), ttl)
             else:

@@ -1,52 +1,48 @@
-"""The asyncio port of a quorum: one ordinary port per node, and tasks that ask them all."""
+"""The asyncio port of a quorum: one ordinary port per node, each with its one connection.
+
+Rules of this file:
+
+- To ask all at once takes no task: requests are written on each node's connection, and answers are
+  taken as they come. Only for a connection that is missing a task waits until it is open.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from fencelock._core.fan import Ask
-from fencelock._core.hold import Hold
-from fencelock._core.keys import roster_key
-from fencelock._core.quorum_hold import let_go
 from fencelock._core.renew import lose_all
-from fencelock._core.roster import Roster, parse_info
-from fencelock._core.types import Args, Broken, Keys, Reply
-from fencelock._core.votes import FIRST_FACTOR, majority
+from fencelock._core.types import Broken, closed
 from fencelock._ports.aio import CLOSE_SECONDS, AioPort
 from fencelock._ports.link import Link
-from fencelock._topology.flows.quorum import QUORUM
+from fencelock._topology.quorum import DIAL_SECONDS, Identified, QuorumPortRules, identify
 from fencelock._transport.mux import Mux
 from fencelock._transport.quorum import Several
+from fencelock._transport.wire import (
+    ReplyError,
+    pack_call,
+    pack_source,
+    server_error,
+    unknown_script,
+    with_source,
+)
 from fencelock.clock import now
 from fencelock.errors import FencelockError
-from fencelock.mutex import mutex
-from fencelock.scripts import Script
-
-# After such a silence a connection is given up; a busy loop is silent, too.
-STALL_SECONDS = 1.0
-
-Saw = Callable[[bytes, float, float], None]
 
 
 class _NodeLink(Link):
     """The connection to one node, which says who it is each time it is dialled."""
 
-    saw: Saw
+    saw: Identified
 
     async def _dial(self) -> Mux:
         self._reached = False  # who refuses connections is not asked again: there are others
         mux = await super()._dial()
-        try:
-            asked_at = now()
-            told = await mux.command((b"INFO", b"server"), asked_at + self._patience)
-        except BaseException as error:
-            mux.close()
-            if isinstance(error, Broken):
-                raise Broken(str(error), sent=False) from error.__cause__
-            raise
-        self.saw(*parse_info(told), asked_at)
+        asked_at = now()
+        await identify(mux, mux.command, asked_at, asked_at + self._patience, self.saw)
         return mux
 
 
@@ -54,109 +50,153 @@ class _NodePort(AioPort):
     """The port of one node."""
 
     def __init__(
-        self, several: Several, number: int, *, home: str, patience: float, saw: Saw
+        self, several: Several, number: int, *, home: str, patience: float, saw: Identified
     ) -> None:
         source = several.sources[number]
         super().__init__(source, home=home, patience=patience)
         self.link = link = _NodeLink(
-            source, self.home, self._pushed, self._unplugged, patience=STALL_SECONDS
+            source, self.home, self._pushed, self._unplugged, patience=DIAL_SECONDS
         )
         link.saw = saw
 
 
-class AioQuorum(AioPort):
-    """Implements ``_core.fan.QuorumPort`` for the tasks of one event loop."""
+class _Exchange:
+    """Requests to several nodes: those that wait for an answer, and those for a connection."""
 
-    flows = QUORUM
+    def __init__(self, loop: asyncio.AbstractEventLoop, latest: float) -> None:
+        self._loop = loop
+        self._latest = latest
+        self._left = 0  # those that have not ended
+        self._bell: asyncio.Future[None] | None = None
+        self._dials: list[asyncio.Task[None]] = []
+        self._over = False
+
+    def start(self, ask: Ask, link: Link) -> None:
+        """Write a request, at once where the node is connected."""
+        self._left += 1
+        mux = link.mux
+        if mux is not None and mux.sound:
+            self._write(ask, mux)
+        else:
+            self._dials.append(self._loop.create_task(self._dial(ask, link)))
+
+    def _write(self, ask: Ask, mux: Mux) -> None:
+        request = ask.request
+        packed = request if isinstance(request, bytes) else pack_call(*request)
+        ask.seat, ask.began, ask.asked_at = mux, True, now()
+        mux.request(packed, self._latest).add_done_callback(partial(self._heard, ask, mux))
+
+    async def _dial(self, ask: Ask, link: Link) -> None:
+        try:
+            mux = await link.connected(self._latest)
+        except (Broken, FencelockError) as error:
+            ask.fail(error)
+            self._ended()
+        else:
+            self._write(ask, mux)
+
+    def _heard(self, ask: Ask, mux: Mux, slot: asyncio.Future[Any]) -> None:
+        """Take an answer, or why there is none; nobody waits for it when the exchange is over."""
+        error = slot.exception()
+        if self._over or ask.ended:
+            return
+        if isinstance(error, Broken):
+            ask.fail(error)
+        elif type(reply := slot.result()) is not ReplyError:
+            ask.answer(reply, now())
+        elif unknown_script(reply):
+            request = ask.request
+            packed = with_source(request) if isinstance(request, bytes) else pack_source(*request)
+            again = mux.request(packed, self._latest)
+            again.add_done_callback(partial(self._heard, ask, mux))
+            return
+        else:
+            ask.fail(server_error(reply))
+        self._ended()
+
+    def _ended(self) -> None:
+        self._left -= 1
+        if self._bell is not None and not self._bell.done():
+            self._bell.set_result(None)
+
+    async def hear(self, limit: Callable[[], float]) -> None:
+        """Return when all have ended, or at the instant."""
+        while self._left:
+            until = limit()
+            left = max(0.0, until - now())
+            bell = self._bell = self._loop.create_future()
+            timer = self._loop.call_later(left, _ring, bell)
+            try:
+                await bell
+            finally:
+                timer.cancel()
+            if now() >= until:
+                return
+
+    def end(self) -> None:
+        """Wait for nothing any more."""
+        self._over = True
+        for task in self._dials:
+            task.cancel()
+
+
+def _ring(bell: asyncio.Future[None]) -> None:
+    if not bell.done():
+        bell.set_result(None)
+
+
+class AioQuorum(QuorumPortRules, AioPort):
+    """Implements ``_core.fan.QuorumPort`` for the tasks of one event loop."""
 
     def __init__(
         self, several: Several, *, prefix: str, home: str, patience: float, node_timeout: float
     ) -> None:
         super().__init__(several, home=home, patience=patience)  # type: ignore[arg-type]  # nothing is dialled
-        self.labels = several.labels
-        self.needed = majority(len(several.sources))
-        self.node_timeout = node_timeout
-        self.roster_key = roster_key(prefix)
-        self.ill: dict[int, float] = {}
-        self.roster = Roster(len(several.sources))
+        self.begin_quorum(several.labels, prefix, node_timeout)
         self.nodes = [
             _NodePort(
                 several,
                 number,
                 home=home,
-                patience=node_timeout * FIRST_FACTOR,
-                saw=self._seen(number),
+                patience=self.first_seconds,
+                saw=self.identified(number),
             )
             for number in range(len(several.sources))
         ]
 
-    def _seen(self, number: int) -> Saw:
-        roster = self.roster
-        return lambda run_id, uptime, asked_at: roster.saw(number, run_id, uptime, asked_at)
-
-    # -- all at once ----------------------------------------------------------------------------
-
-    async def fan(self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]) -> None:
-        """Ask each node in a task of its own."""
-        tasks = {self.loop.create_task(self._ask(ask, latest)) for ask in asks}
+    async def exchange(
+        self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Write to all, and take answers as they come; see ``QuorumPort``."""
+        exchange = _Exchange(self.loop, latest)
         try:
-            while tasks:
-                left = max(0.0, limit() - now())
-                done, tasks = await asyncio.wait(
-                    tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED
-                )
-                if not done and left == 0:
-                    break
+            for ask in asks:
+                if self.closing:
+                    ask.fail(closed())
+                else:
+                    exchange.start(ask, self.nodes[ask.node].link)
+            await exchange.hear(limit)
         finally:
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                await asyncio.wait(tasks)
+            exchange.end()
         for ask in asks:
-            if not ask.ended:
-                ask.fail(Broken("no answer in time", sent=ask.began, trail=ask.node))
+            ask.give_up()
 
-    async def _ask(self, ask: Ask, latest: float) -> None:
-        node = self.nodes[ask.node]
-        try:
-            await node.open(ask, latest, listen=False)
-            ask.asked_at = now()
-            ask.begin()
-            ask.answer(await node.call(*ask.request, latest), now())
-        except (Broken, FencelockError) as error:
-            ask.fail(error)
-
-    # -- what is not asked of one server ----------------------------------------------------------
-
-    async def call(self, script: Script, *_: Any, **__: Any) -> Reply:
-        """Refuse: a flow that asks one server has no business here."""
-        raise RuntimeError(f"{script.name}: a quorum is not one server")
-
-    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
-        """Send to every node."""
-        del trail  # the nodes' own requests have them
-        for node in self.nodes:
-            node.post(script, keys, args)
-
-    # -- leases ---------------------------------------------------------------------------------
+    def put_back(self, asks: Iterable[Ask]) -> None:
+        """Forget on which connections they went: all tasks share those."""
+        for ask in asks:
+            ask.seat = None
 
     def _listen_soon(self) -> None:
         """Leave it to the nodes' ports to hear of revocations."""
 
-    def move(self, hold: Hold, when: float) -> None:
-        """Have a hold get attention at another instant."""
-        if hold.open and not hold.told:
-            with mutex():
-                self.book.discard(hold)
-                self.book.add(hold, when)
-            self._set_timer(when)
-
-    # -- ends -----------------------------------------------------------------------------------
+    def attend_by(self, when: float) -> None:
+        """Set the timer."""
+        self._set_timer(when)
 
     async def shut(self) -> None:
         """Close all nodes' ports; who holds keeps its lease until it ends."""
         self.closing = True
-        let_go(self.book.minded())
+        self.let_go()
         lose_all(self, "closed")
         await asyncio.sleep(0)  # holders are notified in a turn of their own
         await asyncio.gather(*[node.shut() for node in self.nodes])

@@ -6,8 +6,6 @@ Rules of this file:
   come. Only a connection that is missing is opened in a thread of its own: a far node needs several
   round trips for it, and none may hold up the others. One that comes too late serves the next
   request, as an asyncio connection does.
-- What is sent to "the quorum" without an answer to wait for goes to every node (``post``).
-- Each node's port tends that node's leases, so that a silent node holds up no other's.
 """
 
 from __future__ import annotations
@@ -15,22 +13,16 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, cast
 
 from fencelock._core.fan import Ask
-from fencelock._core.hold import Hold
-from fencelock._core.keys import roster_key
-from fencelock._core.quorum_hold import let_go
 from fencelock._core.renew import lose_all
-from fencelock._core.roster import Roster, parse_info
-from fencelock._core.types import Args, Broken, Keys, Reply, closed
-from fencelock._core.votes import FIRST_FACTOR, majority
-from fencelock._ports.blocking import CLOSE_SECONDS, BlockingPort
+from fencelock._core.types import Broken, Reply, closed
+from fencelock._ports.blocking import CLOSE_SECONDS, BlockingPort, run_blocking
 from fencelock._ports.pool import Pool
 from fencelock._ports.tender import Tender
-from fencelock._topology.flows.quorum import QUORUM
+from fencelock._topology.quorum import DIAL_SECONDS, Identified, QuorumPortRules, identify
 from fencelock._transport.direct import Connection
 from fencelock._transport.quorum import Several
 from fencelock._transport.source import One
@@ -40,16 +32,11 @@ from fencelock._transport.wire import (
     pack_source,
     server_error,
     unknown_script,
+    with_source,
 )
 from fencelock.clock import now
 from fencelock.errors import FencelockError
 from fencelock.mutex import inside, put_off, started
-from fencelock.scripts import Script
-
-# How long a connection may take to open, however soon its caller gives up; as in quorum_aio.py.
-DIAL_SECONDS = 1.0
-
-Saw = Callable[[bytes, float, float], None]
 
 
 class _Dial:
@@ -126,10 +113,10 @@ class _NodePool(Pool):
 
     __slots__ = ("dials", "left", "saw")
 
-    saw: Saw
+    saw: Identified
 
     def __init__(
-        self, source: One, pushed: Callable[[Connection, list[bytes]], None], saw: Saw
+        self, source: One, pushed: Callable[[Connection, list[bytes]], None], saw: Identified
     ) -> None:
         super().__init__(source, pushed)
         self.saw = saw
@@ -154,28 +141,30 @@ class _NodePool(Pool):
         """Open a connection, and hear who answers there."""
         self._reached = False  # who refuses connections is not asked again: there are others
         connection = super()._dial(until)
-        try:
-            asked_at = now()
-            run_id, uptime = parse_info(connection.command((b"INFO", b"server"), until))
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, Broken):
-                raise Broken(str(error), sent=False) from error.__cause__
-            raise
-        self.saw(run_id, uptime, asked_at)
+
+        async def command(words: Sequence[bytes], until: float) -> Reply:
+            return connection.command(words, until)
+
+        run_blocking(identify(connection, command, now(), until, self.saw))
         return connection
 
 
 class _NodePort(BlockingPort):
     """The port of one node."""
 
+    pool: _NodePool
+
     def __init__(self, several: Several, number: int, *, home: str, patience: float) -> None:
         self._number = number
-        self.saw: Saw = lambda _run_id, _uptime, _now: None
+        self.saw: Identified = lambda _run_id, _uptime, _now: None
         super().__init__(several.sources[number], home=home, patience=patience)
 
-    def _new_pool(self) -> Pool:
+    def _new_pool(self) -> _NodePool:
         return _NodePool(self.source, self._ear, self._saw)
+
+    def dial(self, bell: socket.socket) -> _Dial:
+        """Begin to open a connection, which rings the bell when it has ended."""
+        return self.pool.dial(bell)
 
     def _saw(self, run_id: bytes, uptime: float, asked_at: float) -> None:
         self.saw(run_id, uptime, asked_at)
@@ -188,106 +177,107 @@ class _QuorumTender(Tender):
         return None
 
 
-class _UnderWay:
+class _Exchange:
     """Requests to several nodes: those that wait for an answer, and those for a connection."""
 
-    def __init__(self, port: BlockingQuorum, seatless: Sequence[Ask]) -> None:
+    def __init__(self) -> None:
         self._waiting: dict[int, Ask] = {}
         self._dials: dict[Ask, _Dial] = {}
         self._poll = select.poll()
         self._bell: socket.socket | None = None
         self._heard: socket.socket | None = None
-        if seatless:
-            self._bell, self._heard = socket.socketpair()
-            self._poll.register(self._heard, select.POLLIN)
-        for ask in seatless:
-            pool = cast("_NodePool", port.nodes[ask.node].pool)
-            self._dials[ask] = pool.dial(self._bell)
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting or self._dials)
-
-    def send(self, ask: Ask) -> None:
-        """Send a request on the connection that its ask was given."""
+    def send(self, ask: Ask, connection: Connection) -> None:
+        """Send a request on a connection that stands by."""
+        ask.seat, connection.waiter, ask.began = connection, ask, True
+        request = ask.request
         try:
-            ask.asked_at = ask.seat.asked_at = now()
-            ask.begin()
-            ask.seat.send(pack_call(*ask.request))
+            ask.asked_at = connection.asked_at = now()
+            connection.send(request if isinstance(request, bytes) else pack_call(*request))
         except (Broken, FencelockError) as error:
             ask.fail(error)
         else:
-            number = ask.seat.fileno()
+            number = connection.fileno()
             self._waiting[number] = ask
             self._poll.register(number, select.POLLIN)
 
-    def hear(self, seconds: float, limit: float) -> bool:
-        """Wait for so long for answers and connections; False when none came."""
-        ready = self._poll.poll(seconds * 1000)
-        for number, _ in ready:
-            if self._heard is not None and number == self._heard.fileno():
-                self._heard.recv(100)
-                self._connected()
-                continue
-            ask = self._waiting[number]
-            _read(ask, limit)
-            if ask.ended:
-                del self._waiting[number]
-                self._poll.unregister(number)
-        return bool(ready)
+    def dial(self, ask: Ask, node: _NodePort) -> None:
+        """Send a request as soon as a connection is open; others are not held up."""
+        if self._bell is None:
+            self._bell, self._heard = socket.socketpair()
+            self._poll.register(self._heard, select.POLLIN)
+        self._dials[ask] = node.dial(self._bell)
+
+    def hear(self, limit: Callable[[], float]) -> None:
+        """Take answers as they come, until all came or the instant."""
+        while self._waiting or self._dials:
+            until = limit()
+            left = max(0.0, until - now())
+            ready = self._poll.poll(left * 1000)
+            if not ready and left == 0:
+                return
+            for number, _ in ready:
+                if number in self._waiting:
+                    self._read(number, until)
+                elif self._heard is not None:
+                    self._heard.recv(100)
+                    self._connected()
+
+    def _read(self, number: int, limit: float) -> None:
+        ask = self._waiting[number]
+        connection: Connection = ask.seat
+        try:
+            ask.answer(connection.arrived(max(limit, now() + 0.01)), now())
+        except ReplyError as error:
+            if unknown_script(error):
+                self._send_source(ask)
+                return
+            ask.fail(server_error(error))
+        except Broken as error:
+            ask.fail(error)
+        del self._waiting[number]
+        self._poll.unregister(number)
+
+    def _send_source(self, ask: Ask) -> None:
+        request = ask.request
+        try:
+            ask.seat.send(
+                with_source(request) if isinstance(request, bytes) else pack_source(*request)
+            )
+        except Broken as broken:
+            ask.fail(broken)
+            self._poll.unregister(next(at for at, each in self._waiting.items() if each is ask))
+            self._waiting = {at: each for at, each in self._waiting.items() if each is not ask}
 
     def _connected(self) -> None:
         for ask in [ask for ask, dial in self._dials.items() if dial.over]:
             try:
-                seat = self._dials.pop(ask).result(now())
+                connection = self._dials.pop(ask).result(now())
             except (Broken, FencelockError) as error:
                 ask.fail(error)
             else:
-                ask.seat, seat.waiter = seat, ask
-                self.send(ask)
+                self.send(ask, connection)
 
     def end(self) -> None:
-        """Wait for nothing any more; what is left failed."""
-        for ask, dial in self._dials.items():
+        """Wait for nothing any more."""
+        for dial in self._dials.values():
             dial.leave()
-            ask.fail(Broken("no connection in time", sent=False))
-        for ask in self._waiting.values():
-            ask.fail(Broken("no answer in time", sent=True, trail=ask.seat))
         if self._bell is not None and self._heard is not None:
             self._bell.close()
             self._heard.close()
 
 
-def _read(ask: Ask, limit: float) -> None:
-    seat: Connection = ask.seat
-    try:
-        ask.answer(seat.answer(max(limit, now() + 0.01)), now())
-    except ReplyError as error:
-        if not unknown_script(error):
-            ask.fail(server_error(error))
-            return
-        try:
-            seat.send(pack_source(*ask.request))
-        except Broken as broken:
-            ask.fail(broken)
-    except Broken as error:
-        ask.fail(error)
-
-
-class BlockingQuorum(BlockingPort):
+class BlockingQuorum(QuorumPortRules, BlockingPort):
     """Implements ``_core.fan.QuorumPort`` for threads."""
 
-    flows = QUORUM
-    nodes: Sequence[BlockingPort] = ()
+    nodes: Sequence[_NodePort] = ()
 
     def __init__(
         self, several: Several, *, prefix: str, home: str, patience: float, node_timeout: float
     ) -> None:
-        self.labels = several.labels
-        self.needed = majority(len(several.sources))
-        self.node_timeout = node_timeout
-        self.roster_key = roster_key(prefix)
+        self.begin_quorum(several.labels, prefix, node_timeout)
         self.nodes = [
-            _NodePort(several, number, home=home, patience=node_timeout * FIRST_FACTOR)
+            _NodePort(several, number, home=home, patience=self.first_seconds)
             for number in range(len(several.sources))
         ]
         super().__init__(several, home=home, patience=patience)  # type: ignore[arg-type]  # nothing is dialled
@@ -297,71 +287,48 @@ class BlockingQuorum(BlockingPort):
 
     def _start(self) -> None:
         super()._start()
-        self.ill: dict[int, float] = {}
-        self.roster = Roster(len(self.nodes))
+        self.know_nothing()
         self._tender = _QuorumTender(self)
         for number, node in enumerate(self.nodes):
-            node.saw = self._seen(number)  # type: ignore[attr-defined]  # made above
+            node.saw = self.identified(number)
 
-    def _seen(self, number: int) -> Saw:
-        roster, lock = self.roster, self._lock
-
-        def saw(run_id: bytes, uptime: float, asked_at: float) -> None:
-            with lock:
-                roster.saw(number, run_id, uptime, asked_at)
-
-        return saw
-
-    # -- all at once ----------------------------------------------------------------------------
-
-    async def fan(
+    async def exchange(
         self,
         asks: Sequence[Ask],
         latest: float,  # noqa: ARG002 - as QuorumPort: ``limit`` says it
         limit: Callable[[], float],
     ) -> None:
         """Send where a connection stands by, then where one was opened; read as answers come."""
-        if self.closing:
-            for ask in asks:
-                ask.fail(closed())
-            return
-        idle = [ask for ask in asks if self.nodes[ask.node].seat(ask, listen=False)]
-        under_way = _UnderWay(self, [ask for ask in asks if ask not in idle])
+        exchange = _Exchange()
+        missing: list[Ask] = []
         try:
-            for ask in idle:
-                under_way.send(ask)
-            while under_way:
-                until = limit()
-                left = max(0.0, until - now())
-                if not under_way.hear(left, until) and left == 0:
-                    break
+            for ask in asks:
+                connection = None if self.closing else self.nodes[ask.node].pool.idle()
+                if connection is not None:
+                    exchange.send(ask, connection)
+                elif self.closing:
+                    ask.fail(closed())
+                else:
+                    missing.append(ask)
+            for ask in missing:
+                exchange.dial(ask, self.nodes[ask.node])
+            exchange.hear(limit)
         finally:
-            under_way.end()
+            exchange.end()
+        for ask in asks:
+            ask.give_up()
 
-    # -- what is not asked of one server ----------------------------------------------------------
+    def put_back(self, asks: Iterable[Ask]) -> None:
+        """Give the connections back to their pools; see ``QuorumPort``."""
+        for ask in asks:
+            connection, ask.seat = ask.seat, None
+            if connection is not None:
+                connection.waiter = None
+                self.nodes[ask.node].pool.give(connection)
 
-    async def call(self, script: Script, *_: Any, **__: Any) -> Reply:
-        """Refuse: a flow that asks one server has no business here."""
-        raise RuntimeError(f"{script.name}: a quorum is not one server")
-
-    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
-        """Send to every node."""
-        del trail  # the nodes' own requests have them
-        for node in self.nodes:
-            node.post(script, keys, args)
-
-    # -- leases ---------------------------------------------------------------------------------
-
-    def move(self, hold: Hold, when: float) -> None:
-        """Have a hold get attention at another instant."""
-        with self._lock:
-            if not hold.open or hold.told:
-                return
-            self.book.discard(hold)
-            self.book.add(hold, when)
+    def attend_by(self, when: float) -> None:
+        """See that the thread that tends is up by an instant."""
         self._tender.mind(when)
-
-    # -- ends -----------------------------------------------------------------------------------
 
     def shut(self, within: float = CLOSE_SECONDS) -> None:
         """Close all nodes' ports; who holds keeps its lease until it ends."""
@@ -369,8 +336,7 @@ class BlockingQuorum(BlockingPort):
             put_off(self.shut)
             return
         self.closing = True
-        with self._lock:
-            let_go(self.book.minded())
+        self.let_go()
         lose_all(self, "closed")
         for node in self.nodes:
             node.shut(within)

@@ -158,6 +158,25 @@ class Connection:
             raise reply
         return reply
 
+    def arrived(self, until: float) -> Reply:
+        """Return the answer on a connection where something came; ends like ``answer``.
+
+        Nearly always that is the whole answer.
+        """
+        data = self._take() if self._slice == SETTLE_SECONDS else None
+        if not data:
+            return self.answer(until)
+        self._reader.feed(data)
+        reply = self._parsed()
+        if type(reply) is Push:
+            self.pushed(self, reply)
+        elif reply is not INCOMPLETE:
+            self.owed -= 1
+            if isinstance(reply, ReplyError):
+                raise reply
+            return reply
+        return self.answer(until)
+
     def listen(self, until: float) -> bool:
         """Read one push; False when none came by ``until``. Only while no answer is owed."""
         try:
