@@ -63,7 +63,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: the vote of a node that was restarted meanwhile counts",
-        Change(quorum, "if not port.roster.votes(node)]", "if False]"),
+        Change(quorum, "gone = port.roster.without_vote(grants)", "gone = []"),
         worlds.ABSENT.under(restart=1),
         "I1",
     ),
@@ -206,7 +206,7 @@ SEEDS = (
         "a quorum: one node without its lease refuses a writer that acquires the read side",
         several(
             quorum,
-            Change(race.Race, "self.want.other is None or node in self.beside", "True"),
+            Change(race.Race, " if node in self.beside]", "]"),
             Change(quorum, "if grant is None and race.want.other is not None:", "if False:"),
         ),
         sides.DOWNGRADED_ABSENT,

@@ -254,7 +254,7 @@ def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, av
         ill={},
         now=lambda: clock[0],
         mutex=nullcontext,
-        roster=SimpleNamespace(votes=lambda _node: True),
+        roster=SimpleNamespace(without_vote=lambda _nodes: []),
     )
     race = Race(port, SimpleNamespace(keys=LockKeys("p:", "a"), other=None))
     usual = race.candidates()
@@ -342,8 +342,8 @@ def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch
         other=None,
         ttl=TTL,
         waiter=b"w",
-        lasting=lambda _now: None,
-        vote=lambda fence: ("vote", (), (fence,)),
+        form=SimpleNamespace(ends=inf),
+        vote=lambda fence: b"%d" % fence,
         abandon=lambda _home: ("abandon", (), ()),
     )
 

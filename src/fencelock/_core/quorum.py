@@ -158,7 +158,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
         for group in _groups(race, first):
             if len(grants) >= port.needed:
                 break
-            more = [Ask(node, race.wants[node], race.vote(node, grant.fence)) for node in group]
+            more = race.votes(group, grant.fence)
             asks += more
             await fan(port, more, granted, port.needed - len(grants), latest)
             race.count(more, grants)
@@ -201,6 +201,8 @@ def _groups(race: Race, first: int) -> list[list[int]]:
     """Return the other nodes that are well, and those that are asked only when votes lack."""
     now = race.port.now()
     others = [node for node in race.candidates() if node != first]
+    if not race.port.ill:
+        return [others]
     well = [node for node in others if not race.ill(node, now)]
     return [well, [node for node in others if race.ill(node, now)]]
 
@@ -240,7 +242,7 @@ def _voting(race: Race, grants: dict[int, Grant]) -> bool:
     """Count out nodes that were restarted meanwhile; return True if a majority is left."""
     port, now = race.port, race.port.now()
     with port.mutex():
-        gone = [node for node in grants if not port.roster.votes(node)]
+        gone = port.roster.without_vote(grants)
     for node in gone:
         race.failures[node] = restarted(port, node, now)
     if len(grants) - len(gone) < port.needed:

@@ -56,7 +56,7 @@ async def ask(
     """Ask nodes for their votes, and count them; those of silent nodes are undone."""
     port = race.port
     fence = max((grant.fence for grant in grants.values()), default=0)
-    asks = [Ask(node, race.wants[node], race.vote(node, fence)) for node in nodes]
+    asks = race.votes(nodes, fence)
     race.refused = [node for node in race.refused if node not in nodes]
     try:
         await fan(port, asks, granted, len(asks), answer_by(port, port.now(), give_up_at))

@@ -7,6 +7,7 @@ connection, and would take what was granted there meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from fencelock._core.fan import Ask, QuorumPort
 from fencelock._core.hold import Grant, Hold
@@ -14,7 +15,6 @@ from fencelock._core.quorum_hold import majority_of
 from fencelock._core.renew import lose
 from fencelock._core.roster import Claimant
 from fencelock._core.timing import validity
-from fencelock._core.types import Request
 from fencelock._core.votes import ILL_SECONDS, order
 from fencelock._core.want import Form, Want
 from fencelock.errors import ServerError, ServerUnreachable
@@ -59,22 +59,26 @@ class Race(Claimant):
     def candidates(self) -> list[int]:
         """Return the nodes to ask, in order; those that failed a moment ago come last."""
         port, now = self.port, self.port.now()
-        found: list[int] = []
-        asked = [node for node in self.order if self.want.other is None or node in self.beside]
+        found = list(self.order)
+        if self.want.other is not None:
+            found = [node for node in found if node in self.beside]
         with port.mutex():
-            for node in asked:
-                if port.roster.votes(node) or not port.roster.reached(node):
-                    found.append(node)
-                else:
-                    self.failures[node] = restarted(port, node, now)
-        found.sort(key=lambda node: (self.ill(node, now), node != self.stand_at))
+            for node in port.roster.without_vote(found):
+                self.failures[node] = restarted(port, node, now)
+                found.remove(node)
+        if port.ill or self.stand_at is not None:
+            found.sort(key=lambda node: (self.ill(node, now), node != self.stand_at))
         return found
 
-    def vote(self, node: int, fence: int) -> Request:
-        """Return the request for a further node, whose fence is not below this one."""
-        want = self.wants[node]
-        want.lasting(self.port.now())
-        return want.vote(fence)
+    def votes(self, nodes: Iterable[int], fence: int) -> list[Ask]:
+        """Return what asks further nodes for their votes; their fences are not below this one."""
+        now, asks = self.port.now(), []
+        for node in nodes:
+            want = self.wants[node]
+            if want.form.ends < inf:
+                want.lasting(now)
+            asks.append(Ask(node, want, want.vote(fence)))
+        return asks
 
     def ill(self, node: int, now: float) -> bool:
         """Return True if a node failed a moment ago."""

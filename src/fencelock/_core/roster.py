@@ -60,6 +60,7 @@ class Roster:
 
     __slots__ = (
         "_known",
+        "_run_ids",
         "_seen",
         "_told",
         "claim_asked_ttl",
@@ -82,6 +83,7 @@ class Roster:
     def __init__(self, nodes: int) -> None:
         self.nodes: int = nodes
         self._seen: dict[int, Seen] = {}
+        self._run_ids: frozenset[bytes] = frozenset()  # theirs
         self._told: set[bytes] = set()  # run ids that voted at some time, as the nodes say
         self._known: set[bytes] = set()  # those, and those that we let vote
         self.heard: set[int] = set()  # nodes whose roster we read
@@ -109,6 +111,7 @@ class Roster:
             self._told.add(seen.run_id)
         if seen is None or seen.run_id != run_id:
             self._seen[node] = Seen(run_id, now - uptime)
+            self._run_ids = frozenset(each.run_id for each in self._seen.values())
             self.heard = set()  # what was read before says nothing about this start
 
     def twins(self) -> list[int]:
@@ -206,9 +209,12 @@ class Roster:
         seen = self._seen.get(node)
         return seen is not None and seen.run_id in self.written
 
-    def reached(self, node: int) -> bool:
-        """Return True if a node ever said who it is."""
-        return node in self._seen
+    def without_vote(self, nodes: Iterable[int]) -> list[int]:
+        """Return those of these nodes that said who they are, and whose vote does not count."""
+        seen, written = self._seen, self.written
+        if self._run_ids <= written:
+            return []
+        return [node for node in nodes if node in seen and seen[node].run_id not in written]
 
     def voters(self, now: float) -> frozenset[bytes]:
         """Return the run ids of the nodes that may vote now."""
@@ -227,6 +233,8 @@ class Roster:
             return True
         if not self.covers(ttl, now) or self.longest < ttl <= LONG_SECONDS:
             return True
+        if self._run_ids <= self._known:  # nearly always: all may vote
+            return not self._run_ids <= self.written
         return self.unsure(now) or not self.voters(now) <= self.written
 
 

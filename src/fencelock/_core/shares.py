@@ -94,6 +94,12 @@ class ShareForm(Form):
         ttl = super().lasting(now)
         return ttl if self.ends == inf else self._claim()
 
+    def vote_beside(self, holder: bytes, info: bytes, beside: bytes, fence: int) -> bytes:
+        """Return a call of ``shares_acquire.lua`` that is a vote."""
+        beginning = self._vote or self._begin_vote(head(SHARES_ACQUIRE, self.keys.grant, 7))
+        args = (holder, b"", self.words + info, self.kind, b"%d" % self.limit, beside)
+        return beginning + b"".join(map(bulk, (*args, b"%d" % fence)))
+
     def ask_beside(self, holder: bytes, place: bytes, info: bytes, beside: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua``."""
         args = (holder, place, self.words + info, self.kind, b"%d" % self.limit, beside)
@@ -146,11 +152,9 @@ class ShareWant(Want):
         beside = self.other if lasts else None
         return ShareWant(cast("ShareForm", form), self.waiter, self.info, beside)
 
-    def vote(self, fence: int) -> Request:
-        """Return the request for a further node of a quorum; its fence is not below this one."""
-        form = self.form
-        args = (self.holder, b"", form.words + self.info, form.kind, form.limit, self.beside)
-        return SHARES_ACQUIRE, self.keys.grant, (*args, b"%d" % fence)
+    def vote(self, fence: int) -> bytes:
+        """Return a packed call for a further node of a quorum; its fence is not below this one."""
+        return self.form.vote_beside(self.holder, self.info, self.beside, fence)
 
     def abandon(self, channel: bytes) -> Request:
         """Return the request that undoes an acquire with this channel."""

@@ -31,7 +31,7 @@ def order(key: bytes, labels: Sequence[str]) -> list[int]:
     The same for all clients, however their lists are ordered, and another one for each lock, so
     that the load is spread.
     """
-    ranked = sorted(range(len(labels)), key=lambda number: labels[number])
+    ranked = sorted(range(len(labels)), key=labels.__getitem__)
     start = crc32(key) % len(ranked)
     return ranked[start:] + ranked[:start]
 

@@ -60,6 +60,7 @@ class Form:
         "_free",
         "_freed",
         "_ttl",
+        "_vote",
         "batch",
         "ends",
         "home",
@@ -97,6 +98,7 @@ class Form:
         self._ttl = _ttl_words(ttl)
         self._free = head(RELEASE, keys.all, 2)
         self._freed = bulk(home)
+        self._vote = b""
 
     def _claim(self) -> float:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
@@ -128,6 +130,20 @@ class Form:
             self._ask, len(holder), holder, len(place), place,
             self._ttl, len(words) + len(info), words, info,
         )  # fmt: skip
+
+    def vote(self, holder: bytes, info: bytes, ttl: float, fence: int) -> bytes:
+        """Return a call of ``vote.lua``."""
+        beginning = self._vote or self._begin_vote(head(VOTE, self.keys.grant, 4))
+        ttl_ms, least, words = b"%d" % milliseconds(ttl), b"%d" % fence, self.words
+        return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b%b\r\n$%d\r\n%b\r\n" % (
+            beginning, len(holder), holder, len(ttl_ms), ttl_ms,
+            len(words) + len(info), words, info, len(least), least,
+        )  # fmt: skip
+
+    def _begin_vote(self, beginning: bytes) -> bytes:
+        """Keep how a vote begins: only a quorum's nodes are asked for one."""
+        self._vote = beginning
+        return beginning
 
     def release(self, holder: bytes) -> bytes:
         """Return a call of ``release.lua``, as all but explicit owners make it."""
@@ -208,10 +224,9 @@ class Want:
         """Return the request to ask a node of a quorum again for a lease that it lacks."""
         return self.on(form)
 
-    def vote(self, fence: int) -> Request:
-        """Return the request for a further node of a quorum; its fence is not below this one."""
-        terms = self.form.words + self.info
-        return VOTE, self.keys.grant, (self.holder, milliseconds(self.ttl), terms, b"%d" % fence)
+    def vote(self, fence: int) -> bytes:
+        """Return a packed call for a further node of a quorum; its fence is not below this one."""
+        return self.form.vote(self.holder, self.info, self.ttl, fence)
 
     def entry(self, channel: bytes) -> bytes:
         """Return the waiter's entry in the lock's line; see ``_lock.lua``."""
