@@ -24,7 +24,7 @@ from servers import serving, version
 from wire import Address, Line, dial, pack
 
 import fencelock
-from fencelock._transport.direct import Connection
+from fencelock._io.connection_blocking import Connection
 
 LINES = 50  # connections that ask by turns
 NAMES = 1000

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 import fencelock
-from fencelock._core.race import Race
+from fencelock._core.quorum.attempt import QuorumAttempt
 from tests.topologies.quorum import Quorum
 
 CONTENDERS = (1, 2, 5, 20)
@@ -32,14 +32,14 @@ class Rounds:
 
     def __init__(self) -> None:
         self.number = 0
-        begin, lock = Race.begin_round, threading.Lock()
+        begin, lock = QuorumAttempt.begin_round, threading.Lock()
 
-        def counted(race: Race) -> None:
+        def counted(race: QuorumAttempt) -> None:
             with lock:
                 self.number += 1
             begin(race)
 
-        Race.begin_round = counted  # type: ignore[method-assign]  # to count is all we are here for
+        QuorumAttempt.begin_round = counted  # type: ignore[method-assign]  # to count is all we are here for
 
 
 def contend(servers: Quorum, number: int, seconds: float) -> list[float]:

@@ -29,9 +29,9 @@ TICKS = os.sysconf("SC_CLK_TCK")
 GROUPS = {
     "the kernel: send, receive, poll": r":(select|write|send|_receive|_read_ready__.*)$",
     "the event loop": r"/asyncio/",
-    "the connection: packing, parsing, slots": r"/_transport/",
-    "the port: which connection, timers": r"/_ports/",
-    "the schedule of renewals": r"/_core/(book|renew|timing)\.py",
+    "the connection: packing, parsing, slots": r"/_io/(connection|resp|dial)",
+    "the port: which connection, timers": r"/(_io|_topology)/",
+    "the schedule of renewals": r"/_core/(lock/renew|deadlines)",
     "the flows: acquire, release": r"/_core/",
     "the handle and the lease": r"/fencelock/",
 }

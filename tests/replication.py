@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.servers import READY_SECONDS, Server, ServerBinary
 
 # A replica is synchronized at once, not after the seconds in which others might come too.

@@ -23,9 +23,9 @@ import pytest
 import fencelock
 from fencelock import errors, options
 from fencelock._core.keys import LockKeys
-from fencelock._transport.wire import ReplyError, server_error
+from fencelock._handles.hints import Elsewhere
+from fencelock._io.wire import ReplyError, server_error
 from fencelock.cli.doctor.acl import MORE, acl_rule
-from fencelock.hints import Elsewhere
 from tests.replication import replicated
 from tests.servers import Server
 
@@ -324,7 +324,7 @@ def test_the_reference_tells_the_defaults():
     for name, value in (
         ("ttl", f"{options.TTL:g} s"),
         ("key_prefix", f'`"{options.KEY_PREFIX}"`'),
-        ("server_timeout", f"{options.PATIENCE:g} s"),
+        ("server_timeout", f"{options.SERVER_TIMEOUT:g} s"),
         ("interval", f"{options.Poll().interval:g} s"),
     ):
         assert re.search(rf"^\| `{name}` \| {re.escape(value)} \|", page, re.MULTILINE), name
@@ -368,7 +368,7 @@ def test_the_tree_of_errors_is_the_code_s():
 
 
 def codes() -> list[str]:
-    from fencelock._transport import wire  # noqa: PLC0415  # its tables are private
+    from fencelock._io import wire  # noqa: PLC0415  # its tables are private
 
     return sorted(code for table, _ in wire._KINDS for code in table)
 

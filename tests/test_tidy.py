@@ -37,12 +37,10 @@ SLEEPS: dict[str, str] = {
 
 # Imports point one way. A room of the package → the rooms that it may not look into.
 FACES = frozenset({"blocking", "aio", "cli"})
-OUTWARD = FACES | {"_ports", "_transport"}
+OUTWARD = FACES | {"_io", "_topology"}
 ROOMS = {
     "_core": OUTWARD,
-    "_ports": FACES,
-    "_transport": FACES,
-    "_topology": FACES | {"_ports", "_io"},
+    "_topology": FACES,
     "_io": FACES,
     "client_base": OUTWARD,
     "client_decorators": OUTWARD,
@@ -449,7 +447,7 @@ def test_no_file_gets_more_old_wording():
 
 # --- every rule against what it is there for ------------------------------------------------------
 
-CORE = "src/fencelock/_core/acquire.py"
+CORE = "src/fencelock/_core/lock/acquire.py"
 LEASE = "src/fencelock/lease.py"
 TEST = "tests/pure/test_x.py"
 BODY = "    x = 1\n"
@@ -462,11 +460,11 @@ BAD = [
     (wrong_imports, CORE, "def f():\n    from os.path import join"),
     (wrong_imports, CORE, "from logging import handlers"),
     (wrong_imports, CORE, "import redis.asyncio as r"),
-    (wrong_imports, CORE, "from .. import _ports"),
-    (wrong_imports, CORE, "from .._transport.url import parse"),
+    (wrong_imports, CORE, "from ... import _io"),
+    (wrong_imports, CORE, "from ..._io.url import parse"),
     (wrong_imports, CORE, "import fencelock.aio"),
     (wrong_imports, "src/fencelock/_core/__init__.py", "from ..cli import main"),
-    (wrong_imports, "src/fencelock/_ports/aio.py", "from fencelock import aio"),
+    (wrong_imports, "src/fencelock/_io/port_asyncio.py", "from fencelock import aio"),
     (wrong_imports, LEASE, "from ._core import acquire"),
     (wrong_imports, LEASE, "import threading"),
     (banned_words, "src/fencelock/utils.py", ""),
@@ -513,10 +511,14 @@ GOOD = [
     (
         wrong_imports,
         CORE,
-        "from ..lease import Lease\nfrom . import backoff, timing\nimport logging",
+        "from ...lease import Lease\nfrom . import backoff, timing\nimport logging",
     ),
     (wrong_imports, LEASE, "from .errors import LeaseLost"),
-    (wrong_imports, "src/fencelock/_ports/aio.py", "import asyncio\nfrom .._core import acquire"),
+    (
+        wrong_imports,
+        "src/fencelock/_io/port_asyncio.py",
+        "import asyncio\nfrom .._core import acquire",
+    ),
     (banned_words, CORE, "class Managed: pass"),
     (undocumented, CORE, '"""M."""\ndef _f(): pass\nclass _A: pass'),
     (undocumented, LEASE, '"""M."""\nclass A:\n    "A."\n    @override\n    def f(self): pass'),

@@ -15,7 +15,7 @@ import threading
 from collections import deque
 from typing import Self
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.servers import Server
 
 RECV = 65536

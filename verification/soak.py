@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from verification.runs.crew import Client
 from verification.runs.run import Run
 

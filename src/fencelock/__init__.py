@@ -30,7 +30,8 @@ from fencelock.options import Poll, Queue
 
 if TYPE_CHECKING:
     from fencelock import embedded as embedded
-    from fencelock._core.election import Leader
+    from fencelock._core.objects.election import Leader
+    from fencelock._handles.once import Outcome
     from fencelock.aio import (
         AsyncBarrier,
         AsyncBoundedSemaphore,
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
     from fencelock.blocking.election import Election
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
-    from fencelock.outcome import Outcome
 
 __version__ = "0.1.0"
 
@@ -136,11 +136,11 @@ _APART = {
     "AsyncMultiLock": "fencelock.aio.multi",
     "AsyncOnce": "fencelock.aio.once",
     "Election": "fencelock.blocking.election",
-    "Leader": "fencelock._core.election",
+    "Leader": "fencelock._core.objects.election",
     "MultiLease": "fencelock.blocking.multi",
     "MultiLock": "fencelock.blocking.multi",
     "Once": "fencelock.blocking.once",
-    "Outcome": "fencelock.outcome",
+    "Outcome": "fencelock._handles.once",
 }
 
 

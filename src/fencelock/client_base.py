@@ -21,9 +21,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from fencelock import options
-from fencelock._core.hold import Hold
 from fencelock._core.keys import ConditionKeys, LockKeys, SignalKeys
-from fencelock.handles import Defaults, Settings, defaults, settings
+from fencelock._core.lock.hold import Hold
+from fencelock._handles.lock import Defaults, Settings, defaults, settings
+from fencelock._handles.quorum_limits import refuse
+from fencelock._runtime.process import ProcessBound
 from fencelock.options import (
     ElectionOptions,
     LockedOptions,
@@ -33,16 +35,14 @@ from fencelock.options import (
     Seconds,
     SemaphoreOptions,
 )
-from fencelock.process import Rooted
-from fencelock.quorums import refuse
 
 if TYPE_CHECKING:  # few programs use them
-    from fencelock._core.barrier import Crossing
-    from fencelock._core.condition import Place
-    from fencelock._core.election import ElectionKeys
-    from fencelock._core.signals import Gate
-    from fencelock.handles import Holds
-    from fencelock.sides import Side, Sides
+    from fencelock._core.objects.barrier import BarrierSpec
+    from fencelock._core.objects.condition import ConditionId
+    from fencelock._core.objects.election import ElectionKeys
+    from fencelock._core.objects.event_latch import EventSpec
+    from fencelock._handles.lock import Holds
+    from fencelock._handles.rwlock import SideHolds, SideTable
 
 SourceT = TypeVar("SourceT")
 # What ``on_lost`` may be: for one lease, and for that of a multi.
@@ -67,7 +67,7 @@ OfConditionT = TypeVar("OfConditionT")
 PartT = TypeVar("PartT")
 
 
-class ClientBase(Rooted):
+class ClientBase(ProcessBound):
     """What the factories need of their client."""
 
     _asynchronous: bool  # a callback may be a coroutine function, and a lost lease cancel a task
@@ -75,7 +75,7 @@ class ClientBase(Rooted):
     # What its handles are made with: a port, or in asyncio what returns the running loop's port.
     _port: Any
     # The holds of reader/writer locks, and the calls of decorated functions, that are under way.
-    _sides: Sides
+    _sides: SideTable
     _within: set[tuple[object, ...]]
 
     def _keys(self, name: str) -> LockKeys:
@@ -85,7 +85,7 @@ class ClientBase(Rooted):
         return SignalKeys(self._defaults.key_prefix, options.lock_name(name))
 
 
-class OpensSource(ClientBase, Generic[SourceT]):
+class ClientOptions(ClientBase, Generic[SourceT]):
     """The options of a client."""
 
     def __init__(
@@ -95,7 +95,7 @@ class OpensSource(ClientBase, Generic[SourceT]):
         key_prefix: str = options.KEY_PREFIX,
         ttl: Seconds = options.TTL,
         label: str | None = None,
-        server_timeout: Seconds = options.PATIENCE,
+        server_timeout: Seconds = options.SERVER_TIMEOUT,
         replicas: int | None = None,
         replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
         node_timeout: Seconds = options.NODE_TIMEOUT,
@@ -103,10 +103,10 @@ class OpensSource(ClientBase, Generic[SourceT]):
         """Check the options; connects when the first lock is asked for.
 
         ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, for a Cluster
-        ``redis+cluster://h1:p1,h2:p2``, for Sentinels ``redis+sentinel://s1,s2:26379,s3/service/0``)
-        or a client of redis-py or valkey-py. Private connections are opened with its settings. None
-        is ``FENCELOCK_URL``, and without it an embedded server that all processes of this user on
-        this machine share.
+        ``redis+cluster://h1:p1,h2:p2``, for Sentinels
+        ``redis+sentinel://s1,s2:26379,s3/service/0``) or a client of redis-py or valkey-py. Private
+        connections are opened with its settings. None is ``FENCELOCK_URL``, and without it an
+        embedded server that all processes of this user on this machine share.
 
         With Sentinels it is the master that they name. After a failover the new one is found, an
         answer of the old one does not count, and calls ask again until their time is up:
@@ -151,7 +151,7 @@ class OpensSource(ClientBase, Generic[SourceT]):
         raise NotImplementedError
 
 
-class MakesLocks(ClientBase, Generic[LockT, RLockT, OnLost]):
+class LockFactory(ClientBase, Generic[LockT, RLockT, OnLost]):
     """The factories of locks."""
 
     _lock: Callable[[Any, LockKeys, Settings], LockT]
@@ -203,13 +203,13 @@ class MakesLocks(ClientBase, Generic[LockT, RLockT, OnLost]):
         return self._rlock(self._port, self._keys(name), chosen)
 
 
-class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
+class SemaphoreFactory(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
     """The factories of what several may hold at once."""
 
     _hold_type: type[Hold]
     _semaphore: Callable[[Any, LockKeys, Settings, int], SemaphoreT]
     _bounded_semaphore: Callable[[Any, LockKeys, Settings, int], BoundedT]
-    _rwlock: Callable[[Any, LockKeys, Side, Side], RWLockT]
+    _rwlock: Callable[[Any, LockKeys, SideHolds, SideHolds], RWLockT]
 
     def semaphore(
         self,
@@ -226,7 +226,7 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock.permits import checked_limit
+        from fencelock._handles.semaphore import checked_limit
 
         refuse(self._defaults.quorum, "semaphore")
         chosen = settings(self._defaults, cancels=self._asynchronous, **given)
@@ -245,7 +245,7 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock.permits import checked_limit
+        from fencelock._handles.semaphore import checked_limit
 
         refuse(self._defaults.quorum, "semaphore")
         chosen = settings(self._defaults, cancels=self._asynchronous, **given)
@@ -270,28 +270,29 @@ class MakesShares(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.shares import READ, WRITE
-        from fencelock.sides import Side, Sides
+        from fencelock._core.objects.semaphore_rwlock import READ, WRITE
+        from fencelock._handles.rwlock import SideHolds, SideTable
 
         keys = self._keys(name)
-        sides: Sides = vars(self).setdefault("_sides", Sides())  # one of several threads is first
+        # one of several threads is first
+        sides: SideTable = vars(self).setdefault("_sides", SideTable())
 
-        def side(ttl: Seconds | None, side: int, *, again: bool) -> Side:
+        def side(ttl: Seconds | None, side: int, *, again: bool) -> SideHolds:
             chosen = settings(self._defaults, ttl=ttl, cancels=self._asynchronous, **given)
-            return Side(keys, chosen, self._hold_type, sides, side, reentrant=again)
+            return SideHolds(keys, chosen, self._hold_type, sides, side, reentrant=again)
 
         read = side(options.side_ttl("read_ttl", read_ttl), READ, again=True)
         write = side(options.side_ttl("write_ttl", write_ttl), WRITE, again=bool(reentrant))
         return self._rwlock(self._port, keys, read, write)
 
 
-class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfConditionT]):
+class StateFactory(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfConditionT]):
     """The factories of events, latches, barriers and conditions."""
 
-    _event: Callable[[Any, Gate], EventT]
-    _latch: Callable[[Any, Gate], LatchT]
-    _barrier: Callable[[Any, Crossing, Callable[[], object] | None, float | None], BarrierT]
-    _condition: Callable[[OfConditionT, Place], ConditionT]
+    _event: Callable[[Any, EventSpec], EventT]
+    _latch: Callable[[Any, EventSpec], LatchT]
+    _barrier: Callable[[Any, BarrierSpec, Callable[[], object] | None, float | None], BarrierT]
+    _condition: Callable[[OfConditionT, ConditionId], ConditionT]
     _of_condition: tuple[type, ...]
 
     def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> EventT:
@@ -302,11 +303,11 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.signals import Gate
+        from fencelock._core.objects.event_latch import EventSpec
 
         refuse(self._defaults.quorum, "event")
         kept = options.idle_ttl(idle_ttl)
-        return self._event(self._port, Gate(self._signal_keys(name), b"event", kept))
+        return self._event(self._port, EventSpec(self._signal_keys(name), b"event", kept))
 
     def latch(self, name: str, count: int, *, idle_ttl: Seconds = options.IDLE_TTL) -> LatchT:
         """Return a handle of the latch ``name``, which opens after ``count`` counts; sends nothing.
@@ -319,12 +320,12 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.signals import Gate
+        from fencelock._core.objects.event_latch import EventSpec
 
         refuse(self._defaults.quorum, "latch")
         whole = options.count("count", count)
         kept = options.idle_ttl(idle_ttl)
-        return self._latch(self._port, Gate(self._signal_keys(name), b"latch", kept, whole))
+        return self._latch(self._port, EventSpec(self._signal_keys(name), b"latch", kept, whole))
 
     def barrier(
         self,
@@ -345,15 +346,15 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        from fencelock._core.barrier import Crossing
+        from fencelock._core.objects.barrier import BarrierSpec
 
         refuse(self._defaults.quorum, "barrier")
         count = options.count("parties", parties)
         options.callback("action", action, asynchronous=self._asynchronous, given="")
-        patience, patient = options.patience_of_wait(timeout), self._defaults.patience
+        seconds, server_timeout = options.wait_timeout(timeout), self._defaults.server_timeout
         kept = options.idle_ttl(idle_ttl)
-        crossing = Crossing(self._signal_keys(name), count, kept, action is not None, patient)
-        return self._barrier(self._port, crossing, action, patience)
+        spec = BarrierSpec(self._signal_keys(name), count, kept, action is not None, server_timeout)
+        return self._barrier(self._port, spec, action, seconds)
 
     def condition(self, lock: OfConditionT | str, *, name: str = "") -> ConditionT:
         """Return a handle of a condition of a lock; sends nothing.
@@ -366,7 +367,7 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
             TypeError, ValueError: an option that cannot work, such as a lock of another client,
                 with ``Poll`` or with an ``owner``; nothing was sent.
         """
-        from fencelock._core.condition import Place
+        from fencelock._core.objects.condition import ConditionId
 
         refuse(self._defaults.quorum, "condition")
         if not isinstance(lock, (str, *self._of_condition)):
@@ -380,14 +381,14 @@ class MakesSignals(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         if holds.settings.terms.plain or holds.settings.owner is not None:
             raise ValueError("a condition needs a lock with Queue() and without an owner")
         title = "" if name == "" else options.lock_name(name)
-        return self._condition(made, Place(ConditionKeys(holds.keys), made.name, title))
+        return self._condition(made, ConditionId(ConditionKeys(holds.keys), made.name, title))
 
     def _lock_of_condition(self, name: str) -> OfConditionT:
         """Return the lock that a condition of a name belongs to."""
         raise NotImplementedError
 
 
-class MakesMultis(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
+class MultiFactory(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
     """The factory of several locks at once."""
 
     @property
@@ -413,7 +414,7 @@ class MakesMultis(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
             TypeError, ValueError: names or an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "multi")
-        from fencelock.multihandle import parts_of
+        from fencelock._handles.multi import parts_of
 
         chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         prefix = self._defaults.key_prefix
@@ -424,7 +425,7 @@ class MakesMultis(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
         raise NotImplementedError
 
 
-class MakesElections(ClientBase, Generic[ElectionT, LeaseT, OnLost]):
+class ElectionFactory(ClientBase, Generic[ElectionT, LeaseT, OnLost]):
     """The factory of elections."""
 
     def election(
@@ -447,8 +448,8 @@ class MakesElections(ClientBase, Generic[ElectionT, LeaseT, OnLost]):
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
         refuse(self._defaults.quorum, "election")
-        from fencelock._core.election import ElectionKeys
-        from fencelock.candidacy import candidate_name
+        from fencelock._core.objects.election import ElectionKeys
+        from fencelock._handles.election import candidate_name
 
         chosen = settings(self._defaults, cancels=self._asynchronous, **given)
         keys = ElectionKeys(self._defaults.key_prefix, options.lock_name(name))

@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unp
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._handles.decorator import (
+    HANDLES_KEPT,
+    OnceSettings,
+    decorated_settings,
+    once_settings,
+)
+from fencelock._handles.lock import Settings
+from fencelock._handles.quorum_limits import refuse
 from fencelock.client_base import ClientBase, LockT, OnLost
-from fencelock.decorated import HANDLES_KEPT, OnceTerms, decorated_settings, once_settings
-from fencelock.handles import Settings
 from fencelock.options import LockedOptions, OnceOptions, Seconds
-from fencelock.quorums import refuse
 
 if TYPE_CHECKING:
-    from fencelock.templates import Plan
+    from fencelock._handles.name_template import NameTemplate
 
 # What ``locked`` returns: with ``lease=`` or without, and with ``on_busy="skip"`` or without.
 AnyDecorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -33,7 +38,7 @@ OnceWithLeaseT = TypeVar("OnceWithLeaseT")
 AnyOnceT = TypeVar("AnyOnceT")
 
 
-class MakesLocked(
+class LockedFactory(
     ClientBase, Generic[LockT, OnLost, PlainT, WithLeaseT, SkippingT, SkippingWithLeaseT]
 ):
     """The decorator ``locked``."""
@@ -107,7 +112,7 @@ class MakesLocked(
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock.templates import Plan, template_of  # noqa: PLC0415 - inspect is slow
+        from fencelock._handles.name_template import NameTemplate, template_of  # noqa: PLC0415 - inspect is slow
 
         template = template_of(name)
         chosen = decorated_settings(self._defaults, on_busy, cancels=self._asynchronous, **given)
@@ -118,14 +123,14 @@ class MakesLocked(
             return self._lock(self._port, LockKeys(self._defaults.key_prefix, name), chosen)
 
         def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-            plan = Plan(template, function, lease=lease, asynchronous=self._asynchronous)
+            plan = NameTemplate(template, function, lease=lease, asynchronous=self._asynchronous)
             return plan.dress(self._guarded(plan, handle, on_busy))
 
         return decorate
 
     def _guarded(
         self,
-        plan: Plan,
+        plan: NameTemplate,
         handle: Callable[[str], LockT],
         on_busy: str,
     ) -> Callable[..., Any]:
@@ -133,7 +138,7 @@ class MakesLocked(
         raise NotImplementedError
 
 
-class MakesOnce(ClientBase, Generic[OnLost, OnceT, OnceWithLeaseT, AnyOnceT]):
+class OnceFactory(ClientBase, Generic[OnLost, OnceT, OnceWithLeaseT, AnyOnceT]):
     """The factory of what runs once."""
 
     @overload
@@ -195,5 +200,5 @@ class MakesOnce(ClientBase, Generic[OnLost, OnceT, OnceWithLeaseT, AnyOnceT]):
         )
         return self._once(options.lock_name(name), chosen, terms)
 
-    def _once(self, name: str, chosen: Settings, terms: OnceTerms) -> AnyOnceT:
+    def _once(self, name: str, chosen: Settings, terms: OnceSettings) -> AnyOnceT:
         raise NotImplementedError

@@ -1,6 +1,6 @@
 """The lease: one timed tenure of a lock, as its holder may rely on it.
 
-This file is what users see of a lease. ``_core.hold.Hold`` is the lease itself.
+This file is what users see of a lease. ``_core.lock.hold.Hold`` is the lease itself.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from fencelock import process
-from fencelock.hints import Elsewhere, unnamed
+from fencelock._handles.hints import Elsewhere, unnamed
+from fencelock._runtime import process
 
 Kind = TypeVar("Kind", bound=type)
 
 
 @unnamed
-class BaseLease(process.Rooted):
+class BaseLease(process.ProcessBound):
     """What a lease offers in threads and in asyncio; see ``Lease`` and ``AsyncLease``.
 
     ``fence`` is the fencing token: it grows with every grant of the lock, so that a resource can

@@ -54,7 +54,7 @@ TTL_MIN: Final = 0.01
 TTL_MAX: Final = 10 * 365 * 86400.0
 KEY_PREFIX: Final = "fencelock:"
 # How long a silent server is asked again before a call gives up: a restart takes less.
-PATIENCE: Final = 5.0
+SERVER_TIMEOUT: Final = 5.0
 # A replica nearby acknowledges within milliseconds; this outlasts a pause of its disk or a fork,
 # and a lease of 30 s can spare it.
 REPLICAS_TIMEOUT: Final = 1.0
@@ -340,7 +340,7 @@ def _refuse_seconds(blocking: Any) -> None:
     raise TypeError(f"blocking must be True or False, not {blocking!r}; {instead}")
 
 
-def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:
+def acquire_timeout(timeout: Any, *, blocking: bool) -> float | None:
     """Return how long acquire may wait: None for ever, ``NO_WAIT`` for one try.
 
     ``threading.Lock``'s rules: -1 waits for ever, any other negative number is a mistake, and so
@@ -364,7 +364,7 @@ def patience_of_acquire(timeout: Any, *, blocking: bool) -> float | None:
     return seconds
 
 
-def patience_of_semaphore(timeout: Any, *, blocking: bool) -> float | None:
+def semaphore_timeout(timeout: Any, *, blocking: bool) -> float | None:
     """Return how long a semaphore's acquire may wait: None for ever, ``NO_WAIT`` for one try.
 
     ``threading.Semaphore``'s rules: no timeout waits for ever, one of 0 or less tries once, and a
@@ -403,7 +403,7 @@ def idle_ttl(value: Any) -> float:
     return seconds
 
 
-def patience_of_wait(timeout: Any) -> float | None:
+def wait_timeout(timeout: Any) -> float | None:
     """Return how long a wait may take: None for ever; 0 or less looks once, as in ``threading``."""
     if timeout is None:
         return None

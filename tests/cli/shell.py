@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 
 PATIENCE = 15.0
 FENCELOCK = (sys.executable, "-m", "fencelock")
@@ -24,7 +24,7 @@ _PAUSE = 0.005
 # leases. It says "up" once it handles signals, then what it hears, and "still" again and again.
 REPORTER = """
 import os, signal, sys, time
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 born = now()
 out = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 def say(word):

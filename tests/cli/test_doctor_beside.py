@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from fencelock._runtime.log import log
 from fencelock.cli.doctor.clock import ClockCheck
 from fencelock.cli.doctor.health import version
 from fencelock.cli.doctor.probe import Probe
 from fencelock.cli.session import Session
-from fencelock.log import log
 from tests.cli.shell import eventually
 from tests.cli.test_doctor import checks, found, replica_of
 from tests.faults.wall_clock import server_with_a_clock, why_not

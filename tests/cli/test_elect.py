@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
+from fencelock._runtime.log import log
 from fencelock.cli import main
-from fencelock.log import log
 from tests.cli.shell import alive, eventually, gone
 from tests.cli.test_signals import ended, read_until
 

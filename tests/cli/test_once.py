@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
+from fencelock._runtime.log import log
 from fencelock.cli import main
-from fencelock.log import log
 from tests.cli.shell import alive, eventually, gone
 
 HOUR = ("--within", "1h")

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from fencelock._core.keys import roster_key
+from fencelock._core.keys import membership_key
 from tests.cli.shell import FENCELOCK, Shell, eventually
 from tests.topologies.quorum import Quorum
 
@@ -78,8 +78,8 @@ def know_one_another(shell, nodes):
     def voters():
         assert shell("run", "first", "--ttl", "2s", "--", "true").status == 0
         ids = [node.info("server")["run_id"] for node in nodes.nodes]
-        rosters = [node.command("HGETALL", roster_key("fencelock:")) for node in nodes.nodes]
-        return all(each in roster for roster in rosters for each in ids)
+        rosters = [node.command("HGETALL", membership_key("fencelock:")) for node in nodes.nodes]
+        return all(each in membership for membership in rosters for each in ids)
 
     eventually(voters, "that every node remembers all of them")
 

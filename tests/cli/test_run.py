@@ -10,8 +10,8 @@ import time
 
 import pytest
 
+from fencelock._runtime.log import log
 from fencelock.cli import main
-from fencelock.log import log
 from tests.cli.shell import eventually
 from tests.servers import Server, binaries, directory_of_servers
 from tests.tls import Front
@@ -379,7 +379,7 @@ print(status, *sorted({*sys.modules} & {*sys.argv[1:]}), file=sys.stderr)
 HEAVY = ("asyncio", "ctypes", "dataclasses", "encodings.idna", "hashlib", "importlib.metadata")
 HEAVY += ("importlib.resources", "inspect", "logging", "pathlib", "random", "redis", "secrets")
 HEAVY += ("shutil", "ssl", "subprocess", "tempfile", "traceback", "urllib", "uuid")
-OURS = ("fencelock.aio", "fencelock.embedded", "fencelock._transport.cloned")
+OURS = ("fencelock.aio", "fencelock.embedded", "fencelock._io.sources.client")
 RARE = ("barrier", "condition", "election", "multi", "once", "rwlock", "semaphore", "signals")
 OURS += tuple(f"fencelock.blocking.{name}" for name in RARE)
 
@@ -402,5 +402,5 @@ def test_tls_is_left_to_redis_py(shell, server, folder):
     """The way to the server is another, and nothing else."""
     with Front(server, folder) as front:
         assert loaded(shell, front.url, "redis", "ssl", *OURS) == [
-            *("0", "fencelock._transport.cloned", "redis", "ssl")
+            *("0", "fencelock._io.sources.client", "redis", "ssl")
         ]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fencelock._topology.master_check import Proofs
+from fencelock._topology.master_check import MasterCheck
 from tests.faults.world import View, spawn, wait_until
 
 CLIENTS = 6
@@ -53,5 +53,5 @@ def test_it_grants_nothing(own, connect, name):
 
 def test_without_the_check_it_grants(own, connect, name, monkeypatch):
     """The test before this one would see it."""
-    monkeypatch.setattr(Proofs, "counts", lambda *_: True)
+    monkeypatch.setattr(MasterCheck, "counts", lambda *_: True)
     assert awakened(own, connect, name) > 0

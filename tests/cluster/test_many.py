@@ -4,8 +4,8 @@ import pytest
 
 from fencelock import OutcomeUnknown
 from fencelock._core.keys import LockKeys
+from fencelock._runtime.clock import now
 from fencelock._topology import cluster
-from fencelock.clock import now
 from tests.faults.world import PREFIX, Threads, View, spawn, wait_until
 
 TTL = 3.0

@@ -12,17 +12,17 @@ import valkey.asyncio
 
 import fencelock
 from fencelock._core.keys import slot
-from fencelock._topology.master_check import Node
+from fencelock._io.sources.kinds import resolve
+from fencelock._io.wire import ReplyError, server_error
+from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import SlotMap, in_slot, key_in, tag_in
-from fencelock._transport.source import resolve
-from fencelock._transport.wire import ReplyError, server_error
 from tests.faults.proxy import Proxy
 from tests.faults.world import Threads, View, spawn, wait_until
 from tests.servers import Server, binaries
 from tests.tls import certificate
 from tests.topologies.cluster import free_port
 
-NODES = [Node("10.0.0.1", 7000), Node("10.0.0.2", 7000)]
+NODES = [NodeAddress("10.0.0.1", 7000), NodeAddress("10.0.0.2", 7000)]
 REPLY = [
     [0, 8191, [b"10.0.0.1", 7000, b"a", []], [b"", 7001, b"b", []]],
     [8192, 16383, [b"10.0.0.2", 7000, b"c", []], [b"?", 7001, b"d", []]],
@@ -63,19 +63,19 @@ def test_the_map_is_what_the_last_one_said():
     assert slots.masters == tuple(NODES)
     slots.doubt(NODES[0])
     assert list(slots.sources())[-1] == NODES[0]
-    assert Node("10.0.0.1", 7001) in slots.sources()
+    assert NodeAddress("10.0.0.1", 7001) in slots.sources()
     assert slots.sure(key_in(1)) is None
 
 
 def test_addresses_are_remapped_wherever_a_node_names_them():
-    slots = SlotMap(NODES[:1], lambda node: Node(f"nat-{node.host}", node.port + 1))
+    slots = SlotMap(NODES[:1], lambda node: NodeAddress(f"nat-{node.host}", node.port + 1))
     slots.learn(REPLY, NODES[0])
-    assert slots.owner(0) == Node("nat-10.0.0.1", 7001)
-    assert Node("nat-10.0.0.1", 7002) in slots.sources(), (
+    assert slots.owner(0) == NodeAddress("nat-10.0.0.1", 7001)
+    assert NodeAddress("nat-10.0.0.1", 7002) in slots.sources(), (
         "a replica, told by a node that names no host"
     )
     moved = server_error(ReplyError("MOVED 1 10.0.0.3:7000"))
-    assert slots.redirect(moved).node == slots.owner(1) == Node("nat-10.0.0.3", 7001)
+    assert slots.redirect(moved).node == slots.owner(1) == NodeAddress("nat-10.0.0.3", 7001)
 
 
 @pytest.mark.parametrize("library", [redis, valkey], ids=["redis-py", "valkey-py"])

@@ -10,7 +10,7 @@ from fencelock import BarrierBroken, ServerUnsuitable
 from fencelock._core.keys import SignalKeys
 from tests.conformance.world import needs_no_server, straight
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
 
 PARTY = """
 import sys, fencelock

@@ -6,7 +6,7 @@ from fencelock import LeaseLost, NotHeld, OutcomeUnknown, Poll, ServerError
 from fencelock._core.keys import ConditionKeys
 from tests.conformance.world import needs_no_server
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
 
 WAITER = """
 import sys, fencelock

@@ -10,7 +10,7 @@ from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUns
 from fencelock._core.keys import ELECTION_KINDS, derived
 from tests.conformance.world import needs_no_server
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
 
 
 async def elected(world, name="e", candidate="ann", **options):

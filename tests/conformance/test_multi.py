@@ -8,7 +8,7 @@ import pytest
 from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
 from tests.conformance.world import cluster_node, needs_no_server
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
 
 NAMES = ["b", "a", "c"]
 
@@ -253,8 +253,8 @@ async def test_it_is_shown_as_held(world):
         return
     client = world.client()
     async with client.multi(NAMES, label="trio"):
-        from fencelock._core.inspect import names, show  # noqa: PLC0415 - the core's own view
-        from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - likewise
+        from fencelock._core.lock.inspect import names, show  # noqa: PLC0415 - the core's own view
+        from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - likewise
 
         port = client.inner._port
         assert run_blocking(names(port, world.prefix)) == ["a", "b", "c"]

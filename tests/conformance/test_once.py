@@ -15,10 +15,10 @@ from fencelock import (
     ServerUnsuitable,
 )
 from fencelock._core.keys import ONCE_KINDS, derived
-from fencelock.clock import now
-from fencelock.outcome import RESULT_BYTES_MAX
+from fencelock._handles.once import RESULT_BYTES_MAX
+from fencelock._runtime.clock import now
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorums.py
+pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
 
 HOUR = 3600
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from fencelock import LeaseLost, NotHeld, Poll
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 
 WAITS = [{}, pytest.param({"wait": Poll()}, marks=pytest.mark.no_quorum)]
 BOTH_FORMS = pytest.mark.parametrize("form", WAITS, ids=["queue", "poll"])

@@ -3,7 +3,7 @@
 import pytest
 
 from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
-from fencelock._core.timing import validity
+from fencelock._core.deadlines import validity
 from tests.conformance.world import cluster_node, needs_no_server
 
 

@@ -13,8 +13,8 @@ import hiredis
 import pytest
 
 import fencelock.embedded
-from fencelock.embedded import alive, control, ensure, status, stop
-from fencelock.embedded.place import find
+from fencelock.embedded import control, ensure, liveness_lock, status, stop
+from fencelock.embedded.runtime_dir import find
 from fencelock.errors import ServerUnreachable
 from tests.embedded.world import until
 from tests.faults.world import MACHINE_SECONDS
@@ -69,7 +69,7 @@ def test_stop_ends_the_server_and_keeps_its_data(world, binary):
     pid = world.only
     world.ask("SET", "kept", "yes")
     assert stop()
-    assert not alive.held(world.place.alive)
+    assert not liveness_lock.held(world.place.alive)
     assert world.servers == set()
     assert not stop()
     ensure()
@@ -83,7 +83,7 @@ def test_stop_without_a_server_leaves_no_trace(world):
 
 
 def test_a_paused_server_is_stopped_by_signal_and_keeps_its_data(world, binary, monkeypatch):
-    monkeypatch.setattr(control, "_PATIENCE", 0.1)
+    monkeypatch.setattr(control, "_TIMEOUT", 0.1)
     world.use(binary)
     ensure()
     world.ask("SET", "kept", "yes")
@@ -102,7 +102,7 @@ def test_a_server_that_refuses_to_shut_down_is_stopped_by_signal(world):
 
 
 def test_stop_waits_for_a_server_that_is_being_started(world):
-    with alive.take(find(create=True).alive):
+    with liveness_lock.take(find(create=True).alive):
         begin = time.monotonic()
         with pytest.raises(ServerUnreachable, match="still running"):
             stop(timeout=0.1)
@@ -116,7 +116,7 @@ def test_stop_does_not_end_the_next_server(world, monkeypatch):
 
     def tell_and_start_the_next(place, deadline):
         pid = tell(place, deadline)
-        until(lambda: not alive.held(place.alive))
+        until(lambda: not liveness_lock.held(place.alive))
         ensure()
         return pid
 

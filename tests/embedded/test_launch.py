@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.embedded import alive, ensure, find_binary, launch, place
+from fencelock.embedded import ensure, find_binary, launch, liveness_lock, runtime_dir
 from fencelock.errors import ServerUnreachable
 from tests.embedded.world import race
 
@@ -167,7 +167,7 @@ def test_without_a_shell_the_error_is_ours(world, monkeypatch):
     def missing(*_args, **_options):
         raise FileNotFoundError(2, "No such file or directory", "/bin/sh")
 
-    found, binary = place.find(create=True), find_binary()
+    found, binary = runtime_dir.find(create=True), find_binary()
     monkeypatch.setattr(launch.subprocess, "run", missing)
     with pytest.raises(ServerUnreachable, match="cannot start"):
         launch.spawn(found, binary, 0, 0.0)
@@ -183,6 +183,6 @@ def test_a_starter_without_standard_streams_starts_the_one_server(world, closed)
     command = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", ENSURE]
     for _ in range(3):
         subprocess.run(command, check=True, timeout=20)
-    assert alive.held(world.place.alive)
+    assert liveness_lock.held(world.place.alive)
     assert len(world.servers) == 1
     assert world.starts == 1

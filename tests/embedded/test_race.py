@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.embedded import alive, binaries, ensure, launch, start, wire
-from fencelock.embedded.place import find
+from fencelock.embedded import binaries, ensure, launch, liveness_lock, start, wire
+from fencelock.embedded.runtime_dir import find
 from tests.embedded.world import SOON, crowd, race, until
 
 RACERS = 16
@@ -149,7 +149,7 @@ def test_a_child_of_a_dead_server_delays_the_next_and_no_more(world, binary):
     os.kill(pid, signal.SIGKILL)
     until(lambda: pid not in world.servers)
     with crowd(1, lambda: ensure(timeout=5)) as waiting:
-        assert alive.held(world.place.alive)
+        assert liveness_lock.held(world.place.alive)
         os.kill(child, signal.SIGCONT)
         assert waiting.results() == [world.place.url]
     assert world.starts == 2
@@ -163,8 +163,8 @@ def child_of(pid):
 
 def test_a_fork_in_the_wrong_moment_does_not_keep_the_lock(world):
     place = find(create=True)
-    claim = alive.take(place.alive)
+    claim = liveness_lock.take(place.alive)
     with crowd(1, signal.pause):
         with claim:
-            assert alive.held(place.alive)
-        until(lambda: not alive.held(place.alive))
+            assert liveness_lock.held(place.alive)
+        until(lambda: not liveness_lock.held(place.alive))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fencelock.embedded import alive, ensure, start, stop, wire
-from fencelock.embedded.place import find
+from fencelock.embedded import ensure, liveness_lock, start, stop, wire
+from fencelock.embedded.runtime_dir import find
 from fencelock.errors import ServerDenied, ServerUnreachable
 from tests.embedded.world import crowd, impostor, race, until
 
@@ -100,13 +100,13 @@ def test_a_server_that_asks_for_a_password_is_refused(world):
 
 
 def test_while_somebody_else_starts_nobody_starts(world):
-    with alive.take(find(create=True).alive):
+    with liveness_lock.take(find(create=True).alive):
         assert "no server listens" in refusal(0.1)
         assert world.servers == set()
 
 
 def test_a_start_that_was_given_up_is_taken_over_within_the_timeout(world):
-    claim = alive.take(find(create=True).alive)
+    claim = liveness_lock.take(find(create=True).alive)
     with crowd(4, lambda: ensure(timeout=5)) as waiting, claim:
         pass
     with crowd(4, lambda: ensure(timeout=5)) as waiting:
@@ -138,7 +138,7 @@ def test_the_socket_is_asked_once_more_under_the_claim(world, monkeypatch):
 
 def test_a_lock_on_a_replaced_file_is_no_claim(world, monkeypatch):
     path = find(create=True).alive
-    lock = alive._lock
+    lock = liveness_lock._lock
 
     def lock_and_replace(fd, path):
         Path(path).unlink()
@@ -146,10 +146,10 @@ def test_a_lock_on_a_replaced_file_is_no_claim(world, monkeypatch):
         return lock(fd, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(alive, "_lock", lock_and_replace)
-        assert alive.take(path) is None
-    with alive.take(path):
-        assert alive.held(path)
+        patch.setattr(liveness_lock, "_lock", lock_and_replace)
+        assert liveness_lock.take(path) is None
+    with liveness_lock.take(path):
+        assert liveness_lock.held(path)
 
 
 def test_a_stale_socket_is_replaced(world, binary):

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from fencelock._io.resp import ReplyError
-from fencelock.embedded import alive, ensure, wire
-from fencelock.embedded.place import Place, find
+from fencelock.embedded import ensure, liveness_lock, wire
+from fencelock.embedded.runtime_dir import RuntimeDir, find
 from tests.servers import ServerBinary, processes_of
 
 SOON = 5.0
@@ -40,7 +40,7 @@ class World:
         self.here = directory / "state"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RuntimeDir:
         return find(create=False)
 
     def use(self, binary: ServerBinary) -> None:
@@ -87,7 +87,7 @@ class World:
     def kill(self) -> None:
         """End the server without warning, and wait for the kernel to say so."""
         self.signal(signal.SIGKILL)
-        until(lambda: not alive.held(self.place.alive))
+        until(lambda: not liveness_lock.held(self.place.alive))
 
 
 def count_one() -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _drained(report: int) -> bytes:
 def impostor(replies: Sequence[bytes]) -> Iterator[list[bytes]]:
     """Live as a server does, lock and socket, and answer each question with the next reply."""
     place = find(create=True)
-    claim = alive.take(place.alive)
+    claim = liveness_lock.take(place.alive)
     assert claim is not None
     asked: list[bytes] = []
     with claim, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 from fencelock import FencelockError
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.faults.world import FACES, spawn, wait_until
 
 

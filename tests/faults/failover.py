@@ -15,8 +15,8 @@ import logging
 from unittest import mock
 
 import fencelock
+from fencelock._runtime.clock import now
 from fencelock._topology.sentinel import MasterState
-from fencelock.clock import now
 from tests.faults.gate import Gate
 from tests.faults.world import FACES, View, outcome, spawn, wait_until
 from tests.topologies.sentinel import SentinelTopology
@@ -36,12 +36,12 @@ class Trial:
             believing = mock.patch.object(MasterState, "is_current", return_value=True)
             self._ends.enter_context(believing)
         self._gates = []
-        through = self._gate if fault == "cut" else None
+        through = self._spec if fault == "cut" else None
         self.servers = self._ends.enter_context(SentinelTopology(through=through, args=args))
         self.old = self.servers.master
         self._clients = []
 
-    def _gate(self, server):
+    def _spec(self, server):
         self._gates.append(Gate(server))
         self._ends.callback(self._gates[-1].close)
         return self._gates[-1].port

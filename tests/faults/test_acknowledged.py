@@ -6,8 +6,8 @@ import contextlib
 import pytest
 
 import fencelock
+from fencelock._runtime.clock import now
 from fencelock._topology.flows.single import SINGLE
-from fencelock.clock import now
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
 from tests.faults.world import FACES, MACHINE_SECONDS, View, held, outcome, spawn, wait_until

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from fencelock import OutcomeUnknown, Poll, ServerUnreachable
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.faults.world import MACHINE_SECONDS, Threads, held, outcome, spawn, wait_until
 
 SILENT = 1.0  # as SILENT_SECONDS

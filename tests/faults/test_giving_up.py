@@ -14,7 +14,7 @@ import sys
 import pytest
 
 from fencelock import ClientClosed, FencelockError, OutcomeUnknown, ServerUnreachable
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.faults.children import ROOT
 from tests.faults.world import Tasks, Threads, View, outcome, spawn, wait_until
 

@@ -6,10 +6,10 @@ import socket
 import pytest
 
 from fencelock import ServerUnreachable
-from fencelock._core.types import Broken
-from fencelock._transport.direct import Connection
-from fencelock._transport.wire import pack
-from fencelock.clock import now
+from fencelock._core.types import NoReply
+from fencelock._io.connection_blocking import Connection
+from fencelock._io.wire import pack
+from fencelock._runtime.clock import now
 from tests.faults.world import outcome, spawn, wait_until
 
 LATE_SECONDS = 0.2
@@ -101,5 +101,5 @@ def test_who_was_frozen_finds_the_answer_that_came_meanwhile():
         theirs.sendall(b"+PONG\r\n")
         assert connection.answer(now() - 1) == b"PONG"
         connection.send(pack((b"PING",)))
-        with pytest.raises(Broken):
+        with pytest.raises(NoReply):
             connection.answer(now() - 1)

@@ -8,7 +8,7 @@ the price of asking again; a resource that checks fences is not touched by it.
 import pytest
 
 from fencelock import OutcomeUnknown, ServerUnreachable
-from fencelock._core.timing import CLAIM_SECONDS
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from tests.faults.world import MACHINE_SECONDS, outcome, wait_until
 
 UNKNOWN = (OutcomeUnknown, ServerUnreachable)
@@ -93,7 +93,7 @@ def test_a_late_place_in_line_costs_a_claim(client, proxy, view, successor):
     arrived(proxy, late, "acquire")
     assert view.holder() == successor.lease.holder
     successor.release()
-    view.until_free(CLAIM_SECONDS + MACHINE_SECONDS)
+    view.until_free(HANDOFF_TTL_SECONDS + MACHINE_SECONDS)
 
 
 def test_an_undo_does_not_overtake_its_request(client, proxy, view):

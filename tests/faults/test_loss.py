@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from fencelock import LeaseLost
-from fencelock._core.inspect import revoke
-from fencelock._ports.blocking import run_blocking
-from fencelock.clock import now
+from fencelock._core.lock.inspect import revoke
+from fencelock._io.port_blocking import run_blocking
+from fencelock._runtime.clock import now
 from tests.faults.world import MACHINE_SECONDS, Tasks, Threads, View, outcome, spawn, wait_until
 
 CALLBACK_SECONDS = 0.05 + MACHINE_SECONDS
@@ -159,7 +159,7 @@ def test_a_revoked_holder_is_told_soon(connect, view, losses, operator, how):
 
 def hears(view, client):
     """Return True if a client listens where revocations are told."""
-    return client.port.home.decode() in view.server.command("PUBSUB", "CHANNELS", "*")
+    return client.port.client_channel.decode() in view.server.command("PUBSUB", "CHANNELS", "*")
 
 
 def test_a_holder_that_is_revoked_at_once_is_told_soon(connect, view, losses, operator):

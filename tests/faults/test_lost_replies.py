@@ -293,14 +293,16 @@ def test_an_owner_leaves_once(client, proxy, view, how):
 
 
 @every_loss
-@pytest.mark.parametrize("request_", ["set", "keep", "give_back"])
+@pytest.mark.parametrize("request_", ["set", "poll_renew", "poll_release"])
 def test_the_plain_form(client, proxy, view, how, request_):
-    lock = client.lock(view.name, ttl=0.9 if request_ == "keep" else TTL, wait=Poll(interval=0.05))
+    lock = client.lock(
+        view.name, ttl=0.9 if request_ == "poll_renew" else TTL, wait=Poll(interval=0.05)
+    )
     fault = proxy.on(request_, how.action, then=how.then)
     result, _ = outcome(lock.acquire, timeout=TIMEOUT)
     if not told_the_truth(result, lock, view, how.then):
         return
-    if request_ == "keep":
+    if request_ == "poll_renew":
         fault.wait()
         before = lock.lease.deadline
         wait_until(lambda: lock.lease.deadline > before, what="another renewal")

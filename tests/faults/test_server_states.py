@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from fencelock import OutcomeUnknown, ServerError, ServerUnreachable
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
 from tests.faults.wall_clock import server_with_a_clock, why_not

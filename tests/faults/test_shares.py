@@ -6,8 +6,8 @@ for runs in one of its own, so nothing releases it here: the child is killed, an
 
 import pytest
 
-from fencelock._core.timing import CLAIM_SECONDS
-from fencelock.clock import now
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
+from fencelock._runtime.clock import now
 from tests.faults.test_dead_and_frozen import SLACK
 from tests.faults.world import MACHINE_SECONDS, ShareView, wait_until
 
@@ -102,7 +102,7 @@ def test_a_frozen_head_costs_its_claim(server, start, connect, view, name):
     frozen.pause()
     released = now()
     holder.release()
-    assert asked.result(9)["returned"] - released < CLAIM_SECONDS + SLACK
+    assert asked.result(9)["returned"] - released < HANDOFF_TTL_SECONDS + SLACK
     frozen.resume()
     alive.tell("release", name)
     assert late.result(9)["granted"], "the frozen one goes on waiting when it wakes"

@@ -78,7 +78,7 @@ def test_a_count_counts_once(client, other, proxy, name, how):
 @every_loss
 def test_a_wait_whose_question_is_lost_hears_of_a_set_and_clear(client, other, proxy, name, how):
     event = client.event(name)
-    fault = proxy.on("gate_wait", how.action, then=how.then)
+    fault = proxy.on("event_wait", how.action, then=how.then)
     waiting = spawn(outcome, event.wait, 3)
     fault.wait()
     writer = other.event(name)

@@ -10,7 +10,7 @@ import redis.asyncio
 from redis.credentials import CredentialProvider
 
 from fencelock import LeaseLost, OutcomeUnknown, ServerError
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.faults.test_timeouts import ALLOWED_SECONDS, TIMEOUT, measured
 from tests.faults.world import MACHINE_SECONDS, Tasks, outcome, spawn, wait_until
 

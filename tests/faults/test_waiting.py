@@ -7,7 +7,7 @@ costs nothing: the waiter comes back and asks.
 import pytest
 
 from fencelock import FencelockError
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
 

@@ -8,7 +8,7 @@ import threading
 
 import fencelock
 from fencelock._core.keys import LockKeys
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 
 PREFIX = "fencelock:"
 # Beyond the 100 ms of I13: what a loaded machine with few cores adds to a thread's wake-up.

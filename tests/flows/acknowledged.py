@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from fencelock._core import acknowledge, acquire, renew
-from tests.flows import duties, several
+from fencelock._core.lock import acknowledge, acquire, renew
+from tests.flows import multis, runs_once
 from tests.flows import scenarios as worlds
 from tests.flows.seeded import Change, seed
 from verification.simulator.replicas import SimulatedReplicas
@@ -27,9 +27,9 @@ TRIES = acknowledged(worlds.TRIES)
 POLLS = acknowledged(worlds.POLLS)
 OWNER = acknowledged(worlds.OWNER)
 BY_HAND = acknowledged(worlds.BY_HAND)
-ONCE = acknowledged(duties.TWO)
-ONCE_SHORT = acknowledged(duties.SHORT)
-MULTI = acknowledged(several.TWO)
+ONCE = acknowledged(runs_once.TWO)
+ONCE_SHORT = acknowledged(runs_once.SHORT)
+MULTI = acknowledged(multis.TWO)
 
 ALL = (TWO, TWO_IMPATIENT, TWO_LONG, TWO_WORKING, TRIES, POLLS, OWNER, BY_HAND, MULTI, ONCE)
 FAULTS = ("unacked", "failover", "lost", "zombie", "late", "cancel", "crash", "silent", "restart")

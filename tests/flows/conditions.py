@@ -1,6 +1,6 @@
 """What is explored of conditions: who waits, who notifies, who else wants the lock."""
 
-from fencelock._core import condition
+from fencelock._core.objects import condition
 from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
 from tests.flows.scenarios import RENEWED, Scenario, single, user
 from verification.simulator.conditions import PLACE, ConditionMonitor
@@ -10,18 +10,18 @@ from verification.simulator.monitor import Violation
 PATIENCE = 9.0
 
 
-def waiter(patience=PATIENCE, terms=RENEWED, *, patient=5.0):
+def waiter(timeout=PATIENCE, terms=RENEWED, *, server_timeout=5.0):
     """A process that takes the lock, waits, and releases; it asks the server for so long."""
 
     async def waits(actor):
         hold = await actor.acquire(actor.want(terms), None)
         if hold is None:
             return
-        _, again = await actor.world.monitor.waits(actor, hold, patience, terms)
+        _, again = await actor.world.monitor.waits(actor, hold, timeout, terms)
         if again is not None:
             await actor.release(again)
 
-    return single(waits, patient=patient)
+    return single(waits, server_timeout=server_timeout)
 
 
 def struck():
@@ -35,7 +35,7 @@ def struck():
     return single(waits)
 
 
-def notifier(*numbers, after=0.5, work=0.0, patient=5.0):
+def notifier(*numbers, after=0.5, work=0.0, server_timeout=5.0):
     """A process that takes the lock, notifies, works, and releases."""
 
     async def notifies(actor):
@@ -54,7 +54,7 @@ def notifier(*numbers, after=0.5, work=0.0, patient=5.0):
         finally:
             await actor.release(hold)
 
-    return single(notifies, patient=patient)
+    return single(notifies, server_timeout=server_timeout)
 
 
 def scenario(name, *roles, **more):
@@ -71,7 +71,7 @@ CLOSE = scenario("condition: 1 gives up as it is notified", waiter(0.5), notifie
 # again, which in every order, with both on one connection each, would take minutes.
 CLOSE_BRIEF = scenario(
     "condition: 1 gives up as it is notified, and soon without an answer",
-    waiter(0.5, patient=2.0),
+    waiter(0.5, server_timeout=2.0),
     notifier(1, after=0.5),
 )
 BUSY = scenario("condition: 1 waits, 1 notifies, 1 wants the lock", waiter(), notifier(1), user())

@@ -14,20 +14,20 @@ from collections.abc import Iterator
 
 from tests.flows import (
     acknowledged,
+    barriers,
     conditions,
-    crossings,
-    duties,
     elections,
     forgetting,
+    multis,
     quorum_shares,
     quorums,
+    runs_once,
     seeded_quorums,
     seeded_shares,
-    several,
     shares,
     signals,
+    test_barriers,
     test_conditions,
-    test_crossings,
     test_signals,
 )
 from tests.flows import scenarios as worlds
@@ -72,15 +72,22 @@ SINGLE = (
 )
 # What is made of locks.
 MADE = (
-    *(duties.TWO, duties.THREE, duties.WORKING, duties.LONG, duties.TRIES, duties.IMPATIENT),
-    *(duties.FAILING, duties.BESIDE_LOCK, forgetting.ALONE, forgetting.FORGOTTEN),
-    *(several.TWO, several.THREE, several.LONG, several.TRIES, several.IMPATIENT),
-    *(several.BESIDE_FIRST, several.BESIDE_LAST, several.BESIDE_LAST_IMPATIENT, several.CROSSED),
+    *(
+        runs_once.TWO,
+        runs_once.THREE,
+        runs_once.WORKING,
+        runs_once.LONG,
+        runs_once.TRIES,
+        runs_once.IMPATIENT,
+    ),
+    *(runs_once.FAILING, runs_once.BESIDE_LOCK, forgetting.ALONE, forgetting.FORGOTTEN),
+    *(multis.TWO, multis.THREE, multis.LONG, multis.TRIES, multis.IMPATIENT),
+    *(multis.BESIDE_FIRST, multis.BESIDE_LAST, multis.BESIDE_LAST_IMPATIENT, multis.CROSSED),
     *(elections.HAND_OVER, elections.TO_NOBODY, elections.AT_ONCE, elections.LEADING),
     *(elections.RIVAL, elections.LATE, elections.WATCHED, elections.UNANNOUNCED),
 )
 MADE_COMBINED = (
-    *(duties.WORKING, several.BESIDE_LAST, several.BESIDE_LAST_IMPATIENT, elections.TO_NOBODY),
+    *(runs_once.WORKING, multis.BESIDE_LAST, multis.BESIDE_LAST_IMPATIENT, elections.TO_NOBODY),
 )
 TOGETHER = (
     {"lost": 2},
@@ -145,7 +152,7 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
-    for module in (signals, crossings, conditions, acknowledged, quorums, quorum_shares):
+    for module in (signals, barriers, conditions, acknowledged, quorums, quorum_shares):
         for scenario in module.plan():
             yield from both(scenario)
 
@@ -190,7 +197,7 @@ def seeds() -> bool:
     found = True
     for seed in (
         *(*SEEDS, *seeded_shares.SEEDS, *acknowledged.SEEDS, *seeded_quorums.SEEDS),
-        *(*test_signals.SEEDS, *test_crossings.SEEDS, *test_conditions.SEEDS),
+        *(*test_signals.SEEDS, *test_barriers.SEEDS, *test_conditions.SEEDS),
     ):
         report = seed.explore()
         broke = report.violation.invariant if report.violation else "nothing"

@@ -1,10 +1,10 @@
 """What is explored of elections: a leader hands over, a watcher sees who leads."""
 
-from fencelock._core import election
-from fencelock._core.election import ElectionKeys, Watch, mark
-from fencelock._core.want import Form, Terms, Want
+from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.objects import election
+from fencelock._core.objects.election import ElectionKeys, LeaderCursor, mark
 from fencelock.errors import LeaseLost
-from tests.flows.duties import errors, long_enough, was_notified
+from tests.flows.runs_once import errors, long_enough, was_notified
 from tests.flows.scenarios import RENEWED, Scenario, single, user
 from verification.simulator.actors import _Watch
 from verification.simulator.monitor import Monitor, Violation
@@ -39,7 +39,7 @@ class Election(Scenario):
 
 
 def request(port, candidate, terms=RENEWED):
-    form = Form(keys=KEYS, terms=terms, home=port.home, ttl=terms.ttl)
+    form = Form(keys=KEYS, terms=terms, client_channel=port.client_channel, ttl=terms.ttl)
     return Want(form, port.new_id(), b"{" + mark(candidate))
 
 
@@ -184,7 +184,7 @@ def watcher():
 
     async def watches(actor):
         port = actor.port
-        watch, led = Watch(request(port, "watcher"), KEYS), False
+        watch, led = LeaderCursor(request(port, "watcher"), KEYS), False
         with errors(actor):
             while not led or watch.last is not None:
                 changed = await election.next_change(port, watch, port.now() + SEEN_SECONDS)

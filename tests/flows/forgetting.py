@@ -1,7 +1,7 @@
 """What is explored of ``once(…).forget()``: one call forgets one run, also when it is repeated."""
 
-from fencelock._core import once
-from tests.flows.duties import ONCE, errors, runner
+from fencelock._core.objects import once
+from tests.flows.runs_once import ONCE, errors, runner
 from tests.flows.scenarios import Scenario, single
 
 LATER, LAST = 0.5, 1.0

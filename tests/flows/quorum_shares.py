@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fencelock._core.votes import order
+from fencelock._core.quorum.votes import order
 from tests.flows.quorums import FAULTS, NODES, Quorums
 from tests.flows.scenarios import FIXED
 from tests.flows.shares import downgrader, reader, writer
@@ -30,7 +30,7 @@ TOO_LONG = Sides(
 )
 IMPATIENT = Sides(
     "quorum: 1 reader, 1 writer giving up",
-    (reader(work=1.5), writer(work=1.0, patience=1.2)),
+    (reader(work=1.5), writer(work=1.0, timeout=1.2)),
 )
 DOWNGRADED = Sides("quorum: 1 downgrading", (downgrader(),))
 DOWNGRADED_READER = Sides("quorum: 1 downgrading, 1 reader", (downgrader(), reader()))
@@ -52,7 +52,7 @@ CUT_OFF = Sides(
 )
 CUT_OFF_IMPATIENT = Sides(
     "quorum: 1 reader 8 s, 1 writer that cannot reach the first node and gives up",
-    (writer(after=0.2, patience=6.0), reader(work=8.0)),
+    (writer(after=0.2, timeout=6.0), reader(work=8.0)),
     cut=((0, FIRST),),
 )
 CUT_OFF_BOTH = Sides(

@@ -5,9 +5,10 @@ The flows, the scripts and the explorer are those that ship; see verification.si
 
 from dataclasses import dataclass, field, replace
 
-from fencelock._core import acquire, quorum_keep, release, renew
-from fencelock._core.want import Form, Want
-from fencelock.scripts import VOTE
+from fencelock._core.lock import acquire, release, renew
+from fencelock._core.lock.request import Form, Want
+from fencelock._core.quorum import maintain
+from fencelock.scripts import QUORUM_VOTE
 from tests.flows.scenarios import FIXED, RENEWED, Scenario, renewer, renewing, user, users
 from verification.simulator.actors import KEYS, Flows
 from verification.simulator.explorer import Report, explore
@@ -26,7 +27,7 @@ LATE_FENCE = EPOCH_US + 60_000_000  # what a vote in vain left on the last node
 
 async def attend(port):
     """Tend leases as the ports do: those of the quorum, and those of each node."""
-    await (quorum_keep if port.nodes else renew).attend(port)
+    await (maintain if port.nodes else renew).attend(port)
 
 
 def shipping():
@@ -42,7 +43,9 @@ class Nodes(World):
         client = super().client(**options)
         if not self.introduces:
             return client
-        form = Form(keys=KEYS, terms=RENEWED, home=client.port.home, ttl=RENEWED.ttl)
+        form = Form(
+            keys=KEYS, terms=RENEWED, client_channel=client.port.client_channel, ttl=RENEWED.ttl
+        )
         client.port.introduce(Want(form, b"meets"))
         return client
 
@@ -93,7 +96,7 @@ class Quorums(Scenario):
             gone = (b"gone", 1, b"1 1 0 home {}", b"%d" % LATE_FENCE)
             server = world.servers[-1]
             server.now_us -= 2000  # that lease is over when the world begins
-            server.run(Request(VOTE.name, KEYS.grant, gone))
+            server.run(Request(QUORUM_VOTE.name, KEYS.grant, gone))
             server.now_us += 2000
         return world
 
@@ -130,22 +133,22 @@ ALONE_RENEWED = Quorums("quorum: 1 alone, working 1 s, renewed", users(1, work=1
 ALONE_LONG = Quorums("quorum: 1 alone, working 4 s, renewed", users(1, work=4.0))
 ALONE_WORKING = Quorums("quorum: 1 alone, working 0.5 s", users(1, work=0.5))
 ALONE_TWICE = Quorums(
-    "quorum: 1 tries twice, a late fence", users(1, patience=-1, rounds=2), late=True
+    "quorum: 1 tries twice, a late fence", users(1, timeout=-1, rounds=2), late=True
 )
 TWO = Quorums("quorum: 2 in line", users(2), alike=True)
 THREE = Quorums("quorum: 3 in line", users(3), alike=True)
 LATE = Quorums("quorum: 2 in line, a late fence", users(2), alike=True, late=True)
-TRIES = Quorums("quorum: 2 tries", users(2, patience=-1), alike=True)
+TRIES = Quorums("quorum: 2 tries", users(2, timeout=-1), alike=True)
 TWICE = Quorums(
-    "quorum: 2 try twice, a late fence", users(2, patience=-1, rounds=2), alike=True, late=True
+    "quorum: 2 try twice, a late fence", users(2, timeout=-1, rounds=2), alike=True, late=True
 )
 LONG = Quorums("quorum: 2 working 4 s, renewed", users(2, work=4.0), alike=True)
 TOO_LONG = Quorums("quorum: 2 working 4 s, fixed", users(2, FIXED, work=4.0), alike=True)
 IMPATIENT = Quorums(
-    "quorum: 2 working 1.5 s, giving up", users(2, work=1.5, patience=1.0), alike=True
+    "quorum: 2 working 1.5 s, giving up", users(2, work=1.5, timeout=1.0), alike=True
 )
-TRY_AND_LINE = Quorums("quorum: 1 in line, 1 tries", (user(), user(patience=-1)))
-LONG_AND_TRY = Quorums("quorum: 1 working 1 s, 1 tries", (user(work=1.0), user(patience=-1)))
+TRY_AND_LINE = Quorums("quorum: 1 in line, 1 tries", (user(), user(timeout=-1)))
+LONG_AND_TRY = Quorums("quorum: 1 working 1 s, 1 tries", (user(work=1.0), user(timeout=-1)))
 ALONE_FIXED = Quorums("quorum: 1 alone, fixed", users(1, FIXED))
 ALONE_BY_HAND = Quorums("quorum: 1 alone, renewing by hand", (renewer(),))
 ABSENT = Quorums(
@@ -173,22 +176,22 @@ DRIFTING = Quorums(
 # Others that use other ttls: a node that was restarted waits for theirs, and no longer.
 UNLIKE = Quorums(
     "quorum: 1 working 7 s, 9 s fixed, 1 tries twice after 5.5 s, one of the nodes comes late",
-    (user(FIXED._replace(ttl=9.0), work=7.0), user(after=5.5, patience=-1, rounds=2)),
+    (user(FIXED._replace(ttl=9.0), work=7.0), user(after=5.5, timeout=-1, rounds=2)),
     absent_us=300_000,
 )
 UNLIKE_MET = Quorums(
     "quorum: 1 working 7 s, 9 s fixed, a newcomer tries for 3 s, 1 tries twice after 5.5 s",
     (
         user(FIXED._replace(ttl=9.0), work=7.0),
-        newcomer(after=0.4, patience=-1),
-        user(after=5.5, patience=-1, rounds=2),
+        newcomer(after=0.4, timeout=-1),
+        user(after=5.5, timeout=-1, rounds=2),
     ),
     absent_us=300_000,
 )
 HOUR = FIXED._replace(ttl=3600.0)
 CLAIMED = Quorums(
     "quorum: 1 working 7 s, an hour fixed, 1 tries twice after 5.5 s, one of the nodes comes late",
-    (user(HOUR, work=7.0), user(after=5.5, patience=-1, rounds=2)),
+    (user(HOUR, work=7.0), user(after=5.5, timeout=-1, rounds=2)),
     absent_us=300_000,
 )
 RELEASED = Quorums(
@@ -201,7 +204,7 @@ CLAIMED_TWICE = Quorums(
 )
 # Even numbers of nodes: a majority is more than half.
 FOUR = Quorums("quorum of 4: 2 in line", users(2), alike=True, nodes=4)
-FOUR_TRIES = Quorums("quorum of 4: 2 tries", users(2, patience=-1), alike=True, nodes=4)
+FOUR_TRIES = Quorums("quorum of 4: 2 tries", users(2, timeout=-1), alike=True, nodes=4)
 # What comes after a loss: the same process acquires again.
 AGAIN = Quorums(
     "quorum: 1 too long for its fixed lease, twice", users(1, FIXED, work=3.5, rounds=2)

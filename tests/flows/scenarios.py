@@ -5,14 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fencelock._core import acquire, release, renew
-from fencelock._core.ask import ask
-from fencelock._core.renew import renew_now
-from fencelock._core.types import Broken
-from fencelock._core.want import Terms
+from fencelock._core.lock import acquire, release, renew
+from fencelock._core.lock.renew import renew_now
+from fencelock._core.lock.request import Terms
+from fencelock._core.retry import ask
+from fencelock._core.types import NoReply
 from fencelock._topology.flows.replicas import CONFIRMED
 from fencelock.errors import FencelockError
-from fencelock.scripts import BREAK, GIVE_BACK
+from fencelock.scripts import BREAK, POLL_RELEASE
 from verification.simulator.actors import GAVE_UP, KEYS, Actor, Flows
 from verification.simulator.explorer import Report, explore
 from verification.simulator.monitor import Monitor, Violation
@@ -28,7 +28,7 @@ POLLED = Terms(ttl=TTL, renew=True, plain=True, interval=0.5)
 
 def shipping() -> Flows:
     """Return the flows as the modules have them now."""
-    return Flows(acquire.acquire, release.release, renew.attend)
+    return Flows(acquire.acquire, release.release, renew.maintain)
 
 
 # What one process does: starts its tasks.
@@ -101,12 +101,12 @@ class Scenario:
 def user(
     terms=RENEWED,
     *,
-    patience=None,
+    timeout=None,
     work=0.0,
     rounds=1,
     tasks=1,
     rate=1.0,
-    patient=5.0,
+    server_timeout=5.0,
     after=0.0,
 ):
     """A process whose tasks acquire, work and release, some rounds each; it may begin later."""
@@ -116,10 +116,10 @@ def user(
             with contextlib.suppress(*GAVE_UP):
                 await actor.port.sleep(actor.port.now() + after)
         for _ in range(rounds):
-            await actor.hold_once(actor.want(terms), patience, work)
+            await actor.hold_once(actor.want(terms), timeout, work)
 
     def role(scenario, world):
-        client = world.client(shared=scenario.shared, rate=rate, patience=patient)
+        client = world.client(shared=scenario.shared, rate=rate, server_timeout=server_timeout)
         for _ in range(tasks):
             actor = Actor(world, client, scenario.flows)
             world.start(client, turns(actor))
@@ -161,7 +161,7 @@ def operator():
         port = actor.port
         try:
             args = (b"why", 600_000, port.new_id())
-            await ask(port, BREAK, KEYS.all, args, port.now() + port.patience)
+            await ask(port, BREAK, KEYS.all, args, port.now() + port.server_timeout)
         except FencelockError:
             return
 
@@ -174,12 +174,14 @@ def foreigner(*, work=1.0):
     async def sets(actor):
         port = actor.port
         try:
-            until = port.now() + port.patience
+            until = port.now() + port.server_timeout
             command = (b"SET", KEYS.lock, b"foreign", b"NX", b"PX", int(TTL * 1000))
             if await port.command(command, KEYS.lock, until) is not None:
                 await port.sleep(port.now() + work)
-                await ask(port, GIVE_BACK, KEYS.plain, (b"foreign",), port.now() + port.patience)
-        except (Broken, FencelockError):
+                await ask(
+                    port, POLL_RELEASE, KEYS.plain, (b"foreign",), port.now() + port.server_timeout
+                )
+        except (NoReply, FencelockError):
             return
 
     return single(sets)
@@ -276,7 +278,7 @@ async def _quietly(flow):
         await flow
 
 
-def single(program: Callable[[Actor], Any], *, patient: float = 5.0) -> Role:
+def single(program: Callable[[Actor], Any], *, server_timeout: float = 5.0) -> Role:
     """A process with one task, which may be cancelled at any point; it asks for so long."""
 
     async def whole(actor):
@@ -284,7 +286,7 @@ def single(program: Callable[[Actor], Any], *, patient: float = 5.0) -> Role:
             await program(actor)
 
     def role(scenario, world):
-        client = world.client(shared=scenario.shared, patience=patient)
+        client = world.client(shared=scenario.shared, server_timeout=server_timeout)
         world.start(client, whole(Actor(world, client, scenario.flows)))
 
     return role
@@ -303,16 +305,16 @@ TWO_ROUNDS = Scenario("2 in line, 2 rounds", users(2, rounds=2), alike=True)
 TWO_WORKING = Scenario("2 working 1.5 s", users(2, work=1.5), alike=True)
 TWO_LONG = Scenario("2 working 4 s, renewed", users(2, work=4.0), alike=True)
 TWO_TOO_LONG = Scenario("2 working 4 s, fixed", users(2, FIXED, work=4.0), alike=True)
-TWO_IMPATIENT = Scenario("2 working 1.5 s, giving up", users(2, work=1.5, patience=1.5), alike=True)
+TWO_IMPATIENT = Scenario("2 working 1.5 s, giving up", users(2, work=1.5, timeout=1.5), alike=True)
 THREE_WORKING = Scenario("3 working 1.5 s", users(3, work=1.5), alike=True)
 THREE_IMPATIENT = Scenario(
-    "3 working 1.5 s, giving up", users(3, work=1.5, patience=1.5), alike=True
+    "3 working 1.5 s, giving up", users(3, work=1.5, timeout=1.5), alike=True
 )
-TRIES = Scenario("3 tries", users(3, patience=0.0), alike=True)
-TRY_AND_LINE = Scenario("2 in line, 1 tries", (*users(2), user(patience=0.0)))
-POLLS = Scenario("2 polling", users(2, POLLED, patience=2.0), alike=True)
+TRIES = Scenario("3 tries", users(3, timeout=0.0), alike=True)
+TRY_AND_LINE = Scenario("2 in line, 1 tries", (*users(2), user(timeout=0.0)))
+POLLS = Scenario("2 polling", users(2, POLLED, timeout=2.0), alike=True)
 POLLS_ON = Scenario("2 polling for ever", users(2, POLLED, work=1.0), alike=True)
-POLL_AND_LINE = Scenario("1 in line, 1 polling", (user(), user(POLLED, patience=2.0)))
+POLL_AND_LINE = Scenario("1 in line, 1 polling", (user(), user(POLLED, timeout=2.0)))
 FELLOWS = Scenario("2 tasks of one process, 1 other", (user(tasks=2), user()))
 FELLOWS_WORKING = Scenario("3 tasks of one process, 1 other", (user(tasks=3, work=0.5), user()))
 DRIFTING = Scenario(
@@ -400,5 +402,5 @@ BY_HAND_ANEW = (
     *(SHORTER, SHORTER_THEN_LONGER, LONGER, LONGER_SHORTER),
     *(BOUNDED_LONGER, BOTH_RENEW, PLAIN_RENEWED),
 )
-SHORT_PATIENCE = Scenario("2 working 4 s, answers by 0.5 s", users(2, work=4.0, patient=0.5))
+SHORT_PATIENCE = Scenario("2 working 4 s, answers by 0.5 s", users(2, work=4.0, server_timeout=0.5))
 CROWD = Scenario("4 in line", users(4), alike=True)

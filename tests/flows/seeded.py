@@ -12,7 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fencelock import scripts
-from fencelock._core import acquire, hold, poll, release, renew, waiters, want
+from fencelock._core.lock import (
+    acquire,
+    hold,
+    poll,
+    release,
+    renew,
+    waiting,
+)
+from fencelock._core.lock import (
+    request as want,
+)
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
 from verification.simulator.explorer import Report
@@ -140,8 +150,8 @@ SEEDS = (
     seed(
         "a handed-over deadline counted from the message's arrival",
         Change(
-            waiters.Waiter,
-            "deadline = handed_deadline(self.asked_at, self.answered_us, granted_us, lease, now)",
+            waiting.Waiter,
+            "deadline = handoff_deadline(self.asked_at, self.answered_us, granted_us, lease, now)",
             "deadline = now + lease * 0.99",
         ),
         worlds.TWO_TOO_LONG.under(late=1),
@@ -301,7 +311,9 @@ SEEDS = (
     ),
     seed(
         "a renewal by hand that passes max_hold",
-        Change(renew.Own, "span = self.hold.within_limits(self.ttl, now)", "span = self.ttl"),
+        Change(
+            renew.HolderRenewal, "span = self.hold.within_limits(self.ttl, now)", "span = self.ttl"
+        ),
         worlds.BOUNDED_LONGER,
         "N3",
     ),
@@ -325,7 +337,7 @@ SEEDS = (
     ),
     seed(
         "a loss that the holder's own check finds, without a notification",
-        Change(hold.Hold, "port.tell(self)", "pass"),
+        Change(hold.Hold, "port.notify_loss(self)", "pass"),
         worlds.CHECKED_FIXED,
         "I8",
     ),

@@ -5,7 +5,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fencelock._core import quorum, quorum_hold, quorum_keep, race, roster, votes
+from fencelock._core.quorum import (
+    acquire,
+    attempt,
+    maintain,
+    membership,
+    votes,
+)
+from fencelock._core.quorum import (
+    lease as quorum_hold,
+)
 from tests.flows import quorum_shares as sides
 from tests.flows import quorums as worlds
 from tests.flows.seeded import Change, script, seed
@@ -39,56 +48,60 @@ SEEDS = (
     ),
     seed(
         "a quorum: a node votes for two clients at once",
-        script("vote", "if current and current ~= holder then", "if false then"),
+        script("quorum_vote", "if current and current ~= holder then", "if false then"),
         worlds.ABSENT.under(silent=1),
         "I1 I2 I11",
     ),
     seed(
         "a quorum: the largest fence stays on the node that gave it",
-        Change(quorum, "if lacking <= 0:", "if low:"),
+        Change(acquire, "if lacking <= 0:", "if low:"),
         worlds.ALONE_TWICE.under(silent=1),
         "I3",
     ),
     seed(
         "a quorum: a fence is not written back",
-        script("raise", "if tonumber(last) < fence then", "if false then"),
+        script("raise_fence", "if tonumber(last) < fence then", "if false then"),
         worlds.ALONE_TWICE.under(silent=1),
         "I3",
     ),
     seed(
         "a quorum: a node that was restarted votes at once",
-        Change(roster.Roster, "if now < self._forgets", "if 0 > self._forgets"),
+        Change(membership.Membership, "if now < self._forgets", "if 0 > self._forgets"),
         worlds.ABSENT.under(restart=1),
         "I1",
     ),
     seed(
         "a quorum: the vote of a node that was restarted meanwhile counts",
-        Change(quorum, "gone = port.roster.without_vote(grants)", "gone = []"),
+        Change(acquire, "gone = port.membership.without_vote(grants)", "gone = []"),
         worlds.ABSENT.under(restart=1),
         "I1",
     ),
     seed(
         "a quorum: an id that was given up is used again",
-        Change(race.Race, "self.want.waiter = self.want.holder = self.port.new_id()", "pass"),
+        Change(
+            attempt.QuorumAttempt,
+            "self.want.waiter = self.want.holder = self.port.new_id()",
+            "pass",
+        ),
         worlds.ALONE_WORKING.under(late=1, down=1).threads(),
         "I1 I2 I4",
     ),
     seed(
         "a quorum: a node is reacquired with an id that was given up there",
-        Change(quorum_keep, "want.waiter = want.holder = parts.another_id()", "pass"),
+        Change(maintain, "want.waiter = want.holder = parts.another_id()", "pass"),
         worlds.ALONE_LONG.under(late=1).threads(),
         "I1 I2",
     ),
     seed(
         "a quorum: partial grants are not released",
-        Change(quorum, "await _give_back(race, grants)", "pass"),
+        Change(acquire, "await _give_back(quorum_attempt, grants)", "pass"),
         worlds.ABSENT.under(silent=1),
         "I6 I9",
     ),
     seed(
         "a quorum: a silent node is not undone after a grant",
         Change(
-            quorum,
+            acquire,
             "undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)",
             "pass",
         ),
@@ -97,33 +110,35 @@ SEEDS = (
     ),
     seed(
         "a quorum: votes are not undone after a cancellation",
-        Change(quorum, "undo(port, asks, all_of_them=True)\n        for node", "for node"),
+        Change(acquire, "undo(port, asks, all_of_them=True)\n        for node", "for node"),
         worlds.ALONE.under(cancel=1).threads(),
         "I9",
     ),
     seed(
         "a quorum: a release without a reply is not repeated",
-        Change(quorum_keep, "post_unanswered(port, asks)", "pass"),
+        Change(maintain, "retry_in_background(port, asks)", "pass"),
         worlds.ALONE.under(silent=1),
         "I9",
     ),
     seed(
         "a quorum: a vote counts from its reply",
-        Change(race.Race, "ask.asked_at + validity(ttl)", "ask.answered_at + validity(ttl)"),
+        Change(
+            attempt.QuorumAttempt, "ask.asked_at + validity(ttl)", "ask.answered_at + validity(ttl)"
+        ),
         worlds.ALONE_FIXED.under(late=2),
         "I2",
     ),
     seed(
         "a quorum: a renewal by hand counts from its reply",
-        Change(quorum_keep, "[wish.ttl], ask.asked_at", "[wish.ttl], ask.answered_at"),
+        Change(maintain, "[wish.ttl], ask.asked_at", "[wish.ttl], ask.answered_at"),
         worlds.ALONE_BY_HAND.under(late=2),
         "I2",
     ),
     seed(
         "a quorum: a lost majority is not reported",
         several(
-            quorum_keep,
-            Change(quorum_keep, "lose(port, hold, hold.end, hold.deadline)", "pass"),
+            maintain,
+            Change(maintain, "lose(port, hold, hold.end, hold.deadline)", "pass"),
             Change(quorum_hold.Majority, "hold.lose(hold.end, hold.deadline)", "pass"),
         ),
         worlds.ALONE_OF_TWO.under(down=1),
@@ -138,8 +153,8 @@ SEEDS = (
     seed(
         "a quorum: a hold is not renewed, nor its parts watched, after a node was reacquired",
         several(
-            quorum_keep,
-            Change(quorum_keep, "if hold.open and not hold.told:", "if False:"),
+            maintain,
+            Change(maintain, "if hold.open and not hold.notified:", "if False:"),
             Change(
                 quorum_hold.Majority, "if not whole.open or whole.told or hold", "if True or hold"
             ),
@@ -150,64 +165,70 @@ SEEDS = (
     ),
     seed(
         "a quorum: a vote whose fence is the first node's, though a later one was given",
-        script("vote", "local fence = next_fence(record, ARGV[4])", "local fence = ARGV[4]"),
+        script("quorum_vote", "local fence = next_fence(record, ARGV[4])", "local fence = ARGV[4]"),
         worlds.LATE,
         "I3",
     ),
     seed(
         "a quorum: a timeout does not end the rounds",
-        Change(quorum, "if at_once or now >= give_up_at:", "if at_once:"),
+        Change(acquire, "if at_once or now >= give_up_at:", "if at_once:"),
         worlds.IMPATIENT,
         "I6 I13",
     ),
     seed(
         "a quorum: a client that waits for a majority never retries",
-        Change(quorum, "pause = retry_delay(race.rounds, port.jitter())", "pause = 50.0"),
+        Change(
+            acquire, "pause = retry_delay(quorum_attempt.rounds, port.jitter())", "pause = 50.0"
+        ),
         worlds.TWO.under(late=1),
         "I6",
     ),
     seed(
         "a quorum: a vote without an end",
-        script("vote", "call('SET', KEYS[1], holder, 'PX', ttl)", "call('SET', KEYS[1], holder)"),
+        script(
+            "quorum_vote", "call('SET', KEYS[1], holder, 'PX', ttl)", "call('SET', KEYS[1], holder)"
+        ),
         worlds.ALONE,
         "I10",
     ),
     seed(
         "a quorum: data read before a restart decides which nodes may vote after it",
-        Change(roster.Roster, "self.heard = set()  # what was", "pass  # what was"),
+        Change(membership.Membership, "self.heard = set()  # what was", "pass  # what was"),
         worlds.UNLIKE.under(restart=1),
         "I1",
     ),
     seed(
         "a quorum: the longest ttl is overwritten by the last",
-        script("roster", "math.max(longest, tonumber(ARGV[2]))", "tonumber(ARGV[2])"),
+        script("membership", "math.max(longest, tonumber(ARGV[2]))", "tonumber(ARGV[2])"),
         worlds.UNLIKE_MET.under(restart=1),
         "I1",
     ),
     seed(
         "a quorum: a claim is given up while its lease is held",
-        Change(roster.Roster, "if self.claimants or not", "if not"),
+        Change(membership.Membership, "if self.claimants or not", "if not"),
         worlds.CLAIMED.under(restart=1),
         "I1 I2 I8 L",
     ),
     seed(
         "a quorum: the claim of a lease that was released stays",
-        Change(roster.Roster, "if self.claimants or not self.claim_asked_ttl:", "if True:"),
+        Change(membership.Membership, "if self.claimants or not self.claim_asked_ttl:", "if True:"),
         worlds.RELEASED.under(restart=1),
         "I6",
     ),
     seed(
         "a quorum: a client that is refused because of a line does not join it",
-        Change(quorum, "waits and race.want.lines_up and", "False and"),
+        Change(acquire, "waits and quorum_attempt.want.lines_up and", "False and"),
         sides.CUT_OFF,
         "I5",
     ),
     seed(
         "a quorum: one node without its lease refuses a writer that acquires the read side",
         several(
-            quorum,
-            Change(race.Race, " if node in self.beside]", "]"),
-            Change(quorum, "if grant is None and race.want.other is not None:", "if False:"),
+            acquire,
+            Change(attempt.QuorumAttempt, " if node in self.beside]", "]"),
+            Change(
+                acquire, "if grant is None and quorum_attempt.want.other is not None:", "if False:"
+            ),
         ),
         sides.DOWNGRADED_ABSENT,
         "I8",

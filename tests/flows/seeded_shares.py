@@ -1,6 +1,7 @@
 """Faults sown on purpose into what many may hold at once; see seeded.py."""
 
-from fencelock._core import acquire, renew, want
+from fencelock._core.lock import acquire, renew
+from fencelock._core.lock import request as want
 from tests.flows import shares as worlds
 from tests.flows.seeded import Change, script, seed
 
@@ -16,7 +17,7 @@ SEEDS = (
     ),
     seed(
         "an ended lease whose permits stay taken",
-        script("shares_alive", "s.taken = s.taken - permits_of(s, ended[i])", ""),
+        script("shares_heartbeat", "s.taken = s.taken - permits_of(s, ended[i])", ""),
         worlds.ONE_ENDS,
         "I1 I6",
     ),

@@ -3,10 +3,10 @@
 import contextlib
 from dataclasses import dataclass
 
-from fencelock._core.ask import ask
-from fencelock._core.renew import renew_now
-from fencelock._core.shares import ALL, RWLOCK, give_back, set_limit
-from fencelock._core.want import Terms
+from fencelock._core.lock.renew import renew_now
+from fencelock._core.lock.request import Terms
+from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, release_part, set_limit
+from fencelock._core.retry import ask
 from fencelock.errors import FencelockError, LeaseLost
 from fencelock.scripts import SHARES, SHARES_BREAK
 from tests.flows.scenarios import FIXED, RENEWED, Role, Scenario
@@ -46,7 +46,7 @@ class Shared(Scenario):
 
 
 def taker(
-    terms=RENEWED, *, permits=1, patience=None, work=0.0, rounds=1, after=0.0, actor=ShareActor
+    terms=RENEWED, *, permits=1, timeout=None, work=0.0, rounds=1, after=0.0, actor=ShareActor
 ):
     """A process that takes permits, works and gives them back, some rounds; it may begin later."""
 
@@ -54,7 +54,7 @@ def taker(
         if after:
             await one.port.sleep(one.port.now() + after)
         for _ in range(rounds):
-            await one.hold_once(one.want_permits(terms, permits), patience, work)
+            await one.hold_once(one.want_permits(terms, permits), timeout, work)
 
     return single(turns, actor)
 
@@ -76,7 +76,7 @@ def in_parts():
             return
         try:
             hold.count = 1
-            await give_back(one.port, hold, 1)
+            await release_part(one.port, hold, 1)
             await one.port.sleep(one.port.now() + 0.5)
         except FencelockError:
             if not one.world.faulty:
@@ -131,7 +131,7 @@ def operator():
         port = one.port
         try:
             args = (b"why", 600_000, b"", port.new_id())
-            await ask(port, SHARES_BREAK, KEYS.all, args, port.now() + port.patience)
+            await ask(port, SHARES_BREAK, KEYS.all, args, port.now() + port.server_timeout)
         except FencelockError:
             return
 
@@ -253,7 +253,7 @@ THREE = Shared("3 for 2 permits", (taker(),) * 3, alike=True)
 TWO = Shared("2 for both permits", (taker(permits=2),) * 2, alike=True)
 MIXED = Shared("1, 2 and 1 of 2 permits", (taker(), taker(permits=2), taker()))
 MIXED_TRY = Shared(
-    "1 and 2 of 2 permits, 1 try", (taker(work=0.5), taker(permits=2), taker(patience=0.0))
+    "1 and 2 of 2 permits, 1 try", (taker(work=0.5), taker(permits=2), taker(timeout=0.0))
 )
 DEAD_HEAD = Shared(
     "1 reader 1 s, 1 writer, 1 reader", (reader(work=1.0), writer(), reader(work=0.1))
@@ -270,10 +270,10 @@ ONE_ENDS = Shared(
 )
 IMPATIENT = Shared(
     "2 working 1.5 s with both permits, giving up",
-    (taker(permits=2, work=1.5, patience=1.5),) * 2,
+    (taker(permits=2, work=1.5, timeout=1.5),) * 2,
     alike=True,
 )
-TRIES = Shared("3 tries for 2 permits", (taker(patience=0.0),) * 3, alike=True)
+TRIES = Shared("3 tries for 2 permits", (taker(timeout=0.0),) * 3, alike=True)
 BROKEN = Shared("2 working 1.5 s, 1 operator", (taker(work=1.5), taker(permits=2), operator()))
 CHANGED = Shared("2 for both permits, limit 2 to 3", (taker(), taker(permits=2), changer(3)))
 LOWERED = Shared(
@@ -313,7 +313,7 @@ TOO_LONG_SIDES = Shared(
 )
 IMPATIENT_SIDES = Shared(
     "2 readers, 1 writer giving up",
-    (reader(work=1.5), writer(work=1.0, patience=1.2), reader(work=0.5)),
+    (reader(work=1.5), writer(work=1.0, timeout=1.2), reader(work=0.5)),
 )
 DOWNGRADED = Shared("1 downgrading, 1 reader", (downgrader(), reader()))
 DOWNGRADED_WRITER = Shared("1 downgrading, 1 writer", (downgrader(), writer()))

@@ -3,43 +3,43 @@
 import contextlib
 
 from fencelock._core.keys import SignalKeys
-from fencelock._core.signals import Gate, change_event
+from fencelock._core.objects.event_latch import EventSpec, change_event
 from fencelock.errors import OutcomeUnknown, ServerError
 from tests.flows.scenarios import Scenario, single
 from verification.simulator.actors import GAVE_UP, Actor
-from verification.simulator.gates import GateMonitor, count_down
+from verification.simulator.events import GateMonitor, count_down
 from verification.simulator.monitor import Violation
 
 KEYS = SignalKeys("", "signal")
-EVENT = Gate(KEYS, b"event", 60.0)
-LATCH = Gate(KEYS, b"latch", 60.0, 2)
-OTHER = Gate(KEYS, b"latch", 60.0, 1)
-LARGE = Gate(KEYS, b"latch", 60.0, 3)
+EVENT = EventSpec(KEYS, b"event", 60.0)
+LATCH = EventSpec(KEYS, b"latch", 60.0, 2)
+OTHER = EventSpec(KEYS, b"latch", 60.0, 1)
+LARGE = EventSpec(KEYS, b"latch", 60.0, 3)
 # Longer than a lost message may cost, so that a wait which misses its state is found out.
 PATIENCE = 6.0
 
 
-def waiter(gate, patience=PATIENCE, rounds=1):
+def waiter(spec, timeout=PATIENCE, rounds=1):
     """A process that waits."""
 
     async def waits(actor):
         for _ in range(rounds):
-            await actor.world.monitor.waits(actor.client, gate, patience)
+            await actor.world.monitor.waits(actor.client, spec, timeout)
 
     return single(waits)
 
 
-def fellows(gate, *patiences):
+def fellows(spec, *timeouts):
     """A process whose tasks wait, each for as long as it likes."""
 
-    async def waits(actor, patience):
+    async def waits(actor, timeout):
         with contextlib.suppress(*GAVE_UP):
-            await actor.world.monitor.waits(actor.client, gate, patience)
+            await actor.world.monitor.waits(actor.client, spec, timeout)
 
     def role(scenario, world):
         client = world.client(shared=scenario.shared)
-        for patience in patiences:
-            world.start(client, waits(Actor(world, client, scenario.flows), patience))
+        for timeout in timeouts:
+            world.start(client, waits(Actor(world, client, scenario.flows), timeout))
 
     return role
 
@@ -61,17 +61,17 @@ def changer(*changes, after=0.0, **more):
     return single(change, **more)
 
 
-def counter(times=1, gate=LATCH, **more):
+def counter(times=1, spec=LATCH, **more):
     """A process that counts down."""
-    return keeper(*(b"count_down",) * times, gate=gate, **more)
+    return keeper(*(b"count_down",) * times, spec=spec, **more)
 
 
-def keeper(*changes, gate=LATCH, **more):
+def keeper(*changes, spec=LATCH, **more):
     """A process that counts a latch down, resets or deletes it, one after the other."""
 
     async def counts(actor):
         for what in changes:
-            await count_down(actor.client, gate, actor.world, what)
+            await count_down(actor.client, spec, actor.world, what)
 
     return single(counts, **more)
 
@@ -131,19 +131,19 @@ DELETED = scenario(
 UNLIKE = scenario(
     "latch: 1 counts to 2, 1 to 1, 1 waits",
     counter(),
-    counter(gate=OTHER),
+    counter(spec=OTHER),
     waiter(LATCH, 1.0),
 )
 # Late repetitions: a client that asks a silent server for longer than the server is away.
 LATE_COUNTS = scenario(
     "latch: 2 of 3 count down for 20 s",
-    counter(gate=LARGE, patient=20.0),
-    counter(gate=LARGE, patient=20.0),
+    counter(spec=LARGE, server_timeout=20.0),
+    counter(spec=LARGE, server_timeout=20.0),
 )
 LATE_SET = scenario(
     "event: 1 sets, 1 clears, for 20 s",
-    changer(b"set", patient=20.0),
-    changer(b"clear", patient=20.0),
+    changer(b"set", server_timeout=20.0),
+    changer(b"clear", server_timeout=20.0),
 )
 
 FIRST = (SET, PULSE, PULSE_TWO, PULSES, NEVER, CLOSE, OPENS, HALF, LOOKS, FELLOWS, QUITTERS)

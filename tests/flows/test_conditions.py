@@ -2,7 +2,8 @@
 
 import pytest
 
-from fencelock._core import condition, release, watch
+from fencelock._core.lock import release
+from fencelock._core.objects import condition, state_wait
 from tests.flows import conditions as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, script, seed
@@ -77,7 +78,11 @@ SEEDS = (
     ),
     seed(
         "a request that was asked again and may still come when its hold has ended",
-        Change(release, "port.post(*want.abandon(stray.channel), stray.trail)", "pass"),
+        Change(
+            release,
+            "port.run_in_background(*want.abandon(stray.channel), stray.undo_connection)",
+            "pass",
+        ),
         worlds.LINED.under(late=1, wake=1),
         "I9",
     ),
@@ -89,13 +94,13 @@ SEEDS = (
     ),
     seed(
         "a wait whose end is not undone",
-        Change(watch, "_undo(port, watcher)\n        raise", "raise"),
+        Change(state_wait, "_undo(port, watcher)\n        raise", "raise_fence"),
         worlds.ALONE.under(cancel=1),
         "I9 I6",
     ),
     seed(
         "a wait without bound",
-        Change(watch, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
+        Change(state_wait, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
         worlds.ONE.under(wake=1),
         "I6",
     ),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock._core import election
+from fencelock._core.objects import election
 from tests.flows import elections
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, Seed
@@ -78,7 +78,7 @@ SEEDS = [
     ),
     Seed(
         "a leadership that was kept is not renewed",
-        Change(election, "port.keep(hold, port.now())", "pass"),
+        Change(election, "port.track(hold, port.now())", "pass"),
         elections.TO_NOBODY,
         frozenset({"I8"}),
     ),
@@ -116,7 +116,7 @@ SEEDS = [
         "a hand-over without a reply keeps the leadership",
         Change(
             election,
-            "post_release(port, hold)\n        else",
+            "release_in_background(port, hold)\n        else",
             "pass\n        else",
         ),
         elections.ALONE.under(lost=1, cancel=1),
@@ -130,13 +130,13 @@ SEEDS = [
     ),
     Seed(
         "a campaign whose request was repeated may still arrive after the hand-over",
-        Change(election, "sweep(port, hold.want)", "pass"),
+        Change(election, "undo_strays(port, hold.want)", "pass"),
         elections.LINED.under(late=1, wake=1),
         frozenset({"I9"}),
     ),
     Seed(
         "a watcher relies on messages alone",
-        Change(election, "asked_at + PROOF_SECONDS", "asked_at + 100"),
+        Change(election, "asked_at + HEARTBEAT_SECONDS", "asked_at + 100"),
         elections.LEADING_ON.under(wake=1),
         frozenset({"I6"}),
     ),

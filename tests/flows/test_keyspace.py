@@ -42,7 +42,7 @@ class Sequence:
         holder = b"owner" if owned else b"h%d" % number
         return b"w%d" % number, holder, b"c%d" % number, b"1" if owned else b"0"
 
-    def home(self):
+    def client_channel(self):
         return self.random.choice([HOME, b"elsewhere"])
 
     def entry(self):
@@ -62,17 +62,17 @@ class Sequence:
 
     def release(self):
         waiter, holder, _, owned = self.who()
-        args = (holder, self.home())
+        args = (holder, self.client_channel())
         return scripts.RELEASE, KEYS, (*args, waiter, b"") if owned == b"1" else args
 
     def abandon(self):
         waiter, holder, _, owned = self.who()
         entry = self.random.choice([self.entry(), b""])
-        return scripts.ABANDON, KEYS[:5], (waiter, holder, owned, entry, self.home())
+        return scripts.ABANDON, KEYS[:5], (waiter, holder, owned, entry, self.client_channel())
 
     def alive(self):
         entries = [self.entry() for _ in range(self.random.randrange(4))]
-        return scripts.ALIVE, KEYS[:5], (HOME, len(entries), *entries)
+        return scripts.HEARTBEAT, KEYS[:5], (HOME, len(entries), *entries)
 
     def renew(self):
         _, holder, _, owned = self.who()
@@ -89,10 +89,10 @@ class Sequence:
         return scripts.SHOW, KEYS[:3], (2,)
 
     def keep(self):
-        return scripts.KEEP, KEYS[:1], (self.who()[1], 60000)
+        return scripts.POLL_RENEW, KEYS[:1], (self.who()[1], 60000)
 
     def give_back(self):
-        return scripts.GIVE_BACK, KEYS[:1], (self.who()[1],)
+        return scripts.POLL_RELEASE, KEYS[:1], (self.who()[1],)
 
     def gate(self):
         who = b"%d" % self.random.randrange(100)
@@ -111,7 +111,7 @@ class Sequence:
         full = self.random.choice([b"", b"", b"1700000000000000"])
         return self.random.choice([
             (scripts.BARRIER_ARRIVE, SIGNAL, (*head, who, channel, number % 2)),
-            (scripts.BARRIER_LOOK, SIGNAL, (*head, goes, who, channel, full)),
+            (scripts.BARRIER_CHECK, SIGNAL, (*head, goes, who, channel, full)),
             (scripts.BARRIER_CHANGE, SIGNAL, (*head, what, who)),
         ])  # fmt: skip
 
@@ -121,7 +121,7 @@ class Sequence:
         wait = (holder, HOME, b".", entry, entry.split()[0])
         return self.random.choice([
             (scripts.CONDITION_WAIT, LINES, wait),
-            (scripts.CONDITION_LOOK, LINES, (HOME, b".", entry, waiter)),
+            (scripts.CONDITION_CHECK, LINES, (HOME, b".", entry, waiter)),
             (scripts.CONDITION_LEAVE, LINES, (*wait, self.random.choice([b"back", b"quit"]))),
             (
                 *(scripts.CONDITION_NOTIFY, LINES),
@@ -133,7 +133,7 @@ class Sequence:
         kind, of = self.random.choice([(b"event", b""), (b"latch", b"3")])
         what = self.random.choice([b"wait", b"wait", b"leave"])
         words = [b"c0", b"", 0, b"c1", b"17", 0, b"", b"", 9]
-        return scripts.GATE_WAIT, SIGNAL[:2], (kind, 90000, of, what, *words)
+        return scripts.EVENT_WAIT, SIGNAL[:2], (kind, 90000, of, what, *words)
 
     def raw(self):
         key = self.random.choice(KEYS)

@@ -3,7 +3,7 @@
 import pytest
 
 from fencelock import scripts
-from fencelock._core.inspect import describe
+from fencelock._core.lock.inspect import describe
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
 from verification.simulator.keyspace import CommandError
 
@@ -16,8 +16,8 @@ def space():
     return Space()
 
 
-def terms(ttl=9000, claim=7000, owned=0, home=HOME):
-    return b"%d %d %d %s {}" % (ttl, claim, owned, home)
+def terms(ttl=9000, claim=7000, owned=0, client_channel=HOME):
+    return b"%d %d %d %s {}" % (ttl, claim, owned, client_channel)
 
 
 def entry(who, owner=None, **kwargs):
@@ -34,10 +34,12 @@ def acquire(space, who, name=A, *, ttl=9000, line=True, owner=None, **kwargs):
     return space.run(scripts.ACQUIRE, name[:5], *args, *([who] if owner else []))
 
 
-def alive(space, *names, home=HOME):
+def alive(space, *names, client_channel=HOME):
     """Prove that the waiters of a client live; each name is (keys, entries)."""
     words = [word for _, entries in names for word in (len(entries), *entries)]
-    return space.run(scripts.ALIVE, [key for name, _ in names for key in name[:5]], home, *words)
+    return space.run(
+        scripts.HEARTBEAT, [key for name, _ in names for key in name[:5]], client_channel, *words
+    )
 
 
 def fence(space, name=A):
@@ -172,13 +174,13 @@ def test_a_record_that_was_lost_lets_nobody_overtake_the_line(space):
 @pytest.mark.parametrize("home", [HOME, b"other"])
 @pytest.mark.parametrize("owner", [None, b"me"])
 def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(
-    space, home, owner
+    space, client_channel, owner
 ):
     acquire(space, b"h")
     acquire(space, b"x", owner=owner)
     space.wait(1)
-    assert space.run(scripts.RELEASE, A, b"h", home) == 1
-    lease = 9000 if home == HOME else 7000
+    assert space.run(scripts.RELEASE, A, b"h", client_channel) == 1
+    lease = 9000 if client_channel == HOME else 7000
     assert space.ttls(LOCK, LAST) == [lease, RECORD + lease]
     assert space.ttls(HOLDS) == [lease if owner else -2]
     assert space.command(b"GET", LOCK) == (owner or b"x")
@@ -219,10 +221,10 @@ def test_who_does_not_wait_leaves_nothing_in_the_line(space):
 @pytest.mark.parametrize("proof", [False, True])
 def test_who_has_proved_no_life_for_longer_than_patience_is_skipped(space, silent, granted, proof):
     acquire(space, b"h", ttl=900_000)
-    acquire(space, b"x", home=b"frozen")
+    acquire(space, b"x", client_channel=b"frozen")
     if proof:
         space.wait(20)
-        alive(space, (A, []), home=b"frozen")
+        alive(space, (A, []), client_channel=b"frozen")
     space.wait(silent)
     acquire(space, b"y")
     space.run(scripts.RELEASE, A, b"h", HOME)
@@ -283,7 +285,7 @@ def test_a_look_treats_each_name_by_its_own_arguments(space):
 def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space):
     acquire(space, b"h", ttl=900_000)
     acquire(space, b"x")
-    alive(space, (A, [entry(b"x")]), home=b"old")
+    alive(space, (A, [entry(b"x")]), client_channel=b"old")
     space.wait(30)
     alive(space, (A, [entry(b"x")]))
     space.wait(30)
@@ -354,18 +356,22 @@ def test_a_renewal_shortens_a_lease_only_where_it_may(space, shortens, holds, le
 
 def test_the_plain_form_touches_its_key_only_while_it_is_its_own(space):
     space.command(b"SET", LOCK, b"h", b"PX", 1000)
-    assert space.run(scripts.KEEP, [LOCK], b"another", 5000) == 0
+    assert space.run(scripts.POLL_RENEW, [LOCK], b"another", 5000) == 0
     assert space.ttls(LOCK) == [1000]
-    assert space.run(scripts.KEEP, [LOCK], b"h", 5000) == 1
+    assert space.run(scripts.POLL_RENEW, [LOCK], b"h", 5000) == 1
     assert space.ttls(LOCK) == [5000]
-    assert space.run(scripts.GIVE_BACK, [LOCK], b"another") == 0
-    assert space.run(scripts.GIVE_BACK, [LOCK], b"h") == 1
-    assert [space.run(each, [LOCK], b"h", 5000) for each in (scripts.KEEP, scripts.GIVE_BACK)] == [
+    assert space.run(scripts.POLL_RELEASE, [LOCK], b"another") == 0
+    assert space.run(scripts.POLL_RELEASE, [LOCK], b"h") == 1
+    assert [
+        space.run(each, [LOCK], b"h", 5000) for each in (scripts.POLL_RENEW, scripts.POLL_RELEASE)
+    ] == [
         0,
         0,
     ]
     space.command(b"SADD", LOCK, b"x")
-    assert [space.run(each, [LOCK], b"h", 5000) for each in (scripts.KEEP, scripts.GIVE_BACK)] == [
+    assert [
+        space.run(each, [LOCK], b"h", 5000) for each in (scripts.POLL_RENEW, scripts.POLL_RELEASE)
+    ] == [
         0,
         0,
     ]
@@ -438,12 +444,12 @@ def test_an_acquire_that_is_given_up_leaves_the_line_or_gives_back(space, owner)
 @pytest.mark.parametrize("ended", [False, True])
 @pytest.mark.parametrize(("home", "lease"), [(HOME, 9000), (b"other", 7000)])
 def test_a_waiter_of_another_client_than_one_that_gives_up_starts_with_a_short_lease(
-    space, ended, home, lease
+    space, ended, client_channel, lease
 ):
     acquire(space, b"h", ttl=1000)
     acquire(space, b"x")
     space.wait(2 if ended else 0)
-    space.run(scripts.ABANDON, A[:5], b"h", b"h", b"0", b"", home)
+    space.run(scripts.ABANDON, A[:5], b"h", b"h", b"0", b"", client_channel)
     assert space.command(b"GET", LOCK) == b"x"
     assert space.ttls(LOCK) == [lease]
 
@@ -540,7 +546,9 @@ def test_a_lock_in_whose_line_nobody_lives_is_free_and_its_record_stays(space, h
 def take(space, *names):
     """Take several locks; each name is (keys, holder, ttl)."""
     words = [word for _, holder, ttl in names for word in (holder, ttl, terms(ttl))]
-    return space.run(scripts.MULTI_TAKE, [key for name, _, _ in names for key in name[:5]], *words)
+    return space.run(
+        scripts.MULTI_ACQUIRE, [key for name, _, _ in names for key in name[:5]], *words
+    )
 
 
 def test_several_locks_are_taken_each_by_its_own_arguments(space):
@@ -600,7 +608,7 @@ def test_a_name_whose_leases_have_ended_is_a_semaphore_as_long_as_somebody_waits
         with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
             acquire(space, b"y")
         with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
-            space.run(scripts.VOTE, A[:5], b"y", 9000, terms(), b"1")
+            space.run(scripts.QUORUM_VOTE, A[:5], b"y", 9000, terms(), b"1")
     space.command(b"DEL", QUEUE)
     acquire(space, b"y", owner=owner)
     assert space.command(b"GET", LOCK) == (owner or b"y")

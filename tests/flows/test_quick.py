@@ -5,7 +5,7 @@
 
 import pytest
 
-from fencelock._core import release
+from fencelock._core.lock import release
 from tests.flows import scenarios as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import SEEDS, Change

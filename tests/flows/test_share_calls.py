@@ -17,8 +17,8 @@ def space():
     return Space()
 
 
-def terms(permits=1, ttl=9000, home=HOME):
-    return b"%d %d p%d %s {}" % (ttl, SHORT, permits, home)
+def terms(permits=1, ttl=9000, client_channel=HOME):
+    return b"%d %d p%d %s {}" % (ttl, SHORT, permits, client_channel)
 
 
 def entry(who, permits=1, **kwargs):
@@ -43,14 +43,14 @@ def acquire(
     return space.run(scripts.SHARES_ACQUIRE, name[:5], who, mine, *said)
 
 
-def release(space, who, keep=0, home=HOME, name=A):
-    return space.run(scripts.SHARES_RELEASE, name, who, home, keep)
+def release(space, who, keep=0, client_channel=HOME, name=A):
+    return space.run(scripts.SHARES_RELEASE, name, who, client_channel, keep)
 
 
-def alive(space, *names, home=HOME):
+def alive(space, *names, client_channel=HOME):
     words = [word for _, entries in names for word in (len(entries), *entries)]
     wanted = [key for name, _ in names for key in name[:5]]
-    return space.run(scripts.SHARES_ALIVE, wanted, home, *words)
+    return space.run(scripts.SHARES_HEARTBEAT, wanted, client_channel, *words)
 
 
 def show(space, most, *holders, name=A):
@@ -202,11 +202,13 @@ def test_nobody_overtakes_the_head_of_the_line_that_does_not_fit(space):
 
 
 @pytest.mark.parametrize("home", [HOME, b"other"])
-def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(space, home):
+def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(
+    space, client_channel
+):
     acquire(space, b"h", LIMIT)
     acquire(space, b"x")
-    release(space, b"h", home=home)
-    lease = 9000 if home == HOME else SHORT
+    release(space, b"h", client_channel=client_channel)
+    lease = 9000 if client_channel == HOME else SHORT
     assert space.ttls(LOCK, LAST, HOLDS) == [lease, RECORD + lease, lease]
     assert space.heard == [(b"c-x", b"granted x %d %d %d" % (taken(space)[0], space.now, lease))]
 
@@ -215,10 +217,10 @@ def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_l
 @pytest.mark.parametrize("proof", [False, True])
 def test_who_has_proved_no_life_for_longer_than_patience_is_skipped(space, silent, granted, proof):
     acquire(space, b"h", LIMIT, ttl=900_000)
-    acquire(space, b"x", LIMIT, home=b"frozen")
+    acquire(space, b"x", LIMIT, client_channel=b"frozen")
     if proof:
         space.wait(20)
-        alive(space, (A, []), home=b"frozen")
+        alive(space, (A, []), client_channel=b"frozen")
     space.wait(silent)
     acquire(space, b"y", LIMIT)
     release(space, b"h")
@@ -482,15 +484,15 @@ def test_a_look_treats_each_name_by_its_own_arguments(space):
 def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space):
     acquire(space, b"h", LIMIT, ttl=900_000)
     acquire(space, b"x")
-    for home, seconds in ((b"old", 30), (HOME, 30), (HOME, 0)):
-        alive(space, (A, [entry(b"x")]), home=home)
+    for client_channel, seconds in ((b"old", 30), (HOME, 30), (HOME, 0)):
+        alive(space, (A, [entry(b"x")]), client_channel=client_channel)
         assert space.ttls(QUEUE, ALIVE) == [MINUTE, MINUTE]
         space.wait(seconds)
     assert space.line(ALIVE) == [HOME]
 
 
 @pytest.mark.parametrize("home", [HOME, b"other"])
-def test_a_look_grants_what_ended_leases_left(space, home):
+def test_a_look_grants_what_ended_leases_left(space, client_channel):
     for name in (A, B):
         acquire(space, b"h", 2, name=name, ttl=1000)
         acquire(space, b"k", 1, name=name)
@@ -498,9 +500,9 @@ def test_a_look_grants_what_ended_leases_left(space, home):
             acquire(space, who, name=name)
     space.wait(2)
     waiting = [entry(each) for each in (b"x", b"y", b"z")]
-    reply = alive(space, (A, waiting), (B, waiting), home=home)
+    reply = alive(space, (A, waiting), (B, waiting), client_channel=client_channel)
     assert reply == [space.now] + [[b"", 0, 7000, 0, [-1, -1, 0]]] * 2
-    lease = 9000 if home == HOME else SHORT
+    lease = 9000 if client_channel == HOME else SHORT
     for name in (A, B):
         assert space.score(name[0], b"x") == space.now + lease * 1000
         assert holders(space, name) == [b"k", b"x", b"y"]
@@ -592,8 +594,8 @@ def test_an_operator_takes_permits_from_some_or_all(space):
         return space.run(scripts.SHARES_BREAK, A, b"a word", 5000, text, number)
 
     assert broken() == [0]
-    acquire(space, b"x", 1, home=b"hx")
-    acquire(space, b"y", 2, home=b"hy")
+    acquire(space, b"x", 1, client_channel=b"hx")
+    acquire(space, b"y", 2, client_channel=b"hy")
     acquire(space, b"w", 1)
     assert broken(b"p7 ") == [0]
     assert space.ttls(REVOKED) == [-2]

@@ -54,16 +54,16 @@ class ShareSequence(Sequence):
         return scripts.SHARES_ACQUIRE, KEYS[:5], args
 
     def release(self):
-        args = (self.who()[0], self.home(), self.random.choice([0, 0, 1]))
+        args = (self.who()[0], self.client_channel(), self.random.choice([0, 0, 1]))
         return scripts.SHARES_RELEASE, KEYS, args
 
     def abandon(self):
-        args = (self.who()[0], self.random.choice([self.entry(), b""]), self.home())
+        args = (self.who()[0], self.random.choice([self.entry(), b""]), self.client_channel())
         return scripts.SHARES_ABANDON, KEYS[:5], args
 
     def alive(self):
         entries = [self.entry() for _ in range(self.random.randrange(4))]
-        return scripts.SHARES_ALIVE, KEYS[:5], (HOME, len(entries), *entries)
+        return scripts.SHARES_HEARTBEAT, KEYS[:5], (HOME, len(entries), *entries)
 
     def renew(self):
         return scripts.SHARES_RENEW, [LOCK, RECORD, HOLDS], (3, 1, self.who()[0], 80000)
@@ -79,7 +79,7 @@ class ShareSequence(Sequence):
         return scripts.SHARES_SHOW, KEYS[:5], (2, b"h0", b"h1")
 
     def limit(self):
-        args = (b"semaphore", 3, self.random.choice([2, 3, 4]), self.home(), b"id")
+        args = (b"semaphore", 3, self.random.choice([2, 3, 4]), self.client_channel(), b"id")
         return scripts.SHARES_LIMIT, KEYS[:5], args
 
     def raw(self):

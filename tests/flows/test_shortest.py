@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
 from tests.flows import scenarios as worlds
@@ -93,7 +93,7 @@ def asking(budgets, servers, *, replicas=False):
     made = [Server(replicated=replicas) for _ in range(servers)]
     world = World(made[0], others=made[1:], budgets=budgets, monitor=Unjudged)
     client = world.client(shared=False, keeper=False)
-    ports = [SimulatedPort(world, client, shared=False, patience=5.0, server=s) for s in made]
+    ports = [SimulatedPort(world, client, shared=False, server_timeout=5.0, server=s) for s in made]
     answers = []
 
     async def asks():
@@ -101,7 +101,7 @@ def asking(budgets, servers, *, replicas=False):
             try:
                 words = (b"SET", b"k", b"v", b"NX", b"PX", 1000)
                 answers.append(await port.command(words, b"", port.now() + 5.0))
-            except Broken:
+            except NoReply:
                 answers.append("broken")
 
     world.start(client, asks())

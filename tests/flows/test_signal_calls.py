@@ -28,7 +28,7 @@ def latch(space, what, number=b"1", *answered, of=3, by=1, idle=IDLE):
 def gate(space, *waiters, kind=b"event", of=b"", what=b"wait", idle=IDLE):
     """Ask for waiters, each (channel, generation, since when it has asked in us)."""
     words = [word for each in waiters for word in each]
-    return space.run(scripts.GATE_WAIT, A[:2], kind, idle, of, what, *words)
+    return space.run(scripts.EVENT_WAIT, A[:2], kind, idle, of, what, *words)
 
 
 def arrive(space, who, parties=2, *, acts=False, idle=IDLE):
@@ -39,7 +39,7 @@ def arrive(space, who, parties=2, *, acts=False, idle=IDLE):
 def look(space, *parties, what=b"look", of=2):
     """Ask for parties, each (waiter, generation that it waits for without a place in it)."""
     words = [word for who, without in parties for word in (who, b"c-" + who, without)]
-    return space.run(scripts.BARRIER_LOOK, A, of, IDLE, ASKS, what, *words)
+    return space.run(scripts.BARRIER_CHECK, A, of, IDLE, ASKS, what, *words)
 
 
 def change(space, what, number=b"1", of=2):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fencelock._core import pushes, signals, watch
+from fencelock._core import pushes
+from fencelock._core.objects import event_latch, state_wait
 from tests.flows import signals as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, script, seed
@@ -29,19 +30,19 @@ SEEDS = (
     ),
     seed(
         "a waiter that is not put on the list",
-        script("gate_wait", "call('ZADD', KEYS[2], text(now), channel)", "call('ZCARD', KEYS[2])"),
+        script("event_wait", "call('ZADD', KEYS[2], text(now), channel)", "call('ZCARD', KEYS[2])"),
         worlds.SET,
         "I6",
     ),
     seed(
         "a check of the state and not of the generation",
-        script("gate_wait", "if since ~= '' then return ended >= tonumber(since) end", ""),
+        script("event_wait", "if since ~= '' then return ended >= tonumber(since) end", ""),
         worlds.PULSE.under(wake=1),
         "I6",
     ),
     seed(
         "a wait without bound",
-        Change(watch, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
+        Change(state_wait, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
         worlds.PULSE.under(wake=1),
         "I6",
     ),
@@ -89,25 +90,29 @@ SEEDS = (
     ),
     seed(
         "a wait that gives up and stays on the list",
-        Change(watch, "await _leave(port, watcher, ", "await port.sleep("),
+        Change(state_wait, "await _leave(port, watcher, ", "await port.sleep("),
         worlds.NEVER,
         "I9",
     ),
     seed(
         "a cancelled wait that stays on the list",
-        Change(watch, "port.post(*_farewell", "(lambda *_: None)(*_farewell"),
+        Change(
+            state_wait,
+            "port.run_in_background(\n            *_last_request",
+            "(lambda *_: None)(\n            *_last_request",
+        ),
         worlds.NEVER.under(cancel=1),
         "I9",
     ),
     seed(
         "a waiter that gives up and takes its fellows off the list",
-        Change(signals.Gate, 'b"" if shared else watcher.channel', "watcher.channel"),
+        Change(event_latch.EventSpec, 'b"" if shared else watcher.channel', "watcher.channel"),
         worlds.QUITTERS,
         "I6",
     ),
     seed(
         "a lost first request that forgets when it began",
-        Change(watch, "if watcher.sent else 0", "if False else 0"),
+        Change(state_wait, "if watcher.sent else 0", "if False else 0"),
         worlds.PULSE.under(lost=1),
         "I6",
     ),

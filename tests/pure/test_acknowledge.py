@@ -1,4 +1,4 @@
-"""_core/acknowledge.py: a request that replicas acknowledge, on a connection of its own."""
+"""_core/lock/acknowledge.py: a request that replicas acknowledge, on a connection of its own."""
 
 import asyncio
 from math import inf
@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import NotAcknowledged, ServerDenied
-from fencelock._core.acknowledge import ask_acknowledged
 from fencelock._core.attempt_log import Asked
+from fencelock._core.lock.acknowledge import ask_acknowledged
 
 WANT = SimpleNamespace(keys=SimpleNamespace(name="a"))
 

@@ -1,13 +1,13 @@
-"""_transport/bridge.py: a stand-in for a connection asks the client, and pushes what it hears."""
+"""_io/sources/bridge.py: a stand-in for a connection asks the client, and pushes what it hears."""
 
 import asyncio
 import queue
 from types import SimpleNamespace
 
-from fencelock._transport import bridge
-from fencelock._transport.mux import Mux
-from fencelock._transport.source import Bridged
-from fencelock.clock import now
+from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.sources import bridge
+from fencelock._io.sources.kinds import Bridged
+from fencelock._runtime.clock import now
 
 SOON = 10.0
 
@@ -71,7 +71,7 @@ def test_a_task_is_answered_and_hears_every_channel():
         client = SimpleNamespace(execute_command=execute_command, pubsub=AioSubscribed)
         heard = asyncio.Queue()
         loop = asyncio.get_running_loop()
-        mux = Mux(loop, lambda push: heard.put_nowait(push[1]), stall=SOON)
+        mux = AsyncConnection(loop, lambda push: heard.put_nowait(push[1]), stall=SOON)
         await bridge.adopt(Bridged(client, "a client"), mux)
         assert await mux.command((b"ECHO", b"word"), now() + SOON) == b"word"
         for channel in (b"one", b"two"):

@@ -6,30 +6,30 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock._core import acquire
 from fencelock._core.keys import LockKeys, slot
-from fencelock._core.types import Broken
-from fencelock._core.waiter import Waiter
-from fencelock._core.want import Form, Terms, Want
+from fencelock._core.lock import acquire
+from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.types import NoReply
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
+from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._ports.blocking import run_blocking
+from fencelock._io.port_blocking import run_blocking
+from fencelock._io.wire import ReplyError, server_error
+from fencelock._runtime.clock import now
 from fencelock._topology import slots
 from fencelock._topology.cluster import ANYWHERE, FAN_MAX, ClusterPort
 from fencelock._topology.cluster_map import ClusterMap
-from fencelock._topology.master_check import Node
-from fencelock._topology.slots import LOCAL, READ_MAP, Clustered, in_slot, key_in, tag_in
-from fencelock._transport.mux import Mux
-from fencelock._transport.wire import ReplyError, server_error
-from fencelock.clock import now
+from fencelock._topology.master_check import NodeAddress
+from fencelock._topology.slots import LOCAL, READ_MAP, ClusterSource, in_slot, key_in, tag_in
 from fencelock.errors import ServerDenied, ServerUnreachable
 from fencelock.scripts import ACQUIRE
 from tests.faults.world import spawn, wait_until
 
-A, B, C = Node("a", 1), Node("b", 2), Node("c", 3)
+A, B, C = NodeAddress("a", 1), NodeAddress("b", 2), NodeAddress("c", 3)
 ALL = [[0, 16383, [b"a", 1], [b"b", 2]]]
 SOON, AT_ONCE = 10.0, 0.05
-CLUSTERED = Clustered((A, B), lambda node: node, "two nodes")
+CLUSTERED = ClusterSource((A, B), lambda node: node, "two nodes")
 GET = b"GET"
 
 
@@ -108,7 +108,7 @@ class Port(ClusterPort):
         self.io, self.seats, self.roused = nodes, {}, []
         self._use(CLUSTERED, nodes)
         self.slots.learn(ALL, A)
-        self.slots.proofs._at = dict.fromkeys((A, B, C), now() + SOON)
+        self.slots.master_check._at = dict.fromkeys((A, B, C), now() + SOON)
 
     def mutex(self):
         return self.io.mutex()
@@ -134,7 +134,7 @@ class Port(ClusterPort):
 
 def waiter(number=0):
     keys = LockKeys("p:", "a")
-    form = Form(keys=keys, terms=Terms(ttl=30.0, renew=True), home=b"h", ttl=30.0)
+    form = Form(keys=keys, terms=Terms(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0)
     return Waiter(Want(form, b"w%d" % number))
 
 
@@ -181,11 +181,13 @@ def test_a_grant_counts_only_where_its_waiter_sits():
 
 def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
     async def story():
-        port, asks = AsyncioClusterPort(CLUSTERED, home="h", patience=1.0), waiter()
+        port, asks = AsyncioClusterPort(CLUSTERED, client_channel="h", server_timeout=1.0), waiter()
         port.slots.learn(ALL, A)
         there, posted = {}, []
         for node in (A, B):
-            mux = there[node] = Mux(asyncio.get_running_loop(), lambda _: None, stall=1.0)
+            mux = there[node] = AsyncConnection(
+                asyncio.get_running_loop(), lambda _: None, stall=1.0
+            )
             mux.node, mux.sound = node, True
             port.link.links[node] = SimpleNamespace(mux=mux, connected=answering(mux))
 
@@ -193,14 +195,14 @@ def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
             assert not asking
             if mux is there[A]:
                 raise moved(asks)
-            raise Broken("silent", sent=True)
+            raise NoReply("silent", sent=True)
 
-        assert port.seat(asks, listen=False)
+        assert port.open_now(asks, listen=False)
         port.link.run = asked
-        with pytest.raises(Broken):
+        with pytest.raises(NoReply):
             await port.run(b"packed", asks.key, now() + SOON, asks)
         asks.began = True
-        port.post = lambda *request: posted.append(request[-1])
+        port.run_in_background = lambda *request: posted.append(request[-1])
         acquire._undo(port, asks)
         assert posted == [there[B]]
 
@@ -255,7 +257,7 @@ def test_a_request_that_names_a_channel_that_was_refused_is_not_sent_on():
 
     port = Port(Nodes(run_a=moved(asks), subscribe_b=refuse))
     opened(port, asks)
-    with pytest.raises(Broken) as raised:
+    with pytest.raises(NoReply) as raised:
         asked_for(port, asks)
     assert not raised.value.sent
     assert [node for node, kind, _, _ in port.io.asked if kind == "run"] == [A]
@@ -286,24 +288,24 @@ def test_a_subscription_that_the_server_ends_right_behind_its_answer_is_none():
     port.io.answers["subscribe"] = lambda _, channel: port.taken(
         port.io.connections[A], [b"sunsubscribe", channel, 1]
     )
-    with pytest.raises(Broken, match="ended the subscription"):
+    with pytest.raises(NoReply, match="ended the subscription"):
         opened(port, asks)
     assert asks.channel == b""
-    assert not port.seat(asks, listen=True)
+    assert not port.open_now(asks, listen=True)
 
 
 def test_a_waiter_is_seated_at_once_where_its_node_listens_already():
     port, asks = Port(Nodes()), waiter()
-    assert port.seat(asks, listen=True) is False
+    assert port.open_now(asks, listen=True) is False
     port.io.connections[A] = connection(A)
-    assert port.seat(asks, listen=False) is True
-    assert port.seat(asks, listen=True) is False
+    assert port.open_now(asks, listen=False) is True
+    assert port.open_now(asks, listen=True) is False
     channel = in_slot(b"other", slot(asks.key))
     port.io.connections[A].channels[slot(asks.key)] = channel
-    assert port.seat(asks, listen=True) is True
+    assert port.open_now(asks, listen=True) is True
     assert (port.seat_of(asks), asks.channel) == (port.io.connections[A], channel)
     port.closing = True
-    assert port.seat(asks, listen=True) is False
+    assert port.open_now(asks, listen=True) is False
 
 
 def test_waiters_of_a_connection_that_was_lost_ask_again():
@@ -332,7 +334,7 @@ def readings(nodes):
 
 
 def test_a_map_that_no_node_tells_is_not_asked_for_again_at_once():
-    nodes = Nodes(command=Broken("silent", sent=True))
+    nodes = Nodes(command=NoReply("silent", sent=True))
     known = found_by(nodes)
     began = now()
     assert run_blocking(known.owner(key_in(1), began + SOON)) == A
@@ -345,7 +347,7 @@ def test_a_map_that_no_node_tells_is_not_asked_for_again_at_once():
 def test_a_reading_ends_in_time_and_the_next_one_begins_at_another_node():
     def silent(*_):
         wait_until(lambda: now() >= until, SOON, "its time is up")
-        return Broken("silent", sent=True)
+        return NoReply("silent", sent=True)
 
     nodes = Nodes(command_a=silent, command_b=ALL)
     known = found_by(nodes)
@@ -363,7 +365,7 @@ def test_an_address_that_was_never_reached_is_an_error_and_a_known_one_may_come_
     nodes.refused[A] = nodes.refused[B] = ServerUnreachable("refused", code="REFUSED")
     with pytest.raises(ServerUnreachable):
         run_blocking(ClusterMap(CLUSTERED, nodes).owner(b"", now() + SOON))
-    with pytest.raises(Broken):
+    with pytest.raises(NoReply):
         run_blocking(found_by(nodes).lend(A, now() + SOON))
 
 
@@ -431,7 +433,7 @@ def test_all_that_doubt_one_node_at_once_have_it_asked_about_once(replaced):
     known = found_by(nodes)
     jobs = at_once(lambda: known.confirm(key, A, now(), now() + SOON), slow, joined)
     for job in jobs:
-        assert isinstance(job.exception(SOON), Broken) is replaced
+        assert isinstance(job.exception(SOON), NoReply) is replaced
     assert slow.asked == 1
 
 
@@ -466,8 +468,8 @@ def test_a_group_whose_node_cannot_be_reached_is_broken_and_the_others_are_not()
     port.slots._owners[2] = B
     port.io.refused[B] = ServerUnreachable("refused", code="REFUSED")
     there = [(ACQUIRE, (key_in(2),), ())]
-    lost, done = run_blocking(port.fan_out([there, requests(2)], now() + SOON))
-    assert isinstance(lost[0], Broken)
+    lost, done = run_blocking(port.run_on_nodes([there, requests(2)], now() + SOON))
+    assert isinstance(lost[0], NoReply)
     assert done == [b"done", b"done"]
     assert port.slots.doubtful
 

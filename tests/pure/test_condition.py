@@ -1,4 +1,4 @@
-"""_core/condition.py: what ends a wait without the lock, and what does not."""
+"""_core/objects/condition.py: what ends a wait without the lock, and what does not."""
 
 import asyncio
 from types import SimpleNamespace
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import ServerUnreachable
-from fencelock._core import condition
+from fencelock._core.objects import condition
 
 ENDS = [ServerUnreachable("away"), KeyboardInterrupt(), SystemExit(), GeneratorExit()]
 
@@ -23,7 +23,7 @@ def returning(monkeypatch, *troubles):
 
     monkeypatch.setattr(condition, "_granted", granted)
     monkeypatch.setattr(condition, "_resume", lambda *said: resumed.append(said[2:4]))
-    asker = condition.Asker(object, SimpleNamespace())
+    asker = condition.Reacquirer(object, SimpleNamespace())
     returned = condition._return(SimpleNamespace(), SimpleNamespace(), asker)
     with pytest.raises(StopIteration):
         returned.send(None)
@@ -65,12 +65,12 @@ def test_what_strikes_after_the_lock_was_taken_again_undoes_nothing(monkeypatch,
         "_interrupted": interrupted,
         "_resume": lambda *_: None,
         "_stand": stand,
-        "Parked": lambda *_: parked,
-        "Stay": lambda *_: SimpleNamespace(hold=None),
-        "sweep": lambda *_: None,
+        "ConditionWaiter": lambda *_: parked,
+        "ConditionWait": lambda *_: SimpleNamespace(hold=None),
+        "undo_strays": lambda *_: None,
     }.items():
         monkeypatch.setattr(condition, name, stand_in)
-    monkeypatch.setattr(condition.watch, "wait_for", wait_for)
+    monkeypatch.setattr(condition.state_wait, "wait_for", wait_for)
     asker = SimpleNamespace(want=lambda: SimpleNamespace(waiter=b"A1"))
     hold = SimpleNamespace(want=None)
     waits = condition.wait(SimpleNamespace(), None, lambda taken: taken.append(hold), None, asker)

@@ -7,8 +7,8 @@ import pytest
 
 import fencelock
 from fencelock import aio
+from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock.blocking import barrier
-from fencelock.multilease import BaseMultiLease
 from tests.pure.made import held, made_by
 
 WAYS = {

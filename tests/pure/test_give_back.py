@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import ServerDenied
-from fencelock._core import multi
-from fencelock._core.acquire import late_grant
 from fencelock._core.keys import LockKeys
-from fencelock._core.release import sweep
-from fencelock._core.waiters import Lines
-from fencelock._core.want import Form, Stray, Terms, Want
+from fencelock._core.lock.acquire import late_grant
+from fencelock._core.lock.release import undo_strays
+from fencelock._core.lock.request import Form, Stray, Terms, Want
+from fencelock._core.lock.waiting import Lines
+from fencelock._core.objects import multi
 from fencelock._topology.flows.single import SINGLE
 
 TERMS = Terms(ttl=30.0, renew=True)
@@ -20,7 +20,9 @@ PORT = SimpleNamespace(now=lambda: 0.0, flows=SINGLE)
 
 
 def want(name):
-    return Want(Form(keys=LockKeys("p:", name), terms=TERMS, home=b"h", ttl=30.0), b"holder")
+    return Want(
+        Form(keys=LockKeys("p:", name), terms=TERMS, client_channel=b"h", ttl=30.0), b"holder"
+    )
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -48,19 +50,19 @@ class Posts(SimpleNamespace):
     def __init__(self):
         super().__init__(lines=Lines(), mutex=nullcontext, posted=[])
 
-    def post(self, script, _keys, args, trail=None):
-        self.posted.append((script.name, args[3], trail))
+    def run_in_background(self, script, _keys, args, undo_connection=None):
+        self.posted.append((script.name, args[3], undo_connection))
 
 
 def test_what_a_silent_connection_may_still_bring_is_undone_behind_it_with_its_place_in_line():
     port, asked = Posts(), want("a")
     asked.strays = (Stray("first", b"c1"), Stray(None, b"c2"), Stray("third", b"c3"))
-    sweep(port, asked)
+    undo_strays(port, asked)
     assert port.posted == [
         ("abandon", asked.entry(b"c1"), "first"),
         ("abandon", asked.entry(b"c3"), "third"),
     ]
-    sweep(port, asked)
+    undo_strays(port, asked)
     assert len(port.posted) == 2
 
 
@@ -68,7 +70,7 @@ def test_what_a_silent_connection_may_still_bring_is_undone_behind_it_with_its_p
 def test_a_late_grant_to_a_request_that_was_asked_again_and_is_over_is_given_back(strays):
     port, asked = Posts(), want("a")
     asked.strays = strays
-    sweep(port, asked)
+    undo_strays(port, asked)
     port.posted.clear()
     late_grant(port, asked.waiter)
     assert port.posted == ([("abandon", b"", None)] if strays else [])

@@ -1,4 +1,4 @@
-"""handles.py: the options of a handle, and whose hold a release means."""
+"""lock.py: the options of a handle, and whose hold a release means."""
 
 import json
 from functools import partial
@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import NotHeld, Poll
-from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
-from fencelock.handles import Holds, defaults, describe, settings
+from fencelock._core.lock.hold import Hold
+from fencelock._handles.lock import Holds, defaults, describe, settings
+from fencelock._handles.rwlock import SideTable
+from fencelock._handles.semaphore import FORMS_MAX, SemaphoreHolds
 from fencelock.options import Queue
-from fencelock.permits import FORMS_MAX, Permits
-from fencelock.sides import Sides
 from tests.pure.made import held
 
 GIVEN = defaults(key_prefix="p:", ttl=30, label=None, server_timeout=5)
@@ -133,8 +133,8 @@ def test_no_label_is_not_shown():
 
 def test_requests_for_few_numbers_of_permits_are_kept():
     """I10: each packed request takes a kilobyte, and a caller may ask for any number of permits."""
-    permits = Permits(LockKeys("p:", "a"), chosen(), Hold, 1000, bounded=False)
-    port = SimpleNamespace(home=b"home", now=lambda: 0.0)
+    permits = SemaphoreHolds(LockKeys("p:", "a"), chosen(), Hold, 1000, bounded=False)
+    port = SimpleNamespace(client_channel=b"home", now=lambda: 0.0)
     first = permits.form(port, 1)
     assert permits.form(port, 1) is first
     for number in range(1, 200):
@@ -144,7 +144,7 @@ def test_requests_for_few_numbers_of_permits_are_kept():
 
 def test_a_hold_of_a_side_that_ended_is_forgotten_while_others_last():
     """I10: a thread that reads without an end may read through another handle again and again."""
-    sides, keys = Sides(), LockKeys("p:", "a")
+    sides, keys = SideTable(), LockKeys("p:", "a")
     first, second = (held(unit="thread") for _ in range(2))
     for each in (first, second):
         each.want = SimpleNamespace(keys=keys, form=SimpleNamespace(permits=1))

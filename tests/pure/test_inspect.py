@@ -1,6 +1,6 @@
-"""_core/inspect.py: what people are shown of a semaphore's holders."""
+"""_core/lock/inspect.py: what people are shown of a semaphore's holders."""
 
-from fencelock._core.inspect import _only, describe_shares
+from fencelock._core.lock.inspect import _only, describe_shares
 
 NOW = 1_700_000_000_000_000  # microseconds
 SECOND = 1_000_000

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from fencelock import LeaseLost, NotHeld
-from fencelock._core.hold import Observer
+from fencelock._core.lock.hold import Observer
 from tests.pure.made import held
 
 

@@ -7,11 +7,14 @@ from math import inf
 
 import pytest
 
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
 from fencelock._io.dial_asyncio import AsyncioDialer
 from fencelock._io.dial_blocking import BlockingDialer, run
-from fencelock._io.master_connection_asyncio import MasterMux
+from fencelock._io.master_connection_asyncio import AsyncMasterConnection
 from fencelock._io.master_connection_blocking import MasterConnection
+from fencelock._io.sources.sentinel import from_url
+from fencelock._io.wire import ReplyError
+from fencelock._runtime.clock import now
 from fencelock._topology.master_monitor import MasterGuard, MasterMonitor, Round
 from fencelock._topology.sentinel import (
     ANSWER_SECONDS,
@@ -22,9 +25,6 @@ from fencelock._topology.sentinel import (
     MasterState,
     SentinelReply,
 )
-from fencelock._transport.sentinel_source import from_url
-from fencelock._transport.wire import ReplyError
-from fencelock.clock import now
 from fencelock.errors import ServerUnreachable, ServerUnsuitable
 
 SERVICE = from_url("redis+sentinel://a,b,c/s", asynchronous=False)
@@ -171,7 +171,7 @@ def test_a_round_ends_although_its_callers_have_left():
 
 def test_a_round_without_any_reply_is_over_when_all_questions_are():
     """Sentinels that hang up have answered for this round, though they are not heard of."""
-    io, monitor = monitored(*[(QUICK, Broken("hung up", sent=True))] * 3)
+    io, monitor = monitored(*[(QUICK, NoReply("hung up", sent=True))] * 3)
     run(monitor.refresh(100.0, 100.0 + LONG))
     assert io.clock == pytest.approx(100.0 + QUICK)
     assert monitor.state.asked_at == 100.0
@@ -221,7 +221,7 @@ def test_an_answer_of_a_master_that_was_replaced_does_not_count():
     asked_at = io.clock + FRESH_SECONDS
     io.clock = asked_at + QUICK
     assert not guard.counts(asked_at)
-    with pytest.raises(Broken) as raised:
+    with pytest.raises(NoReply) as raised:
         run(guard.prove(asked_at, asked_at + LONG))
     assert raised.value.sent
     assert guard.is_replaced
@@ -252,7 +252,7 @@ def test_a_push_waits_for_sentinels_that_are_slow():
     io.clock += FRESH_SECONDS + QUICK
     heard = []
     proving = guard.take([b"granted"], heard.append, inf)
-    with pytest.raises(Broken):
+    with pytest.raises(NoReply):
         run(proving())
     assert not heard
 
@@ -278,7 +278,7 @@ def test_a_push_that_came_later_needs_a_later_proof():
     heard = []
     proving = guard.take([b"1"], heard.append, inf)
     io.events.append((io.clock + 0.19, 0, lambda: _later(io, guard, heard), io.answers))
-    with pytest.raises(Broken):
+    with pytest.raises(NoReply):
         run(proving())
     assert heard == [[b"1"]]
 
@@ -324,7 +324,7 @@ def test_a_threads_connection_to_a_master_that_was_replaced_is_asked_nothing():
     connection, theirs = connected(guard)
     state.learn([NEW], now())
     with theirs, contextlib.closing(connection):
-        with pytest.raises(Broken) as raised:
+        with pytest.raises(NoReply) as raised:
             connection.command((b"PING",), now() + LONG)
         assert not raised.value.sent
         assert not connection.sound
@@ -342,7 +342,7 @@ def test_an_answer_of_a_replaced_master_ends_its_connection(answer, replaced):
         theirs.sendall(answer)
         state.learn([NEW if replaced else OLD], now())
         counts = not (replaced or b"READONLY" in answer)
-        with contextlib.suppress(ReplyError) if counts else pytest.raises(Broken):
+        with contextlib.suppress(ReplyError) if counts else pytest.raises(NoReply):
             connection.answer(now() + LONG)
         assert connection.owed == 0
         assert connection.sound is counts
@@ -354,10 +354,12 @@ def test_a_loops_connection_to_a_master_that_was_replaced_is_asked_nothing():
         ours, theirs = socket.socketpair()
         loop = asyncio.get_running_loop()
         theirs.setblocking(False)
-        mux = MasterMux(loop, lambda _: None, LONG, guard=guard, io=AsyncioDialer(stall=LONG))
+        mux = AsyncMasterConnection(
+            loop, lambda _: None, LONG, guard=guard, io=AsyncioDialer(stall=LONG)
+        )
         await loop.create_unix_connection(lambda: mux, sock=ours)
         state.learn([NEW], now())
-        with theirs, pytest.raises(Broken) as raised:
+        with theirs, pytest.raises(NoReply) as raised:
             await mux.command((b"PING",), now() + LONG)
         assert not raised.value.sent
         assert not mux.sound
@@ -375,7 +377,7 @@ def test_a_clean_up_behind_a_silent_connection_counts_only_if_its_master_is_one(
         ours, theirs = socket.socketpair()
         loop = asyncio.get_running_loop()
         io = AsyncioDialer(stall=LONG)
-        mux = MasterMux(loop, lambda _: None, LONG, guard=guard, io=io)
+        mux = AsyncMasterConnection(loop, lambda _: None, LONG, guard=guard, io=io)
         await loop.create_unix_connection(lambda: mux, sock=ours)
         with theirs:
             asked = mux.request(b"x", now() + LONG)
@@ -384,7 +386,7 @@ def test_a_clean_up_behind_a_silent_connection_counts_only_if_its_master_is_one(
             state.learn([NEW], now())
             theirs.sendall(b":1\r\n:1\r\n")
             for each in (asked, cleaned):
-                with pytest.raises(Broken):
+                with pytest.raises(NoReply):
                     await each
         mux.close()
         await io.end()

@@ -94,7 +94,7 @@ def test_a_text_is_not_empty(value, error):
     [(-1, None), (None, None), (0, 0.0), (2, 2.0), (timedelta(seconds=1), 1.0), (9e9, 9e9)],
 )
 def test_a_timeout_means_what_it_means_to_threading(timeout, patience):
-    assert options.patience_of_acquire(timeout, blocking=True) == patience
+    assert options.acquire_timeout(timeout, blocking=True) == patience
 
 
 @pytest.mark.parametrize(
@@ -113,18 +113,18 @@ def test_a_timeout_means_what_it_means_to_threading(timeout, patience):
 )
 def test_a_timeout_that_cannot_be_is_refused(timeout, blocking, error):
     with pytest.raises(error, match="timeout"):
-        options.patience_of_acquire(timeout, blocking=blocking)
+        options.acquire_timeout(timeout, blocking=blocking)
 
 
 @pytest.mark.parametrize(
     ("timeout", "patience"), [(None, None), (2, 2.0), (0, 0.0), (-0.5, 0.0), (-1, 0.0), (-9, 0.0)]
 )
 def test_a_wait_for_a_state_looks_once_when_its_timeout_is_0_or_less(timeout, patience):
-    assert options.patience_of_wait(timeout) == patience
+    assert options.wait_timeout(timeout) == patience
 
 
 def test_one_try_is_not_a_wait_of_no_time():
-    assert options.patience_of_acquire(-1, blocking=False) not in {None, 1.0}
+    assert options.acquire_timeout(-1, blocking=False) not in {None, 1.0}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_ways_to_wait_are_values():
     assert Poll().interval == 0.1
 
 
-@pytest.mark.parametrize("patience", [options.patience_of_acquire, options.patience_of_semaphore])
+@pytest.mark.parametrize("patience", [options.acquire_timeout, options.semaphore_timeout])
 def test_blocking_is_true_or_false(patience):
     """``acquire(1)`` waits one second in other libraries, and would wait for ever here."""
     for value in (1, 0, 5, 0.5, 1.0, -1, None, "no", []):

@@ -5,9 +5,9 @@ import socket
 
 import pytest
 
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.pushes import dispatch
-from fencelock._core.waiters import Lines
-from fencelock._transport.direct import Connection
+from fencelock._io.connection_blocking import Connection
 
 WAKE = 0.0
 

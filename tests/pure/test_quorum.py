@@ -9,20 +9,20 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import AsyncClient, Client, OutcomeUnknown, ServerDenied, ServerUnreachable
-from fencelock._core import quorum as flow
-from fencelock._core import quorum_line
-from fencelock._core.book import RenewalBook
-from fencelock._core.hold import Grant
 from fencelock._core.keys import LockKeys
-from fencelock._core.quorum_hold import Majority, end_parts
-from fencelock._core.race import Race, granted
-from fencelock._core.roster import Roster, parse_info
-from fencelock._core.types import Broken
-from fencelock._core.votes import ILL_SECONDS, decided, majority, order, proved_until
-from fencelock._core.waiters import Lines
-from fencelock._ports.quorum_blocking import BlockingQuorum
-from fencelock._transport import quorum
-from fencelock.scripts import ROSTER
+from fencelock._core.lock.hold import Grant
+from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.waiting import Lines
+from fencelock._core.quorum import acquire as flow
+from fencelock._core.quorum import queue as quorum_line
+from fencelock._core.quorum.attempt import QuorumAttempt, granted
+from fencelock._core.quorum.lease import Majority, end_node_leases
+from fencelock._core.quorum.membership import Membership, parse_info
+from fencelock._core.quorum.votes import SUSPECT_SECONDS, decided, majority, order, proved_until
+from fencelock._core.types import NoReply
+from fencelock._io.port_quorum_blocking import BlockingQuorum
+from fencelock._io.sources import quorum
+from fencelock.scripts import MEMBERSHIP
 from tests.pure.made import held
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
@@ -58,18 +58,18 @@ def test_the_lease_is_what_a_majority_proves():
 
 def met(nodes, *, uptime=10.0, heard=None, rosters=()):
     """Return the roster of a client that met its nodes, at 100 s on its clock."""
-    roster = Roster(nodes)
+    membership = Membership(nodes)
     for number in range(nodes):
-        roster.saw(number, b"run %d" % number, uptime, 100.0)
+        membership.saw(number, b"run %d" % number, uptime, 100.0)
     for number in range(nodes) if heard is None else heard:
-        roster.read(number, TTL, rosters)
-    roster.longest = max(roster.longest, TTL)
-    roster.judge()
-    return roster
+        membership.read(number, TTL, rosters)
+    membership.longest = max(membership.longest, TTL)
+    membership.judge()
+    return membership
 
 
-def may(roster, now=100.0):
-    return [node for node in range(roster.nodes) if roster.eligible(node, now)]
+def may(membership, now=100.0):
+    return [node for node in range(membership.nodes) if membership.eligible(node, now)]
 
 
 def test_new_nodes_vote_at_once_when_so_many_were_heard_that_one_would_know():
@@ -82,91 +82,91 @@ def test_new_nodes_vote_at_once_when_so_many_were_heard_that_one_would_know():
 
 def test_who_is_not_remembered_waits_for_the_longest_ttl_since_its_start():
     old = {b"run 0", b"run 1", b"run before"}
-    roster = met(3, rosters=old)
-    assert may(roster) == [0, 1]
-    assert may(roster, 90 + TTL) == [0, 1]
-    assert may(roster, 90 + TTL + 1.1) == [0, 1, 2]
+    membership = met(3, rosters=old)
+    assert may(membership) == [0, 1]
+    assert may(membership, 90 + TTL) == [0, 1]
+    assert may(membership, 90 + TTL + 1.1) == [0, 1, 2]
 
 
 def restarted(**how):
     """Return the roster of a client that saw the second of three nodes restart at 200 s."""
-    roster = met(3)
-    roster.saw(1, b"another run", 0.0, 200.0)
+    membership = met(3)
+    membership.saw(1, b"another run", 0.0, 200.0)
     for number, longest in how.pop("longest", {0: TTL, 1: TTL, 2: TTL}).items():
-        roster.read(number, longest, ())
-    roster.read_claims(how.pop("claims", [(0.0, 0.0)] * 3), 200.0)
-    roster.judge()
-    return roster
+        membership.read(number, longest, ())
+    membership.read_claims(how.pop("claims", [(0.0, 0.0)] * 3), 200.0)
+    membership.judge()
+    return membership
 
 
 def test_a_restart_that_we_see_ourselves():
-    roster = restarted()
-    assert may(roster, 200.0) == [0, 2]
-    assert may(roster, 200.0 + TTL) == [0, 2]
-    assert may(roster, 201.1 + TTL) == [0, 1, 2]
+    membership = restarted()
+    assert may(membership, 200.0) == [0, 2]
+    assert may(membership, 200.0 + TTL) == [0, 2]
+    assert may(membership, 201.1 + TTL) == [0, 1, 2]
 
 
 def test_what_was_read_before_a_restart_is_read_again():
     """Another client may have used a longer ttl since."""
-    roster = met(3)
-    roster.saw(1, b"another run", 0.0, 200.0)
-    roster.judge()
-    assert roster.unsure(300.0)
-    assert may(roster, 300.0) == [0, 2]
-    roster = restarted(longest={0: 50.0, 2: 0.0})
-    assert may(roster, 201.1 + TTL) == [0, 2], "the longest counts, not the last"
-    assert may(roster, 251.1) == [0, 1, 2]
+    membership = met(3)
+    membership.saw(1, b"another run", 0.0, 200.0)
+    membership.judge()
+    assert membership.unsure(300.0)
+    assert may(membership, 300.0) == [0, 2]
+    membership = restarted(longest={0: 50.0, 2: 0.0})
+    assert may(membership, 201.1 + TTL) == [0, 2], "the longest counts, not the last"
+    assert may(membership, 251.1) == [0, 1, 2]
 
 
 def test_a_claim_counts_until_its_leases_can_have_ended():
     """From the restart for their longest ttl, and no longer than the claim."""
-    roster = restarted(claims=[(3600.0, 100.0), (0.0, 0.0), (0.0, 0.0)])
-    assert may(roster, 299.0) == [0, 2]
-    assert may(roster, 303.0) == [0, 1, 2], "it ended 1 % later, by a clock that may be slow"
-    roster = restarted(claims=[(90.0, 3600.0), (0.0, 0.0), (0.0, 0.0)])
-    assert may(roster, 290.0) == [0, 2]
-    assert may(roster, 291.1) == [0, 1, 2]
+    membership = restarted(claims=[(3600.0, 100.0), (0.0, 0.0), (0.0, 0.0)])
+    assert may(membership, 299.0) == [0, 2]
+    assert may(membership, 303.0) == [0, 1, 2], "it ended 1 % later, by a clock that may be slow"
+    membership = restarted(claims=[(90.0, 3600.0), (0.0, 0.0), (0.0, 0.0)])
+    assert may(membership, 290.0) == [0, 2]
+    assert may(membership, 291.1) == [0, 1, 2]
 
 
 def test_a_claim_that_was_given_up_keeps_nobody_from_voting():
     """When as many say so as would know of it."""
-    roster = restarted(claims=[(3600.0, 3600.0), (0.0, 0.0), (0.0, 0.0)])
-    assert roster.unsure(201.1)
-    roster.read_claims([(0.0, 0.0)] * 2, 202.0)
-    assert may(roster, 202.0 + TTL) == [0, 2], "one of these two may have forgotten it"
-    roster.read_claims([(0.0, 0.0)] * 3, 203.0)
-    assert may(roster, 203.0 + TTL) == [0, 1, 2]
+    membership = restarted(claims=[(3600.0, 3600.0), (0.0, 0.0), (0.0, 0.0)])
+    assert membership.unsure(201.1)
+    membership.read_claims([(0.0, 0.0)] * 2, 202.0)
+    assert may(membership, 202.0 + TTL) == [0, 2], "one of these two may have forgotten it"
+    membership.read_claims([(0.0, 0.0)] * 3, 203.0)
+    assert may(membership, 203.0 + TTL) == [0, 1, 2]
 
 
 def test_our_own_claim_covers_what_is_taken_and_renewed():
-    roster = met(3)
-    assert roster.covers(60.0, 100.0), "shorter leases need none"
-    assert not roster.covers(90.0, 100.0)
-    roster.claimants.add("a")
-    number, ttl, until = roster.claim(90.0, 100.0)
-    assert not roster.covers(90.0, 100.0), "no majority has it yet"
-    roster.claim_holds(ttl, until)
-    assert roster.covers(90.0, 100.0)
-    assert roster.covers(90.0, 270.0)
-    assert not roster.covers(90.0, 290.0)
-    assert not roster.covers(91.0, 100.0)
-    assert roster.drop_claim() == 0, "it is in use"
-    assert roster.claim(80.0, 110.0)[:2] == (number + 1, 90.0), "a later claim is for no less"
-    roster.claimants.clear()
-    assert roster.drop_claim() == number + 2
-    assert not roster.covers(90.0, 100.0)
-    assert roster.drop_claim() == 0
+    membership = met(3)
+    assert membership.covers(60.0, 100.0), "shorter leases need none"
+    assert not membership.covers(90.0, 100.0)
+    membership.claimants.add("a")
+    number, ttl, until = membership.claim(90.0, 100.0)
+    assert not membership.covers(90.0, 100.0), "no majority has it yet"
+    membership.claim_holds(ttl, until)
+    assert membership.covers(90.0, 100.0)
+    assert membership.covers(90.0, 270.0)
+    assert not membership.covers(90.0, 290.0)
+    assert not membership.covers(91.0, 100.0)
+    assert membership.drop_claim() == 0, "it is in use"
+    assert membership.claim(80.0, 110.0)[:2] == (number + 1, 90.0), "a later claim is for no less"
+    membership.claimants.clear()
+    assert membership.drop_claim() == number + 2
+    assert not membership.covers(90.0, 100.0)
+    assert membership.drop_claim() == 0
 
 
 def test_a_vote_counts_when_a_majority_was_told():
-    roster = met(3)
-    assert not roster.votes(0)
-    assert roster.stale(TTL, 100.0)
-    roster.written, roster.written_at = roster.voters(100.0), 100.0
-    assert all(roster.votes(node) for node in range(3))
-    assert not roster.stale(TTL, 101.0)
-    assert roster.stale(TTL + 1, 101.0), "a longer lease must be known"
-    assert roster.stale(TTL, 100.0 + 3601), "and now and then they are reminded"
+    membership = met(3)
+    assert not membership.votes(0)
+    assert membership.stale(TTL, 100.0)
+    membership.written, membership.written_at = membership.voters(100.0), 100.0
+    assert all(membership.votes(node) for node in range(3))
+    assert not membership.stale(TTL, 101.0)
+    assert membership.stale(TTL + 1, 101.0), "a longer lease must be known"
+    assert membership.stale(TTL, 100.0 + 3601), "and now and then they are reminded"
 
 
 def test_what_a_node_says_of_itself():
@@ -210,7 +210,7 @@ def test_what_is_no_quorum(make, source, error, says):
 def test_nodes_whose_address_is_not_known_are_numbered_as_people_count(monkeypatch):
     """Their places in the list tell them apart in messages, and nothing else does."""
     monkeypatch.setattr(quorum, "_label", lambda _source: "a pool")
-    found = quorum.several(URLS[:3], asynchronous=False)
+    found = quorum.quorum_source(URLS[:3], asynchronous=False)
     assert found.labels == ["a pool 1", "a pool 2", "a pool 3"]
     assert found.label == "a quorum of a pool 1, a pool 2, a pool 3"
 
@@ -239,29 +239,29 @@ def test_what_a_quorum_cannot_do_is_refused_at_once(make, ask):
 @pytest.mark.parametrize(
     ("error", "avoided"),
     [
-        (Broken("silent", sent=True), True),
+        (NoReply("silent", sent=True), True),
         (ServerUnreachable("silent"), True),
         (ServerDenied("no right", code="NOPERM"), False),
     ],
     ids=["broken", "unreachable", "refused"],
 )
 def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, avoided):
-    monkeypatch.setattr(Race, "_on_nodes", lambda _race: [])
+    monkeypatch.setattr(QuorumAttempt, "_on_nodes", lambda _quorum_attempt: [])
     clock = [1000.0]
     port = SimpleNamespace(
         labels=URLS,
         nodes=URLS,
-        ill={},
+        suspect={},
         now=lambda: clock[0],
         mutex=nullcontext,
-        roster=SimpleNamespace(without_vote=lambda _nodes: []),
+        membership=SimpleNamespace(without_vote=lambda _nodes: []),
     )
-    race = Race(port, SimpleNamespace(keys=LockKeys("p:", "a"), other=None))
-    usual = race.candidates()
-    race.fail(usual[0], error)
-    later = Race(port, race.want)  # the next acquisition knows it, too
+    quorum_attempt = QuorumAttempt(port, SimpleNamespace(keys=LockKeys("p:", "a"), other=None))
+    usual = quorum_attempt.candidates()
+    quorum_attempt.fail(usual[0], error)
+    later = QuorumAttempt(port, quorum_attempt.want)  # the next acquisition knows it, too
     assert later.candidates() == (usual[1:] + usual[:1] if avoided else usual)
-    clock[0] += ILL_SECONDS
+    clock[0] += SUSPECT_SECONDS
     assert later.candidates() == usual
 
 
@@ -277,8 +277,8 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
         raise OutcomeUnknown("silent")
 
     monkeypatch.setattr(flow, "queue", queue)
-    nodes = [SimpleNamespace(patience=0.2) for _ in range(3)]
-    race = SimpleNamespace(
+    nodes = [SimpleNamespace(server_timeout=0.2) for _ in range(3)]
+    quorum_attempt = SimpleNamespace(
         port=SimpleNamespace(nodes=nodes, needed=2, now=lambda: next(instants)),
         want=SimpleNamespace(once=False, other=None),
         candidates=lambda: [0, 1, 2],
@@ -289,34 +289,34 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
         stood=False,
         rename=lambda: None,
     )
-    race.fail = race.failures.__setitem__
-    asked = flow._round(race, 10.3, None, None, at_once=False)
+    quorum_attempt.fail = quorum_attempt.failures.__setitem__
+    asked = flow._round(quorum_attempt, 10.3, None, None, at_once=False)
     with pytest.raises(StopIteration) as ended:
         asked.send(None)
     assert ended.value.value is None
-    assert race.refused == refused
+    assert quorum_attempt.refused == refused
 
 
 def test_a_lost_lease_gives_its_claim_up():
     """Another lease that is still held keeps it."""
-    roster, posted = met(3), []
+    membership, posted = met(3), []
     port = SimpleNamespace(
         closing=False,
         nodes=range(3),
         mutex=nullcontext,
-        roster=roster,
-        roster_key=b"roster",
-        home=b"home",
-        post=lambda script, *_: posted.append(script),
+        membership=membership,
+        membership_key=b"roster",
+        client_channel=b"home",
+        run_in_background=lambda script, *_: posted.append(script),
     )
     one, two = Unproved(port), Unproved(port)
-    roster.claimants |= {one.parts, two.parts}
-    _, ttl, until = roster.claim(90.0, 100.0)
-    roster.claim_holds(ttl, until)
-    assert end_parts(port, one) == []
-    assert (roster.covers(90.0, 100.0), posted) == (True, [])
-    assert end_parts(port, two) == []
-    assert (roster.covers(90.0, 100.0), posted) == (False, [ROSTER])
+    membership.claimants |= {one.parts, two.parts}
+    _, ttl, until = membership.claim(90.0, 100.0)
+    membership.claim_holds(ttl, until)
+    assert end_node_leases(port, one) == []
+    assert (membership.covers(90.0, 100.0), posted) == (True, [])
+    assert end_node_leases(port, two) == []
+    assert (membership.covers(90.0, 100.0), posted) == (False, [MEMBERSHIP])
 
 
 class Unproved:
@@ -332,10 +332,10 @@ def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch
     node = SimpleNamespace(
         mutex=nullcontext,
         lines=Lines(),
-        post=lambda *request: undone.append(request[0]),
+        run_in_background=lambda *request: undone.append(request[0]),
     )
     port = SimpleNamespace(
-        nodes=[node] * 3, labels=URLS, now=lambda: 100.0, patience=5.0, put_back=list
+        nodes=[node] * 3, labels=URLS, now=lambda: 100.0, server_timeout=5.0, put_back=list
     )
     want = SimpleNamespace(
         keys=LockKeys("p:", "a"),
@@ -344,34 +344,39 @@ def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch
         waiter=b"w",
         form=SimpleNamespace(ends=inf),
         vote=lambda fence: b"%d" % fence,
-        abandon=lambda _home: ("abandon", (), ()),
+        abandon=lambda _client_channel: ("abandon", (), ()),
     )
 
     async def answered(_port, asks, *_limits):
         asks[0].wish = granted
         asks[0].answer(b"9", 100.0)
         asks[1].began = True
-        asks[1].fail(Broken("silent", sent=True))
+        asks[1].fail(NoReply("silent", sent=True))
 
-    monkeypatch.setattr(quorum_line, "fan", answered)
-    monkeypatch.setattr(Race, "_on_nodes", lambda race: [race.want] * 3)
-    race, grants = Race(port, want), {node: Grant(8, 110.0, TTL) for node in (0, 1)}
-    asyncio.run(quorum_line.ask(race, [0, 1], grants, inf))
+    monkeypatch.setattr(quorum_line, "broadcast", answered)
+    monkeypatch.setattr(
+        QuorumAttempt, "_on_nodes", lambda quorum_attempt: [quorum_attempt.want] * 3
+    )
+    quorum_attempt, grants = (
+        QuorumAttempt(port, want),
+        {node: Grant(8, 110.0, TTL) for node in (0, 1)},
+    )
+    asyncio.run(quorum_line.collect_votes(quorum_attempt, [0, 1], grants, inf))
     assert {node: grant.fence for node, grant in grants.items()} == {0: 9}
-    assert list(race.failures) == [1]
+    assert list(quorum_attempt.failures) == [1]
     assert undone == ["abandon"]
 
 
 @pytest.mark.parametrize(
-    ("over", "due"), [({}, 5.0), ({"open": False}, None), ({"told": True}, None)]
+    ("over", "due"), [({}, 5.0), ({"open": False}, None), ({"notified": True}, None)]
 )
 def test_a_hold_that_is_over_gets_no_more_attention(over, due):
-    port, minded = object.__new__(BlockingQuorum), []
-    port._lock, port.book = nullcontext(), RenewalBook()
-    port._tender = SimpleNamespace(mind=minded.append)
+    port, tracked = object.__new__(BlockingQuorum), []
+    port._lock, port.book = nullcontext(), RenewalSchedule()
+    port._renewal_thread = SimpleNamespace(mind=tracked.append)
     hold = held(9.0)
     for name, value in over.items():
         setattr(hold, name, value)
     port.move(hold, 5.0)
     assert port.book.next_at() == due
-    assert minded == ([due] if due else [])
+    assert tracked == ([due] if due else [])

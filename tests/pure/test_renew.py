@@ -1,4 +1,4 @@
-"""_core/book.py and renew.py: which lease wants attention when."""
+"""_core/lock/renewal_schedule.py and renew.py: which lease wants attention when."""
 
 import asyncio
 import random
@@ -8,34 +8,34 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import ServerDenied, ServerError
-from fencelock._core import renew
-from fencelock._core.book import RenewalBook
-from fencelock._core.hold import Hold, first_attention
 from fencelock._core.keys import LockKeys
-from fencelock._core.renew import own
-from fencelock._core.types import Broken
-from fencelock._core.want import Form, Terms, Want
+from fencelock._core.lock import renew
+from fencelock._core.lock.hold import Hold, first_due
+from fencelock._core.lock.renew import holder_renewal
+from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.types import NoReply
 
 NOW = 1000.0
 
 
 def hold(*, ttl: float = 30.0, deadline: float | None = None, **terms) -> Hold:
     told = Terms(**{"ttl": ttl, "renew": True, **terms})
-    form = Form(keys=LockKeys("p:", "a"), terms=told, home=b"h", ttl=ttl)
+    form = Form(keys=LockKeys("p:", "a"), terms=told, client_channel=b"h", ttl=ttl)
     ends = NOW + ttl if deadline is None else deadline
     return Hold(SimpleNamespace(now=lambda: NOW, label=""), Want(form, b"w"), 1, ends)
 
 
 def test_an_empty_book_wants_nothing():
-    book = RenewalBook()
+    book = RenewalSchedule()
     assert (book.next_at(), book.due(NOW), book.all_holds(), book.holds) == (None, [], [], 0)
 
 
 def test_what_is_due_is_taken_out_and_nothing_else():
-    book, soon, later = RenewalBook(), hold(), hold()
+    book, soon, later = RenewalSchedule(), hold(), hold()
     book.add(later, NOW + 5)
     book.add(soon, NOW + 1)
-    assert book.next_at() == pytest.approx(NOW + 1, abs=RenewalBook.GRAIN)
+    assert book.next_at() == pytest.approx(NOW + 1, abs=RenewalSchedule.GRAIN)
     assert book.due(NOW) == []
     assert book.due(NOW + 1.1) == [soon]
     assert book.due(NOW + 1.1) == []
@@ -47,7 +47,7 @@ def test_what_is_due_is_taken_out_and_nothing_else():
 
 def test_nothing_is_due_before_the_instant_that_the_book_names():
     """A loop that sleeps until next_at() and then takes what is due makes progress each time."""
-    book, chance = RenewalBook(), random.Random(7)
+    book, chance = RenewalSchedule(), random.Random(7)
     for _ in range(500):
         book.add(hold(), NOW + chance.random() * 3)
     rounds = 0
@@ -59,7 +59,7 @@ def test_nothing_is_due_before_the_instant_that_the_book_names():
 
 
 def test_a_discarded_hold_leaves_nothing_behind():
-    book, one, two = RenewalBook(), hold(), hold()
+    book, one, two = RenewalSchedule(), hold(), hold()
     book.discard(one)
     book.add(one, NOW + 1)
     book.add(two, NOW + 1)
@@ -71,7 +71,7 @@ def test_a_discarded_hold_leaves_nothing_behind():
 
 
 def test_a_hold_that_was_due_may_be_discarded():
-    book, one = RenewalBook(), hold()
+    book, one = RenewalSchedule(), hold()
     book.add(one, NOW)
     assert book.due(NOW + 1) == [one]
     book.discard(one)
@@ -79,7 +79,7 @@ def test_a_hold_that_was_due_may_be_discarded():
 
 
 def test_a_book_of_many_counts_right():
-    book, chance, inside = RenewalBook(), random.Random(3), set()
+    book, chance, inside = RenewalSchedule(), random.Random(3), set()
     holds = [hold() for _ in range(200)]
     for _ in range(5000):
         one = chance.choice(holds)
@@ -95,7 +95,7 @@ def test_a_book_of_many_counts_right():
 
 
 def test_a_renewed_lease_wants_attention_well_before_its_end():
-    at = first_attention(hold(), 30.0, 0.0, NOW)
+    at = first_due(hold(), 30.0, 0.0, NOW)
     assert NOW + 8.5 < at <= NOW + 10
 
 
@@ -104,12 +104,12 @@ def test_a_renewed_lease_wants_attention_well_before_its_end():
 )
 def test_any_other_lease_wants_it_at_its_end(terms):
     one = hold(ttl=5.0, **terms)
-    assert first_attention(one, 5.0, 0.5, NOW) == one.deadline
+    assert first_due(one, 5.0, 0.5, NOW) == one.deadline
 
 
 def test_a_late_grant_is_renewed_by_what_is_left_of_it():
     one = hold(deadline=NOW + 3)
-    assert NOW < first_attention(one, 30.0, 0.0, NOW) <= NOW + 1
+    assert NOW < first_due(one, 30.0, 0.0, NOW) <= NOW + 1
 
 
 def test_the_last_renewal_is_cut_to_the_longest_hold():
@@ -129,27 +129,27 @@ def test_a_released_hold_is_never_renewable():
 
 def test_what_is_under_way_is_still_minded():
     """A revocation or the end of the client may come while a renewal is asked for."""
-    book, one, two = RenewalBook(), hold(), hold()
+    book, one, two = RenewalSchedule(), hold(), hold()
     book.add(one, NOW)
     book.add(two, NOW + 5)
     assert book.due(NOW + 1) == [one]
-    assert (set(book.minded()), book.busy) == ({one, two}, True)
+    assert (set(book.tracked()), book.busy) == ({one, two}, True)
     book.add(one, NOW + 10)
-    assert sorted(book.minded(), key=id) == sorted([one, two], key=id)
+    assert sorted(book.tracked(), key=id) == sorted([one, two], key=id)
     book.clear()
-    assert (book.minded(), book.busy, book.next_at()) == ([], False, None)
+    assert (book.tracked(), book.busy, book.next_at()) == ([], False, None)
 
 
 @pytest.mark.parametrize("ends", [(0.4, 0.6), (0.6, 0.4)])
 def test_the_first_end_is_the_earliest_of_those_that_want_attention_together(ends):
-    book = RenewalBook()
+    book = RenewalSchedule()
     for end in ends:
         book.add(hold(deadline=NOW + end), NOW + 0.1)
     assert book.first_end(NOW + 1) == NOW + 0.4
 
 
 def test_the_first_end_is_that_of_what_is_in_the_book():
-    book = RenewalBook()
+    book = RenewalSchedule()
     soon, later = hold(deadline=NOW + 0.4), hold(deadline=NOW + 0.6)
     book.add_all([soon, later, hold()], NOW + 0.3)
     assert book.first_end(NOW + 1) == NOW + 0.4
@@ -160,7 +160,7 @@ def test_the_first_end_is_that_of_what_is_in_the_book():
 
 
 def test_only_what_waits_is_moved():
-    book, waits, taken, gone = RenewalBook(), hold(), hold(), hold()
+    book, waits, taken, gone = RenewalSchedule(), hold(), hold(), hold()
     for each in (taken, gone, waits):
         book.add(each, NOW + 5 * (each is waits))
     book.discard(gone)
@@ -170,7 +170,7 @@ def test_only_what_waits_is_moved():
 
 
 def test_short_holds_one_after_another_leave_nothing_in_the_order():
-    book = RenewalBook()
+    book = RenewalSchedule()
     for number in range(1000):
         one = hold()
         book.add(one, NOW + number)
@@ -187,14 +187,14 @@ def test_short_holds_one_after_another_leave_nothing_in_the_order():
 @pytest.mark.parametrize("most", [None, 20.0])
 def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, may, shortens, most):
     """A limit that is near leaves less than was asked for: that is no wish to shorten."""
-    wish = own(hold(deadline=NOW + 30.0, max_hold=most), ttl, NOW, shortens=may)
+    wish = holder_renewal(hold(deadline=NOW + 30.0, max_hold=most), ttl, NOW, shortens=may)
     assert wish.shortens is shortens
 
 
 @pytest.mark.parametrize(
     ("error", "level"),
     [
-        (Broken("cut off", sent=True), "INFO"),
+        (NoReply("cut off", sent=True), "INFO"),
         (ServerError("loading", code="LOADING"), "INFO"),
         (ServerDenied("no right", code="NOPERM"), "WARNING"),
         (ServerError("full", code="OOM"), "WARNING"),
@@ -204,7 +204,7 @@ def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, ma
 def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, error, level):
     monkeypatch.setattr(renew, "put_back", lambda *_: None)
     port = SimpleNamespace(
-        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, book=RenewalBook()
+        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, book=RenewalSchedule()
     )
     with caplog.at_level("INFO"):
         asyncio.run(renew.failed(port, [hold()], error))
@@ -214,9 +214,13 @@ def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, 
 
 def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
     """It was renewed for the last time, and wants attention at its end."""
-    book = RenewalBook()
+    book = RenewalSchedule()
     port = SimpleNamespace(
-        mutex=nullcontext, book=book, now=lambda: NOW + 0.1, jitter=lambda: 0.0, post=None
+        mutex=nullcontext,
+        book=book,
+        now=lambda: NOW + 0.1,
+        jitter=lambda: 0.0,
+        run_in_background=None,
     )
     usual, last = hold(deadline=NOW + 20), hold(deadline=NOW + 20, max_renewals=1)
     renew.apply_renewal(port, [usual, last], [30.0, 30.0], NOW, {})

@@ -5,7 +5,11 @@ from redis import sentinel as redis_sentinel
 from valkey import sentinel as valkey_sentinel
 
 from fencelock import ServerDenied, ServerUnreachable, ServerUnsuitable
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
+from fencelock._io.sources.kinds import Cloned, Direct, resolve
+from fencelock._io.sources.sentinel import SentinelService, from_url
+from fencelock._io.sources.url import Address
+from fencelock._io.wire import ReplyError, server_error
 from fencelock._topology.sentinel import (
     FORGET_SECONDS,
     FRESH_SECONDS,
@@ -19,10 +23,6 @@ from fencelock._topology.sentinel import (
     parse_reply,
     unreachable,
 )
-from fencelock._transport.address import Address
-from fencelock._transport.sentinel_source import SentinelService, from_url
-from fencelock._transport.source import Cloned, Direct, resolve
-from fencelock._transport.wire import ReplyError, server_error
 
 OLD, NEW = SentinelReply(1, "10.0.0.1", 6379), SentinelReply(2, "10.0.0.2", 6379)
 
@@ -204,14 +204,14 @@ def test_when_nobody_ever_said_where_the_master_is_the_reason_is_told(words, kin
 def test_a_replica_means_not_now_and_other_refusals_stay(text, passes):
     source = from_url("redis+sentinel://a/s", asynchronous=False)
     broken = demoted(source, server_error(ReplyError(text)))
-    assert isinstance(broken, Broken) is passes
+    assert isinstance(broken, NoReply) is passes
     if broken is not None:
         assert not broken.sent
 
 
 def test_a_master_that_cannot_be_reached_may_have_a_successor():
     source = from_url("redis+sentinel://a/s", asynchronous=False)
-    assert isinstance(unreachable(source, ServerUnreachable("x", code="REFUSED")), Broken)
+    assert isinstance(unreachable(source, ServerUnreachable("x", code="REFUSED")), NoReply)
     closed = ServerUnreachable("x", code="CLOSED")
     assert unreachable(source, closed) is closed
 
@@ -219,7 +219,7 @@ def test_a_master_that_cannot_be_reached_may_have_a_successor():
 def test_only_a_master_is_check_role():
     source = from_url("redis+sentinel://a/s", asynchronous=False)
     check_role(source, {b"role": b"master"})
-    with pytest.raises(Broken, match="replica"):
+    with pytest.raises(NoReply, match="replica"):
         check_role(source, {b"role": b"replica"})
 
 

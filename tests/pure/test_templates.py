@@ -1,4 +1,4 @@
-"""templates.py: what is checked when a function is decorated, and what a call is named."""
+"""name_template.py: what is checked when a function is decorated, and what a call is named."""
 
 import asyncio
 import functools
@@ -16,7 +16,7 @@ from uuid import UUID
 import pytest
 
 import fencelock
-from fencelock.templates import Plan
+from fencelock._handles.name_template import NameTemplate
 
 CLIENT = fencelock.Client("redis://127.0.0.1:1")
 AIO = fencelock.AsyncClient("redis://127.0.0.1:1")
@@ -27,7 +27,7 @@ def order(order_id, /, shop="main", *rest, day=None, lease=None, **more):
 
 
 def plan(template, function=order, *, lease=None):
-    return Plan(template, function, lease=lease, asynchronous=False)
+    return NameTemplate(template, function, lease=lease, asynchronous=False)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""_transport/wire.py: what each error reply means, on every server that says it."""
+"""_io/wire.py: what each error reply means, on every server that says it."""
 
 import pytest
 
 from fencelock import ServerDenied, ServerError, ServerReadOnly, ServerUnreachable, ServerUnsuitable
-from fencelock._transport.wire import (
+from fencelock._io.wire import (
     INCOMPLETE,
     Push,
     ReplyError,

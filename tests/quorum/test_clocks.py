@@ -9,7 +9,7 @@ import contextlib
 import pytest
 
 from fencelock import LeaseLost
-from fencelock._core.votes import order
+from fencelock._core.quorum.votes import order
 from tests.conformance.world import FACES, World
 from tests.faults.wall_clock import server_with_a_clock, why_not
 from tests.topologies.quorum import Quorum

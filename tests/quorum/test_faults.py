@@ -6,11 +6,11 @@ import time
 import pytest
 
 from fencelock import LeaseLost, QuorumNotReached
-from fencelock._core.votes import ILL_SECONDS, order
+from fencelock._core.quorum.votes import SUSPECT_SECONDS, order
 
 pytestmark = [pytest.mark.quorum, pytest.mark.slow]
 
-# As in _core/votes.py: what silent nodes may cost, and a busy machine beside it.
+# As in _core/quorum/votes.py: what silent nodes may cost, and a busy machine beside it.
 BOUND = 1.5
 
 
@@ -180,7 +180,7 @@ async def test_a_writer_may_read_where_some_nodes_lack_its_lease(world, lacking)
     world.server.pause(*frozen)
     await lock.write.acquire()
     world.server.resume(*frozen)
-    before = time.monotonic() + ILL_SECONDS
+    before = time.monotonic() + SUSPECT_SECONDS
     await world.until(lambda: time.monotonic() > before, "the nodes are asked again")
     assert await lock.read.acquire(blocking=False) is True
     assert not told

@@ -77,8 +77,8 @@ async def test_a_lease_that_is_renewed_for_longer_is_remembered_as_long(world):
     async with lock as lease:
         await lease.renew(60)
         assert lease.remaining() > 50
-    roster = world.key("~quorum")
-    told = [node.command("HGET", roster, "ttl") for node in world.server.nodes]
+    membership = world.key("~quorum")
+    told = [node.command("HGET", membership, "ttl") for node in world.server.nodes]
     assert [int(ttl) for ttl in told if ttl].count(60_000) >= 3
 
 
@@ -87,10 +87,10 @@ async def test_a_long_lease_that_was_released_keeps_nobody_from_voting(world):
     async with world.client().lock("long", ttl=3600):
         pass
     nodes = world.server.nodes
-    roster = world.key("~quorum")
+    membership = world.key("~quorum")
 
     def given_up():
-        fields = [node.command("HGETALL", roster) for node in nodes]
+        fields = [node.command("HGETALL", membership) for node in nodes]
         claims = [
             each[at + 1]
             for each in fields

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 import fencelock
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 
 TICK_SECONDS = 0.001
 PAUSE_SECONDS = 0.2

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencelock._core.timing import FOREIGN_SECONDS
-from fencelock.clock import now
+from fencelock._core.deadlines import FOREIGN_SECONDS
+from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.world import FACES, PREFIX, spawn, wait_until
 from tests.servers import Server

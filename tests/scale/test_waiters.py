@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencelock._core.timing import PROOF_SECONDS
-from fencelock.clock import now
+from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.world import wait_until
 from tests.scale.children import QUEUE, children, scripts_run
@@ -67,4 +67,6 @@ def assert_no_herd(server, kind, count, processes, died):
     """Nobody asked more often than every 2 s, but for one more look when the lease ended."""
     clients = count if kind == "clients" else processes
     seconds = now() - died
-    assert scripts_run(server) - count <= clients * (2 + seconds / PROOF_SECONDS) + SPARE * count
+    assert (
+        scripts_run(server) - count <= clients * (2 + seconds / HEARTBEAT_SECONDS) + SPARE * count
+    )

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from fencelock import mutex
+from fencelock._runtime import mutex
 
 HELD = {
     "lock": lambda client: client.lock("mine"),

@@ -10,8 +10,8 @@ import asyncio
 import pytest
 
 from fencelock import LeaseLost, NotHeld, OverReleased
-from fencelock._core.inspect import revoke
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.inspect import revoke
 
 
 async def test_repr_tells_the_limit_and_what_is_held(world):

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import fencelock
-from fencelock import mutex
+from fencelock._runtime import mutex
 from tests.threads.state import ended, program, thread, until, waiting
 
 

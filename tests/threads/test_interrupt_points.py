@@ -7,8 +7,8 @@ import pytest
 
 import fencelock
 from fencelock import AcquireTimeout, LeaseLost
-from fencelock._transport.leave import within
-from fencelock.clock import now
+from fencelock._io.bounded_call_blocking import within
+from fencelock._runtime.clock import now
 from tests.threads.points import Strike
 from tests.threads.state import ended, lease_threads, thread, until, waiting
 

@@ -47,7 +47,9 @@ def test_waiters_leave_a_connection_to_one_that_lent_its_own():
                 client.lock("b").acquire()
 
         lends = thread(wait)
-        until(lambda: [each for each in client._port.lines.all_waiters() if each.seat is None])
+        until(
+            lambda: [each for each in client._port.lines.all_waiters() if each.connection is None]
+        )
         lock.release()
         sits = thread(sit)
         assert granted.wait(SOON), "it asks again, and finds that it was granted"

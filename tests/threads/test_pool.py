@@ -1,7 +1,7 @@
 """Connections that are kept for the next call: only those from which nothing is left to read."""
 
-from fencelock._transport.wire import pack
-from fencelock.clock import now
+from fencelock._io.wire import pack
+from fencelock._runtime.clock import now
 
 WITHIN_SECONDS = 5.0
 

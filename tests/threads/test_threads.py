@@ -9,7 +9,8 @@ import weakref
 import pytest
 
 import fencelock
-from fencelock import LeaseLost, NotHeld, process
+from fencelock import LeaseLost, NotHeld
+from fencelock._runtime import process
 from tests.threads.state import (
     SOON,
     connections,

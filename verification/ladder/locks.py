@@ -6,7 +6,7 @@ Each lease is one second, on the key ``lock``. What these programs do wrong is t
 import contextlib
 from collections.abc import Iterable
 
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
 from verification.ladder.judge import Key
 from verification.ladder.user import User
 
@@ -153,7 +153,7 @@ class Renewed(CompareDelete):
             await user.sleep(self.every)
             if not user.memory[self.flag]:
                 return
-            with contextlib.suppress(Broken):  # the next one may be in time
+            with contextlib.suppress(NoReply):  # the next one may be in time
                 await user.run("compare_expire", [self.name], user.memory[self.name], TTL)
 
     async def release(self, user: User) -> None:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fencelock._core.hold import Hold
-from fencelock._core.want import Terms
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.request import Terms
 from tests.flows import scenarios, shares
 from tests.flows.scenarios import Scenario
 from verification.ladder.judge import Bench, Claim, told
@@ -59,7 +59,7 @@ class Ours(Bench):
 
 def proved(hold: Hold) -> bool:
     """Return True if a holder can still prove its lease."""
-    return hold.open and not hold.told and hold.remaining() > 0.0
+    return hold.open and not hold.notified and hold.remaining() > 0.0
 
 
 def with_claims(base: type[Monitor]) -> type[Monitor]:

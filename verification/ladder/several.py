@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
 from verification.ladder.judge import Key
 from verification.ladder.user import User
 
@@ -33,14 +33,14 @@ class Redlock:
         words = (b"SET", self.name, value, b"NX", b"PX", TTL * 1000)
         try:
             return await user.ask(*words, node=node) is not None
-        except Broken:
+        except NoReply:
             return False
 
     async def release(self, user: User) -> None:
         for node in nodes(user):
             try:
                 await user.run("compare_delete", [self.name], user.memory["value"], node=node)
-            except Broken:
+            except NoReply:
                 continue
 
 

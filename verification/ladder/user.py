@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
 from verification.ladder.judge import REFUSED, Claim, Key, Witness
@@ -33,11 +33,11 @@ class User:
 
     def __init__(self, world: World, *, clock: float = 0.0) -> None:
         self.world = world
-        self.client: Client = world.client(shared=False, patience=PATIENCE, keeper=False)
+        self.client: Client = world.client(shared=False, server_timeout=PATIENCE, keeper=False)
         self.judge: Witness = world.monitor  # type: ignore[assignment]  # what the ladder runs with
         self._clock = clock  # how far its wall clock is ahead
         self._ports = [self.client.port] + [
-            SimulatedPort(world, self.client, shared=False, patience=PATIENCE, server=server)
+            SimulatedPort(world, self.client, shared=False, server_timeout=PATIENCE, server=server)
             for server in world.servers[1:]
         ]
         self.memory: dict[Any, Any] = {}  # what the program keeps between acquire and release
@@ -79,7 +79,7 @@ class User:
     async def _guarded(self, flow: Any) -> None:
         try:
             await flow
-        except Broken:
+        except NoReply:
             self.judge.note(self.client, "gives up: no answer")
         except ServerError as error:
             self.judge.note(self.client, "gives up: an error")

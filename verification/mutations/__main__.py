@@ -15,11 +15,11 @@ from tests.flows import (
     seeded,
     seeded_quorums,
     seeded_shares,
+    test_barriers,
     test_conditions,
-    test_crossings,
-    test_duties,
     test_elections,
-    test_several,
+    test_multi,
+    test_once,
     test_signals,
 )
 from verification.mutations.real import tried
@@ -53,8 +53,8 @@ class Row(NamedTuple):
 def simulated(only: str) -> Iterator[Row]:
     """Sow defects in scripts and flows, and let the explorer look for each."""
     modules = (
-        *(seeded, seeded_shares, seeded_quorums, test_signals, test_crossings, test_conditions),
-        *(test_duties, test_several, test_elections),
+        *(seeded, seeded_shares, seeded_quorums, test_signals, test_barriers, test_conditions),
+        *(test_once, test_multi, test_elections),
     )
     for module in modules:
         for seed in module.SEEDS:

@@ -24,7 +24,7 @@ class Sown:
 SOWN = (
     Sown(
         "a reply without a waiting request is given to the next request",
-        "_transport/mux.py",
+        "_io/connection_asyncio.py",
         "                slot, _, _ = self._slots.popleft()\n"
         "                if not slot.done():\n"
         "                    slot.set_result(message)\n",
@@ -38,7 +38,7 @@ SOWN = (
     ),
     Sown(
         "a connection with an unread reply is used again",
-        "_ports/pool.py",
+        "_io/pool_blocking.py",
         "        if not connection.sound or connection.owed:\n",
         "        if not connection.sound:\n",
         "tests/threads/test_pool.py::test_a_connection_with_an_unread_answer_is_not_kept",
@@ -46,7 +46,7 @@ SOWN = (
     ),
     Sown(
         "a script that the server forgot is an error",
-        "_transport/wire.py",
+        "_io/wire.py",
         '    return str(error).startswith("NOSCRIPT")\n',
         "    return False\n",
         "tests/conformance/test_errors.py::test_forgotten_scripts",
@@ -54,7 +54,7 @@ SOWN = (
     ),
     Sown(
         "a reply is awaited beyond the caller's timeout",
-        "_core/ask.py",
+        "_core/retry.py",
         "    return min(latest, max(give_up_at, now + ANSWER_SECONDS_MIN))\n",
         "    return latest\n",
         "tests/faults/test_timeouts.py::test_a_timeout_of_nothing_on_a_frozen_server",
@@ -62,23 +62,24 @@ SOWN = (
     ),
     Sown(
         "a server's error is a plain no",
-        "_core/acquire.py",
-        "word(port, error, want.keys.name)\n        raise\n",
+        "_core/lock/acquire.py",
+        "describe_error(port, error, want.keys.name)\n        raise\n",
         "return None\n",
         "tests/conformance/test_exclusive.py::test_trouble_while_trying_is_raised",
         "I12",
     ),
     Sown(
         "a child process uses its parent's connections",
-        "_ports/blocking.py",
-        "        self.pool.drop()\n        self._tender.in_child()\n        self._start()\n",
+        "_io/port_blocking.py",
+        "        self.pool.drop()\n        self._renewal_thread.in_child()\n       "
+        " self._start()\n",
         "        pass\n",
         "tests/threads/test_fork.py::test_fork",
         "I11",
     ),
     Sown(
         "the renewal thread never ends",
-        "_ports/tender.py",
+        "_io/renewal_thread.py",
         "        if idle < LINGER_SECONDS and not port.pool.closed:\n",
         "        if not port.pool.closed:\n",
         "tests/threads/test_threads.py::test_an_idle_client_has_no_thread_and_a_closed_one_no_connection",
@@ -94,7 +95,7 @@ SOWN = (
     ),
     Sown(
         "the second push in one packet is not read",
-        "_transport/direct.py",
+        "_io/connection_blocking.py",
         "        while self.sound and (message := self._parsed()) is not INCOMPLETE:\n",
         "        if self.sound and (message := self._parsed()) is not INCOMPLETE:\n",
         "tests/conformance/test_pushes.py::test_every_revocation_of_one_packet_is_heard",
@@ -102,23 +103,24 @@ SOWN = (
     ),
     Sown(
         "an undo goes out on another connection than its request",
-        "_ports/posts.py",
-        "        if trail is not None and not _sent_behind(trail, script, keys, args):\n",
+        "_io/cleanup_queue.py",
+        "        if undo_connection is not None and not _sent_behind(undo_connection, script,"
+        " keys, args):\n",
         "        if trail is not None:\n",
-        "tests/pure/test_posts.py::test_an_undo_goes_out_on_the_connection_of_its_request",
+        "tests/pure/test_cleanup_queue.py::test_an_undo_goes_out_on_the_connection_of_its_request",
         "I9",
     ),
     Sown(
         "a deadline that counts the whole ttl: no drift",
-        "_core/timing.py",
+        "_core/deadlines.py",
         "    return ttl - ttl * DRIFT_RATE - DRIFT_SECONDS\n",
         "    return ttl\n",
-        "tests/pure/test_timing.py::test_a_holder_gives_up_before_the_server_does",
+        "tests/pure/test_deadlines.py::test_a_holder_gives_up_before_the_server_does",
         "I2",
     ),
     Sown(
         "renewal goes on after the release",
-        "_core/release.py",
+        "_core/lock/release.py",
         "        hold.open = False\n"
         "        hold.released = True\n"
         "        renewing.book.discard(hold)\n",
@@ -136,7 +138,7 @@ SOWN = (
     ),
     Sown(
         "a release of permits takes the newest, not what its own thread holds",
-        "permits.py",
+        "_handles/semaphore.py",
         "        for hold in sorted(holds, key=lambda each: each.unit != unit):\n",
         "        for hold in holds:\n",
         "tests/conformance/test_semaphore.py"

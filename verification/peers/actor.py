@@ -18,8 +18,8 @@ from typing import Any
 
 from wire import Address
 
+from verification.peers.adapters import TaskDesk, ThreadDesk, forked, settled
 from verification.peers.columns import TASKS, Column, column, library
-from verification.peers.desks import TaskDesk, ThreadDesk, forked, settled
 from verification.peers.libraries import SHARE_OF_TTL, Use
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.faults.children import ROOT
 from tests.faults.world import wait_until
 from verification.runs.fault import Fault

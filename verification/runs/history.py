@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-- Every log line is one JSON object with an ``event``; every instant is ``fencelock.clock.now`` of
-  one host, so the instants of all processes compare exactly.
+- Every log line is one JSON object with an ``event``; every instant is
+  ``fencelock._runtime.clock.now`` of one host, so the instants of all processes compare exactly.
 - A tenure is the *proved* part of a lease only: from the instant acquire returned to the release,
   the deadline or the death of its process, whichever was first.
 - What is not known stays unknown: an operation without an end may or may not have had an effect.

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 
 IDLE_SECONDS = 5.0
 _PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024

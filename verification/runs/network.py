@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.faults.proxy import Proxy
 from verification.runs.fault import Fault
 
@@ -19,14 +19,14 @@ REQUESTS = (
     "release",
     "renew",
     "abandon",
-    "alive",
+    "heartbeat",
     "shares_acquire",
     "shares_release",
     "shares_renew",
     "subscribe",
     "granted",
 )
-ON_A_NODE = (*REQUESTS, "vote", "raise", "roster")  # of a quorum
+ON_A_NODE = (*REQUESTS, "quorum_vote", "raise_fence", "membership")  # of a quorum
 # What a lease begins with is delayed most: its deadline must not count from the answer (I2).
 DELAYED = ("acquire", "acquire", "shares_acquire", "shares_acquire", "granted", *REQUESTS)
 DROPS, DELAYS = ("drop_request", "drop_reply"), ("delay_request", "delay_reply", "late_request")

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.faults.proxy import Proxy
 from tests.faults.world import PREFIX
 from tests.servers import Server, ServerBinary

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from tests.servers import Server, ServerBinary
 from verification.runs import checker
 from verification.runs.crew import Crew

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from fencelock._core.timing import PATIENCE_SECONDS
+from fencelock._core.deadlines import LIVENESS_TIMEOUT_SECONDS
 from tests.faults.world import ShareView, View, wait_until
 from tests.servers import Refused, Server
 from verification.runs.faces import Threads
@@ -48,7 +48,7 @@ def _is_passed(server: Any, kind: Kind, view: View) -> bool:
             return free
 
         with contextlib.suppress(AssertionError):
-            return bool(wait_until(is_passed, PATIENCE_SECONDS + FREE_SECONDS))
+            return bool(wait_until(is_passed, LIVENESS_TIMEOUT_SECONDS + FREE_SECONDS))
     return False
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from redis import Redis
 
 from fencelock import FencelockError, LeaseLost
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 from verification.runs.faces import acquire
 from verification.runs.objects import SHORT, TTLS, Kind, Play
 

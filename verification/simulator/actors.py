@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from math import inf
 
-from fencelock._core import acquire, release, renew
-from fencelock._core.hold import Hold, Taker
+from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
-from fencelock._core.timing import validity
-from fencelock._core.want import Form, Terms, Want
+from fencelock._core.lock import acquire, release, renew
+from fencelock._core.lock.hold import Hold, Taker
+from fencelock._core.lock.request import Form, Terms, Want
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
 from verification.simulator.monitor import Violation
 from verification.simulator.network import Client
@@ -35,7 +35,7 @@ class Flows:
 
     acquire: Callable[..., Awaitable[Hold | None]] = acquire.acquire
     release: Callable[..., Awaitable[int]] = release.release
-    attend: Callable[..., Awaitable[None]] = renew.attend
+    maintain: Callable[..., Awaitable[None]] = renew.maintain
 
 
 class _Watch(Taker):
@@ -65,27 +65,27 @@ class Actor:
         form = Form(
             keys=KEYS,
             terms=terms,
-            home=self.port.home,
+            client_channel=self.port.client_channel,
             owned=owner is not None,
             ttl=min(left, terms.first_ttl()),
             ends=self.port.now() + left,
         )
         return Want(form, waiter, owner=owner)
 
-    async def acquire(self, want: Want, patience: float | None) -> Hold | None:
+    async def acquire(self, want: Want, timeout: float | None) -> Hold | None:
         """Take the lock; None in vain, and when a fault kept the server from answering."""
         monitor = self.world.monitor
         monitor.asks(self.client, want)
         asked_at = self.port.now()
         try:
             watch = _Watch(self)
-            hold = await self.flows.acquire(self.port, want, patience, watch)
+            hold = await self.flows.acquire(self.port, want, timeout, watch)
         except UNANSWERED as error:
             if not self.world.faulty:
                 raise Violation("I12", f"without any fault: {error!r}") from error
             hold = None
-        if hold is None and patience and patience > 0 and monitor.is_punctual(self.client):
-            self._in_time(asked_at + patience)
+        if hold is None and timeout and timeout > 0 and monitor.is_punctual(self.client):
+            self._in_time(asked_at + timeout)
         return hold
 
     def _in_time(self, give_up_at: float) -> None:
@@ -134,10 +134,10 @@ class Actor:
             return False
         return True
 
-    async def hold_once(self, want: Want, patience: float | None, work: float) -> None:
+    async def hold_once(self, want: Want, timeout: float | None, work: float) -> None:
         """Acquire, work, release; end quietly when cancelled."""
         try:
-            hold = await self.acquire(want, patience)
+            hold = await self.acquire(want, timeout)
             if hold is None:
                 return
             try:

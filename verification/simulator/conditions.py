@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core import condition
-from fencelock._core.hold import Hold
 from fencelock._core.keys import ConditionKeys
-from fencelock._core.want import Terms, Want
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.request import Terms, Want
+from fencelock._core.objects import condition
 from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
 from verification.simulator.actors import KEYS, Actor, _Watch
 from verification.simulator.monitor import Monitor, Violation
@@ -22,7 +22,7 @@ from verification.simulator.view import View
 if TYPE_CHECKING:
     from verification.simulator.simulation import World
 
-PLACE = condition.Place(ConditionKeys(KEYS), "lock")
+PLACE = condition.ConditionId(ConditionKeys(KEYS), "lock")
 
 
 class Shown(_Watch):
@@ -55,7 +55,7 @@ class ConditionMonitor(Monitor):
         self,
         actor: Actor,
         hold: Hold,
-        patience: float | None,
+        timeout: float | None,
         terms: Terms,
         struck: BaseException | None = None,
     ) -> tuple[bool | None, Hold | None]:
@@ -76,9 +76,9 @@ class ConditionMonitor(Monitor):
             wants.append(made)
             return made
 
-        asker = condition.Asker(want, shown)
+        asker = condition.Reacquirer(want, shown)
         try:
-            notified = await condition.wait(actor.port, PLACE, take, patience, asker)
+            notified = await condition.wait(actor.port, PLACE, take, timeout, asker)
         except LeaseLost as loss:
             if actor.port.now() < hold.deadline and not self.was_revoked(hold):
                 raise Violation("I4", f"a wait under a proved lease was refused: {loss}") from loss
@@ -117,7 +117,7 @@ class ConditionMonitor(Monitor):
         holder = self.view().holder
         if holder is not None:
             self._held.add(holder)
-        if request.name in {"condition_leave", "condition_look"}:
+        if request.name in {"condition_leave", "condition_check"}:
             self._pass_on(known)
 
     def _pass_on(self, known: set[bytes]) -> None:

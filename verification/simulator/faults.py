@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
 from verification.simulator.network import NEVER_US, Client, Item, Link, Task
 from verification.simulator.replicas import ANSWER_US
 from verification.simulator.server import ACKNOWLEDGE, Server
@@ -242,7 +242,7 @@ def break_link(world: World, link: Link, *, keeps: bool) -> None:
         link.server.unsubscribe(link.who)
     for asker in askers:
         if asker is not None and not asker.done:
-            asker.take(("error", Broken("connection lost", sent=True)))
+            asker.take(("error", NoReply("connection lost", sent=True)))
     client.remember("broken", link.number, keeps, world.now_us, lane=link.port.lane)
     _unplug(world, client, link)
     for post in posts:
@@ -253,7 +253,7 @@ def _unplug(world: World, client: Client, link: Link) -> None:
     """Tell the waiters of a broken connection, as the ports do."""
     port = link.port
     for waiter in port.waiters.values():
-        if port.shared or (waiter.seat is link and world.waits(client, waiter)):
+        if port.shared or (waiter.connection is link and world.waits(client, waiter)):
             waiter.lose_place()
             world.wake(client, waiter)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.hold import LEAST_GAIN, Hold
-from fencelock._core.timing import CLAIM_SECONDS, validity
-from fencelock._core.want import Want
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
+from fencelock._core.lock.hold import LEAST_GAIN, Hold
+from fencelock._core.lock.request import Want
 from verification.simulator.keyspace import Keyspace
 from verification.simulator.network import Client
 from verification.simulator.server import EPOCH_US, Request
@@ -38,7 +38,7 @@ GIVING_UP = frozenset(
 # Requests that may put their sender in line and grant to it.
 ASKING = frozenset({"acquire", "once_start"})
 # The plain form knows no line: it overtakes, and hands over to nobody.
-PLAIN = frozenset({"SET", "give_back"})
+PLAIN = frozenset({"SET", "poll_release"})
 # Sends home who waits for a result, and grants to whom the holder names: nobody is passed over.
 DISMISSING = frozenset({"once_finish", "election_hand_over"})
 RECORD_SECONDS = 700.0
@@ -107,7 +107,7 @@ class Monitor:
         """Tend a process's leases, as the keeper thread or task of a real port does."""
         while True:
             await port.mind()
-            await self.flows.attend(port)
+            await self.flows.maintain(port)
 
     def asks(self, client: Client, want: Want) -> None:
         """Note a request before it is sent."""
@@ -232,7 +232,7 @@ class Monitor:
         for client, hold in self.holds:
             if not client.alive or not self.is_punctual(client):
                 continue
-            if not hold.open or hold.told or hold.want.holder == after.holder:
+            if not hold.open or hold.notified or hold.want.holder == after.holder:
                 continue
             if hold.want.holder not in self._revoked:
                 raise Violation("I8", f"{after.holder!r} was granted before the loss was told")
@@ -297,7 +297,7 @@ class Monitor:
         ours = client.world_us(hold.deadline)
         theirs = end_us - EPOCH_US - self._world.skew_us
         if hold.want.form.ends < inf and self._world.budgets.keys().isdisjoint(SLOW):
-            claimed = self._world.now_us + int(CLAIM_SECONDS * 1e6)
+            claimed = self._world.now_us + int(HANDOFF_TTL_SECONDS * 1e6)
             if theirs > max(client.world_us(hold.want.form.ends), claimed) + ROUNDING_US:
                 raise Violation("N4", f"{hold.want.holder!r} has the lock after its instant")
         if ours > theirs:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from verification.simulator.server import Request, Server
 
 if TYPE_CHECKING:
-    from fencelock._core.waiter import Waiter
+    from fencelock._core.lock.waiter import Waiter
     from verification.simulator.port import SimulatedPort
 
 NEVER_US = 1 << 62

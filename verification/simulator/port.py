@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.book import RenewalBook
-from fencelock._core.hold import Hold
+from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
-from fencelock._core.timing import SILENT_SECONDS
-from fencelock._core.types import Args, Broken, Keys, Reply
-from fencelock._core.waiter import Waiter
-from fencelock._core.waiters import Lines
+from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.flows.single import SINGLE
 from fencelock.errors import ServerUnreachable
 from fencelock.scripts import Script
@@ -51,19 +51,19 @@ class SimulatedPort:
         client: Client,
         *,
         shared: bool,
-        patience: float,
+        server_timeout: float,
         server: Server | None = None,
     ) -> None:
         self.world = world
         self.client = client
         self.server: Server = server or world.server
         self.shared = shared
-        self.patience: float = patience
-        self.stall: float = patience  # a silent connection is given up after it
+        self.server_timeout: float = server_timeout
+        self.stall: float = server_timeout  # a silent connection is given up after it
         self.label: str = "the simulated server"
-        self.home: bytes = b"home%d" % client.number
+        self.client_channel: bytes = b"home%d" % client.number
         self.lines: Lines = Lines()
-        self.book: RenewalBook = RenewalBook()
+        self.book: RenewalSchedule = RenewalSchedule()
         self.waiters: dict[bytes, Waiter] = {}
         self._ids = 0
         self._channels = 0
@@ -140,7 +140,7 @@ class SimulatedPort:
             reply = await self._suspend(state)
         except BaseException as error:
             request.asker = None
-            if limit < until and isinstance(error, Broken) and error.trail is not None:
+            if limit < until and isinstance(error, NoReply) and error.undo_connection is not None:
                 self._retire(link)
             if not self.shared and link.owed:
                 link.sound = False  # an answer may still come: nothing else may be read here
@@ -158,9 +158,9 @@ class SimulatedPort:
 
     def _link_for(self, waiter: Waiter | None) -> Link:
         if waiter is not None and not self.shared:
-            if not isinstance(waiter.seat, Link) or not waiter.seat.sound:
-                raise Broken("the waiter's connection is gone", sent=False)
-            return waiter.seat
+            if not isinstance(waiter.connection, Link) or not waiter.connection.sound:
+                raise NoReply("the waiter's connection is gone", sent=False)
+            return waiter.connection
         return self._idle()
 
     def _idle(self) -> Link:
@@ -174,7 +174,7 @@ class SimulatedPort:
     def dial(self) -> Link:
         """Open another connection; Broken while nobody answers there."""
         if self.server.is_down(self.world.now_us):
-            raise Broken("connection refused", sent=False)
+            raise NoReply("connection refused", sent=False)
         return self._connected()
 
     def _connected(self) -> Link:
@@ -185,7 +185,7 @@ class SimulatedPort:
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def seat(self, waiter: Waiter, *, listen: bool) -> bool:  # noqa: ARG002 - as Port says
+    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:  # noqa: ARG002 - as Port says
         """Leave it to ``open``, which suspends nowhere here."""
         return False
 
@@ -195,28 +195,28 @@ class SimulatedPort:
         if listen and back > self.now():
             await self.sleep(min(back, until))
             if until < back:
-                raise Broken("no connection in time", sent=False)
+                raise NoReply("no connection in time", sent=False)
         link = self._idle() if self.shared else self._seated(waiter)
         waiter.origin = link
         if not listen:
             return
         self.waiters[waiter.want.waiter] = waiter
         own = waiter.channel or link.channel or self._new_channel()
-        waiter.channel = self.home if self.shared else own
+        waiter.channel = self.client_channel if self.shared else own
         self._listen(link, waiter.channel)
 
     def _seated(self, waiter: Waiter) -> Link:
         """Return the waiter's own sound connection, another one when the last broke."""
-        if isinstance(waiter.seat, Link) and waiter.seat.sound:
-            return waiter.seat
+        if isinstance(waiter.connection, Link) and waiter.connection.sound:
+            return waiter.connection
         self._unseat(waiter)
-        link = waiter.seat = self._idle()
+        link = waiter.connection = self._idle()
         link.seat_of = waiter
         return link
 
     def _new_channel(self) -> bytes:
         self._channels += 1
-        return b"%b.%d" % (self.home, self._channels)
+        return b"%b.%d" % (self.client_channel, self._channels)
 
     def _listen(self, link: Link, channel: bytes) -> None:
         if link.channel != channel:
@@ -229,10 +229,10 @@ class SimulatedPort:
         self._unseat(waiter)
 
     def _unseat(self, waiter: Waiter) -> None:
-        link, waiter.seat = waiter.seat, None
+        link, waiter.connection = waiter.connection, None
         if isinstance(link, Link):
             link.seat_of = None
-            strays = any(stray.trail is link for stray in waiter.want.strays)
+            strays = any(stray.undo_connection is link for stray in waiter.want.strays)
             if not link.sound and not link.silent and not strays:
                 self.hang_up(link)
 
@@ -245,11 +245,13 @@ class SimulatedPort:
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Wait for news, or until the instant."""
-        if not self.shared and (not isinstance(waiter.seat, Link) or not waiter.seat.sound):
+        if not self.shared and (
+            not isinstance(waiter.connection, Link) or not waiter.connection.sound
+        ):
             waiter.lose_place()
         if waiter.news:
             return
-        link = waiter.seat if isinstance(waiter.seat, Link) else None
+        link = waiter.connection if isinstance(waiter.connection, Link) else None
         await self._suspend(State("wait", self.client.world_us(until), link, waiter))
 
     def wake(self, waiter: Waiter) -> None:
@@ -279,7 +281,7 @@ class SimulatedPort:
             waiter = self.waiters.get(who)
             return waiter if self.shared or link.seat_of is waiter else None
 
-        waiter = dispatch(self, (b"message", self.home, message), find)
+        waiter = dispatch(self, (b"message", self.client_channel, message), find)
         if waiter is not None:
             self.world.wake(self.client, waiter)
         elif message.startswith(b"signal ") and isinstance(link.seat_of, Waiter):
@@ -305,20 +307,26 @@ class SimulatedPort:
 
     # -- leases and clean-ups -------------------------------------------------------------------
 
-    def keep(self, hold: Hold, when: float) -> None:
+    def track(self, hold: Hold, when: float) -> None:
         """Put a hold into the book; the keeper sees it by itself."""
         self.book.add(hold, when)
 
-    def tell(self, hold: Hold) -> None:
+    def notify_loss(self, hold: Hold) -> None:
         """Tell a loss to the one who watches."""
         self.world.monitor.told(hold)
 
-    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
+    def run_in_background(
+        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+    ) -> None:
         """Send behind the trail, or on any connection; again, when that one breaks."""
         if self.client.alive:
             request = Request(script.name, tuple(keys), tuple(args), posted=self._repost)
-            link = trail if isinstance(trail, Link) and not trail.closed else self._for_posts()
-            if trail is link and not self.shared:
+            link = (
+                undo_connection
+                if isinstance(undo_connection, Link) and not undo_connection.closed
+                else self._for_posts()
+            )
+            if undo_connection is link and not self.shared:
                 link.sound = False  # for nothing but this
             self._send(request, link)
 
@@ -330,7 +338,7 @@ class SimulatedPort:
         """Return a connection for a clean-up; one that passes later, while the server is down."""
         try:
             return self._idle()
-        except (Broken, ServerUnreachable):
+        except (NoReply, ServerUnreachable):
             link = self._connected()
             link.blocked_up_us, link.apart = self.server.started_us, True
             return link

@@ -16,13 +16,13 @@ from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.fan import Ask
-from fencelock._core.hold import Hold
-from fencelock._core.meet import meet
-from fencelock._core.types import Args, Broken, Keys, Reply
-from fencelock._core.votes import NODE_SECONDS
-from fencelock._core.waiter import Waiter
-from fencelock._core.want import Want
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.quorum.broadcast import NodeRequest
+from fencelock._core.quorum.refresh import refresh
+from fencelock._core.quorum.votes import NODE_SECONDS
+from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.quorum import DIAL_SECONDS, QuorumPortRules
 from fencelock.errors import ServerError, ServerUnreachable
 from fencelock.scripts import Script
@@ -39,14 +39,16 @@ class NodePort(SimulatedPort):
 
     def __init__(self, whole: SimulatedQuorum, number: int) -> None:
         world, client = whole.world, whole.client
-        patience = whole.first_seconds
+        server_timeout = whole.first_seconds
         server = world.servers[number]
-        super().__init__(world, client, shared=whole.shared, patience=patience, server=server)
+        super().__init__(
+            world, client, shared=whole.shared, server_timeout=server_timeout, server=server
+        )
         self.lane: int = number
         self._whole = whole
         self._saw = whole.identified(number)
-        self.home: bytes = b"home%d.%d" % (client.number, number)
-        self.stall: float = DIAL_SECONDS if whole.shared else patience
+        self.client_channel: bytes = b"home%d.%d" % (client.number, number)
+        self.stall: float = DIAL_SECONDS if whole.shared else server_timeout
 
     def dial(self) -> Link:
         """Open another connection, and hear who answers there."""
@@ -58,10 +60,12 @@ class NodePort(SimulatedPort):
         self._saw(run_id, float(uptime), self.now())
         return super().dial()
 
-    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
+    def run_in_background(
+        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+    ) -> None:
         """Send it when the node is back, if it is down."""
         with suppress(ServerUnreachable):
-            super().post(script, keys, args, trail)
+            super().run_in_background(script, keys, args, undo_connection)
             return
         self._later(Request(script.name, tuple(keys), tuple(args), posted=self._repost))
 
@@ -81,16 +85,16 @@ class NodePort(SimulatedPort):
     def _for_posts(self) -> Link:
         return self._idle()
 
-    def tell(self, hold: Hold) -> None:
+    def notify_loss(self, hold: Hold) -> None:
         """Tell nobody: what becomes of one node is no news."""
 
 
 class Leg:
     """One of several requests under way: who asked, and what for."""
 
-    def __init__(self, fan: FanState, ask: Ask, request: Request, link: Link) -> None:
+    def __init__(self, fan: FanState, ask: NodeRequest, request: Request, link: Link) -> None:
         self.fan: FanState = fan
-        self.ask: Ask = ask
+        self.ask: NodeRequest = ask
         self.link: Link = link
         self.request: Request = request
         request.asker = self
@@ -151,10 +155,12 @@ class FanState(State):
 
 
 class SimulatedQuorum(QuorumPortRules, SimulatedPort):
-    """Implements ``_core.fan.QuorumPort`` for one simulated process."""
+    """Implements ``_core.quorum.broadcast.QuorumPort`` for one simulated process."""
 
-    def __init__(self, world: World, client: Client, *, shared: bool, patience: float) -> None:
-        super().__init__(world, client, shared=shared, patience=patience)
+    def __init__(
+        self, world: World, client: Client, *, shared: bool, server_timeout: float
+    ) -> None:
+        super().__init__(world, client, shared=shared, server_timeout=server_timeout)
         count = len(world.servers)
         self.begin_quorum([f"node {number}" for number in range(count)], "", NODE_SECONDS)
         client.lanes = [0] * count
@@ -163,12 +169,12 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
     def introduce(self, want: Want) -> None:
         """Meet the nodes before the run begins, to ask for leases like this one."""
         with suppress(StopIteration):
-            meet(self, want, inf).send(None)
+            refresh(self, want, inf).send(None)
 
     # -- all at once ----------------------------------------------------------------------------
 
     async def exchange(
-        self, asks: Sequence[Ask], latest: float, limit: Callable[[], float]
+        self, asks: Sequence[NodeRequest], latest: float, limit: Callable[[], float]
     ) -> None:
         """Ask all at once; see ``QuorumPort``."""
 
@@ -191,14 +197,14 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
             fan.end()
             raise
         for leg in fan.end():
-            leg.ask.fail(Broken("no answer in time", sent=True, trail=leg.link))
+            leg.ask.fail(NoReply("no answer in time", sent=True, undo_connection=leg.link))
 
-    def put_back(self, asks: Iterable[Ask]) -> None:
+    def put_back(self, asks: Iterable[NodeRequest]) -> None:
         """Give the connections back."""
         for ask in asks:
             self.nodes[ask.node].close(ask)
 
-    def _send_out(self, ask: Ask, fan: FanState | None, latest: float) -> None:
+    def _send_out(self, ask: NodeRequest, fan: FanState | None, latest: float) -> None:
         asked = ask.request
         if isinstance(asked, bytes):
             request = unpacked(asked)
@@ -208,7 +214,7 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
         try:
             with suppress(StopIteration):
                 self.nodes[ask.node].open(ask, latest, listen=False).send(None)
-        except (Broken, ServerError) as error:
+        except (NoReply, ServerError) as error:
             ask.fail(error)
             return
         link: Link = ask.origin

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fencelock._core.hold import Hold
-from fencelock._core.timing import CLAIM_SECONDS, validity
-from fencelock._core.votes import known_as
-from fencelock._core.want import Want
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.request import Want
+from fencelock._core.quorum.votes import known_as
 from verification.simulator.keyspace import NEVER, Frozen
 from verification.simulator.monitor import Monitor, Violation
 from verification.simulator.network import Client, Link, Task
@@ -104,7 +104,7 @@ class QuorumMonitor(Monitor):
         One that is renewed may start short, where it was handed over.
         """
         ttl = hold.want.ttl
-        least = validity(min(ttl, CLAIM_SECONDS) if hold.want.terms.renew else ttl)
+        least = validity(min(ttl, HANDOFF_TTL_SECONDS) if hold.want.terms.renew else ttl)
         least += client.port.now() - ASKING_SECONDS_MAX
         if not self._world.faulty and hold.deadline < least:
             short = least - hold.deadline
@@ -249,7 +249,7 @@ class QuorumMonitor(Monitor):
         world = self._world
         for client, hold in self._held():
             lost = not proves(client, hold, -TOLD_WITHIN_SECONDS)
-            if lost and not hold.told and self.is_punctual(client):
+            if lost and not hold.notified and self.is_punctual(client):
                 raise Violation("I8", f"{hold.want.holder!r} lost its majority, and is not told")
         self._no_orphans()
         for server in world.servers:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.hold import Hold
-from fencelock._core.shares import WRITE
-from fencelock._core.votes import known_as
+from fencelock._core.lock.hold import Hold
+from fencelock._core.objects.semaphore_rwlock import WRITE
+from fencelock._core.quorum.votes import known_as
 from verification.simulator.monitor import Violation
 from verification.simulator.network import Client
 from verification.simulator.quorum_monitor import QuorumMonitor
@@ -18,7 +18,7 @@ from verification.simulator.server import Server
 from verification.simulator.shares import ShareView, read
 
 if TYPE_CHECKING:
-    from fencelock._core.want import Want
+    from fencelock._core.lock.request import Want
 
 # A waiter that has waited for so much longer than another is granted first: readers that come and
 # go, and overlap, may not keep a writer out.

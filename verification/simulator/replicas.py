@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fencelock._core.types import Broken
-from fencelock._core.waiter import Waiter
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.types import NoReply
 from verification.simulator.network import Link
 from verification.simulator.server import ACKNOWLEDGE, Request
 
@@ -45,21 +45,21 @@ class SimulatedReplicas:
             return 0
         link = await self._link(waiter)
         if link.generation != waiter.origin.generation and not self.careless:
-            raise Broken("another server answers by now", sent=True)
+            raise NoReply("another server answers by now", sent=True)
         try:
             asked = Request(ACKNOWLEDGE, (), (waiter.want.waiter,))
             count: int = await self._port.ask_on(link, asked, until + ANSWER_US / 1e6)
-        except Broken as broken:
-            if broken.trail is None:
+        except NoReply as broken:
+            if broken.undo_connection is None:
                 raise
             return 0
         return count
 
     async def _link(self, waiter: Waiter) -> Link:
         if not self._port.shared:
-            if not isinstance(waiter.seat, Link) or not waiter.seat.sound:
-                raise Broken("the waiter's connection is gone", sent=False)
-            return waiter.seat
+            if not isinstance(waiter.connection, Link) or not waiter.connection.sound:
+                raise NoReply("the waiter's connection is gone", sent=False)
+            return waiter.connection
         if self._apart is None or not self._apart.sound:
             await self._port.sleep(self._port.now() + DIAL_SECONDS)
             self._apart = self._port.dial()

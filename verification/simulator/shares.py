@@ -8,10 +8,10 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from fencelock._core.hold import Hold
-from fencelock._core.shares import SEMAPHORE, ShareForm, ShareWant
-from fencelock._core.timing import CLAIM_SECONDS, validity
-from fencelock._core.want import Terms
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.request import Terms
+from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, ShareForm, ShareWant
 from verification.simulator.actors import KEYS, Actor
 from verification.simulator.hashes import Hash
 from verification.simulator.keyspace import Frozen
@@ -185,7 +185,7 @@ class SharesMonitor(Monitor):
 
     def _told_all(self, after: ShareView) -> None:
         for client, hold in self.holds:
-            if not client.alive or not self.is_punctual(client) or not hold.open or hold.told:
+            if not client.alive or not self.is_punctual(client) or not hold.open or hold.notified:
                 continue
             if hold.want.holder not in after.leases and hold.want.holder not in self._revoked:
                 raise Violation("I8", f"others were granted before {hold.want.holder!r} was told")
@@ -317,9 +317,9 @@ class SharesMonitor(Monitor):
 def _first_lease(request: Request, want: Any) -> float:
     """Return how long the lease of a request is: a handoff to another client may start short."""
     words = b" ".join(arg for arg in request.args if isinstance(arg, bytes)).split(b" ")
-    if want.home in words or want.holder in words or not want.terms.renew:
+    if want.client_channel in words or want.holder in words or not want.terms.renew:
         return float(want.ttl)
-    return float(min(want.ttl, CLAIM_SECONDS))
+    return float(min(want.ttl, HANDOFF_TTL_SECONDS))
 
 
 class ShareActor(Actor):
@@ -333,7 +333,7 @@ class ShareActor(Actor):
         form = ShareForm(
             keys=KEYS,
             terms=terms,
-            home=self.port.home,
+            client_channel=self.port.client_channel,
             ttl=terms.first_ttl(),
             kind=self.kind,
             limit=self.limit,

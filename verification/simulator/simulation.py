@@ -17,8 +17,8 @@ import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from fencelock._core.types import Broken
-from fencelock._core.waiter import Waiter
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 from verification.simulator import faults, steps
 from verification.simulator.monitor import Monitor, Violation
@@ -71,13 +71,18 @@ class World:
     # -- building -------------------------------------------------------------------------------
 
     def client(
-        self, *, shared: bool = True, patience: float = 5.0, rate: float = 1.0, keeper: bool = True
+        self,
+        *,
+        shared: bool = True,
+        server_timeout: float = 5.0,
+        rate: float = 1.0,
+        keeper: bool = True,
     ) -> Client:
         """Add a process; its clock starts anywhere and runs at ``rate``."""
         number = len(self.clients)
         client = Client(number, 1000.0 * (number + 1), rate)
         self.clients.append(client)
-        client.port = self._port(self, client, shared=shared, patience=patience)
+        client.port = self._port(self, client, shared=shared, server_timeout=server_timeout)
         for port in client.port.tended if keeper else ():
             self.start(client, self.monitor.keep(port), keeper=True, lane=port.lane)
         return client
@@ -196,7 +201,7 @@ class World:
         task.client.remember(task.number, timer, self.now_us, lane=task.lane)
         if ready is None and state is not None:
             self.say(lambda: f"{task.client.name}'s {state.kind} ends by its time")
-            late = Broken("no answer in time", sent=True, trail=state.link)
+            late = NoReply("no answer in time", sent=True, undo_connection=state.link)
             ready = ("error", late) if state.kind == "call" else ("value", None)
         self._step(task, ready)
 

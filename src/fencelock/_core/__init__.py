@@ -9,6 +9,6 @@ Rules of this folder (a test enforces 1 and 4):
 4. No async generators, no gather. Shared tables are touched under ``port.mutex()``, and nothing
    is awaited inside it.
 5. A request whose answer did not come may have run. It is asked again (every script is idempotent
-   per id) or undone through ``port.post`` (I4).
+   per id) or undone through ``port.run_in_background`` (I4).
 6. What a flow began it ends on every way out: return, error, timeout and cancellation (I9).
 """

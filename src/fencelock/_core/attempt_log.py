@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 
 
@@ -12,7 +12,7 @@ class Asked:
     # Class attributes until something happens: most requests are answered at once.
     began: bool = False  # something was put on a connection: there is something to undo
     sent: bool = False
-    trail: object = None
+    undo_connection: object = None
     tries: int = 0
     refusal: ServerError | None = None  # "not now", the last time
 
@@ -24,9 +24,9 @@ class Asked:
     def begin(self) -> None:
         """Note that a request goes out: an older one's connection is no trail for its undo."""
         self.began = True
-        self.trail = None
+        self.undo_connection = None
 
-    def note(self, broken: Broken) -> None:
+    def note(self, broken: NoReply) -> None:
         """Remember that an attempt got no answer."""
         self.sent = self.sent or broken.sent
-        self.trail = broken.trail
+        self.undo_connection = broken.undo_connection

@@ -162,6 +162,6 @@ def lock_key(record: bytes, prefix: bytes) -> bytes | None:
     return lock if ours and derived(prefix, lock)[0] == record else None
 
 
-def roster_key(prefix: str) -> bytes:
+def membership_key(prefix: str) -> bytes:
     """Return the key under which the nodes of a quorum remember one another."""
     return f"{prefix}~quorum".encode()

@@ -11,14 +11,14 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from fencelock._core.attempt_log import Asked
-from fencelock._core.book import RenewalBook
-from fencelock._core.hold import Grant, Hold, Taker
 from fencelock._core.keys import LockKeys
-from fencelock._core.renewal import Answer
+from fencelock._core.lock.hold import Grant, Hold, Taker
+from fencelock._core.lock.renew_request import Answer
+from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import Args, Keys, Reply, Request
-from fencelock._core.waiter import Waiter
-from fencelock._core.waiters import Lines
-from fencelock._core.want import Want
 from fencelock.errors import NotAcknowledged
 from fencelock.scripts import Script
 
@@ -38,7 +38,7 @@ class Replicas(Protocol):
         """Return how many replicas have all that the server did for this waiter so far.
 
         Returns when as many as wanted have it, or at ``until`` with those that are known. Only for
-        a waiter with a seat: that connection's server is meant, and no other. Raises ``Broken``
+        a waiter with a seat: that connection's server is meant, and no other. Raises ``NoReply``
         when that connection is gone, and a ``ServerError`` like ``Port.call``.
         """
 
@@ -59,14 +59,14 @@ class Flows(NamedTuple):
     # Ask for a lock and a place in its line; None when it was not granted at once.
     line_up: Callable[[AnyPort, Waiter, float], Awaitable[Grant | None]]
     # Seat a waiter that another request put in line, if that needs no answer.
-    seat_in_line: Callable[[AnyPort, Waiter], bool]
+    open_in_line: Callable[[AnyPort, Waiter], bool]
     # Prove by an instant that this client's waiters live, and learn where they stand.
-    look: Callable[[AnyPort, float, Waiter], Awaitable[None]]
+    heartbeat: Callable[[AnyPort, float, Waiter], Awaitable[None]]
     # Return True if one script can touch all these locks, as far as is known.
     one_script: Callable[[AnyPort, Sequence[Want]], bool]
 
     # Do what is due in the book: notify holders of losses, renew the rest.
-    attend: Callable[[AnyPort], Coroutine[Any, Any, None]]
+    maintain: Callable[[AnyPort], Coroutine[Any, Any, None]]
     # Renew leases, sorted by their kinds, in the background.
     renew_due: Callable[[AnyPort, Sequence[list[Hold]]], Awaitable[None]]
     # Renew one lease that its holder asks to have renewed; ``True``: it may shorten it.
@@ -74,7 +74,7 @@ class Flows(NamedTuple):
     # Renew leases that their holder asks to have renewed together.
     renew_all: Callable[[AnyPort, Sequence[Hold], float | None], Awaitable[None]]
     # Ask the server to renew leases of one kind by an instant; replicas may take until another.
-    prolong: Callable[
+    renew_batch: Callable[
         [AnyPort, Sequence[Hold], Sequence[float], float, float, bool], Awaitable[Answer]
     ]
     # End a lease whose deadline has come.
@@ -83,7 +83,7 @@ class Flows(NamedTuple):
     # Release a hold; return how many an explicit owner has left.
     give_back: Callable[[AnyPort, Hold, Asked], Awaitable[int]]
     # Release a hold in the background, behind a request if its trail is given.
-    post_release: Callable[[AnyPort, Hold, object], None]
+    release_in_background: Callable[[AnyPort, Hold, object], None]
     # Undo what may still come of the requests of a hold that has ended.
     clean_up: Callable[[AnyPort, Hold], None]
 
@@ -113,10 +113,10 @@ class Port(Protocol):
     """The world as the flows see it."""
 
     label: str  # the server, as a person calls it; no password
-    home: bytes  # this client's channel: names it to the server, hears revocations
+    client_channel: bytes  # this client's channel: names it to the server, hears revocations
     lines: Lines  # who of this client waits for what
-    book: RenewalBook  # which leases want attention when
-    patience: float  # seconds without any answer before a call gives up
+    book: RenewalSchedule  # which leases want attention when
+    server_timeout: float  # seconds without any answer before a call gives up
     flows: Flows  # those that fit the servers behind this port
     needed: int  # how many answers decide: one, or a majority of a quorum's nodes
 
@@ -137,7 +137,7 @@ class Port(Protocol):
     ) -> Reply:
         """Run a script and return its reply; all its keys are in one slot.
 
-        With a waiter, on the connection that the waiter listens on. Raises ``Broken`` when no
+        With a waiter, on the connection that the waiter listens on. Raises ``NoReply`` when no
         answer came by ``until``, and a ``ServerError`` when the answer is an error.
         """
 
@@ -154,11 +154,11 @@ class Port(Protocol):
     ) -> Reply:
         """Run a plain command where this key is; ends like ``call``."""
 
-    def seat(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
         """Do what ``open`` does if that needs no answer; return True if that was all."""
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
-        """Seat a waiter on a connection of its own, set ``waiter.seat``; ends like ``call``.
+        """Seat a waiter on a connection of its own, set ``waiter.connection``; ends like ``call``.
 
         With ``listen`` on one that hears grants: set ``waiter.channel``. A seat may be a trail.
         """
@@ -175,11 +175,13 @@ class Port(Protocol):
     async def sleep(self, until: float) -> None:
         """Return at ``until``."""
 
-    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
+    def run_in_background(
+        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+    ) -> None:
         """Send now and see to the answer in the background; never blocks, never raises.
 
-        Goes behind the request whose ``trail`` is given. It is repeated until it was answered, for
-        a bounded time.
+        Goes behind the request whose ``undo_connection`` is given. It is repeated until it was
+        answered, for a bounded time.
         """
 
     def repeating(
@@ -187,10 +189,10 @@ class Port(Protocol):
     ) -> AbstractAsyncContextManager[None]:
         """Run a flow every so many seconds beside the block; it must not raise."""
 
-    def keep(self, hold: Hold, when: float) -> None:
-        """Put a new hold into the book, and see that ``renew.attend`` runs by ``when``."""
+    def track(self, hold: Hold, when: float) -> None:
+        """Put a new hold into the book, and see that ``renew.maintain`` runs by ``when``."""
 
-    def tell(self, hold: Hold) -> None:
+    def notify_loss(self, hold: Hold) -> None:
         """Log that a lease is lost, and notify its holder: callback, cancellation.
 
         Called once for each lease, from any thread; never blocks, sends nothing.
@@ -206,15 +208,15 @@ class SlottedPort(Port, Protocol):
     def slot(self, key: bytes) -> int:
         """Return the slot of a key: a script may touch only one."""
 
-    def place(self, key: bytes) -> object:
+    def node_of(self, key: bytes) -> object:
         """Return where a key is, or None when that must be found out first."""
 
-    async def fan(
+    async def run_together(
         self, requests: Sequence[Request], until: float, waiter: Waiter | None = None
     ) -> list[Reply | Exception]:
         """Run scripts of one place together; return their replies, or what each would raise."""
 
-    async def fan_out(
+    async def run_on_nodes(
         self, groups: Sequence[Sequence[Request]], until: float
     ) -> list[list[Reply | Exception]]:
         """Run scripts of several places, each group of one place as ``fan`` does.
@@ -222,7 +224,7 @@ class SlottedPort(Port, Protocol):
         All are written before an answer is awaited, so that a silent place holds up no other.
         """
 
-    def aside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+    def spawn_for_node(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Run a flow beside, one at a time for each place; False while one runs there."""
 
 

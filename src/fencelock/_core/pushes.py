@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from fencelock._core.acquire import late_grant
+from fencelock._core.lock.acquire import late_grant
+from fencelock._core.lock.renew import lose
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.objects.state_wait import signalled
 from fencelock._core.port import Port
-from fencelock._core.renew import lose
-from fencelock._core.waiter import Waiter
-from fencelock._core.watch import signalled
-from fencelock.log import log
+from fencelock._runtime.log import log
 
 Find = Callable[[bytes], "Waiter | None"]
 
@@ -115,6 +115,6 @@ def _again(waiter: Waiter | None) -> Waiter | None:
 def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
     """Tell the holds that an operator took away."""
     with port.mutex():
-        hit = [hold for hold in port.book.minded() if hold.want.holder == holder]
+        hit = [hold for hold in port.book.tracked() if hold.want.holder == holder]
     for hold in hit:
         lose(port, hold, "revoked", port.now(), reason.decode(errors="replace"))

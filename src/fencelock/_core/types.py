@@ -16,17 +16,17 @@ Request = tuple[Script, Keys, Args]
 Reply = Any
 
 
-class Broken(Exception):
+class NoReply(Exception):
     """No answer came. ``sent`` is True if the request may have reached the server.
 
-    ``trail`` names the connection it went on, where an undo sent behind it cannot overtake it.
-    The client's or the system's own exception is the ``__cause__``.
+    ``undo_connection`` names the connection it went on, where an undo sent behind it cannot
+    overtake it. The client's or the system's own exception is the ``__cause__``.
     """
 
-    def __init__(self, message: str, *, sent: bool, trail: object = None) -> None:
+    def __init__(self, message: str, *, sent: bool, undo_connection: object = None) -> None:
         super().__init__(message)
         self.sent = sent
-        self.trail = trail
+        self.undo_connection = undo_connection
 
 
 def closed() -> ClientClosed:

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from fencelock import errors, options
-from fencelock._core.barrier import Crossing, change, cross
-from fencelock.hints import made_by_clients, unnamed
-from fencelock.process import Rooted
+from fencelock._core.objects.barrier import BarrierSpec, change, wait_at
+from fencelock._handles.hints import made_by_clients, unnamed
+from fencelock._runtime.process import ProcessBound
 
 
 @unnamed
-class BaseBarrier(Rooted):
+class BaseBarrier(ProcessBound):
     """What ``Barrier`` and ``AsyncBarrier`` share."""
 
-    __slots__ = ("__weakref__", "_action", "_crossing", "_port", "_seen", "_timeout")
+    __slots__ = ("__weakref__", "_action", "_port", "_seen", "_spec", "_timeout")
 
     _error: ClassVar[type[errors.BarrierBroken]]  # a face's own: also a BrokenBarrierError
 
@@ -23,12 +23,12 @@ class BaseBarrier(Rooted):
     def __init__(
         self,
         port: Any,
-        crossing: Crossing,
+        spec: BarrierSpec,
         action: Callable[[], object] | None,
         timeout: float | None,
     ) -> None:
         self._port = port
-        self._crossing = crossing
+        self._spec = spec
         self._action = action
         self._timeout = timeout
         self._seen = (0, "")
@@ -36,18 +36,18 @@ class BaseBarrier(Rooted):
     @property
     def name(self) -> str:
         """Return the barrier's name, without the prefix."""
-        return self._crossing.name
+        return self._spec.name
 
     @property
     def parties(self) -> int:
         """Return how many must come for all to go on."""
-        return self._crossing.parties
+        return self._spec.parties
 
     async def _crossed(self, port: Any, timeout: options.Seconds | None) -> int:
-        patience = self._timeout if timeout is None else options.patience_of_wait(timeout)
+        timeout = self._timeout if timeout is None else options.wait_timeout(timeout)
         action = None if self._action is None else self._act
         try:
-            index = await cross(port, self._crossing, patience, self._error, action)
+            index = await wait_at(port, self._spec, timeout, self._error, action)
         except errors.BarrierBroken as broken:
             self._seen = (0, broken.reason)
             raise
@@ -59,7 +59,7 @@ class BaseBarrier(Rooted):
         raise NotImplementedError
 
     async def _changed(self, port: Any, what: bytes) -> tuple[int, str]:
-        self._seen = await change(port, self._crossing, what)
+        self._seen = await change(port, self._spec, what)
         return self._seen
 
     async def _waiting(self, port: Any) -> int:

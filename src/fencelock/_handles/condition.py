@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fencelock import options
-from fencelock._core import condition as core
-from fencelock.hints import made_by_clients, unnamed
-from fencelock.process import Rooted
+from fencelock._core.objects import condition as core
+from fencelock._handles.hints import made_by_clients, unnamed
+from fencelock._runtime.process import ProcessBound
 
 
 @unnamed
-class BaseCondition(Rooted):
+class BaseCondition(ProcessBound):
     """What ``Condition`` and ``AsyncCondition`` share."""
 
     __slots__ = ("__weakref__", "_place", "lock")
@@ -20,7 +20,7 @@ class BaseCondition(Rooted):
     lock: Any
 
     @made_by_clients
-    def __init__(self, lock: Any, place: core.Place) -> None:
+    def __init__(self, lock: Any, place: core.ConditionId) -> None:
         self.lock = lock
         self._place = place
 
@@ -42,8 +42,8 @@ class BaseCondition(Rooted):
             port,
             self._place,
             lambda taken: holds.take(unit, taken, only_own=self._owned),
-            options.patience_of_wait(timeout),
-            core.Asker(lambda: holds.want(port, unit_name), holds),
+            options.wait_timeout(timeout),
+            core.Reacquirer(lambda: holds.want(port, unit_name), holds),
         )
 
     async def _notified(self, port: Any, unit: object, n: int) -> None:

@@ -5,35 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from fencelock import options
-from fencelock._core.signals import Gate, change_event, change_latch, passes
-from fencelock.hints import made_by_clients, unnamed
-from fencelock.process import Rooted
+from fencelock._core.objects.event_latch import (
+    EventSpec,
+    change_event,
+    change_latch,
+    wait_until_open,
+)
+from fencelock._handles.hints import made_by_clients, unnamed
+from fencelock._runtime.process import ProcessBound
 
 
 @unnamed
-class BaseEvent(Rooted):
+class BaseEvent(ProcessBound):
     """What ``Event`` and ``AsyncEvent`` share."""
 
-    __slots__ = ("__weakref__", "_answered", "_gate", "_port", "_seen")
+    __slots__ = ("__weakref__", "_answered", "_port", "_seen", "_spec")
 
     @made_by_clients
-    def __init__(self, port: Any, gate: Gate) -> None:
+    def __init__(self, port: Any, spec: EventSpec) -> None:
         self._port = port
-        self._gate = gate
+        self._spec = spec
         self._seen = False
         self._answered: list[bytes] = []  # requests that the server may forget
 
     @property
     def name(self) -> str:
         """Return the event's name, without the prefix."""
-        return self._gate.name
+        return self._spec.name
 
     async def _changed(self, port: Any, what: bytes) -> bool:
-        self._seen = await change_event(port, self._gate, what, self._answered)
+        self._seen = await change_event(port, self._spec, what, self._answered)
         return self._seen
 
     async def _passed(self, port: Any, timeout: options.Seconds | None) -> bool:
-        self._seen = await passes(port, self._gate, options.patience_of_wait(timeout))
+        self._seen = await wait_until_open(port, self._spec, options.wait_timeout(timeout))
         return self._seen
 
     def __repr__(self) -> str:
@@ -43,33 +48,33 @@ class BaseEvent(Rooted):
 
 
 @unnamed
-class BaseLatch(Rooted):
+class BaseLatch(ProcessBound):
     """What ``Latch`` and ``AsyncLatch`` share."""
 
-    __slots__ = ("__weakref__", "_answered", "_gate", "_port", "_seen")
+    __slots__ = ("__weakref__", "_answered", "_port", "_seen", "_spec")
 
     @made_by_clients
-    def __init__(self, port: Any, gate: Gate) -> None:
+    def __init__(self, port: Any, spec: EventSpec) -> None:
         self._port = port
-        self._gate = gate
-        self._seen = gate.of
+        self._spec = spec
+        self._seen = spec.of
         self._answered: list[bytes] = []  # requests that the server may forget
 
     @property
     def name(self) -> str:
         """Return the latch's name, without the prefix."""
-        return self._gate.name
+        return self._spec.name
 
     async def _changed(self, port: Any, what: bytes, by: int = 0) -> int:
-        self._seen = await change_latch(port, self._gate, what, by, self._answered)
+        self._seen = await change_latch(port, self._spec, what, by, self._answered)
         return self._seen
 
     async def _passed(self, port: Any, timeout: options.Seconds | None) -> bool:
-        opened = await passes(port, self._gate, options.patience_of_wait(timeout))
+        opened = await wait_until_open(port, self._spec, options.wait_timeout(timeout))
         self._seen = 0 if opened else self._seen
         return opened
 
     def __repr__(self) -> str:
         """Show the name and the count as this handle saw it last."""
-        kind, left = type(self).__name__, f"{self._seen}/{self._gate.of}"
+        kind, left = type(self).__name__, f"{self._seen}/{self._spec.of}"
         return f"<fencelock.{kind} at {id(self):#x} name={self.name!r}: left={left}>"

@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-- An undo goes out behind its request, on the same connection: a waiter's ``trail``.
+- An undo goes out behind its request, on the same connection: a waiter's ``undo_connection``.
 - A channel is left when none of the waiters needs it; one refusal, and none is left again.
 """
 
@@ -13,43 +13,43 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
+from fencelock._core.lock.waiter import Waiter
 from fencelock._core.pushes import dispatch
 from fencelock._core.types import closed
-from fencelock._core.waiter import Waiter
+from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_asyncio import AsyncioIo
-from fencelock._ports.aio import AioPort
-from fencelock._ports.link import Link
+from fencelock._io.link_asyncio import Link
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.wire import ReplyError
+from fencelock._runtime.clock import now
+from fencelock._runtime.log import log
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
-from fencelock._topology.master_check import Node
-from fencelock._topology.slots import MAP_SECONDS, SLOTS, Clustered, Redirect
-from fencelock._transport.mux import Mux
-from fencelock._transport.wire import ReplyError
-from fencelock.clock import now
-from fencelock.log import log
+from fencelock._topology.master_check import NodeAddress
+from fencelock._topology.slots import MAP_SECONDS, SLOTS, ClusterSource, Redirect
 
-Pushed = Callable[[Mux, list[bytes]], None]
-Lost = Callable[[Mux], None]
+Pushed = Callable[[AsyncConnection, list[bytes]], None]
+Lost = Callable[[AsyncConnection], None]
 
 
 class NodeLink(Link):
     """A connection to one node that comes back, and the channels that are heard on it."""
 
-    def __init__(self, nodes: AsyncioNodes, node: Node) -> None:
+    def __init__(self, nodes: AsyncioNodes, node: NodeAddress) -> None:
         super().__init__(
             nodes.source.at(node),
-            nodes.home,
+            nodes.client_channel,
             lambda message: None if self.mux is None else nodes.pushed(self.mux, message),
             nodes.unplugged,
-            patience=nodes.patience,
+            server_timeout=nodes.server_timeout,
         )
         self._lost_one = nodes.lost
         self.node = node
         self.room = 0  # channels that may be heard before idle ones are left; 0 as many as usual
 
-    async def _open(self, until: float) -> Mux:
+    async def _open(self, until: float) -> AsyncConnection:
         mux = await super()._open(until)
-        mux.node, mux.name = self.node, self._home
+        mux.node, mux.name = self.node, self._client_channel
         mux.closed.add_done_callback(lambda _: self._lost_one(mux))
         return mux
 
@@ -65,7 +65,7 @@ class NodeLink(Link):
         self.room = 2 * (len(mux.channels) - len(idle))
         for at in idle:
             name = mux.channels.pop(at)
-            mux.leave(name, now() + self._patience).add_done_callback(self._left)
+            mux.leave(name, now() + self._server_timeout).add_done_callback(self._left)
 
     def _left(self, answer: asyncio.Future[Any]) -> None:
         if answer.exception() is None and isinstance(answer.result(), ReplyError):
@@ -76,35 +76,35 @@ class NodeLink(Link):
 class AsyncioNodes(AsyncioIo):
     """Implements ``_topology.io.NodeIo`` for tasks, and what ``AioPort`` needs of a link."""
 
-    mux: Mux | None = None  # there is none for all keys
+    mux: AsyncConnection | None = None  # there is none for all keys
     closed = False
 
     def __init__(
         self,
-        source: Clustered,
-        home: bytes,
+        source: ClusterSource,
+        client_channel: bytes,
         *,
         pushed: Pushed,
         lost: Lost,
         unplugged: Callable[[], None],
-        patience: float,
+        server_timeout: float,
     ) -> None:
         super().__init__()
         self.source = source
-        self.home = home
+        self.client_channel = client_channel
         self.pushed = pushed
         self.lost = lost
         self.unplugged = unplugged
-        self.patience = patience
-        self.links: dict[Node, NodeLink] = {}
+        self.server_timeout = server_timeout
+        self.links: dict[NodeAddress, NodeLink] = {}
 
-    def idle(self, node: Node) -> Mux | None:
+    def idle(self, node: NodeAddress) -> AsyncConnection | None:
         """Return the sound connection to a node, if there is one."""
         link = self.links.get(node)
         mux = None if link is None else link.mux
         return mux if mux is not None and mux.sound else None
 
-    async def lend(self, node: Node, until: float) -> Mux:
+    async def lend(self, node: NodeAddress, until: float) -> AsyncConnection:
         """Return the connection to a node; ends like ``Link.connected``."""
         if self.closed:
             raise closed()
@@ -113,7 +113,7 @@ class AsyncioNodes(AsyncioIo):
             link = self.links[node] = NodeLink(self, node)
         return await link.connected(until)
 
-    def give_back(self, connection: Mux) -> None:
+    def give_back(self, connection: AsyncConnection) -> None:
         """Leave it to the other tasks."""
 
     @property
@@ -144,11 +144,11 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     def _new_link(self) -> AsyncioNodes:  # type: ignore[override]  # as above
         nodes = AsyncioNodes(
             self.source,
-            self.home,
+            self.client_channel,
             pushed=self._pushed_on,
             lost=self.lost,
             unplugged=self._unplugged,
-            patience=self.patience,
+            server_timeout=self.server_timeout,
         )
         self._use(self.source, nodes)
         return nodes
@@ -168,33 +168,33 @@ class AsyncioClusterPort(ClusterPort, AioPort):
 
     async def _connection(
         self, key: bytes, step: Redirect | None, until: float, waiter: Waiter | None
-    ) -> Mux:
-        mux: Mux = await super()._connection(key, step, until, waiter)
+    ) -> AsyncConnection:
+        mux: AsyncConnection = await super()._connection(key, step, until, waiter)
         if waiter is not None:
-            waiter.trail = mux
+            waiter.undo_connection = mux
         return mux
 
-    def _mux_for(self, key: bytes) -> Mux | None:
+    def _mux_for(self, key: bytes) -> AsyncConnection | None:
         node = self.slots.sure(key)
         return None if node is None else self.link.idle(node)
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def seat_of(self, waiter: Waiter) -> Mux | None:
+    def seat_of(self, waiter: Waiter) -> AsyncConnection | None:
         """Return the connection that the waiter asks and listens on."""
         origin = waiter.origin
-        return origin if isinstance(origin, Mux) else None
+        return origin if isinstance(origin, AsyncConnection) else None
 
-    def sit(self, waiter: Waiter, connection: Mux) -> None:
+    def sit(self, waiter: Waiter, connection: AsyncConnection) -> None:
         """Have a waiter ask and listen on a connection."""
         waiter.origin = connection
         self._waiters[waiter.want.waiter] = waiter
 
-    def seated(self, connection: Mux) -> Iterable[Waiter]:
+    def seated(self, connection: AsyncConnection) -> Iterable[Waiter]:
         """Return the waiters that ask and listen on a connection."""
         return [each for each in self._waiters.values() if each.origin is connection]
 
-    def seated_as(self, connection: Mux, who: bytes) -> Waiter | None:
+    def seated_as(self, connection: AsyncConnection, who: bytes) -> Waiter | None:
         """Return the waiter of this id, if it sits on this connection."""
         waiter = self._waiters.get(who)
         return waiter if waiter is not None and waiter.origin is connection else None
@@ -209,7 +209,7 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         if link.mux is mux and len(mux.channels) > link.room:
             link.leave_idle({each.channel for each in self.seated(mux)})
 
-    def _pushed_on(self, mux: Mux, message: list[bytes]) -> None:
+    def _pushed_on(self, mux: AsyncConnection, message: list[bytes]) -> None:
         taken = self.taken(mux, message)
         waiter = None if taken is None else dispatch(self, taken, partial(self.seated_as, mux))
         if waiter is not None:

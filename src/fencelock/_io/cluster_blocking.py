@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Any
 
+from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import closed
-from fencelock._core.waiter import Waiter
+from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._ports.blocking import BlockingPort, run_blocking
-from fencelock._ports.pool import Pool
+from fencelock._io.pool_blocking import Pool
+from fencelock._io.port_blocking import BlockingPort, run_blocking
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
-from fencelock._topology.master_check import Node
-from fencelock._topology.slots import Clustered
-from fencelock._transport.direct import Connection
+from fencelock._topology.master_check import NodeAddress
+from fencelock._topology.slots import ClusterSource
 
 Pushed = Callable[[Connection, list[bytes]], None]
 
@@ -25,7 +25,9 @@ class NodePool(Pool):
 
     __slots__ = ("_names", "node")
 
-    def __init__(self, source: Any, pushed: Pushed, node: Node, names: Callable[[], bytes]) -> None:
+    def __init__(
+        self, source: Any, pushed: Pushed, node: NodeAddress, names: Callable[[], bytes]
+    ) -> None:
         super().__init__(source, pushed)
         self._names = names
         self.node = node
@@ -46,20 +48,20 @@ class NodePool(Pool):
 class BlockingNodes(BlockingIo):
     """Implements ``_topology.io.NodeIo`` for threads, and what ``BlockingPort`` needs of a pool."""
 
-    def __init__(self, source: Clustered, pushed: Pushed, home: bytes) -> None:
+    def __init__(self, source: ClusterSource, pushed: Pushed, client_channel: bytes) -> None:
         self._source = source
         self._pushed = pushed
-        self._home = home
+        self._client_channel = client_channel
         self._numbers = count(1)
-        self._pools: dict[Node, NodePool] = {}
+        self._pools: dict[NodeAddress, NodePool] = {}
         self.closed = False
 
-    def idle(self, node: Node) -> Connection | None:
+    def idle(self, node: NodeAddress) -> Connection | None:
         """Return an idle connection to a node, if there is one."""
         pool = self._pools.get(node)
         return None if pool is None else pool.idle()
 
-    async def lend(self, node: Node, until: float) -> Connection:
+    async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""
         if self.closed:
             raise closed()
@@ -83,7 +85,7 @@ class BlockingNodes(BlockingIo):
             pool.closed = self.closed
             pool.drop()
 
-    def _pool(self, node: Node) -> NodePool:
+    def _pool(self, node: NodeAddress) -> NodePool:
         pool = self._pools.get(node)
         if pool is None:
             fresh = NodePool(self._source.at(node), self._pushed, node, self._new_name)
@@ -91,7 +93,7 @@ class BlockingNodes(BlockingIo):
         return pool
 
     def _new_name(self) -> bytes:
-        return b"%b.%d" % (self._home, next(self._numbers))
+        return b"%b.%d" % (self._client_channel, next(self._numbers))
 
 
 class BlockingClusterPort(ClusterPort, BlockingPort):
@@ -102,7 +104,7 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
     pool: BlockingNodes  # type: ignore[assignment]  # several pools in one
 
     def _new_pool(self) -> BlockingNodes:  # type: ignore[override]  # as above
-        nodes = BlockingNodes(self.source, self._ear, self.home)
+        nodes = BlockingNodes(self.source, self._ear, self.client_channel)
         self._use(self.source, nodes)
         return nodes
 
@@ -117,12 +119,12 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
 
     def seat_of(self, waiter: Waiter) -> Connection | None:
         """Return the connection that the waiter has for itself."""
-        seat = waiter.seat
-        return seat if isinstance(seat, Connection) else None
+        connection = waiter.connection
+        return connection if isinstance(connection, Connection) else None
 
     def sit(self, waiter: Waiter, connection: Connection) -> None:
         """Give a waiter a connection for itself."""
-        waiter.seat, connection.waiter = connection, waiter
+        waiter.connection, connection.waiter = connection, waiter
 
     def seated(self, connection: Connection) -> Iterable[Waiter]:
         """Return the waiter that has this connection, if one has."""
@@ -135,10 +137,10 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Read the waiter's connection; when it is gone, so may be its node."""
-        seat = self.seat_of(waiter)
+        connection = self.seat_of(waiter)
         await BlockingPort.wait(self, waiter, until)
-        if seat is not None and not seat.sound:
-            self.slots.doubt(seat.node)
+        if connection is not None and not connection.sound:
+            self.slots.doubt(connection.node)
 
     def pushed(self, connection: Connection, message: list[bytes]) -> None:
         """Take a push."""
@@ -148,4 +150,4 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
 
     def attend_by(self, when: float) -> None:
         """See that the tending thread is up for what was put back into the book."""
-        self._tender.mind(when)
+        self._renewal_thread.mind(when)

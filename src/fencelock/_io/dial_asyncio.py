@@ -7,14 +7,14 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fencelock._io import connect_asyncio
+from fencelock._io.connection_asyncio import AsyncConnection, Pushed
 from fencelock._io.io_asyncio import AsyncioIo
-from fencelock._transport import mux_dial
-from fencelock._transport.mux import Mux, Pushed
 
 if TYPE_CHECKING:
+    from fencelock._io.sources.kinds import One
     from fencelock._topology.io import Flow
     from fencelock._topology.master_monitor import MasterGuard
-    from fencelock._transport.source import One
 
 T = TypeVar("T")
 
@@ -32,16 +32,16 @@ class AsyncioDialer(AsyncioIo):
 
     async def dial(
         self, source: One, until: float, pushed: Pushed, guard: MasterGuard | None = None
-    ) -> Mux:
+    ) -> AsyncConnection:
         """Open a connection that all tasks may share."""
         if guard is None:
-            return await mux_dial.dial(source, pushed, until, stall=self._stall)
+            return await connect_asyncio.dial(source, pushed, until, stall=self._stall)
         from fencelock._io.master_connection_asyncio import (  # noqa: PLC0415 - only for Sentinels
-            MasterMux,
+            AsyncMasterConnection,
         )
 
-        make = partial(MasterMux, guard=guard, io=self)
-        return await mux_dial.dial(source, pushed, until, stall=self._stall, make=make)
+        make = partial(AsyncMasterConnection, guard=guard, io=self)
+        return await connect_asyncio.dial(source, pushed, until, stall=self._stall, make=make)
 
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task, at most until ``end``."""

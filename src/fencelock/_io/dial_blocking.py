@@ -6,14 +6,14 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._transport.direct import Connection
-from fencelock._transport.opener import open_one
+from fencelock._io.open_blocking import open_one
 
 if TYPE_CHECKING:
+    from fencelock._io.connect_blocking import Pushed
+    from fencelock._io.sources.kinds import One
     from fencelock._topology.master_monitor import MasterGuard
-    from fencelock._transport.dial import Pushed
-    from fencelock._transport.source import One
 
 T = TypeVar("T")
 

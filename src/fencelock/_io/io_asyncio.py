@@ -7,13 +7,13 @@ from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from fencelock._core.types import Args, Broken, Reply, Request
+from fencelock._core.types import Args, NoReply, Reply, Request
+from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.wire import pack, pack_call, with_source
+from fencelock._runtime.clock import REST_SECONDS, now
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import mutex
 from fencelock._topology.io import Flow
-from fencelock._transport.mux import Mux
-from fencelock._transport.wire import pack, pack_call, with_source
-from fencelock.clock import REST_SECONDS, now
-from fencelock.log import log
-from fencelock.mutex import mutex
 
 ASKING = pack((b"ASKING",))
 
@@ -44,7 +44,7 @@ class AsyncioLatch:
 class Written:
     """Implements ``_topology.io.Pending``: script calls that were written on a connection."""
 
-    def __init__(self, mux: Mux, requests: Sequence[Request], until: float) -> None:
+    def __init__(self, mux: AsyncConnection, requests: Sequence[Request], until: float) -> None:
         self.mux = mux
         self.asked_at = now()
         slots = [mux.request(pack_call(*each), until) for each in requests]
@@ -73,7 +73,7 @@ class AsyncioIo:
         return asyncio.current_task()
 
     async def run(
-        self, connection: Mux, packed: bytes, until: float, *, asking: bool = False
+        self, connection: AsyncConnection, packed: bytes, until: float, *, asking: bool = False
     ) -> Reply:
         """Run a packed script call: with its source after ASKING, which counts once."""
         if asking:
@@ -82,7 +82,7 @@ class AsyncioIo:
         return await connection.run(packed, until)
 
     async def command(
-        self, connection: Mux, args: Args, until: float, *, asking: bool = False
+        self, connection: AsyncConnection, args: Args, until: float, *, asking: bool = False
     ) -> Reply:
         """Run a plain command."""
         if asking:
@@ -91,7 +91,7 @@ class AsyncioIo:
 
     async def subscribe(
         self,
-        connection: Mux,
+        connection: AsyncConnection,
         channel: bytes,
         until: float,
         word: bytes = b"SUBSCRIBE",
@@ -103,10 +103,12 @@ class AsyncioIo:
             _ask_next(connection, until)
         await connection.subscribe(channel, until, word)
 
-    def begin(self, connection: Mux, requests: Sequence[Request], until: float) -> Written:
+    def begin(
+        self, connection: AsyncConnection, requests: Sequence[Request], until: float
+    ) -> Written:
         """Write script calls in one turn of the loop."""
         if not connection.sound:
-            raise Broken("the connection was lost", sent=False)
+            raise NoReply("the connection was lost", sent=False)
         return Written(connection, requests, until)
 
     async def collect(self, pendings: Sequence[Written], until: float) -> Written:
@@ -115,7 +117,7 @@ class AsyncioIo:
         ended = [each.ended for each in pendings]
         await asyncio.wait(ended, return_when=asyncio.FIRST_COMPLETED)
         pending = next(each for each in pendings if each.ended.done())
-        broken = any(isinstance(each, Broken) for each in pending.answers)
+        broken = any(isinstance(each, NoReply) for each in pending.answers)
         if broken and pending.mux.silent_since(pending.asked_at):
             pending.mux.retire()  # the next try must not wait on a connection that went silent
         return pending
@@ -140,7 +142,7 @@ class AsyncioIo:
             await asyncio.wait(tasks)
 
 
-def _ask_next(mux: Mux, until: float) -> None:
+def _ask_next(mux: AsyncConnection, until: float) -> None:
     """Send ASKING; whether it arrives is seen from what goes right behind it."""
     mux.request(ASKING, until).add_done_callback(lambda answer: answer.exception())
 

@@ -9,14 +9,14 @@ import select
 import threading
 from collections.abc import Hashable, Sequence
 
-from fencelock import mutex as mutexes
-from fencelock._core.types import Args, Broken, Reply, Request
+from fencelock._core.types import Args, NoReply, Reply, Request
+from fencelock._io.connection_blocking import Connection
+from fencelock._io.wire import ReplyError, pack_call, with_source
+from fencelock._runtime import mutex as mutexes
+from fencelock._runtime.clock import REST_SECONDS, now
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import started
 from fencelock._topology.io import Flow
-from fencelock._transport.direct import Connection
-from fencelock._transport.wire import ReplyError, pack_call, with_source
-from fencelock.clock import REST_SECONDS, now
-from fencelock.log import log
-from fencelock.mutex import started
 
 ASKING = (b"ASKING",)
 
@@ -25,7 +25,7 @@ class BlockingLatch:
     """Implements ``_topology.io.Latch`` for threads."""
 
     def __init__(self) -> None:
-        self._latch = mutexes.Latch()
+        self._latch = mutexes.OneShotLatch()
 
     @property
     def is_open(self) -> bool:
@@ -65,7 +65,7 @@ class Written:
                     self.answers.append(self.connection.answer(until))
                 except ReplyError as error:
                     self.answers.append(error)
-        except Broken as broken:
+        except NoReply as broken:
             self.answers += [broken] * (self._count - len(self.answers))
         except BaseException:
             self.connection.sound = False
@@ -153,7 +153,7 @@ def _first(pendings: Sequence[Written], until: float) -> Written:
 
 
 def _run(flow: Flow, name: str) -> None:
-    from fencelock._ports.blocking import run_blocking  # noqa: PLC0415 - they need each other
+    from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - they need each other
 
     try:
         run_blocking(flow())

@@ -12,11 +12,11 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.types import Broken, Reply
+from fencelock._core.types import NoReply, Reply
+from fencelock._io.connection_asyncio import AsyncConnection, Pushed
+from fencelock._io.wire import ReplyError, server_error
+from fencelock._runtime.clock import now
 from fencelock._topology.sentinel import ANSWER_SECONDS, FRESH_SECONDS
-from fencelock._transport.mux import Mux, Pushed
-from fencelock._transport.wire import ReplyError, server_error
-from fencelock.clock import now
 from fencelock.errors import ServerError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TASK = "fencelock-sentinel"
 
 
-class MasterMux(Mux):
+class AsyncMasterConnection(AsyncConnection):
     """A connection to the master of a service, which all tasks of a loop share."""
 
     def __init__(
@@ -99,7 +99,7 @@ class MasterMux(Mux):
     async def _ask_guard(self, flow: Coroutine[Any, Any, None]) -> None:
         try:
             await flow
-        except Broken:
+        except NoReply:
             self.close()
             raise
 
@@ -121,7 +121,7 @@ class MasterMux(Mux):
     async def _quietly(self, flow: Flow) -> None:
         try:
             await self._ask_guard(flow())
-        except Broken:
+        except NoReply:
             return  # it was closed: the tasks that wait for an answer find out
 
     def _lost(self, error: Exception) -> None:

@@ -9,16 +9,16 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fencelock._core.types import Broken, Reply
+from fencelock._core.types import NoReply, Reply
+from fencelock._io.connection_blocking import Connection
 from fencelock._io.dial_blocking import run
+from fencelock._io.wire import INCOMPLETE, ReplyError, server_error
+from fencelock._runtime.clock import now
 from fencelock._topology.sentinel import FRESH_SECONDS
-from fencelock._transport.direct import Connection
-from fencelock._transport.wire import INCOMPLETE, ReplyError, server_error
-from fencelock.clock import now
 
 if TYPE_CHECKING:
+    from fencelock._io.connect_blocking import Pushed
     from fencelock._topology.master_monitor import MasterGuard
-    from fencelock._transport.dial import Pushed
 
 
 class MasterConnection(Connection):
@@ -61,7 +61,7 @@ class MasterConnection(Connection):
         self.asked_at = now()
         if self._guard.is_replaced:
             self.sound = False
-            raise Broken("there is another master now", sent=False)
+            raise NoReply("there is another master now", sent=False)
         super().send(packed, requests)
 
     def hear(self, message: list[bytes]) -> None:

@@ -19,29 +19,29 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-from fencelock._core.book import RenewalBook
 from fencelock._core.keys import slot
+from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import Flows
-from fencelock._core.types import Args, Broken, Keys, Reply, Request, closed
-from fencelock._core.waiter import Waiter
+from fencelock._core.types import Args, Keys, NoReply, Reply, Request, closed
+from fencelock._io.wire import ReplyError, pack_call
+from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.flows.cluster import CLUSTER
 from fencelock._topology.io import NodeIo
-from fencelock._topology.master_check import Node
+from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import (
     ANSWER_SECONDS,
     LOCAL,
     REDIRECTS_MAX,
-    Clustered,
+    ClusterSource,
     Redirect,
     SlotMap,
     in_slot,
     is_grant,
     key_in,
 )
-from fencelock._transport.wire import ReplyError, pack_call
 from fencelock.errors import FencelockError, ServerError
-from fencelock.log import log
 from fencelock.scripts import Script
 
 # Requests that are written before the first answer is read: few enough for any socket's buffer, and
@@ -60,12 +60,12 @@ class ClusterPort:
     A subclass says how a waiter sits on a connection, and what a port of one server does.
     """
 
-    book: RenewalBook
+    book: RenewalSchedule
     closing: bool
     flows: Flows = CLUSTER
     _io: NodeIo
 
-    def _use(self, cluster: Clustered, io: NodeIo) -> None:
+    def _use(self, cluster: ClusterSource, io: NodeIo) -> None:
         """Begin with nothing known: at first, and in a child process."""
         self._io = io
         self._map = ClusterMap(cluster, io)
@@ -145,7 +145,7 @@ class ClusterPort:
             asking, asked_at = step is not None and step.asking, self._io.now()
             try:
                 reply = await ask(connection, request, until, asking=asking)
-            except Broken:
+            except NoReply:
                 self.slots.doubt(connection.node)
                 raise
             except ServerError as error:
@@ -159,7 +159,7 @@ class ClusterPort:
             finally:
                 if waiter is None:
                     self._io.give_back(connection)
-        raise Broken("the slots of the Cluster move too fast to follow", sent=False)
+        raise NoReply("the slots of the Cluster move too fast to follow", sent=False)
 
     async def _connection(
         self, key: bytes, step: Redirect | None, until: float, waiter: Waiter | None
@@ -169,30 +169,30 @@ class ClusterPort:
             return await self._map.lend(node, until)
         if step is not None:
             await self._follow(waiter, step, until)
-        seat = self.seat_of(waiter)
-        if seat is None or not seat.sound:
-            raise Broken("the waiter's connection was lost", sent=False)
-        return seat
+        connection = self.seat_of(waiter)
+        if connection is None or not connection.sound:
+            raise NoReply("the waiter's connection was lost", sent=False)
+        return connection
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def seat(self, waiter: Waiter, *, listen: bool) -> bool:
+    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
         """Seat a waiter on a connection to the right node that listens already."""
         node = self.slots.sure(waiter.key)
         if node is None or self.closing:
             return False
-        seat = self.seat_of(waiter)
-        if seat is None:
-            seat = self._io.idle(node)
-            if seat is None:
+        connection = self.seat_of(waiter)
+        if connection is None:
+            connection = self._io.idle(node)
+            if connection is None:
                 return False
-            self.sit(waiter, seat)
-        if not seat.sound or seat.node != node:
+            self.sit(waiter, connection)
+        if not connection.sound or connection.node != node:
             return False
         if not listen:
             return True
-        number, channel = self._channel(waiter, seat)
-        if seat.channels.get(number) != channel:
+        number, channel = self._channel(waiter, connection)
+        if connection.channels.get(number) != channel:
             return False
         waiter.channel = channel
         return True
@@ -203,27 +203,27 @@ class ClusterPort:
             raise closed()
         until = min(until, self._io.now() + ANSWER_SECONDS)
         node = await self._map.owner(waiter.key, until)
-        seat = self.seat_of(waiter)
-        if seat is None or not seat.sound or seat.node != node:
-            await self._reseat(waiter, node, until)
+        connection = self.seat_of(waiter)
+        if connection is None or not connection.sound or connection.node != node:
+            await self._reconnect(waiter, node, until)
         if listen:
             await self._listen(waiter, until, asking=False)
 
-    async def _reseat(self, waiter: Waiter, node: Node, until: float) -> None:
+    async def _reconnect(self, waiter: Waiter, node: NodeAddress, until: float) -> None:
         self.close(waiter)
         self.sit(waiter, await self._map.lend(node, until))
 
     async def _follow(self, waiter: Waiter, step: Redirect, until: float) -> None:
         """Move a waiter where its request was sent; Broken when its channel is another one then."""
-        seat, channel = self.seat_of(waiter), waiter.channel
-        if seat is None or seat.node != step.node:
-            await self._reseat(waiter, step.node, until)
+        connection, channel = self.seat_of(waiter), waiter.channel
+        if connection is None or connection.node != step.node:
+            await self._reconnect(waiter, step.node, until)
         if channel:
             await self._listen(waiter, until, asking=step.asking)
         if waiter.channel != channel:
-            raise Broken("the waiter listens to another channel now: ask anew", sent=False)
+            raise NoReply("the waiter listens to another channel now: ask anew", sent=False)
 
-    def _channel(self, waiter: Waiter, seat: Any) -> tuple[int, bytes]:
+    def _channel(self, waiter: Waiter, connection: Any) -> tuple[int, bytes]:
         """Return the channel for a waiter on a seat, and the slot under which the seat notes it.
 
         It is of the waiter's slot, or of none where there are no sharded channels.
@@ -231,21 +231,22 @@ class ClusterPort:
         number = slot(waiter.key)
         name = waiter.channel
         if not name and self._sharded:
-            name = seat.channels.get(number) or in_slot(seat.name, number) or b""
+            name = connection.channels.get(number) or in_slot(connection.name, number) or b""
         if not name:
-            name = seat.channels.get(ANYWHERE) or seat.name + LOCAL
+            name = connection.channels.get(ANYWHERE) or connection.name + LOCAL
         return ANYWHERE if name.endswith(LOCAL) else number, name
 
     async def _listen(self, waiter: Waiter, until: float, *, asking: bool) -> None:
         """Have the waiter's seat listen; Broken when the slot has gone elsewhere: ask again."""
-        seat = self.seat_of(waiter)
-        number, channel = self._channel(waiter, seat)
-        if seat.channels.get(number) == channel:
+        connection = self.seat_of(waiter)
+        number, channel = self._channel(waiter, connection)
+        if connection.channels.get(number) == channel:
             waiter.channel = channel
             return
-        seat.channels[number] = channel  # before the answer: the end of it may come right behind
+        # before the answer: the end of it may come right behind
+        connection.channels[number] = channel
         try:
-            await self._subscribe(seat, channel, until, asking=asking)
+            await self._subscribe(connection, channel, until, asking=asking)
         except ServerError as error:
             if error.code not in {"ERR", "NOPERM"} or number == ANYWHERE:
                 raise
@@ -254,20 +255,22 @@ class ClusterPort:
             waiter.channel = b""
             await self._listen(waiter, until, asking=asking)
             return
-        if seat.channels.get(number) != channel:
-            raise Broken("the server ended the subscription at once", sent=False)
+        if connection.channels.get(number) != channel:
+            raise NoReply("the server ended the subscription at once", sent=False)
         waiter.channel = channel
 
-    async def _subscribe(self, seat: Any, channel: bytes, until: float, *, asking: bool) -> None:
+    async def _subscribe(
+        self, connection: Any, channel: bytes, until: float, *, asking: bool
+    ) -> None:
         word = b"SUBSCRIBE" if channel.endswith(LOCAL) else b"SSUBSCRIBE"
         try:
-            await self._io.subscribe(seat, channel, until, word, asking=asking)
+            await self._io.subscribe(connection, channel, until, word, asking=asking)
         except BaseException as error:
-            self._end_channel(seat, channel)
-            if isinstance(error, Broken):
-                self.slots.doubt(seat.node)
+            self._end_channel(connection, channel)
+            if isinstance(error, NoReply):
+                self.slots.doubt(connection.node)
             if isinstance(error, ServerError) and self.slots.redirect(error) is not None:
-                raise Broken(f"the slot has moved: {error}", sent=False) from error
+                raise NoReply(f"the slot has moved: {error}", sent=False) from error
             raise
 
     def _end_channel(self, connection: Any, channel: bytes) -> None:
@@ -331,7 +334,7 @@ class ClusterPort:
             answers += some
         return answers
 
-    async def fan_out(
+    async def run_on_nodes(
         self, groups: Sequence[Sequence[Request]], until: float
     ) -> list[list[Reply | Exception]]:
         """Write each group to its place, then collect the answers as they come."""
@@ -348,7 +351,7 @@ class ClusterPort:
             for at in sorted(range(len(groups)), key=lambda each: self._is_far(groups[each])):
                 try:
                     await self._begin(begun, at, groups[at], until, waiter)
-                except (Broken, FencelockError) as error:
+                except (NoReply, FencelockError) as error:
                     answers[at] = [error] * len(groups[at])
             left = list(begun)
             while left:
@@ -394,17 +397,17 @@ class ClusterPort:
             raise
 
     async def _believed(
-        self, pending: Any, node: Node, key: bytes, until: float
+        self, pending: Any, node: NodeAddress, key: bytes, until: float
     ) -> list[Reply | Exception]:
         """Return the answers, if they are a master's."""
         answers = list(pending.answers)
-        silent = [each for each in answers if isinstance(each, Broken)]
+        silent = [each for each in answers if isinstance(each, NoReply)]
         if silent:
             self.slots.doubt(node)
         if len(silent) < len(answers):
             try:
                 await self._map.confirm(key, node, pending.asked_at, until)
-            except (Broken, ServerError) as error:
+            except (NoReply, ServerError) as error:
                 return [error] * len(answers)
         return answers
 
@@ -417,12 +420,12 @@ class ClusterPort:
         own = waiter is not None and slot(request[1][0]) == slot(waiter.key)
         try:
             return await self.call(*request, until, waiter if own else None)
-        except (Broken, FencelockError) as error:
+        except (NoReply, FencelockError) as error:
             return error
 
     # -- beside ---------------------------------------------------------------------------------
 
-    def aside(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
+    def spawn_for_node(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
         """Run a flow beside; False while one runs for this place, or none can be started."""
         with self.mutex():
             if place in self._busy:

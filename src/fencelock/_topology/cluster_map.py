@@ -16,13 +16,13 @@ from functools import partial
 from typing import Any
 
 from fencelock._core.keys import slot
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
 from fencelock._topology.io import Latch, NodeIo
-from fencelock._topology.master_check import Node
+from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import (
     MAP_SECONDS,
     READ_MAP,
-    Clustered,
+    ClusterSource,
     SlotMap,
     replaced,
     unsuitable,
@@ -49,25 +49,25 @@ class _Question:
 class ClusterMap:
     """The map of the slots, and the connections to the nodes that it names."""
 
-    def __init__(self, cluster: Clustered, io: NodeIo) -> None:
+    def __init__(self, cluster: ClusterSource, io: NodeIo) -> None:
         self._io = io
         self._questions: dict[object, _Question] = {}
         self.slots = SlotMap(cluster.seeds, cluster.remap, now=io.now)
 
     # -- connections ----------------------------------------------------------------------------
 
-    async def lend(self, node: Node, until: float) -> Any:
+    async def lend(self, node: NodeAddress, until: float) -> Any:
         """Return a connection to a node; ends like ``NodeIo.lend``."""
         try:
             return await self._io.lend(node, until)
         except ServerDenied:
             raise
-        except (Broken, ServerError) as error:
+        except (NoReply, ServerError) as error:
             self.slots.doubt(node)
             if isinstance(error, ServerUnreachable) and error.code in _UNREACHED:
                 if not self.slots.known:  # an address that was never reached may be wrong
                     raise
-                raise Broken(str(error), sent=False) from error
+                raise NoReply(str(error), sent=False) from error
             raise
 
     async def anywhere(self, until: float) -> Any:
@@ -77,18 +77,18 @@ class ClusterMap:
         for node in self.slots.masters:
             try:
                 return await self.lend(node, until)
-            except (Broken, ServerError) as error:
+            except (NoReply, ServerError) as error:
                 trouble = error
         raise trouble or _nowhere()
 
-    async def owner(self, key: bytes, until: float) -> Node:
+    async def owner(self, key: bytes, until: float) -> NodeAddress:
         """Return the node that a key is at; Broken when that cannot be found out now."""
         if self.slots.doubtful:
             await self._read(until)
         node = self.slots.owner(slot(key))
         if node is None:
             self.slots.doubt(None)
-            raise Broken("no node of the Cluster serves this slot", sent=False)
+            raise NoReply("no node of the Cluster serves this slot", sent=False)
         return node
 
     # -- the map --------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ class ClusterMap:
                 await self._ask(node, min(until, self._io.now() + MAP_SECONDS))
             except ServerDenied:
                 raise  # it would be so everywhere, and asking on would lock the account
-            except (Broken, ServerError) as error:
+            except (NoReply, ServerError) as error:
                 trouble = error
                 if self._io.now() >= until:
                     break
@@ -115,11 +115,11 @@ class ClusterMap:
             raise trouble or _nowhere()
         self.slots.read_at = self._io.now()
 
-    async def _ask(self, node: Node, until: float) -> None:
+    async def _ask(self, node: NodeAddress, until: float) -> None:
         connection = await self.lend(node, until)
         try:
             reply = await self._io.command(connection, READ_MAP, until)
-        except Broken:
+        except NoReply:
             self.slots.doubt(node)  # the next reading begins elsewhere
             raise
         except ServerError as error:
@@ -130,22 +130,22 @@ class ClusterMap:
 
     # -- who is the master ----------------------------------------------------------------------
 
-    async def confirm(self, key: bytes, node: Node, asked_at: float, until: float) -> None:
+    async def confirm(self, key: bytes, node: NodeAddress, asked_at: float, until: float) -> None:
         """See that the answer that came just now is a master's; Broken when others say it is none.
 
         See master_check.py.
         """
-        if not key or self.slots.proofs.counts(node, asked_at):
+        if not key or self.slots.master_check.counts(node, asked_at):
             return
         answered_at, proved = self._io.now(), True
-        while proved and not self.slots.proofs.covers(node, answered_at):
+        while proved and not self.slots.master_check.covers(node, answered_at):
             inquiry = partial(self._inquire, key, node, until)
             proved = bool(await self._once(node, inquiry, until))
 
-    async def _inquire(self, key: bytes, node: Node, until: float) -> bool | None:
+    async def _inquire(self, key: bytes, node: NodeAddress, until: float) -> bool | None:
         """Return True if it was proved, None if no other node says; Broken if others deny it."""
 
-        async def named(other: Node) -> Node | None:
+        async def named(other: NodeAddress) -> NodeAddress | None:
             return await self._named(other, key, until)
 
         agreed = await self.slots.inquire(node, named)
@@ -153,23 +153,23 @@ class ClusterMap:
             await self._see_replaced(key, node, until)
         return agreed
 
-    async def _see_replaced(self, key: bytes, node: Node, until: float) -> None:
+    async def _see_replaced(self, key: bytes, node: NodeAddress, until: float) -> None:
         """Read the map, from another node if there is one; Broken unless that names this node."""
         self.slots.doubt(node)
         await self._ask_around(until)
         if self.slots.owner(slot(key)) != node:
             raise replaced(node)
 
-    async def _named(self, node: Node, key: bytes, until: float) -> Node | None:
+    async def _named(self, node: NodeAddress, key: bytes, until: float) -> NodeAddress | None:
         """Return the node that another one takes for the master of a key; None for silence."""
         until = min(until, self._io.now() + MAP_SECONDS)
         try:
             connection = await self.lend(node, until)
-        except (Broken, ServerError):
+        except (NoReply, ServerError):
             return None
         try:
             await self._io.command(connection, (b"GET", key), until)  # every user of locks may
-        except Broken:
+        except NoReply:
             self.slots.doubt(node)
             return None
         except ServerError as error:
@@ -190,7 +190,7 @@ class ClusterMap:
                 return await self._asked(about, question, ask, until)
             if not await question.latch.wait(until):
                 sent = about != _MAP  # what must be proved was an answer
-                raise Broken(f"{about} was not found out in time", sent=sent)
+                raise NoReply(f"{about} was not found out in time", sent=sent)
             if question.error is not None:
                 raise question.error
             if question.known:
@@ -219,7 +219,7 @@ class ClusterMap:
         try:
             question.answer = await ask()
             question.known = True
-        except (Broken, FencelockError) as error:
+        except (NoReply, FencelockError) as error:
             if self._io.now() < until:
                 question.error = error
             raise
@@ -231,5 +231,5 @@ class ClusterMap:
         return question.answer
 
 
-def _nowhere() -> Broken:
-    return Broken("no node of the Cluster is known", sent=False)
+def _nowhere() -> NoReply:
+    return NoReply("no node of the Cluster is known", sent=False)

@@ -35,7 +35,7 @@ class Pending(Protocol):
 
     @property
     def answers(self) -> Sequence[Reply | Exception]:
-        """Return replies, ``ReplyError`` or ``Broken``, once ``collect`` returned this."""
+        """Return replies, ``ReplyError`` or ``NoReply``, once ``collect`` returned this."""
 
 
 class Latch(Protocol):
@@ -94,7 +94,7 @@ class Io(Protocol):
     async def collect(self, pendings: Sequence[Any], until: float) -> Any:
         """Return the first of these that has all its answers; at ``until`` one that lacks some.
 
-        What was not answered is ``Broken``, and its connection is asked nothing new.
+        What was not answered is ``NoReply``, and its connection is asked nothing new.
         """
 
     def spawn(self, flow: Flow, name: str) -> bool:

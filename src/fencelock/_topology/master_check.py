@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from math import inf
 from typing import Final, NamedTuple
 
-from fencelock.clock import now
+from fencelock._runtime.clock import now
 
 # How long a proof lasts; no node timeout is shorter.
 SURE_SECONDS: Final = 1.0
@@ -32,7 +32,7 @@ PROMPT_SECONDS: Final = 0.2
 SILENT_SECONDS: Final = 5.0
 
 
-class Node(NamedTuple):
+class NodeAddress(NamedTuple):
     """Where one node of a Cluster is."""
 
     host: str
@@ -44,22 +44,22 @@ class Node(NamedTuple):
 
 
 # Asks a node which one it takes for the master of the slot; None when it does not say.
-Named = Callable[[Node], Awaitable[Node | None]]
+Named = Callable[[NodeAddress], Awaitable[NodeAddress | None]]
 
 
-class Proofs:
+class MasterCheck:
     """When each node was last known to be alive and a master. Each change is one assignment."""
 
     def __init__(self, now: Callable[[], float] = now) -> None:
         self._now = now
-        self._at: dict[Node, float] = {}
-        self._silent: dict[Node, float] = {}  # when they did not say
+        self._at: dict[NodeAddress, float] = {}
+        self._silent: dict[NodeAddress, float] = {}  # when they did not say
 
-    def covers(self, node: Node, said_at: float) -> bool:
+    def covers(self, node: NodeAddress, said_at: float) -> bool:
         """Return True if what a node said at this instant counts."""
         return said_at - self._at.get(node, -inf) <= SURE_SECONDS
 
-    def counts(self, node: Node, asked_at: float) -> bool:
+    def counts(self, node: NodeAddress, asked_at: float) -> bool:
         """Return True if the answer that came just now counts; then the next one may, too."""
         if self._now() - asked_at > PROMPT_SECONDS or not self.covers(node, asked_at):
             return False
@@ -67,7 +67,11 @@ class Proofs:
         return True
 
     async def inquire(
-        self, node: Node, replicas: Sequence[Node], others: Iterable[Node], named: Named
+        self,
+        node: NodeAddress,
+        replicas: Sequence[NodeAddress],
+        others: Iterable[NodeAddress],
+        named: Named,
     ) -> bool | None:
         """Return True if other nodes take one that has just answered for the master of its slot.
 
@@ -82,7 +86,7 @@ class Proofs:
         return agreed
 
     async def _asked(
-        self, node: Node, others: Iterable[Node], named: Named, *, enough: int
+        self, node: NodeAddress, others: Iterable[NodeAddress], named: Named, *, enough: int
     ) -> bool | None:
         """Ask so many others; False when one names another than this node, None for silence."""
         agreed = 0

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
-from fencelock._core.types import Broken, Reply
+from fencelock._core.types import NoReply, Reply
 from fencelock._topology.io import Flow, Latch
 from fencelock._topology.sentinel import (
     ANSWER_SECONDS,
@@ -32,7 +32,7 @@ from fencelock._topology.sentinel import (
     check_role,
     demoted,
     parse_reply,
-    patience,
+    proof_timeout,
     questions,
     unreachable,
 )
@@ -54,8 +54,8 @@ class MasterIo(Protocol):
     async def dial(self, source: Any, until: float, pushed: Any, guard: Any = None) -> Any:
         """Open a connection to one server and greet it; ``pushed`` is called with its pushes.
 
-        ``guard``: the ``MasterGuard`` that its answers and pushes must pass. Raises ``Broken`` or a
-        ``ServerError`` when there is no connection by ``until``.
+        ``guard``: the ``MasterGuard`` that its answers and pushes must pass. Raises ``NoReply`` or
+        a ``ServerError`` when there is no connection by ``until``.
         """
 
     async def command(self, connection: Any, args: Sequence[bytes | int], until: float) -> Reply:
@@ -148,7 +148,7 @@ async def _asked(io: MasterIo, service: Service, sentinel: Any, until: float) ->
             )
         finally:
             connection.close()
-    except Broken:
+    except NoReply:
         return None
     except FencelockError as error:
         return error
@@ -178,7 +178,7 @@ class MasterMonitor:
     async def connect(self, until: float, pushed: Any) -> Any:
         """Open a connection to the master.
 
-        Raises ``Broken`` when there is none now; a ``ServerError`` when it was never known.
+        Raises ``NoReply`` when there is none now; a ``ServerError`` when it was never known.
         """
         found = await self.refresh(*self.state.locating(self.io.now(), until))
         generation = self.state.generation  # first: one that is too old only costs another try
@@ -243,10 +243,10 @@ class MasterGuard:
     async def prove(self, asked_at: float, until: float) -> None:
         """Return when the answer to a request of that instant counts, as far as can be known.
 
-        Raises ``Broken`` when there is another master now.
+        Raises ``NoReply`` when there is another master now.
         """
         answered_at = self._now()
-        await self._prove(asked_at, answered_at, patience(answered_at, until))
+        await self._prove(asked_at, answered_at, proof_timeout(answered_at, until))
 
     async def _prove(self, asked_at: float, answered_at: float, until: float) -> None:
         if self.greeting:
@@ -256,12 +256,12 @@ class MasterGuard:
             await self._monitor.refresh(since, until)
         if self.is_replaced:
             text = f"{self._monitor.service.label}: there is another master now"
-            raise Broken(text, sent=True)
+            raise NoReply(text, sent=True)
 
     async def refused(self, error: ServerError, asked_at: float, until: float) -> None:
         """Return when a refusal counts; an old master refuses what the new one takes.
 
-        Raises ``Broken`` when the server is a replica now, or there is another master.
+        Raises ``NoReply`` when the server is a replica now, or there is another master.
         """
         broken = demoted(self._monitor.service, error)
         if broken is not None:
@@ -271,7 +271,7 @@ class MasterGuard:
     async def still_master(self, until: float) -> None:
         """Return when this is the master by a round that begins now: an answer is late.
 
-        Raises ``Broken`` when there is another one.
+        Raises ``NoReply`` when there is another one.
         """
         await self.prove(LONG_AGO, until)
 

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from fencelock._core.book import RenewalBook
-from fencelock._core.hold import Hold
-from fencelock._core.keys import roster_key
-from fencelock._core.quorum_hold import let_go
-from fencelock._core.roster import Roster, parse_info
-from fencelock._core.types import Args, Broken, Keys, Reply
-from fencelock._core.votes import FIRST_FACTOR, majority
+from fencelock._core.keys import membership_key
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.quorum.lease import detach
+from fencelock._core.quorum.membership import Membership, parse_info
+from fencelock._core.quorum.votes import FIRST_FACTOR, majority
+from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.flows.quorum import QUORUM
 from fencelock.scripts import Script
 
@@ -38,7 +38,7 @@ class QuorumPortRules:
     flows = QUORUM
     nodes: Sequence[Any]
     labels: Sequence[str]
-    book: RenewalBook
+    book: RenewalSchedule
     mutex: Any  # of the port that carries this
 
     def begin_quorum(self, labels: Sequence[str], prefix: str, node_timeout: float) -> None:
@@ -46,13 +46,13 @@ class QuorumPortRules:
         self.labels = labels
         self.needed = majority(len(labels))
         self.node_timeout = node_timeout
-        self.roster_key = roster_key(prefix)
+        self.membership_key = membership_key(prefix)
         self.know_nothing()
 
     def know_nothing(self) -> None:
         """Begin with nodes of which nothing is known: at first, and in a child process."""
-        self.ill: dict[int, float] = {}
-        self.roster = Roster(len(self.labels))
+        self.suspect: dict[int, float] = {}
+        self.membership = Membership(len(self.labels))
 
     @property
     def first_seconds(self) -> float:
@@ -61,11 +61,11 @@ class QuorumPortRules:
 
     def identified(self, number: int) -> Identified:
         """Return what takes the identity of a node."""
-        roster, mutex = self.roster, self.mutex
+        membership, mutex = self.membership, self.mutex
 
         def saw(run_id: bytes, uptime: float, asked_at: float) -> None:
             with mutex():
-                roster.saw(number, run_id, uptime, asked_at)
+                membership.saw(number, run_id, uptime, asked_at)
 
         return saw
 
@@ -73,28 +73,28 @@ class QuorumPortRules:
         """Refuse: a flow that asks one server has no business here."""
         raise RuntimeError(f"{script.name}: a quorum is not one server")
 
-    def post(self, script: Script, keys: Keys, args: Args, trail: object = None) -> None:
+    def post(self, script: Script, keys: Keys, args: Args, undo_connection: object = None) -> None:
         """Send to every node."""
-        del trail  # the nodes' own requests have them
+        del undo_connection  # the nodes' own requests have them
         for node in self.nodes:
             node.post(script, keys, args)
 
     def move(self, hold: Hold, when: float) -> None:
         """Have a hold get attention at another instant."""
         with self.mutex():
-            if not hold.open or hold.told:
+            if not hold.open or hold.notified:
                 return
             self.book.discard(hold)
             self.book.add(hold, when)
         self.attend_by(when)
 
     def attend_by(self, when: float) -> None:
-        """See that ``Flows.attend`` runs by an instant."""
+        """See that ``Flows.maintain`` runs by an instant."""
 
     def let_go(self) -> None:
         """Let the nodes' leases end with their ports: the whole is notified by itself."""
         with self.mutex():
-            let_go(self.book.minded())
+            detach(self.book.tracked())
 
 
 class Greeted(Protocol):
@@ -119,7 +119,7 @@ async def identify(
         told = await command((b"INFO", b"server"), until)
     except BaseException as error:
         connection.close()
-        if isinstance(error, Broken):
-            raise Broken(str(error), sent=False) from error.__cause__
+        if isinstance(error, NoReply):
+            raise NoReply(str(error), sent=False) from error.__cause__
         raise
     saw(*parse_info(told), asked_at)

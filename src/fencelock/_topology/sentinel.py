@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from fencelock._core.types import Broken
+from fencelock._core.types import NoReply
 from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, ServerUnsuitable
 
 # Each Sentinel gets this long to answer.
@@ -221,16 +221,16 @@ def _unknown(error: Exception) -> bool:
     return "no such master" in str(error).lower()
 
 
-def patience(now: float, until: float) -> float:
+def proof_timeout(now: float, until: float) -> float:
     """Return how long to wait for a proof: silent Sentinels must not take all of a call's time."""
     return max(now + _LAST_SECONDS, (now + until) / 2)
 
 
-def demoted(service: Service, error: ServerError) -> Broken | None:
+def demoted(service: Service, error: ServerError) -> NoReply | None:
     """Return what the refusal of a master that became a replica means; None for other errors."""
     if error.code not in _REPLICA:
         return None
-    broken = Broken(f"{service.label}: this is a replica now ({error})", sent=False)
+    broken = NoReply(f"{service.label}: this is a replica now ({error})", sent=False)
     broken.__cause__ = error
     return broken
 
@@ -239,7 +239,7 @@ def unreachable(service: Service, error: ServerUnreachable) -> Exception:
     """Return what it means that the named master cannot be reached: ask again, it may change."""
     if error.code not in {"", "REFUSED"}:
         return error
-    broken = Broken(f"{service.label}: {error}", sent=False)
+    broken = NoReply(f"{service.label}: {error}", sent=False)
     broken.__cause__ = error
     return broken
 
@@ -248,4 +248,4 @@ def check_role(service: Service, hello: Any) -> None:
     """Raise Broken when the greeting (HELLO's reply) is not that of a master."""
     role = hello.get(b"role", b"master") if isinstance(hello, dict) else b"master"
     if role != b"master":
-        raise Broken(f"{service.label}: it is not a master, but a {role.decode()}", sent=False)
+        raise NoReply(f"{service.label}: it is not a master, but a {role.decode()}", sent=False)

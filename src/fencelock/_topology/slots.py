@@ -16,10 +16,10 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from fencelock._core.keys import hash_tag, slot
-from fencelock._core.types import Broken
-from fencelock._core.waiter import Waiter
-from fencelock._topology.master_check import Named, Node, Proofs
-from fencelock.clock import now
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.types import NoReply
+from fencelock._runtime.clock import now
+from fencelock._topology.master_check import MasterCheck, Named, NodeAddress
 from fencelock.errors import ServerError, ServerUnsuitable
 from fencelock.scripts.constants import LOCAL_MARK, SHARDED_MARK
 
@@ -40,19 +40,20 @@ SHARDED: Final = SHARDED_MARK.encode()
 LOCAL: Final = LOCAL_MARK.encode()
 
 
-class Clustered(NamedTuple):
+class ClusterSource(NamedTuple):
     """A Cluster: some nodes to begin with, and how to connect to any of its nodes."""
 
-    seeds: tuple[Node, ...]
-    at: Callable[[Node], Any]  # a source, see ``_transport.source``
+    seeds: tuple[NodeAddress, ...]
+    at: Callable[[NodeAddress], Any]  # a source, see ``_io.sources.kinds``
     label: str
-    remap: Callable[[Node], Node] | None = None  # from what nodes say of one to where we reach it
+    # from what nodes say of one to where we reach it
+    remap: Callable[[NodeAddress], NodeAddress] | None = None
 
 
 class Redirect(NamedTuple):
     """Where a node sends us; ``asking``: for this one request only (ASK)."""
 
-    node: Node
+    node: NodeAddress
     asking: bool
 
 
@@ -61,72 +62,72 @@ class SlotMap:
 
     def __init__(
         self,
-        seeds: Sequence[Node],
-        remap: Callable[[Node], Node] | None = None,
+        seeds: Sequence[NodeAddress],
+        remap: Callable[[NodeAddress], NodeAddress] | None = None,
         *,
         now: Callable[[], float] = now,
     ) -> None:
         self._now = now
         self._seeds = tuple(seeds)
         self._remap = remap
-        self._owners: list[Node | None] = [None] * SLOTS
-        self._doubted: dict[Node, None] = {}
-        self.masters: tuple[Node, ...] = ()
-        self._replicas: tuple[Node, ...] = ()
-        self._followers: dict[Node, tuple[Node, ...]] = {}
+        self._owners: list[NodeAddress | None] = [None] * SLOTS
+        self._doubted: dict[NodeAddress, None] = {}
+        self.masters: tuple[NodeAddress, ...] = ()
+        self._replicas: tuple[NodeAddress, ...] = ()
+        self._followers: dict[NodeAddress, tuple[NodeAddress, ...]] = {}
         self.doubtful = True  # it must be read (again)
         self.read_at = 0.0
-        self.proofs = Proofs(now)
+        self.master_check = MasterCheck(now)
 
     @property
     def known(self) -> bool:
         """Return True if it was ever read."""
         return bool(self.masters)
 
-    def owner(self, number: int) -> Node | None:
+    def owner(self, number: int) -> NodeAddress | None:
         """Return the node that serves a slot, as far as we know."""
         return self._owners[number]
 
-    def sure(self, key: bytes) -> Node | None:
+    def sure(self, key: bytes) -> NodeAddress | None:
         """Return who serves a key; None when that must be asked for."""
         return None if self.doubtful else self._owners[slot(key)]
 
-    def disbelieves(self, message: Sequence[bytes], waiter: Waiter, node: Node) -> bool:
+    def disbelieves(self, message: Sequence[bytes], waiter: Waiter, node: NodeAddress) -> bool:
         """Return True if a pushed grant must be asked for: its node may have been replaced."""
         if not is_grant(message) or not waiter.doubts:
             return False
         misplaced = self.doubtful or self._owners[slot(waiter.key)] != node
-        return misplaced or not self.proofs.covers(node, self._now())
+        return misplaced or not self.master_check.covers(node, self._now())
 
-    async def inquire(self, node: Node, named: Named) -> bool | None:
+    async def inquire(self, node: NodeAddress, named: Named) -> bool | None:
         """Find out whether a node that has just answered is the master of a slot, from others."""
         replicas = self._followers.get(node, ())
         known = {node, *replicas}
         others = [each for each in (*self.masters, *self._replicas) if each not in known]
-        return await self.proofs.inquire(node, replicas, others, named)
+        return await self.master_check.inquire(node, replicas, others, named)
 
     def wants_reading(self) -> bool:
         """Return True if it should be read now."""
         return self.doubtful and self._now() - self.read_at > PAUSE_SECONDS
 
-    def doubt(self, node: Node | None) -> None:
+    def doubt(self, node: NodeAddress | None) -> None:
         """Note that a node did not answer."""
         if node is not None:
             self._doubted[node] = None
         self.doubtful = True
 
-    def sources(self) -> Iterator[Node]:
+    def sources(self) -> Iterator[NodeAddress]:
         """Return whom to ask for the map, in this order."""
         everyone = dict.fromkeys((*self.masters, *self._replicas, *self._seeds))
         doubted = [node for node in everyone if node in self._doubted]
         yield from (node for node in everyone if node not in self._doubted)
         yield from doubted
 
-    def learn(self, reply: Any, told_by: Node) -> None:
+    def learn(self, reply: Any, told_by: NodeAddress) -> None:
         """Take an answer to CLUSTER SLOTS."""
-        owners: list[Node | None] = [None] * SLOTS
-        masters: dict[Node, None] = {}
-        followers: dict[Node, tuple[Node, ...]] = {}
+        owners: list[NodeAddress | None] = [None] * SLOTS
+        masters: dict[NodeAddress, None] = {}
+        followers: dict[NodeAddress, tuple[NodeAddress, ...]] = {}
         for first, last, *nodes in reply:
             found = [node for node in (self._named(each, told_by) for each in nodes) if node]
             if not found:
@@ -152,7 +153,7 @@ class SlotMap:
         if error.code in {"CLUSTERDOWN", "READONLY"}:
             self.doubtful = True
         if error.code == "READONLY":
-            raise Broken(str(error), sent=False) from error
+            raise NoReply(str(error), sent=False) from error
         if error.code not in {"MOVED", "ASK"}:
             return None
         number, node = self._target(error)
@@ -161,7 +162,7 @@ class SlotMap:
             self.doubtful = True  # seldom one slot alone has moved
         return Redirect(node, error.code == "ASK")
 
-    def named(self, error: ServerError, told_by: Node) -> Node | None:
+    def named(self, error: ServerError, told_by: NodeAddress) -> NodeAddress | None:
         """Return whom a node takes for the master of the slot it was asked about, by its refusal.
 
         Only a master says WRONGTYPE, and ASK: a slot that is under way is its own until it is done.
@@ -170,25 +171,27 @@ class SlotMap:
             return self._target(error)[1]
         return told_by if error.code in {"ASK", "WRONGTYPE"} else None
 
-    def _target(self, error: ServerError) -> tuple[int, Node]:
+    def _target(self, error: ServerError) -> tuple[int, NodeAddress]:
         """Return slot and node of a redirect; who names no host means the same host."""
         _, number, where = str(error.__cause__).split(" ")[:3]
         host, _, port = where.rpartition(":")
         owner = self._owners[int(number)] or self._seeds[0]
-        return int(number), self._reached(Node(host.strip("[]") or owner.host, int(port)))
+        return int(number), self._reached(NodeAddress(host.strip("[]") or owner.host, int(port)))
 
-    def _named(self, told: Sequence[Any], told_by: Node) -> Node | None:
+    def _named(self, told: Sequence[Any], told_by: NodeAddress) -> NodeAddress | None:
         host = (told[0] or b"").decode()
-        return None if host == "?" else self._reached(Node(host or told_by.host, int(told[1])))
+        return (
+            None if host == "?" else self._reached(NodeAddress(host or told_by.host, int(told[1])))
+        )
 
-    def _reached(self, node: Node) -> Node:
+    def _reached(self, node: NodeAddress) -> NodeAddress:
         """Return where we reach a node of which another one told."""
         return node if self._remap is None else self._remap(node)
 
 
-def replaced(node: Node) -> Broken:
+def replaced(node: NodeAddress) -> NoReply:
     """Return the error for the answer of a node that is no master any more."""
-    return Broken(f"another node has taken the place of {node}", sent=True)
+    return NoReply(f"another node has taken the place of {node}", sent=True)
 
 
 def is_grant(message: Sequence[bytes]) -> bool:

@@ -3,11 +3,11 @@
 from fencelock.aio.barrier import AsyncBarrier
 from fencelock.aio.client import AsyncClient
 from fencelock.aio.condition import AsyncCondition
+from fencelock.aio.event_latch import AsyncEvent, AsyncLatch
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.rwlock import AsyncReadLock, AsyncRWLock, AsyncWriteLock
 from fencelock.aio.semaphore import AsyncBoundedSemaphore, AsyncSemaphore
-from fencelock.aio.signals import AsyncEvent, AsyncLatch
 
 __all__ = [
     "AsyncBarrier",

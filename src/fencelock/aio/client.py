@@ -6,39 +6,39 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
-from fencelock import process
 from fencelock._core.keys import LockKeys
-from fencelock._ports.aio import AioPort
-from fencelock._ports.choose_aio import port_maker
-from fencelock._ports.loop_ports import LoopPorts
+from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
+from fencelock._handles.hints import published
+from fencelock._handles.lock import OPTION_DEFAULTS, Defaults, Holds, Settings
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.ports_per_loop import LoopPorts
+from fencelock._io.select_asyncio import port_maker
+from fencelock._runtime import process
 from fencelock.aio.barrier import AsyncBarrier
 from fencelock.aio.condition import AsyncCondition
+from fencelock.aio.event_latch import AsyncEvent, AsyncLatch
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
 from fencelock.aio.rwlock import AsyncReadLock, AsyncRWLock, AsyncWriteLock
 from fencelock.aio.semaphore import AsyncBoundedSemaphore, AsyncSemaphore
-from fencelock.aio.signals import AsyncEvent, AsyncLatch
 from fencelock.client_base import (
-    MakesElections,
-    MakesLocks,
-    MakesMultis,
-    MakesShares,
-    MakesSignals,
-    OpensSource,
+    ClientOptions,
+    ElectionFactory,
+    LockFactory,
+    MultiFactory,
+    SemaphoreFactory,
+    StateFactory,
 )
-from fencelock.client_decorators import MakesLocked, MakesOnce
-from fencelock.decorated import OnceTerms, UnderWay, within_itself
+from fencelock.client_decorators import LockedFactory, OnceFactory
 from fencelock.errors import NotAcquired
-from fencelock.handles import OPTION_DEFAULTS, Defaults, Holds, Settings
-from fencelock.hints import published
 from fencelock.options import Acknowledgement, AsyncSource
 
 if TYPE_CHECKING:
-    from fencelock._core.election import ElectionKeys
+    from fencelock._core.objects.election import ElectionKeys
+    from fencelock._handles.name_template import DecoratedCall, NameTemplate
     from fencelock.aio.election import AsyncElection
     from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
-    from fencelock.templates import Call, Plan
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -83,13 +83,13 @@ Part: TypeAlias = "AsyncLock | AsyncReadLock | AsyncWriteLock | AsyncSemaphore"
 
 @published(OPTION_DEFAULTS)
 class AsyncClient(
-    OpensSource["AsyncSource"],
-    MakesLocks[AsyncLock, AsyncRLock, OnLost],
-    MakesShares[AsyncSemaphore, AsyncBoundedSemaphore, AsyncRWLock, OnLost],
-    MakesSignals[AsyncEvent, AsyncLatch, AsyncBarrier, AsyncCondition, "AsyncLock | AsyncRLock"],
-    MakesMultis["AsyncMultiLock", Part, OnAnyLost],
-    MakesElections["AsyncElection", AsyncLease, OnLost],
-    MakesLocked[
+    ClientOptions["AsyncSource"],
+    LockFactory[AsyncLock, AsyncRLock, OnLost],
+    SemaphoreFactory[AsyncSemaphore, AsyncBoundedSemaphore, AsyncRWLock, OnLost],
+    StateFactory[AsyncEvent, AsyncLatch, AsyncBarrier, AsyncCondition, "AsyncLock | AsyncRLock"],
+    MultiFactory["AsyncMultiLock", Part, OnAnyLost],
+    ElectionFactory["AsyncElection", AsyncLease, OnLost],
+    LockedFactory[
         AsyncLock,
         OnLost,
         "Decorator",
@@ -97,7 +97,7 @@ class AsyncClient(
         "SkippingDecorator",
         "SkippingDecoratorWithLease",
     ],
-    MakesOnce[OnLost, "AsyncOnce[None]", "AsyncOnce[AsyncLease]", "AsyncOnce[Any]"],
+    OnceFactory[OnLost, "AsyncOnce[None]", "AsyncOnce[AsyncLease]", "AsyncOnce[Any]"],
 ):
     """Make locks over one server, for asyncio.
 
@@ -137,7 +137,7 @@ class AsyncClient(
         self._source = port_maker(
             source,
             prefix=given.key_prefix,
-            patience=given.patience,
+            server_timeout=given.server_timeout,
             node_timeout=node_timeout,
             replicas=replicas,
         )
@@ -167,14 +167,14 @@ class AsyncClient(
 
         return AsyncElection(self._port, keys, chosen, candidate=candidate, on_elected=on_elected)
 
-    def _once(self, name: str, chosen: Settings, terms: OnceTerms) -> AsyncOnce[Any]:
+    def _once(self, name: str, chosen: Settings, terms: OnceSettings) -> AsyncOnce[Any]:
         from fencelock.aio.once import AsyncOnce  # noqa: PLC0415 - it needs templates
 
         return AsyncOnce(self._port, self._defaults.key_prefix, name, chosen, terms)
 
     def _guarded(
         self,
-        plan: Plan,
+        plan: NameTemplate,
         handle: Callable[[str], AsyncLock],
         on_busy: str,
     ) -> Callable[..., Any]:
@@ -184,14 +184,14 @@ class AsyncClient(
         return guarded
 
     async def _call_locked(
-        self, call: Call, handle: Callable[[str], AsyncLock], on_busy: str
+        self, call: DecoratedCall, handle: Callable[[str], AsyncLock], on_busy: str
     ) -> Any:
         lock = handle(call.name)
         me = (process.generation, asyncio.current_task(), lock._holds.keys.lock)
-        mark, began = UnderWay(self._within, me), False
+        mark, began = RunningCalls(self._within, me), False
         try:
             if mark.found:
-                raise within_itself(call.name, self._defaults.server)
+                raise nested_call_error(call.name, self._defaults.server)
             async with lock as lease:
                 began = True
                 try:

@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import TypeVar
 
 from fencelock import options
-from fencelock._core.condition import ALL
+from fencelock._core.objects.condition import ALL
 from fencelock._handles.condition import BaseCondition
+from fencelock._runtime.clock import now
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
-from fencelock.clock import now
 
 T = TypeVar("T")
 
@@ -78,8 +78,8 @@ class AsyncCondition(BaseCondition):
             NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``wait``.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        patience = options.patience_of_wait(timeout)
-        end = None if patience is None else now() + patience
+        seconds = options.wait_timeout(timeout)
+        end = None if seconds is None else now() + seconds
         while not (result := predicate()):
             left = None if end is None else end - now()
             if left is not None and left <= 0:

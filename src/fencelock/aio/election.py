@@ -8,10 +8,12 @@ from types import TracebackType
 from typing import Any
 
 from fencelock import options
-from fencelock._core.election import (
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.release import take_and_release
+from fencelock._core.objects.election import (
     ElectionKeys,
     Leader,
-    Watch,
+    LeaderCursor,
     announce,
     candidates,
     give_up,
@@ -19,22 +21,20 @@ from fencelock._core.election import (
     leader,
     next_change,
 )
-from fencelock._core.hold import Hold
-from fencelock._core.release import take_and_release
-from fencelock._ports.aio import AioPort, give_back
+from fencelock._handles.election import CandidateHolds, LeadershipUse
+from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.hints import made_by_clients
+from fencelock._handles.lock import Settings
+from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import caller
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock, _was_stopped
-from fencelock.bodies import give_way
-from fencelock.candidacy import CandidateHolds, Stay
 from fencelock.errors import FencelockError, NotHeld
-from fencelock.handles import Settings
-from fencelock.hints import made_by_clients
 from fencelock.options import Seconds
-from fencelock.process import Rooted
 
 
-class _Candidacy(AsyncLock):
+class AsyncLeaderLock(AsyncLock):
     """The lock that who leads holds."""
 
     __slots__ = ()
@@ -48,7 +48,7 @@ class _Candidacy(AsyncLock):
         self._holds = CandidateHolds(keys, settings, AsyncHold, candidate)
 
 
-class AsyncElection(Rooted):
+class AsyncElection(ProcessBound):
     """One candidate of an election; ``AsyncClient.election`` makes it. One leads at a time.
 
     Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here
@@ -70,7 +70,7 @@ class AsyncElection(Rooted):
         on_elected: Callable[[AsyncLease], Any] | None,
     ) -> None:
         self._port = port
-        self._lock = _Candidacy(port, keys, settings, candidate)
+        self._lock = AsyncLeaderLock(port, keys, settings, candidate)
         self._holds = self._lock._holds
         self._on_elected = on_elected
 
@@ -108,23 +108,23 @@ class AsyncElection(Rooted):
             NotAcquired: this candidate campaigns already, elsewhere in this process.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
         """
-        patience = options.patience_of_acquire(timeout, blocking=blocking)
-        return await self._stand(patience) is not None
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
+        return await self._stand(seconds) is not None
 
-    async def _stand(self, patience: float | None, *, inside: bool = False) -> Stay | None:
+    async def _stand(self, seconds: float | None, *, inside: bool = False) -> LeadershipUse | None:
         holds, task, port = self._holds, caller(), self._port()
         with port.mutex():
-            stay = holds.join(task, inside=inside)
-        if stay is not None:
-            return stay
+            leadership_use = holds.join(task, inside=inside)
+        if leadership_use is not None:
+            return leadership_use
         for lost in holds.begin():
             give_up(port, lost)
         try:
-            hold = await self._lock._obtain(patience)
+            hold = await self._lock._obtain(seconds)
             if hold is None:
                 return None
             with port.mutex():
-                stay = holds.stay(task, hold, inside=inside)
+                leadership_use = holds.leadership_use(task, hold, inside=inside)
         finally:
             holds.campaigning = False
         announce(port, holds.election)
@@ -136,7 +136,7 @@ class AsyncElection(Rooted):
             except BaseException as error:
                 await self._end(hold, error)
                 raise
-        return stay
+        return leadership_use
 
     async def resign(self) -> None:
         """Give the leadership to the next in line, or to nobody.
@@ -196,7 +196,7 @@ class AsyncElection(Rooted):
             ServerError, OutcomeUnknown: from the iteration, when the server cannot tell.
         """
         span = None if timeout is None else options.positive("timeout", timeout)
-        return _Changes(self._port, self._holds, span)
+        return AsyncLeaderChanges(self._port, self._holds, span)
 
     async def __aenter__(self) -> AsyncLease:
         """Campaign within the handle's ``timeout`` and return the lease.
@@ -204,13 +204,13 @@ class AsyncElection(Rooted):
         Raises:
             AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
         """
-        stay = await self._stand(self._holds.settings.timeout, inside=True)
-        if stay is None:
+        leadership_use = await self._stand(self._holds.settings.timeout, inside=True)
+        if leadership_use is None:
             raise self._holds.not_granted()
         if self._holds.cancels:
-            stay.body = caller()
-            stay.cancelling = stay.body.cancelling()
-        return stay.lease  # type: ignore[return-value]  # it is of our type
+            leadership_use.body = caller()
+            leadership_use.cancelling = leadership_use.body.cancelling()
+        return leadership_use.lease  # type: ignore[return-value]  # it is of our type
 
     async def __aexit__(
         self,
@@ -226,25 +226,29 @@ class AsyncElection(Rooted):
         """
         port = self._port()
         with port.mutex():
-            stay, hold = self._holds.leave(caller())
-        stopped = stay is not None and _was_stopped(stay, error)  # type: ignore[arg-type]  # as a hold
+            leadership_use, hold = self._holds.leave(caller())
+        stopped = leadership_use is not None and _was_stopped(leadership_use, error)  # type: ignore[arg-type]  # as a hold
         if hold is not None:
             await self._end(hold, error, stopped=stopped)
-        elif stay is not None and stay.lease.lost and not stay.lease.forked:
-            trouble = stay.lease.lost_error()
-            give_way(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
+        elif (
+            leadership_use is not None
+            and leadership_use.lease.lost
+            and not leadership_use.lease.forked
+        ):
+            trouble = leadership_use.lease.lost_error()
+            raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
 
     async def _end(self, hold: Hold, error: BaseException | None, *, stopped: bool = False) -> None:
         """Give a leadership up, unless another task does; the error of a body goes first."""
         holds, port = self._holds, self._port()
         try:
-            await give_back(
+            await run_release(
                 port, self, take_and_release(port, lambda taken: holds.take_this(hold, taken))
             )
         except NotHeld:
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
-            give_way(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
+            raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
         announce(port, holds.election)
 
     def __repr__(self) -> str:
@@ -255,7 +259,7 @@ class AsyncElection(Rooted):
         )
 
 
-class _Changes:
+class AsyncLeaderChanges:
     """The iterator of ``Election.changes``."""
 
     def __init__(
@@ -263,7 +267,7 @@ class _Changes:
     ) -> None:
         self._port = port()
         self._timeout = timeout
-        self._watch = Watch(holds.want(port(), caller().get_name()), holds.election)
+        self._watch = LeaderCursor(holds.want(port(), caller().get_name()), holds.election)
 
     def __aiter__(self) -> AsyncIterator[Leader | None]:
         return self

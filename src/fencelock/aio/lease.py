@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from fencelock import options
-from fencelock._core.hold import Hold
-from fencelock._core.renew import renew_now
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renew import renew_now
 from fencelock.lease import BaseLease, named_after
 from fencelock.options import Seconds
 

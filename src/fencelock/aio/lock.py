@@ -8,28 +8,28 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fencelock import options
-from fencelock._core.acquire import acquire
-from fencelock._core.hold import Hold
-from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.release import release_for_owner, take_and_release
-from fencelock._core.renew import renew_now
-from fencelock._core.want import Want
-from fencelock._ports.aio import AioPort, give_back
+from fencelock._core.lock.acquire import acquire
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.inspect import holder_of
+from fencelock._core.lock.release import release_for_owner, take_and_release
+from fencelock._core.lock.renew import renew_now
+from fencelock._core.lock.request import Want
+from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.hints import RENEW, Elsewhere, made_by_clients, unnamed
+from fencelock._handles.lock import DropFinalizer, Holds, Settings
+from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncHold, AsyncLease
-from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Farewell, Holds, Settings
-from fencelock.hints import RENEW, Elsewhere, made_by_clients, unnamed
-from fencelock.process import Rooted
 
 
 @unnamed
-class _Base(Rooted):
+class AsyncLockBase(ProcessBound):
     """What ``AsyncLock`` and ``AsyncRLock`` share; ``port`` gives the running loop's port."""
 
-    __slots__ = ("__weakref__", "_farewell", "_holds", "_port")
+    __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -70,18 +70,18 @@ class _Base(Rooted):
         mine = self._holds.holder_ids()
         return bool(mine) and await holder_of(self._port(), self._holds.keys) in mine
 
-    async def _obtain(self, patience: float | None, want: Want | None = None) -> Hold | None:
+    async def _obtain(self, seconds: float | None, want: Want | None = None) -> Hold | None:
         port, task = self._port(), caller()
         if want is None:
             want = self._holds.want(port, task.get_name())
-        return await acquire(port, want, patience, self._holds, task)
+        return await acquire(port, want, seconds, self._holds, task)
 
     async def _give_back(self, *, only_own: bool = False) -> int:
         port, task = self._port(), caller()
         flow = take_and_release(
             port, lambda taken: self._holds.take(task, taken, only_own=only_own)
         )
-        return await give_back(port, self, flow) or 0
+        return await run_release(port, self, flow) or 0
 
     def _entered(self, hold: Hold | None) -> AsyncLease:
         """Return the lease for a body that begins; a loss may cancel the body from here on."""
@@ -119,7 +119,7 @@ class _Base(Rooted):
             else:
                 await self._end_body(held)
         except FencelockError as trouble:
-            give_way(trouble, error, f"release of {self.name!r}", stopped=stopped)
+            raise_release_error(trouble, error, f"release of {self.name!r}", stopped=stopped)
 
     async def _end_body(self, held: Hold) -> None:
         """Give back what a body held, or leave it once more."""
@@ -131,7 +131,7 @@ class _Base(Rooted):
         else:
             port = self._port()
             flow = take_and_release(port, lambda taken: holds.take_of_body(held, taken))
-            await give_back(port, self, flow)
+            await run_release(port, self, flow)
 
     async def release(self) -> int | None:
         """Release; see the subclasses."""
@@ -145,7 +145,7 @@ class _Base(Rooted):
         """Stop renewing what nobody can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
-            self._farewell = Farewell(holds)
+            self._finalizer = DropFinalizer(holds)
 
 
 def _was_stopped(hold: Hold, error: BaseException | None) -> bool:
@@ -159,7 +159,7 @@ def _was_stopped(hold: Hold, error: BaseException | None) -> bool:
     return body.uncancel() <= hold.cancelling and isinstance(error, asyncio.CancelledError)
 
 
-class AsyncLock(_Base):
+class AsyncLock(AsyncLockBase):
     """An exclusive lock, as ``asyncio.Lock`` but for all processes of all hosts.
 
     Made by ``AsyncClient.lock``. Acquiring again in the task that holds it waits, as in
@@ -183,11 +183,11 @@ class AsyncLock(_Base):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
         self._holds.refuse_second(caller())
-        return await self._obtain(patience) is not None
+        return await self._obtain(seconds) is not None
 
     @by_caller
     async def release(self) -> None:
@@ -214,7 +214,7 @@ class AsyncLock(_Base):
         return self._entered(await self._obtain(self._holds.settings.timeout))
 
 
-class AsyncRLock(_Base):
+class AsyncRLock(AsyncLockBase):
     """A reentrant lock for tasks and for all processes of all hosts.
 
     Made by ``AsyncClient.rlock``. The task owns it, or, with ``owner``, whoever uses that owner
@@ -233,10 +233,10 @@ class AsyncRLock(_Base):
             LeaseLost: this task entered before, and that lease is lost.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``AsyncLock.acquire``.
         """
-        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
-        return await self._enter(patience) is not None
+        return await self._enter(seconds) is not None
 
     @by_caller
     async def release(self) -> int:
@@ -264,10 +264,10 @@ class AsyncRLock(_Base):
             raise self._holds.not_held()
         return left
 
-    async def _enter(self, patience: float | None) -> Hold | None:
+    async def _enter(self, seconds: float | None) -> Hold | None:
         hold = None if self._holds.settings.owner else self._holds.of(caller())
         if hold is None:
-            return await self._obtain(patience)
+            return await self._obtain(seconds)
         hold.check()
         if not hold.want.terms.renew:
             await renew_now(self._port(), hold, None, shortens=False)

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._core.multi import acquire_all
-from fencelock._core.multi_renew import renew_all
-from fencelock._ports.aio import AioPort, give_back
+from fencelock._core.objects.multi import acquire_all
+from fencelock._core.objects.multi_renew import renew_all
+from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.hints import RENEW, Elsewhere, made_by_clients
+from fencelock._handles.lock import DropFinalizer, Holds, Settings
+from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
+from fencelock._handles.multi_lease import BaseMultiLease
+from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncHold
 from fencelock.aio.lock import _was_stopped
-from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Farewell, Holds, Settings
-from fencelock.hints import RENEW, Elsewhere, made_by_clients
-from fencelock.multihandle import Group, MultiHolds, is_busy, is_owned
-from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
-from fencelock.process import Rooted
 
 
 class AsyncMultiLease(BaseMultiLease):
@@ -51,7 +51,7 @@ class AsyncMultiLease(BaseMultiLease):
         await renew_all(port, self._leases, span)
 
 
-class AsyncMultiLock(Rooted):
+class AsyncMultiLock(ProcessBound):
     """Several locks that are taken and given back together; ``AsyncClient.multi`` makes it.
 
     Parts may also be sides of reader/writer locks and permits of semaphores. Acquiring again in
@@ -59,7 +59,7 @@ class AsyncMultiLock(Rooted):
     plain ``AsyncLock`` of one of the names is excluded, and excludes.
     """
 
-    __slots__ = ("__weakref__", "_farewell", "_holds", "_port")
+    __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -102,8 +102,8 @@ class AsyncMultiLock(Rooted):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        patience = options.patience_of_acquire(timeout, blocking=blocking)
-        return await self._obtain(patience) is not None
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
+        return await self._obtain(seconds) is not None
 
     @by_caller
     async def release(self) -> None:
@@ -119,7 +119,7 @@ class AsyncMultiLock(Rooted):
                 background, and the leases end by their ttl at the latest.
         """
         port, task = self._port(), caller()
-        await give_back(port, self, self._holds.release(port, task))
+        await run_release(port, self, self._holds.release(port, task))
 
     async def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -145,10 +145,10 @@ class AsyncMultiLock(Rooted):
                 return False
         return True
 
-    async def _obtain(self, patience: float | None) -> Group | None:
+    async def _obtain(self, seconds: float | None) -> MultiHold | None:
         holds, port, task = self._holds, self._port(), caller()
         granted = await acquire_all(
-            port, lambda: holds.wants(port, task.get_name(), task), patience, holds.parts, task
+            port, lambda: holds.wants(port, task.get_name(), task), seconds, holds.parts, task
         )
         return None if granted is None else holds.group(granted, task)
 
@@ -186,9 +186,9 @@ class AsyncMultiLock(Rooted):
         # Each of them that was lost has cancelled the body: each takes its own cancellation back.
         stopped = [] if group is None else [_was_stopped(hold, error) for hold in group.holds]
         try:
-            await give_back(port, self, self._holds.release(port, task, held))
+            await run_release(port, self, self._holds.release(port, task, held))
         except FencelockError as trouble:
-            give_way(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
+            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""
@@ -198,4 +198,4 @@ class AsyncMultiLock(Rooted):
         """Stop renewing what nobody can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
-            self._farewell = Farewell(holds)
+            self._finalizer = DropFinalizer(holds)

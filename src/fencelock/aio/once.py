@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from fencelock import process
-from fencelock._core.hold import Hold
-from fencelock._core.once import (
-    Done,
+from fencelock._core.lock.hold import Hold
+from fencelock._core.objects.once import (
+    FinishedOnce,
     OnceKeys,
     finish,
     forget,
@@ -17,16 +16,17 @@ from fencelock._core.once import (
     running,
     start,
 )
-from fencelock._ports.aio import AioPort
+from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
+from fencelock._handles.hints import made_by_clients
+from fencelock._handles.lock import Settings
+from fencelock._handles.name_template import NameTemplate
+from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
+from fencelock._io.port_asyncio import AioPort
+from fencelock._runtime import process
+from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import caller
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock
-from fencelock.decorated import OnceTerms, UnderWay, within_itself
-from fencelock.handles import Settings
-from fencelock.hints import made_by_clients
-from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
-from fencelock.process import Rooted
-from fencelock.templates import Plan
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +34,7 @@ T = TypeVar("T")
 Given = TypeVar("Given")
 
 
-class AsyncOnce(Rooted, Generic[Given]):
+class AsyncOnce(ProcessBound, Generic[Given]):
     """Run a function once a period, in one of many processes; ``AsyncClient.once`` makes it.
 
     ``run`` calls a function. As a decorator it runs the function that it decorates, and its name
@@ -51,7 +51,7 @@ class AsyncOnce(Rooted, Generic[Given]):
         prefix: str,
         name: str,
         settings: Settings,
-        terms: OnceTerms,
+        terms: OnceSettings,
     ) -> None:
         self._port = port
         self._prefix = prefix
@@ -98,7 +98,7 @@ class AsyncOnce(Rooted, Generic[Given]):
             ServerError, OutcomeUnknown: as ``AsyncLock.acquire``; of a run that has ended, it is
                 told to the server in the background.
         """
-        plan = Plan("-", function, lease=self._terms.lease, asynchronous=True)
+        plan = NameTemplate("-", function, lease=self._terms.lease, asynchronous=True)
         return await self._run(self.name, plan.call(args, kwargs).into)
 
     @overload
@@ -117,7 +117,7 @@ class AsyncOnce(Rooted, Generic[Given]):
         Raises:
             TypeError, ValueError: the template or the function cannot work.
         """
-        plan = Plan(self.name, function, lease=self._terms.lease, asynchronous=True)
+        plan = NameTemplate(self.name, function, lease=self._terms.lease, asynchronous=True)
 
         async def ran_once(*args: Any, **kwargs: Any) -> Outcome[Any]:
             call = plan.call(args, kwargs)
@@ -150,11 +150,11 @@ class AsyncOnce(Rooted, Generic[Given]):
         return OnceKeys(self._prefix, name)
 
     async def _run(self, name: str, body: Callable[[object], Any]) -> Outcome[Any]:
-        run = _Run(self._port, self._keys(name), self._settings)
+        run = AsyncOnceLock(self._port, self._keys(name), self._settings)
         me = (process.generation, caller(), run._holds.keys.lock)
-        mark = UnderWay(self._terms.under_way, me)
+        mark = RunningCalls(self._terms.under_way, me)
         if mark.found and self._terms.wait:
-            raise within_itself(name, run._holds.settings.server)
+            raise nested_call_error(name, run._holds.settings.server)
         try:  # whatever comes from here on, what is held is given back
             begun = await run._begin()
             if not isinstance(begun, Hold):
@@ -174,7 +174,7 @@ class AsyncOnce(Rooted, Generic[Given]):
             mark.clear()
 
 
-class _Run(AsyncLock):
+class AsyncOnceLock(AsyncLock):
     """One call's request for the lock, and its run."""
 
     __slots__ = ()
@@ -185,11 +185,11 @@ class _Run(AsyncLock):
         super().__init__(port, keys, settings)
         self._holds = OnceHolds(keys, settings, AsyncHold)
 
-    async def _begin(self) -> Hold | Done | None:
+    async def _begin(self) -> Hold | FinishedOnce | None:
         holds, task = self._holds, caller()
-        port, patience = self._port(), holds.settings.timeout
+        port, seconds = self._port(), holds.settings.timeout
         want = holds.want(port, task.get_name())
-        return await start(port, want, patience, holds, task)
+        return await start(port, want, seconds, holds, task)
 
     async def _end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         name, fence = self.name, hold.fence
@@ -199,7 +199,7 @@ class _Run(AsyncLock):
             await self._finish(hold, within, (NOTHING, b""))
             raise
         await self._finish(hold, within, (form, data))
-        return Outcome(name, Done(fence, 0.0, 0.0, form, "", data), ran=True)
+        return Outcome(name, FinishedOnce(fence, 0.0, 0.0, form, "", data), ran=True)
 
     async def _finish(self, hold: Hold, within: float, result: tuple[str, bytes]) -> None:
         await finish(self._port(), hold, self._holds, within, result)

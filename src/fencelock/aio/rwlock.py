@@ -6,31 +6,31 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from fencelock import options
-from fencelock._core.hold import Hold
-from fencelock._core.renew import renew_now
-from fencelock._core.shares import held_of, lost_beside
-from fencelock._ports.aio import AioPort
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renew import renew_now
+from fencelock._core.objects.semaphore_rwlock import held_of, lost_nested
+from fencelock._handles.hints import SIDES, Elsewhere, made_by_clients, unnamed
+from fencelock._handles.rwlock import SideHolds
+from fencelock._io.port_asyncio import AioPort
+from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
-from fencelock.aio.lock import _Base
-from fencelock.hints import SIDES, Elsewhere, made_by_clients, unnamed
-from fencelock.process import Rooted
-from fencelock.sides import Side
+from fencelock.aio.lock import AsyncLockBase
 
 if TYPE_CHECKING:
     from fencelock._core.keys import LockKeys
 
 
 @unnamed
-class _Side(_Base):
+class AsyncRWLockSide(AsyncLockBase):
     """What ``AsyncReadLock`` and ``AsyncWriteLock`` share."""
 
     __slots__ = ()
 
-    _holds: Side
+    _holds: SideHolds
 
     @made_by_clients
-    def __init__(self, port: Callable[[], AioPort], holds: Side) -> None:
+    def __init__(self, port: Callable[[], AioPort], holds: SideHolds) -> None:
         self._port = port
         self._holds = holds
 
@@ -51,8 +51,8 @@ class _Side(_Base):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        patience = options.patience_of_acquire(timeout, blocking=blocking)
-        return await self._enter(patience) is not None
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
+        return await self._enter(seconds) is not None
 
     @by_caller
     async def release(self) -> int:
@@ -94,7 +94,7 @@ class _Side(_Base):
         mine = tuple(self._holds.holder_ids())
         return bool(mine) and await held_of(self._port(), self._holds.keys, mine) > 0
 
-    async def _enter(self, patience: float | None) -> Hold | None:
+    async def _enter(self, seconds: float | None) -> Hold | None:
         task = caller()
         hold = self._holds.again(task)
         if hold is not None:
@@ -104,9 +104,9 @@ class _Side(_Base):
             return hold
         beside = self._holds.beside(task)
         want = self._holds.want_side(self._port(), task.get_name(), beside)
-        hold = await self._obtain(patience, want)
+        hold = await self._obtain(seconds, want)
         if hold is None and beside is not None:
-            raise lost_beside(self._port(), beside)
+            raise lost_nested(self._port(), beside)
         return hold
 
     async def __aenter__(self) -> AsyncLease:
@@ -118,7 +118,7 @@ class _Side(_Base):
         return self._entered(await self._enter(self._holds.settings.timeout))
 
 
-class AsyncReadLock(_Side):
+class AsyncReadLock(AsyncRWLockSide):
     """The read side of a reader/writer lock: many may hold it, while nobody writes.
 
     ``AsyncRWLock.read``. The task owns it, and may enter it again and again. A task that writes
@@ -128,7 +128,7 @@ class AsyncReadLock(_Side):
     __slots__ = ()
 
 
-class AsyncWriteLock(_Side):
+class AsyncWriteLock(AsyncRWLockSide):
     """The write side of a reader/writer lock: one holds it, while nobody else reads or writes.
 
     ``AsyncRWLock.write``. The task owns it. A task that reads cannot get it, and one that writes
@@ -138,7 +138,7 @@ class AsyncWriteLock(_Side):
     __slots__ = ()
 
 
-class AsyncRWLock(Rooted):
+class AsyncRWLock(ProcessBound):
     """A lock that many read or one writes, for all tasks, processes and hosts.
 
     Made by ``AsyncClient.rwlock``. Each reader and each writer has a lease of its own. First come,
@@ -159,7 +159,7 @@ class AsyncRWLock(Rooted):
 
     @made_by_clients
     def __init__(
-        self, port: Callable[[], AioPort], keys: LockKeys, read: Side, write: Side
+        self, port: Callable[[], AioPort], keys: LockKeys, read: SideHolds, write: SideHolds
     ) -> None:
         self._keys = keys
         self.read = AsyncReadLock(port, read)

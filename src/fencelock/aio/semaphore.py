@@ -6,21 +6,21 @@ from collections.abc import Callable
 from types import TracebackType
 
 from fencelock import options
-from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
-from fencelock._core.shares import held_of, release_permits, set_limit
-from fencelock._ports.aio import AioPort, give_back
+from fencelock._core.lock.hold import Hold
+from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
+from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.hints import made_by_clients
+from fencelock._handles.lock import Bodies, Settings
+from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
+from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncHold, AsyncLease
-from fencelock.aio.lock import _Base, _was_stopped
-from fencelock.bodies import give_way
+from fencelock.aio.lock import AsyncLockBase, _was_stopped
 from fencelock.errors import FencelockError, ServerUnsuitable
-from fencelock.handles import Bodies, Settings
-from fencelock.hints import made_by_clients
-from fencelock.permits import Permits, checked_limit
 
 
-class AsyncSemaphore(_Base):
+class AsyncSemaphore(AsyncLockBase):
     """A semaphore, as ``asyncio.Semaphore`` but for all processes of all hosts.
 
     Made by ``AsyncClient.semaphore``. At most ``limit`` permits are out at any time. Each
@@ -32,7 +32,7 @@ class AsyncSemaphore(_Base):
 
     __slots__ = ()
 
-    _holds: Permits
+    _holds: SemaphoreHolds
     _bounded = False
 
     @made_by_clients
@@ -40,7 +40,7 @@ class AsyncSemaphore(_Base):
         self, port: Callable[[], AioPort], keys: LockKeys, settings: Settings, limit: int
     ) -> None:
         self._port = port
-        self._holds = Permits(keys, settings, AsyncHold, limit, bounded=self._bounded)
+        self._holds = SemaphoreHolds(keys, settings, AsyncHold, limit, bounded=self._bounded)
 
     @property
     def limit(self) -> int:
@@ -66,8 +66,8 @@ class AsyncSemaphore(_Base):
             ServerError: the server refuses (permission, memory, read-only).
             OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        patience = options.patience_of_semaphore(timeout, blocking=blocking)
-        return await self._permits(patience, permits) is not None
+        seconds = options.semaphore_timeout(timeout, blocking=blocking)
+        return await self._permits(seconds, permits) is not None
 
     @by_caller
     async def release(self, n: int = 1) -> None:
@@ -86,7 +86,7 @@ class AsyncSemaphore(_Base):
         """
         port, task = self._port(), caller()
         flow = release_permits(port, lambda taken: self._holds.take_permits(task, n, taken))
-        await give_back(port, self, flow)
+        await run_release(port, self, flow)
 
     async def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.
@@ -150,7 +150,7 @@ class AsyncSemaphore(_Base):
         flow = release_permits(
             port, lambda taken: holds.take_permits(unit, 1, taken, only_own=True)
         )
-        await give_back(port, self, flow)
+        await run_release(port, self, flow)
 
     def permits(self, n: int) -> AsyncPermitsContext:
         """Return what an ``async with`` acquires ``n`` permits by, at once and as one lease.
@@ -162,10 +162,10 @@ class AsyncSemaphore(_Base):
         """
         return AsyncPermitsContext(self, options.count("n", n))
 
-    async def _permits(self, patience: float | None, permits: int) -> Hold | None:
+    async def _permits(self, seconds: float | None, permits: int) -> Hold | None:
         want = self._holds.want_permits(self._port(), caller().get_name(), permits)
         try:
-            return await self._obtain(patience, want)
+            return await self._obtain(seconds, want)
         except ServerUnsuitable as refused:
             self._holds.refuse_too_many(permits, refused)
             raise
@@ -215,9 +215,9 @@ class AsyncPermitsContext:
         try:
             port = semaphore._port()
             flow = release_permits(port, lambda taken: holds.take_rest(hold, taken))
-            await give_back(port, semaphore, flow)
+            await run_release(port, semaphore, flow)
         except FencelockError as trouble:
-            give_way(trouble, error, f"release of {semaphore.name!r}", stopped=stopped)
+            raise_release_error(trouble, error, f"release of {semaphore.name!r}", stopped=stopped)
 
 
 class AsyncBoundedSemaphore(AsyncSemaphore):

@@ -11,9 +11,9 @@ from fencelock.blocking.lock import Lock, RLock
 if TYPE_CHECKING:
     from fencelock.blocking.barrier import Barrier
     from fencelock.blocking.condition import Condition
+    from fencelock.blocking.event_latch import Event, Latch
     from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
     from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
-    from fencelock.blocking.signals import Event, Latch
 
 __all__ = [
     "Barrier",
@@ -36,8 +36,8 @@ _FILES = {
     "Barrier": "fencelock.blocking.barrier",
     "BoundedSemaphore": "fencelock.blocking.semaphore",
     "Condition": "fencelock.blocking.condition",
-    "Event": "fencelock.blocking.signals",
-    "Latch": "fencelock.blocking.signals",
+    "Event": "fencelock.blocking.event_latch",
+    "Latch": "fencelock.blocking.event_latch",
     "RWLock": "fencelock.blocking.rwlock",
     "ReadLock": "fencelock.blocking.rwlock",
     "Semaphore": "fencelock.blocking.semaphore",

@@ -5,39 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
-from fencelock import process
 from fencelock._core.keys import LockKeys
-from fencelock._ports.blocking import BlockingPort
-from fencelock._ports.choose import port_for
+from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
+from fencelock._handles.hints import Deferred, published
+from fencelock._handles.lock import OPTION_DEFAULTS, Defaults, Holds, Settings
+from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.select_blocking import port_for
+from fencelock._runtime import process
+from fencelock._runtime.process import thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock, RLock
 from fencelock.client_base import (
-    MakesElections,
-    MakesLocks,
-    MakesMultis,
-    MakesShares,
-    MakesSignals,
-    OpensSource,
+    ClientOptions,
+    ElectionFactory,
+    LockFactory,
+    MultiFactory,
+    SemaphoreFactory,
+    StateFactory,
 )
-from fencelock.client_decorators import MakesLocked, MakesOnce
-from fencelock.decorated import OnceTerms, UnderWay, within_itself
+from fencelock.client_decorators import LockedFactory, OnceFactory
 from fencelock.errors import NotAcquired
-from fencelock.handles import OPTION_DEFAULTS, Defaults, Holds, Settings
-from fencelock.hints import Deferred, published
 from fencelock.options import Acknowledgement, Source
-from fencelock.process import thread_unit
 
 if TYPE_CHECKING:
-    from fencelock._core.election import ElectionKeys
+    from fencelock._core.objects.election import ElectionKeys
+    from fencelock._handles.name_template import DecoratedCall, NameTemplate
     from fencelock.blocking.barrier import Barrier  # noqa: F401 - named in a base, as text
     from fencelock.blocking.condition import Condition  # noqa: F401 - likewise
     from fencelock.blocking.election import Election
+    from fencelock.blocking.event_latch import Event, Latch  # noqa: F401 - likewise
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
     from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock  # noqa: F401 - in a base
     from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore  # noqa: F401 - likewise
-    from fencelock.blocking.signals import Event, Latch  # noqa: F401 - likewise
-    from fencelock.templates import Call, Plan
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -76,13 +76,13 @@ Part: TypeAlias = "Lock | ReadLock | WriteLock | Semaphore"
 
 @published(OPTION_DEFAULTS)
 class Client(
-    OpensSource["Source"],
-    MakesLocks[Lock, RLock, OnLost],
-    MakesShares["Semaphore", "BoundedSemaphore", "RWLock", OnLost],
-    MakesSignals["Event", "Latch", "Barrier", "Condition", "Lock | RLock"],
-    MakesMultis["MultiLock", Part, OnAnyLost],
-    MakesElections["Election", Lease, OnLost],
-    MakesLocked[
+    ClientOptions["Source"],
+    LockFactory[Lock, RLock, OnLost],
+    SemaphoreFactory["Semaphore", "BoundedSemaphore", "RWLock", OnLost],
+    StateFactory["Event", "Latch", "Barrier", "Condition", "Lock | RLock"],
+    MultiFactory["MultiLock", Part, OnAnyLost],
+    ElectionFactory["Election", Lease, OnLost],
+    LockedFactory[
         Lock,
         OnLost,
         "Decorator",
@@ -90,7 +90,7 @@ class Client(
         "SkippingDecorator",
         "SkippingDecoratorWithLease",
     ],
-    MakesOnce[OnLost, "Once[None]", "Once[Lease]", "Once[Any]"],
+    OnceFactory[OnLost, "Once[None]", "Once[Lease]", "Once[Any]"],
 ):
     """Make locks over one server, for threads.
 
@@ -133,7 +133,7 @@ class Client(
         self._port = port_for(
             source,
             prefix=given.key_prefix,
-            patience=given.patience,
+            server_timeout=given.server_timeout,
             node_timeout=node_timeout,
             replicas=replicas,
         )
@@ -158,18 +158,18 @@ class Client(
 
         return Election(self._port, keys, chosen, candidate=candidate, on_elected=on_elected)
 
-    def _once(self, name: str, chosen: Settings, terms: OnceTerms) -> Once[Any]:
+    def _once(self, name: str, chosen: Settings, terms: OnceSettings) -> Once[Any]:
         from fencelock.blocking.once import Once  # noqa: PLC0415 - it needs templates
 
         return Once(self._port, self._defaults.key_prefix, name, chosen, terms)
 
     def _guarded(
         self,
-        plan: Plan,
+        plan: NameTemplate,
         handle: Callable[[str], Lock],
         on_busy: str,
     ) -> Callable[..., Any]:
-        from fencelock.templates import refuse_coroutine  # noqa: PLC0415 - inspect is slow
+        from fencelock._handles.name_template import refuse_coroutine  # noqa: PLC0415 - inspect is slow
 
         def guarded(*args: Any, **kwargs: Any) -> Any:
             result = self._call_locked(plan.call(args, kwargs), handle, on_busy)
@@ -177,13 +177,13 @@ class Client(
 
         return guarded
 
-    def _call_locked(self, call: Call, handle: Callable[[str], Lock], on_busy: str) -> Any:
+    def _call_locked(self, call: DecoratedCall, handle: Callable[[str], Lock], on_busy: str) -> Any:
         lock = handle(call.name)
         me = (process.generation, thread_unit(), lock._holds.keys.lock)
-        mark, began = UnderWay(self._within, me), False
+        mark, began = RunningCalls(self._within, me), False
         try:
             if mark.found:
-                raise within_itself(call.name, self._defaults.server)
+                raise nested_call_error(call.name, self._defaults.server)
             with lock as lease:
                 began = True
                 try:

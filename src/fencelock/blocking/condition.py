@@ -8,13 +8,13 @@ from types import TracebackType
 from typing import TypeVar
 
 from fencelock import options
-from fencelock._core.condition import ALL
+from fencelock._core.objects.condition import ALL
 from fencelock._handles.condition import BaseCondition
-from fencelock._ports.blocking import run_blocking
+from fencelock._io.port_blocking import run_blocking
+from fencelock._runtime.clock import now
+from fencelock._runtime.process import thread_unit
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import Lock, RLock
-from fencelock.clock import now
-from fencelock.process import thread_unit
 
 T = TypeVar("T")
 
@@ -75,8 +75,8 @@ class Condition(BaseCondition):
             NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``wait``.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        patience = options.patience_of_wait(timeout)
-        end = None if patience is None else now() + patience
+        seconds = options.wait_timeout(timeout)
+        end = None if seconds is None else now() + seconds
         while not (result := predicate()):
             left = None if end is None else end - now()
             if left is not None and left <= 0:

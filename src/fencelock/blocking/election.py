@@ -7,10 +7,12 @@ from threading import current_thread
 from types import TracebackType
 
 from fencelock import options
-from fencelock._core.election import (
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.release import take_and_release
+from fencelock._core.objects.election import (
     ElectionKeys,
     Leader,
-    Watch,
+    LeaderCursor,
     announce,
     candidates,
     give_up,
@@ -18,21 +20,19 @@ from fencelock._core.election import (
     leader,
     next_change,
 )
-from fencelock._core.hold import Hold
-from fencelock._core.release import take_and_release
-from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
+from fencelock._handles.election import CandidateHolds, LeadershipUse
+from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.hints import made_by_clients
+from fencelock._handles.lock import Settings
+from fencelock._io.port_blocking import BlockingPort, run_blocking, run_release
+from fencelock._runtime.process import ProcessBound, thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
-from fencelock.bodies import give_way
-from fencelock.candidacy import CandidateHolds, Stay
 from fencelock.errors import FencelockError, NotHeld
-from fencelock.handles import Settings
-from fencelock.hints import made_by_clients
 from fencelock.options import Seconds
-from fencelock.process import Rooted, thread_unit
 
 
-class _Candidacy(Lock):
+class LeaderLock(Lock):
     """The lock that who leads holds."""
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class _Candidacy(Lock):
         self._holds = CandidateHolds(keys, settings, BlockingHold, candidate)
 
 
-class Election(Rooted):
+class Election(ProcessBound):
     """One candidate of an election; ``Client.election`` makes it. One leads at a time.
 
     Leadership is a lease on the lock of that name: it is renewed while it is held, and ends here
@@ -68,7 +68,7 @@ class Election(Rooted):
         on_elected: Callable[[Lease], object] | None,
     ) -> None:
         self._port = port
-        self._lock = _Candidacy(port, keys, settings, candidate)
+        self._lock = LeaderLock(port, keys, settings, candidate)
         self._holds = self._lock._holds
         self._on_elected = on_elected
 
@@ -106,22 +106,22 @@ class Election(Rooted):
             NotAcquired: this candidate campaigns already, elsewhere in this process.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
-        return self._stand(options.patience_of_acquire(timeout, blocking=blocking)) is not None
+        return self._stand(options.acquire_timeout(timeout, blocking=blocking)) is not None
 
-    def _stand(self, patience: float | None, *, inside: bool = False) -> Stay | None:
+    def _stand(self, seconds: float | None, *, inside: bool = False) -> LeadershipUse | None:
         holds, unit = self._holds, thread_unit()
         with self._port.mutex():
-            stay = holds.join(unit, inside=inside)
-        if stay is not None:
-            return stay
+            leadership_use = holds.join(unit, inside=inside)
+        if leadership_use is not None:
+            return leadership_use
         for lost in holds.begin():
             give_up(self._port, lost)
         try:
-            hold = self._lock._obtain(patience)
+            hold = self._lock._obtain(seconds)
             if hold is None:
                 return None
             with self._port.mutex():
-                stay = holds.stay(unit, hold, inside=inside)
+                leadership_use = holds.leadership_use(unit, hold, inside=inside)
         finally:
             holds.campaigning = False
         announce(self._port, holds.election)
@@ -131,7 +131,7 @@ class Election(Rooted):
             except BaseException as error:
                 self._end(hold, error)
                 raise
-        return stay
+        return leadership_use
 
     def resign(self) -> None:
         """Give the leadership to the next in line, or to nobody.
@@ -191,7 +191,7 @@ class Election(Rooted):
             ServerError, OutcomeUnknown: from the iteration, when the server cannot tell.
         """
         span = None if timeout is None else options.positive("timeout", timeout)
-        return _Changes(self._port, self._holds, span)
+        return LeaderChanges(self._port, self._holds, span)
 
     def __enter__(self) -> Lease:
         """Campaign within the handle's ``timeout`` and return the lease.
@@ -199,10 +199,10 @@ class Election(Rooted):
         Raises:
             AcquireTimeout: it was not elected in time; and all that ``campaign`` raises.
         """
-        stay = self._stand(self._holds.settings.timeout, inside=True)
-        if stay is None:
+        leadership_use = self._stand(self._holds.settings.timeout, inside=True)
+        if leadership_use is None:
             raise self._holds.not_granted()
-        return stay.lease  # type: ignore[return-value]  # it is of our type
+        return leadership_use.lease  # type: ignore[return-value]  # it is of our type
 
     def __exit__(
         self,
@@ -217,11 +217,17 @@ class Election(Rooted):
                 body raised, its error goes on and this one is logged.
         """
         with self._port.mutex():
-            stay, hold = self._holds.leave(thread_unit())
+            leadership_use, hold = self._holds.leave(thread_unit())
         if hold is not None:
             self._end(hold, error)
-        elif stay is not None and stay.lease.lost and not stay.lease.forked:
-            give_way(stay.lease.lost_error(), error, f"to resign from {self.name!r}")
+        elif (
+            leadership_use is not None
+            and leadership_use.lease.lost
+            and not leadership_use.lease.forked
+        ):
+            raise_release_error(
+                leadership_use.lease.lost_error(), error, f"to resign from {self.name!r}"
+            )
 
     def _end(self, hold: Hold, error: BaseException | None) -> None:
         """Give a leadership up, unless another thread does; the error of a body goes first."""
@@ -233,7 +239,7 @@ class Election(Rooted):
         except NotHeld:
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
-            give_way(trouble, error, f"to resign from {self.name!r}")
+            raise_release_error(trouble, error, f"to resign from {self.name!r}")
         except BaseException:  # a signal's exception: nobody would give it up
             self._lock._withdraw(hold)
             raise
@@ -247,13 +253,13 @@ class Election(Rooted):
         )
 
 
-class _Changes:
+class LeaderChanges:
     """The iterator of ``Election.changes``."""
 
     def __init__(self, port: BlockingPort, holds: CandidateHolds, timeout: float | None) -> None:
         self._port = port
         self._timeout = timeout
-        self._watch = Watch(holds.want(port, current_thread().name), holds.election)
+        self._watch = LeaderCursor(holds.want(port, current_thread().name), holds.election)
 
     def __iter__(self) -> Iterator[Leader | None]:
         return self

@@ -7,27 +7,32 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fencelock import options
-from fencelock._core.acquire import acquire
-from fencelock._core.hold import Hold
-from fencelock._core.inspect import holder_of
 from fencelock._core.keys import LockKeys
-from fencelock._core.release import post_release, release_for_owner, retire, take_and_release
-from fencelock._core.renew import renew_now
-from fencelock._core.want import Want
-from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
+from fencelock._core.lock.acquire import acquire
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.inspect import holder_of
+from fencelock._core.lock.release import (
+    release_for_owner,
+    release_in_background,
+    retire,
+    take_and_release,
+)
+from fencelock._core.lock.renew import renew_now
+from fencelock._core.lock.request import Want
+from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.hints import RENEW, Elsewhere, made_by_clients, unnamed
+from fencelock._handles.lock import DropFinalizer, Holds, Settings
+from fencelock._io.port_blocking import BlockingPort, run_blocking, run_release
+from fencelock._runtime.process import ProcessBound, thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease
-from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Farewell, Holds, Settings
-from fencelock.hints import RENEW, Elsewhere, made_by_clients, unnamed
-from fencelock.process import Rooted, thread_unit
 
 
 @unnamed
-class _Base(Rooted):
+class LockBase(ProcessBound):
     """What ``Lock`` and ``RLock`` share."""
 
-    __slots__ = ("__weakref__", "_farewell", "_holds", "_port")
+    __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -68,12 +73,12 @@ class _Base(Rooted):
         mine = self._holds.holder_ids()
         return bool(mine) and run_blocking(holder_of(self._port, self._holds.keys)) in mine
 
-    def _obtain(self, patience: float | None, want: Want | None = None) -> Hold | None:
+    def _obtain(self, seconds: float | None, want: Want | None = None) -> Hold | None:
         holds = self._holds
         if want is None:
             want = holds.want(self._port, current_thread().name)
         try:
-            return run_blocking(acquire(self._port, want, patience, holds, thread_unit()))
+            return run_blocking(acquire(self._port, want, seconds, holds, thread_unit()))
         except BaseException:  # a signal's exception may come when the flow had ended
             for hold in holds.made_by(want):
                 self._withdraw(hold)
@@ -83,7 +88,7 @@ class _Base(Rooted):
         """Give back a hold that the caller never heard of."""
         if self._holds.remove(hold):
             retire(self._port, hold)
-            post_release(self._port, hold)
+            release_in_background(self._port, hold)
 
     def _give_back(self, *, only_own: bool = False) -> int:
         unit = thread_unit()
@@ -111,7 +116,7 @@ class _Base(Rooted):
             else:
                 self._end_body(held)
         except FencelockError as trouble:
-            give_way(trouble, error, f"release of {self.name!r}")
+            raise_release_error(trouble, error, f"release of {self.name!r}")
 
     def _end_body(self, held: Hold) -> None:
         """Give back what a body held, or leave it once more."""
@@ -137,10 +142,10 @@ class _Base(Rooted):
         """Stop renewing what nobody can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
-            self._farewell = Farewell(holds)
+            self._finalizer = DropFinalizer(holds)
 
 
-class Lock(_Base):
+class Lock(LockBase):
     """An exclusive lock, as ``threading.Lock`` but for all processes of all hosts.
 
     Made by ``Client.lock``. Acquiring again in the thread that holds it waits, as in
@@ -163,11 +168,11 @@ class Lock(_Base):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
         self._holds.refuse_second(thread_unit())
-        return self._obtain(patience) is not None
+        return self._obtain(seconds) is not None
 
     def release(self) -> None:
         """Release this thread's hold, or the newest one when this thread has none.
@@ -196,7 +201,7 @@ class Lock(_Base):
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
 
-class RLock(_Base):
+class RLock(LockBase):
     """A reentrant lock, as ``threading.RLock`` but for all processes of all hosts.
 
     Made by ``Client.rlock``. The thread owns it, or, with ``owner``, whoever uses that owner id.
@@ -214,10 +219,10 @@ class RLock(_Base):
             LeaseLost: this thread entered before, and that lease is lost.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
-        patience = options.patience_of_acquire(timeout, blocking=blocking)
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
-        return self._enter(patience) is not None
+        return self._enter(seconds) is not None
 
     def release(self) -> int:
         """Leave the lock once; return how many holds are left (0: released).
@@ -244,10 +249,10 @@ class RLock(_Base):
             raise self._holds.not_held()
         return left
 
-    def _enter(self, patience: float | None) -> Hold | None:
+    def _enter(self, seconds: float | None) -> Hold | None:
         hold = None if self._holds.settings.owner else self._holds.of(thread_unit())
         if hold is None:
-            return self._obtain(patience)
+            return self._obtain(seconds)
         hold.check()
         if not hold.want.terms.renew:
             run_blocking(renew_now(self._port, hold, None, shortens=False))

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._core.multi import acquire_all
-from fencelock._core.multi_renew import renew_all
-from fencelock._core.release import post_release, retire
-from fencelock._core.want import Want
-from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
+from fencelock._core.lock.release import release_in_background, retire
+from fencelock._core.lock.request import Want
+from fencelock._core.objects.multi import acquire_all
+from fencelock._core.objects.multi_renew import renew_all
+from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.hints import RENEW, Elsewhere, made_by_clients
+from fencelock._handles.lock import DropFinalizer, Holds, Settings
+from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
+from fencelock._handles.multi_lease import BaseMultiLease
+from fencelock._io.port_blocking import BlockingPort, run_blocking, run_release
+from fencelock._runtime.process import ProcessBound, thread_unit
 from fencelock.blocking.lease import BlockingHold
-from fencelock.bodies import give_way
 from fencelock.errors import FencelockError
-from fencelock.handles import Farewell, Holds, Settings
-from fencelock.hints import RENEW, Elsewhere, made_by_clients
-from fencelock.multihandle import Group, MultiHolds, is_busy, is_owned
-from fencelock.multilease import BaseMultiLease
 from fencelock.options import Seconds
-from fencelock.process import Rooted, thread_unit
 
 
 class MultiLease(BaseMultiLease):
@@ -50,7 +50,7 @@ class MultiLease(BaseMultiLease):
         run_blocking(renew_all(port, self._leases, span))
 
 
-class MultiLock(Rooted):
+class MultiLock(ProcessBound):
     """Several locks that are taken and given back together; ``Client.multi`` makes it.
 
     Parts may also be sides of reader/writer locks and permits of semaphores. Acquiring again in
@@ -58,7 +58,7 @@ class MultiLock(Rooted):
     plain ``Lock`` of one of the names is excluded, and excludes.
     """
 
-    __slots__ = ("__weakref__", "_farewell", "_holds", "_port")
+    __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
 
     if not TYPE_CHECKING:
         extend = Elsewhere(RENEW)
@@ -100,7 +100,7 @@ class MultiLock(Rooted):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        return self._obtain(options.patience_of_acquire(timeout, blocking=blocking)) is not None
+        return self._obtain(options.acquire_timeout(timeout, blocking=blocking)) is not None
 
     def release(self) -> None:
         """Release all that this thread holds by this handle, or else the newest of any thread.
@@ -134,7 +134,7 @@ class MultiLock(Rooted):
         """
         return all(run_blocking(is_owned(self._port, part)) for part in self._holds.parts)
 
-    def _obtain(self, patience: float | None) -> Group | None:
+    def _obtain(self, seconds: float | None) -> MultiHold | None:
         holds, unit = self._holds, thread_unit()
         asked: list[Want] = []
 
@@ -143,7 +143,7 @@ class MultiLock(Rooted):
             return asked[:]
 
         try:
-            granted = run_blocking(acquire_all(self._port, wants, patience, holds.parts, unit))
+            granted = run_blocking(acquire_all(self._port, wants, seconds, holds.parts, unit))
             return None if granted is None else holds.group(granted, unit)
         except BaseException:  # a signal's exception may come when the flow had ended
             self._withdraw(asked)
@@ -153,7 +153,7 @@ class MultiLock(Rooted):
         """Give back holds that the caller never heard of."""
         for hold in self._holds.withdraw(wants):
             retire(self._port, hold)
-            post_release(self._port, hold)
+            release_in_background(self._port, hold)
 
     def __enter__(self) -> MultiLease:
         """Acquire all within the handle's ``timeout`` and return the lease.
@@ -184,7 +184,7 @@ class MultiLock(Rooted):
         try:
             run_release(self, self._holds.release(self._port, unit, held))
         except FencelockError as trouble:
-            give_way(trouble, error, f"release of {self.names!r}")
+            raise_release_error(trouble, error, f"release of {self.names!r}")
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""
@@ -194,4 +194,4 @@ class MultiLock(Rooted):
         """Stop renewing what nobody can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
-            self._farewell = Farewell(holds)
+            self._finalizer = DropFinalizer(holds)

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from threading import current_thread
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from fencelock import process
-from fencelock._core.hold import Hold
-from fencelock._core.once import (
-    Done,
+from fencelock._core.lock.hold import Hold
+from fencelock._core.objects.once import (
+    FinishedOnce,
     OnceKeys,
     finish,
     forget,
@@ -18,15 +17,16 @@ from fencelock._core.once import (
     running,
     start,
 )
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
+from fencelock._handles.hints import made_by_clients
+from fencelock._handles.lock import Settings
+from fencelock._handles.name_template import NameTemplate, refuse_coroutine
+from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
+from fencelock._io.port_blocking import BlockingPort, run_blocking
+from fencelock._runtime import process
+from fencelock._runtime.process import ProcessBound, thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
-from fencelock.decorated import OnceTerms, UnderWay, within_itself
-from fencelock.handles import Settings
-from fencelock.hints import made_by_clients
-from fencelock.outcome import NOTHING, OnceHolds, Outcome, encoded
-from fencelock.process import Rooted, thread_unit
-from fencelock.templates import Plan, refuse_coroutine
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +34,7 @@ T = TypeVar("T")
 Given = TypeVar("Given")
 
 
-class Once(Rooted, Generic[Given]):
+class Once(ProcessBound, Generic[Given]):
     """Run a function once a period, in one of many processes; ``Client.once`` makes it.
 
     ``run`` calls a function. As a decorator it runs the function that it decorates, and its name
@@ -46,7 +46,7 @@ class Once(Rooted, Generic[Given]):
 
     @made_by_clients
     def __init__(
-        self, port: BlockingPort, prefix: str, name: str, settings: Settings, terms: OnceTerms
+        self, port: BlockingPort, prefix: str, name: str, settings: Settings, terms: OnceSettings
     ) -> None:
         self._port = port
         self._prefix = prefix
@@ -85,7 +85,7 @@ class Once(Rooted, Generic[Given]):
             ServerError, OutcomeUnknown: as ``Lock.acquire``; of a run that has ended, it is
                 told to the server in the background.
         """
-        plan = Plan("-", function, lease=self._terms.lease, asynchronous=False)
+        plan = NameTemplate("-", function, lease=self._terms.lease, asynchronous=False)
         return self._run(self.name, plan, plan.call(args, kwargs).into)
 
     @overload
@@ -100,7 +100,7 @@ class Once(Rooted, Generic[Given]):
         Raises:
             TypeError, ValueError: the template or the function cannot work.
         """
-        plan = Plan(self.name, function, lease=self._terms.lease, asynchronous=False)
+        plan = NameTemplate(self.name, function, lease=self._terms.lease, asynchronous=False)
 
         def ran_once(*args: Any, **kwargs: Any) -> Outcome[Any]:
             call = plan.call(args, kwargs)
@@ -132,12 +132,12 @@ class Once(Rooted, Generic[Given]):
     def _keys(self, name: str) -> OnceKeys:
         return OnceKeys(self._prefix, name)
 
-    def _run(self, name: str, plan: Plan, body: Callable[[object], Any]) -> Outcome[Any]:
-        run = _Run(self._port, self._keys(name), self._settings)
+    def _run(self, name: str, plan: NameTemplate, body: Callable[[object], Any]) -> Outcome[Any]:
+        run = OnceLock(self._port, self._keys(name), self._settings)
         me = (process.generation, thread_unit(), run._holds.keys.lock)
-        mark = UnderWay(self._terms.under_way, me)
+        mark = RunningCalls(self._terms.under_way, me)
         if mark.found and self._terms.wait:
-            raise within_itself(name, run._holds.settings.server)
+            raise nested_call_error(name, run._holds.settings.server)
         try:  # whatever comes from here on, what is held is given back
             begun = run._begin()
             if not isinstance(begun, Hold):
@@ -156,7 +156,7 @@ class Once(Rooted, Generic[Given]):
             mark.clear()
 
 
-class _Run(Lock):
+class OnceLock(Lock):
     """One call's request for the lock, and its run."""
 
     __slots__ = ()
@@ -167,11 +167,11 @@ class _Run(Lock):
         super().__init__(port, keys, settings)
         self._holds = OnceHolds(keys, settings, BlockingHold)
 
-    def _begin(self) -> Hold | Done | None:
-        holds, patience = self._holds, self._holds.settings.timeout
+    def _begin(self) -> Hold | FinishedOnce | None:
+        holds, seconds = self._holds, self._holds.settings.timeout
         want = holds.want(self._port, current_thread().name)
         try:
-            return run_blocking(start(self._port, want, patience, holds, thread_unit()))
+            return run_blocking(start(self._port, want, seconds, holds, thread_unit()))
         except BaseException:  # a signal's exception may come when the flow had ended
             for hold in holds.made_by(want):
                 self._withdraw(hold)
@@ -185,7 +185,7 @@ class _Run(Lock):
             self._finish(hold, within, (NOTHING, b""))
             raise
         self._finish(hold, within, (form, data))
-        return Outcome(name, Done(fence, 0.0, 0.0, form, "", data), ran=True)
+        return Outcome(name, FinishedOnce(fence, 0.0, 0.0, form, "", data), ran=True)
 
     def _finish(self, hold: Hold, within: float, result: tuple[str, bytes]) -> None:
         run_blocking(finish(self._port, hold, self._holds, within, result))

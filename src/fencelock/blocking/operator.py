@@ -13,28 +13,28 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
-from fencelock import handles
-from fencelock._core.ask import persist
 from fencelock._core.attempt_log import Asked
-from fencelock._core.hold import Hold, Observer
-from fencelock._core.inspect import LockInfo, Person, Share, names, revoke, show
+from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys, SignalKeys
-from fencelock._core.release import retire
-from fencelock._core.timing import validity
-from fencelock._ports.blocking import run_blocking
+from fencelock._core.lock.hold import Hold, Observer
+from fencelock._core.lock.inspect import ClientInfo, HolderInfo, LockInfo, names, revoke, show
+from fencelock._core.lock.release import retire
+from fencelock._core.retry import persist
+from fencelock._handles import lock as handles
+from fencelock._io.port_blocking import run_blocking
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import LeaseLost
 
 if TYPE_CHECKING:
-    from fencelock._core.inspect_signals import SignalInfo
-    from fencelock._core.once import Done
-    from fencelock._transport.sentinel_source import SentinelService
+    from fencelock._core.objects.inspect_states import StateInfo
+    from fencelock._core.objects.once import FinishedOnce
+    from fencelock._io.sources.sentinel import SentinelService
     from fencelock.blocking.client import Client
 
 
 # With these the command line needs no name of the flows.
-__all__ = ["Done", "LockInfo", "Person", "Share", "SignalInfo", "validity"]
+__all__ = ["ClientInfo", "FinishedOnce", "HolderInfo", "LockInfo", "StateInfo", "validity"]
 
 
 class Operator:
@@ -53,14 +53,14 @@ class Operator:
     @property
     def sentinels(self) -> SentinelService | None:
         """Return the source of Sentinels, if they say where the server is."""
-        from fencelock._transport.sentinel_source import SentinelService
+        from fencelock._io.sources.sentinel import SentinelService
 
         source = self._port.source
         return source if isinstance(source, SentinelService) else None
 
     def limit_answers(self, seconds: float) -> None:
         """Wait at most this long for an answer from now on, in all calls of this client."""
-        self._port.patience = min(self._port.patience, seconds)
+        self._port.server_timeout = min(self._port.server_timeout, seconds)
 
     def close(self, seconds: float) -> None:
         """Close the client; wait at most this long for clean-ups that are under way."""
@@ -87,37 +87,37 @@ class Operator:
         """Take a lock from its holders, or from one process; return its state before, or None."""
         return run_blocking(revoke(self._port, self._keys(name), reason, only))
 
-    def once_result(self, name: str) -> Done | None:
+    def once_result(self, name: str) -> FinishedOnce | None:
         """Return the result that ``once`` keeps under a name."""
-        from fencelock._core.once import OnceKeys, read
+        from fencelock._core.objects.once import OnceKeys, read
 
         return run_blocking(read(self._port, OnceKeys(self._prefix, name)))
 
     def notifiable(self, name: str) -> int:
         """Return how many waiters the conditions of a lock have."""
-        from fencelock._core.inspect_signals import parked
+        from fencelock._core.objects.inspect_states import parked
 
         return run_blocking(parked(self._port, self._keys(name)))
 
     # -- events, latches, barriers --------------------------------------------------------------
 
-    def signals(self, pattern: str) -> list[SignalInfo]:
+    def signals(self, pattern: str) -> list[StateInfo]:
         """Return the events, latches and barriers whose names match."""
-        from fencelock._core.inspect_signals import signals
+        from fencelock._core.objects.inspect_states import states
 
-        return run_blocking(signals(self._port, self._prefix, pattern))
+        return run_blocking(states(self._port, self._prefix, pattern))
 
-    def signal(self, name: str) -> SignalInfo | None:
+    def signal(self, name: str) -> StateInfo | None:
         """Return the event, latch or barrier of a name; a quorum has none."""
-        from fencelock._core.inspect_signals import show_signal
+        from fencelock._core.objects.inspect_states import show_state
 
         if self._port.nodes:
             return None
-        return run_blocking(show_signal(self._port, SignalKeys(self._prefix, name)))
+        return run_blocking(show_state(self._port, SignalKeys(self._prefix, name)))
 
-    def break_barrier(self, info: SignalInfo) -> None:
+    def break_barrier(self, info: StateInfo) -> None:
         """Abort a barrier for all its parties."""
-        from fencelock._core.inspect_signals import break_barrier
+        from fencelock._core.objects.inspect_states import break_barrier
 
         run_blocking(break_barrier(self._port, info, SignalKeys(self._prefix, info.name)))
 
@@ -126,7 +126,7 @@ class Operator:
     def command(self, *words: bytes) -> Any:
         """Send a plain command, again where that can help; return its reply."""
         port = self._port
-        until = port.now() + port.patience
+        until = port.now() + port.server_timeout
         return run_blocking(persist(port, lambda: port.command(words, b"", until), until, Asked()))
 
     # -- leases of other programs ---------------------------------------------------------------
@@ -142,7 +142,7 @@ class Operator:
         want = lock._holds.want(port, "")
         want.waiter = want.holder = holder.encode()
         if port.nodes:
-            from fencelock._core.quorum_adopt import adopted
+            from fencelock._core.quorum.adopt import adopted
 
             hold: Any = adopted(port, want, ttl, BlockingHold)
         else:

@@ -6,30 +6,30 @@ from threading import current_thread
 from typing import TYPE_CHECKING
 
 from fencelock import options
-from fencelock._core.hold import Hold
-from fencelock._core.renew import renew_now
-from fencelock._core.shares import held_of, lost_beside
-from fencelock._ports.blocking import BlockingPort, run_blocking
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renew import renew_now
+from fencelock._core.objects.semaphore_rwlock import held_of, lost_nested
+from fencelock._handles.hints import SIDES, Elsewhere, made_by_clients, unnamed
+from fencelock._handles.rwlock import SideHolds
+from fencelock._io.port_blocking import BlockingPort, run_blocking
+from fencelock._runtime.process import ProcessBound, thread_unit
 from fencelock.blocking.lease import Lease
-from fencelock.blocking.lock import _Base
-from fencelock.hints import SIDES, Elsewhere, made_by_clients, unnamed
-from fencelock.process import Rooted, thread_unit
-from fencelock.sides import Side
+from fencelock.blocking.lock import LockBase
 
 if TYPE_CHECKING:
     from fencelock._core.keys import LockKeys
 
 
 @unnamed
-class _Side(_Base):
+class RWLockSide(LockBase):
     """What ``ReadLock`` and ``WriteLock`` share."""
 
     __slots__ = ()
 
-    _holds: Side
+    _holds: SideHolds
 
     @made_by_clients
-    def __init__(self, port: BlockingPort, holds: Side) -> None:
+    def __init__(self, port: BlockingPort, holds: SideHolds) -> None:
         self._port = port
         self._holds = holds
 
@@ -49,7 +49,7 @@ class _Side(_Base):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        return self._enter(options.patience_of_acquire(timeout, blocking=blocking)) is not None
+        return self._enter(options.acquire_timeout(timeout, blocking=blocking)) is not None
 
     def release(self) -> int:
         """Leave this side once; return how many holds of it this thread has left (0: released).
@@ -90,7 +90,7 @@ class _Side(_Base):
         mine = tuple(self._holds.holder_ids())
         return bool(mine) and run_blocking(held_of(self._port, self._holds.keys, mine)) > 0
 
-    def _enter(self, patience: float | None) -> Hold | None:
+    def _enter(self, seconds: float | None) -> Hold | None:
         unit = thread_unit()
         hold = self._holds.again(unit)
         if hold is not None:
@@ -100,9 +100,9 @@ class _Side(_Base):
             return hold
         beside = self._holds.beside(unit)
         want = self._holds.want_side(self._port, current_thread().name, beside)
-        hold = self._obtain(patience, want)
+        hold = self._obtain(seconds, want)
         if hold is None and beside is not None:
-            raise lost_beside(self._port, beside)
+            raise lost_nested(self._port, beside)
         return hold
 
     def __enter__(self) -> Lease:
@@ -118,7 +118,7 @@ class _Side(_Base):
         return hold  # type: ignore[return-value]  # acquire() was given the Lease type
 
 
-class ReadLock(_Side):
+class ReadLock(RWLockSide):
     """The read side of a reader/writer lock: many may hold it, while nobody writes.
 
     ``RWLock.read``. The thread owns it, and may enter it again and again. A thread that writes gets
@@ -128,7 +128,7 @@ class ReadLock(_Side):
     __slots__ = ()
 
 
-class WriteLock(_Side):
+class WriteLock(RWLockSide):
     """The write side of a reader/writer lock: one holds it, while nobody else reads or writes.
 
     ``RWLock.write``. The thread owns it. A thread that reads cannot get it, and one that writes
@@ -138,7 +138,7 @@ class WriteLock(_Side):
     __slots__ = ()
 
 
-class RWLock(Rooted):
+class RWLock(ProcessBound):
     """A lock that many read or one writes, for all threads, processes and hosts.
 
     Made by ``Client.rwlock``. Each reader and each writer has a lease of its own. First come, first
@@ -158,7 +158,9 @@ class RWLock(Rooted):
     write: WriteLock
 
     @made_by_clients
-    def __init__(self, port: BlockingPort, keys: LockKeys, read: Side, write: Side) -> None:
+    def __init__(
+        self, port: BlockingPort, keys: LockKeys, read: SideHolds, write: SideHolds
+    ) -> None:
         self._keys = keys
         self.read = ReadLock(port, read)
         self.write = WriteLock(port, write)

@@ -6,21 +6,21 @@ from threading import current_thread
 from types import TracebackType
 
 from fencelock import options
-from fencelock._core.hold import Hold
 from fencelock._core.keys import LockKeys
-from fencelock._core.shares import held_of, release_permits, set_limit
-from fencelock._ports.blocking import BlockingPort, run_blocking, run_release
+from fencelock._core.lock.hold import Hold
+from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
+from fencelock._handles.exit_errors import raise_release_error
+from fencelock._handles.hints import made_by_clients
+from fencelock._handles.lock import Bodies, Settings
+from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
+from fencelock._io.port_blocking import BlockingPort, run_blocking, run_release
+from fencelock._runtime.process import thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease
-from fencelock.blocking.lock import _Base
-from fencelock.bodies import give_way
+from fencelock.blocking.lock import LockBase
 from fencelock.errors import FencelockError, ServerUnsuitable
-from fencelock.handles import Bodies, Settings
-from fencelock.hints import made_by_clients
-from fencelock.permits import Permits, checked_limit
-from fencelock.process import thread_unit
 
 
-class Semaphore(_Base):
+class Semaphore(LockBase):
     """A semaphore, as ``threading.Semaphore`` but for all processes of all hosts.
 
     Made by ``Client.semaphore``. At most ``limit`` permits are out at any time. Each acquisition is
@@ -32,13 +32,13 @@ class Semaphore(_Base):
 
     __slots__ = ()
 
-    _holds: Permits
+    _holds: SemaphoreHolds
     _bounded = False
 
     @made_by_clients
     def __init__(self, port: BlockingPort, keys: LockKeys, settings: Settings, limit: int) -> None:
         self._port = port
-        self._holds = Permits(keys, settings, BlockingHold, limit, bounded=self._bounded)
+        self._holds = SemaphoreHolds(keys, settings, BlockingHold, limit, bounded=self._bounded)
 
     @property
     def limit(self) -> int:
@@ -63,8 +63,8 @@ class Semaphore(_Base):
             ServerError: the server refuses (permission, memory, read-only).
             OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        patience = options.patience_of_semaphore(timeout, blocking=blocking)
-        return self._permits(patience, permits) is not None
+        seconds = options.semaphore_timeout(timeout, blocking=blocking)
+        return self._permits(seconds, permits) is not None
 
     def release(self, n: int = 1) -> None:
         """Release ``n`` permits: this thread's, the newest first, then those of any other.
@@ -158,10 +158,10 @@ class Semaphore(_Base):
         """
         return PermitsContext(self, options.count("n", n))
 
-    def _permits(self, patience: float | None, permits: int) -> Hold | None:
+    def _permits(self, seconds: float | None, permits: int) -> Hold | None:
         want = self._holds.want_permits(self._port, current_thread().name, permits)
         try:
-            return self._obtain(patience, want)
+            return self._obtain(seconds, want)
         except ServerUnsuitable as refused:
             self._holds.refuse_too_many(permits, refused)
             raise
@@ -212,7 +212,7 @@ class PermitsContext:
             flow = release_permits(semaphore._port, lambda taken: holds.take_rest(hold, taken))
             run_release(semaphore, flow)
         except FencelockError as trouble:
-            give_way(trouble, error, f"release of {semaphore.name!r}")
+            raise_release_error(trouble, error, f"release of {semaphore.name!r}")
 
 
 class BoundedSemaphore(Semaphore):

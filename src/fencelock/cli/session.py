@@ -7,11 +7,11 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from fencelock._runtime.log import log
 from fencelock.blocking.client import Client
 from fencelock.blocking.operator import Operator
 from fencelock.cli import collect_garbage
 from fencelock.cli.arguments import Arguments
-from fencelock.log import log
 
 if TYPE_CHECKING:
     from logging import Logger

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from fencelock.blocking.operator import LockInfo, Operator, Person
+from fencelock.blocking.operator import ClientInfo, LockInfo, Operator
 from fencelock.cli.output import columns, human, to_stderr, visible
 from fencelock.errors import AcquireTimeout, FencelockError
 
@@ -127,12 +127,12 @@ def held_by(info: LockInfo) -> str:
     return f"held by {person(info.holder)} for {human(info.held_for)}"
 
 
-def person(who: Person) -> str:
+def person(who: ClientInfo) -> str:
     """Return ``host:pid (label)``."""
     return f"{who.host}:{who.pid} ({who.called})" if who.called else f"{who.host}:{who.pid}"
 
 
-def _place(waiters: Sequence[Person]) -> int:
+def _place(waiters: Sequence[ClientInfo]) -> int:
     """Return our place in line, counted from 1; 0 when we are not in it."""
     us = (socket.gethostname()[:64], os.getpid())
     places = (place for place, who in enumerate(waiters, 1) if (who.host, who.pid) == us)

@@ -3,9 +3,9 @@
 A real Valkey or Redis server on a Unix socket, one for all processes of a user on a machine. It is
 started by whoever needs it first, outlives them all, and is never started twice.
 
-    permit.py     may one be started here at all
-    place.py      the directory: the same one for every process of the user
-    alive.py      the kernel's proof that a server lives
+    policy.py     may one be started here at all
+    runtime_dir.py      the directory: the same one for every process of the user
+    liveness_lock.py      the kernel's proof that a server lives
     wire.py       one command to the server, and who answers
     binaries.py   which server program is there
     launch.py     starting it, detached
@@ -15,7 +15,8 @@ started by whoever needs it first, outlives them all, and is never started twice
 
 from __future__ import annotations
 
-from .place import url
+from fencelock.embedded.runtime_dir import url
+
 from .start import ensure
 
 # What only operators need is imported when asked for: the way to a lock stays light.

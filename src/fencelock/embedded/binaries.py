@@ -117,13 +117,13 @@ def _folders(package: str) -> list[str]:
 
 def probe(path: str, deadline: float) -> Binary | str:
     """Ask the program for its version; a string says why it is none of ours."""
-    patience = max(0.1, min(_PROBE_SECONDS, deadline - time.monotonic()))
+    within = max(0.1, min(_PROBE_SECONDS, deadline - time.monotonic()))
     try:
         done = subprocess.run(
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=patience,
+            timeout=within,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

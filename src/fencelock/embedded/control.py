@@ -7,14 +7,14 @@ import signal
 import time
 from dataclasses import dataclass
 
+from fencelock.embedded import liveness_lock, wire
+from fencelock.embedded.runtime_dir import RuntimeDir, find
 from fencelock.errors import ServerUnreachable
 
-from . import alive, wire
 from .binaries import find_binary
-from .place import Place, find
 
 # A healthy server answers in microseconds; one that is silent this long is taken for unwell.
-_PATIENCE = 1.0
+_TIMEOUT = 1.0
 _PAUSE = 0.005
 
 
@@ -45,8 +45,8 @@ def status() -> Status:
         ValueError: ``FENCELOCK_DIR`` is not absolute.
     """
     place = find(create=False)
-    running = alive.held(place.alive)
-    reply = wire.ask(place.socket, b"INFO", b"server", deadline=time.monotonic() + _PATIENCE)
+    running = liveness_lock.held(place.alive)
+    reply = wire.ask(place.socket, b"INFO", b"server", deadline=time.monotonic() + _TIMEOUT)
     facts = _facts(reply.answer)
     version = facts.get("valkey_version") or facts.get("redis_version", "")
     binary = facts.get("executable", "")
@@ -85,7 +85,7 @@ def stop(*, timeout: float = 10.0) -> bool:
         raise ValueError(f"timeout must not be negative, got {timeout!r}")
     deadline = time.monotonic() + timeout
     place = find(create=False)
-    if not alive.held(place.alive):
+    if not liveness_lock.held(place.alive):
         return False
     pid = _tell_to_end(place, deadline)
     while not _ended(place, pid):
@@ -100,14 +100,14 @@ def stop(*, timeout: float = 10.0) -> bool:
     return True
 
 
-def _tell_to_end(place: Place, deadline: float) -> int | None:
+def _tell_to_end(place: RuntimeDir, deadline: float) -> int | None:
     """Ask the server to end, or signal it; return its pid, None when nobody listens.
 
     NOSAVE is about a snapshot, which we never keep; the log is completed either way. With it,
     even a server that is busy with a script obeys.
     """
-    patience = min(deadline, time.monotonic() + _PATIENCE)
-    reply = wire.ask(place.socket, b"SHUTDOWN", b"NOSAVE", deadline=patience)
+    within = min(deadline, time.monotonic() + _TIMEOUT)
+    reply = wire.ask(place.socket, b"SHUTDOWN", b"NOSAVE", deadline=within)
     if reply.pid is not None and not reply.closed:
         _signal(reply.pid)
     return reply.pid
@@ -122,9 +122,9 @@ def _signal(pid: int) -> None:
             return
 
 
-def _ended(place: Place, pid: int | None) -> bool:
+def _ended(place: RuntimeDir, pid: int | None) -> bool:
     """Return True if the server that we told to end is gone, even if the next one is there."""
-    if not alive.held(place.alive):
+    if not liveness_lock.held(place.alive):
         return True
     if pid is None:
         return False

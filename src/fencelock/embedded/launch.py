@@ -16,10 +16,10 @@ import os
 import subprocess
 import time
 
+from fencelock.embedded.runtime_dir import RuntimeDir
 from fencelock.errors import ServerUnreachable
 
 from .binaries import Binary
-from .place import Place
 
 _LOG_BYTES_MAX = 1 << 20
 _TAIL_LINES = 12
@@ -29,7 +29,7 @@ _TAIL_LINES = 12
 _PASSED_ON = ("PATH", "HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
-def arguments(place: Place) -> list[str]:
+def arguments(place: RuntimeDir) -> list[str]:
     """Return the server's options, each for a reason."""
     options = {
         "port": "0",
@@ -52,7 +52,7 @@ def arguments(place: Place) -> list[str]:
     return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
-def spawn(place: Place, binary: Binary, fd: int, deadline: float) -> int:
+def spawn(place: RuntimeDir, binary: Binary, fd: int, deadline: float) -> int:
     """Start the server with the locked descriptor ``fd``; return where its part of the log begins.
 
     Raises:
@@ -82,7 +82,7 @@ def spawn(place: Place, binary: Binary, fd: int, deadline: float) -> int:
     return begin
 
 
-def tail(place: Place, begin: int) -> str:
+def tail(place: RuntimeDir, begin: int) -> str:
     """Return the last lines that the server printed, from that place of the log on."""
     try:
         with open(place.log, "rb") as log:

@@ -2,9 +2,9 @@
 
 Rules:
 
-- A server is started only by who holds the claim (see alive.py) and after nobody answered on the
-  socket while he held it. The second condition guards against an ``alive`` file that was removed
-  under a living server.
+- A server is started only by who holds the claim (see liveness_lock.py) and after nobody answered
+  on the socket while he held it. The second condition guards against an ``alive`` file that was
+  removed under a living server.
 - Silence never proves death: a stopped, loading or busy server is waited for, until the deadline.
 - Whoever waits also watches the lock. When the server dies meanwhile, one of those who wait starts
   the next, within his own deadline.
@@ -18,11 +18,10 @@ import os
 import time
 
 from fencelock._io.resp import ReplyError
+from fencelock.embedded import liveness_lock, wire
+from fencelock.embedded.policy import refuse_start
+from fencelock.embedded.runtime_dir import RuntimeDir, find
 from fencelock.errors import ServerDenied, ServerUnreachable
-
-from . import alive, wire
-from .permit import permit
-from .place import Place, find
 
 _PONG = b"PONG"
 _PAUSE_MIN = 0.0005
@@ -52,13 +51,13 @@ def ensure(*, timeout: float = 10.0) -> str:
     if not timeout >= 0:
         raise ValueError(f"timeout must not be negative, got {timeout!r}")
     deadline = time.monotonic() + timeout
-    permit()
+    refuse_start()
     place = find(create=True)
     _reach(place, deadline)
     return place.url
 
 
-def _reach(place: Place, deadline: float) -> None:
+def _reach(place: RuntimeDir, deadline: float) -> None:
     """Return once the server answers; start it when that is for us to do."""
     starts: list[int] = []
     pause = _PAUSE_MIN
@@ -77,7 +76,7 @@ def _reach(place: Place, deadline: float) -> None:
         pause = min(pause * 2, _PAUSE_MAX)
 
 
-def _answers(reply: wire.Reply, place: Place) -> bool:
+def _answers(reply: wire.Reply, place: RuntimeDir) -> bool:
     if reply.uid is not None and reply.uid != os.geteuid():
         raise ServerDenied(
             f"{place.socket} is answered by a process of user {reply.uid}, not by this user's"
@@ -89,9 +88,9 @@ def _answers(reply: wire.Reply, place: Place) -> bool:
     return bool(reply.answer == _PONG)
 
 
-def _start(place: Place, starts: list[int], deadline: float) -> None:
+def _start(place: RuntimeDir, starts: list[int], deadline: float) -> None:
     """Start a server if none lives; ``starts`` remembers where the log of each of ours begins."""
-    claim = alive.take(place.alive)
+    claim = liveness_lock.take(place.alive)
     if claim is None:
         return
     with claim:
@@ -107,8 +106,8 @@ def _start(place: Place, starts: list[int], deadline: float) -> None:
         starts.append(launch.spawn(place, binary, claim.fd, deadline))
 
 
-def _report(place: Place, reply: wire.Reply) -> None:
-    from fencelock.log import log
+def _report(place: RuntimeDir, reply: wire.Reply) -> None:
+    from fencelock._runtime.log import log
 
     log.info(
         "started an embedded server (pid %s) in %s: no server is configured",
@@ -117,7 +116,7 @@ def _report(place: Place, reply: wire.Reply) -> None:
     )
 
 
-def _silence(place: Place, reply: wire.Reply, starts: list[int]) -> str:
+def _silence(place: RuntimeDir, reply: wire.Reply, starts: list[int]) -> str:
     who = f"the embedded server in {place.directory}"
     if reply.listening:
         return (
@@ -125,7 +124,7 @@ def _silence(place: Place, reply: wire.Reply, starts: list[int]) -> str:
             f"{reply.answer or 'no reply; it is stopped or busy'}. "
             "No second server is started, because it would grant the same locks again."
         )
-    if alive.held(place.alive):
+    if liveness_lock.held(place.alive):
         return (
             f"{who} is alive (pid unknown) but not answering: no server listens on {place.socket}. "
             f"It is starting or ending, or it has another /tmp; see {place.log}"
@@ -135,7 +134,7 @@ def _silence(place: Place, reply: wire.Reply, starts: list[int]) -> str:
     )
 
 
-def _failure(place: Place, begin: int) -> str:
+def _failure(place: RuntimeDir, begin: int) -> str:
     from .launch import tail
 
     printed = tail(place, begin)

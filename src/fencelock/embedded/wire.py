@@ -13,7 +13,7 @@ import time
 from typing import Any, NamedTuple
 
 from fencelock._io.resp import INCOMPLETE, pack, reader
-from fencelock.descriptors import own
+from fencelock._runtime.descriptors import own
 from fencelock.errors import ServerDenied, ServerUnreachable
 
 # Even a caller out of time gives a healthy server this long: it needs some twenty microseconds.
@@ -48,7 +48,7 @@ def ask(path: str, *words: bytes, deadline: float) -> Reply:
         ServerUnreachable: the system cannot give us a socket.
     """
     with own(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as line:
-        line.settimeout(_patience(deadline))
+        line.settimeout(_socket_timeout(deadline))
         try:
             line.connect(path)
         except OSError as error:
@@ -64,7 +64,7 @@ def ask(path: str, *words: bytes, deadline: float) -> Reply:
         return Reply(listening=True, answer=answer, closed=answer is None, pid=pid, uid=uid)
 
 
-def _patience(deadline: float) -> float:
+def _socket_timeout(deadline: float) -> float:
     return min(max(deadline - time.monotonic(), PATIENCE_MIN), _PATIENCE_MAX)
 
 
@@ -82,7 +82,7 @@ def _read(line: socket.socket, deadline: float) -> Any:
     """Return the reply; None at the end of the connection."""
     parser = reader()
     while (reply := parser.gets()) is INCOMPLETE:
-        line.settimeout(_patience(deadline))
+        line.settimeout(_socket_timeout(deadline))
         data = line.recv(65536)
         if not data:
             return None

@@ -1,5 +1,9 @@
 """The Lua scripts that decide everything on the server, one file per operation.
 
+``lock/`` also has what is made of locks: multi, once and elections. ``shares/`` is for semaphores
+and reader/writer locks, ``signals/`` for events, latches, barriers and conditions, ``quorum/`` for
+requests that only nodes of a quorum get. Fragments that several folders share lie above them.
+
 Each file opens with its KEYS, ARGV and replies. What several scripts need exists once:
 
 - ``-- include: NAME`` is replaced by the fragment ``NAME.lua``. A fragment begins with ``_``; the
@@ -32,20 +36,22 @@ class Script:
     It is read when it is first used: a command of the shell needs two of them.
     """
 
-    __slots__ = ("digest", "name", "source")
+    __slots__ = ("digest", "name", "path", "source")
 
     name: str
+    path: str
     source: bytes
     digest: bytes
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.name = path.rpartition("/")[2]  # no two folders have a file of one name
 
     def __getattr__(self, name: str) -> Any:
         """Read the file; called as long as ``source`` and ``digest`` are not set."""
         if name not in {"digest", "source"}:
             raise AttributeError(name)
-        source = _text(self.name).encode()
+        source = _text(self.path).encode()
         self.digest = sha1(source, usedforsecurity=False).hexdigest().encode()
         self.source = source
         return getattr(self, name)
@@ -89,59 +95,70 @@ def _read(name: str) -> str:
         return file.read()
 
 
-ABANDON = Script("abandon")
-ACQUIRE = Script("acquire")
-ALIVE = Script("alive")
-BARRIER_ARRIVE = Script("barrier_arrive")
-BARRIER_CHANGE = Script("barrier_change")
-BARRIER_LOOK = Script("barrier_look")
-BREAK = Script("break")
-CONDITION_LEAVE = Script("condition_leave")
-CONDITION_LOOK = Script("condition_look")
-CONDITION_NOTIFY = Script("condition_notify")
-CONDITION_WAIT = Script("condition_wait")
-ELECTION_ANNOUNCE = Script("election_announce")
-ELECTION_HAND_OVER = Script("election_hand_over")
-ELECTION_WATCH = Script("election_watch")
-EVENT = Script("event")
-GATE_WAIT = Script("gate_wait")
-GIVE_BACK = Script("give_back")
-KEEP = Script("keep")
-LATCH = Script("latch")
-MULTI_RELEASE = Script("multi_release")
-MULTI_TAKE = Script("multi_take")
-ONCE_FINISH = Script("once_finish")
-ONCE_FORGET = Script("once_forget")
-ONCE_START = Script("once_start")
-RAISE = Script("raise")
-RELEASE = Script("release")
-RENEW = Script("renew")
-REVOKED = Script("revoked")
-ROSTER = Script("roster")
-SHARES_ABANDON = Script("shares_abandon")
-SHARES_ACQUIRE = Script("shares_acquire")
-SHARES_ALIVE = Script("shares_alive")
-SHARES_BREAK = Script("shares_break")
-SHARES_LIMIT = Script("shares_limit")
-SHARES_RELEASE = Script("shares_release")
-SHARES_RENEW = Script("shares_renew")
-SHARES_SHOW = Script("shares_show")
-SHOW = Script("show")
-SIGNAL_SHOW = Script("signal_show")
-VOTE = Script("vote")
+ABANDON = Script("lock/abandon")
+ACQUIRE = Script("lock/acquire")
+HEARTBEAT = Script("lock/heartbeat")
+BARRIER_ARRIVE = Script("signals/barrier_arrive")
+BARRIER_CHANGE = Script("signals/barrier_change")
+BARRIER_CHECK = Script("signals/barrier_check")
+BREAK = Script("lock/break")
+CONDITION_LEAVE = Script("signals/condition_leave")
+CONDITION_CHECK = Script("signals/condition_check")
+CONDITION_NOTIFY = Script("signals/condition_notify")
+CONDITION_WAIT = Script("signals/condition_wait")
+ELECTION_ANNOUNCE = Script("lock/election_announce")
+ELECTION_HAND_OVER = Script("lock/election_hand_over")
+ELECTION_WATCH = Script("lock/election_watch")
+EVENT = Script("signals/event")
+EVENT_WAIT = Script("signals/event_wait")
+POLL_RELEASE = Script("lock/poll_release")
+POLL_RENEW = Script("lock/poll_renew")
+LATCH = Script("signals/latch")
+MULTI_RELEASE = Script("lock/multi_release")
+MULTI_ACQUIRE = Script("lock/multi_acquire")
+ONCE_FINISH = Script("lock/once_finish")
+ONCE_FORGET = Script("lock/once_forget")
+ONCE_START = Script("lock/once_start")
+RAISE_FENCE = Script("quorum/raise_fence")
+RELEASE = Script("lock/release")
+RENEW = Script("lock/renew")
+REVOKED = Script("lock/revoked")
+MEMBERSHIP = Script("quorum/membership")
+SHARES_ABANDON = Script("shares/shares_abandon")
+SHARES_ACQUIRE = Script("shares/shares_acquire")
+SHARES_HEARTBEAT = Script("shares/shares_heartbeat")
+SHARES_BREAK = Script("shares/shares_break")
+SHARES_LIMIT = Script("shares/shares_limit")
+SHARES_RELEASE = Script("shares/shares_release")
+SHARES_RENEW = Script("shares/shares_renew")
+SHARES_SHOW = Script("shares/shares_show")
+SHOW = Script("lock/show")
+SIGNAL_SHOW = Script("signals/signal_show")
+QUORUM_VOTE = Script("quorum/quorum_vote")
 
-LOCKS = (ABANDON, ACQUIRE, ALIVE, BREAK, GIVE_BACK, KEEP, RELEASE, RENEW, REVOKED, SHOW)
+LOCKS = (
+    ABANDON,
+    ACQUIRE,
+    HEARTBEAT,
+    BREAK,
+    POLL_RELEASE,
+    POLL_RENEW,
+    RELEASE,
+    RENEW,
+    REVOKED,
+    SHOW,
+)
 SHARES = (
-    *(SHARES_ABANDON, SHARES_ACQUIRE, SHARES_ALIVE, SHARES_BREAK),
+    *(SHARES_ABANDON, SHARES_ACQUIRE, SHARES_HEARTBEAT, SHARES_BREAK),
     *(SHARES_LIMIT, SHARES_RELEASE, SHARES_RENEW, SHARES_SHOW),
 )
 SIGNALS = (
-    *(EVENT, LATCH, SIGNAL_SHOW, GATE_WAIT, BARRIER_ARRIVE, BARRIER_LOOK, BARRIER_CHANGE),
-    *(CONDITION_LEAVE, CONDITION_LOOK, CONDITION_NOTIFY, CONDITION_WAIT),
+    *(EVENT, LATCH, SIGNAL_SHOW, EVENT_WAIT, BARRIER_ARRIVE, BARRIER_CHECK, BARRIER_CHANGE),
+    *(CONDITION_LEAVE, CONDITION_CHECK, CONDITION_NOTIFY, CONDITION_WAIT),
 )
 ELECTIONS = (ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH)
-QUORUMS = (RAISE, ROSTER, VOTE)
+QUORUMS = (RAISE_FENCE, MEMBERSHIP, QUORUM_VOTE)
 ALL = (
     *(LOCKS + SHARES + SIGNALS + ELECTIONS + QUORUMS),
-    *(MULTI_RELEASE, MULTI_TAKE, ONCE_FINISH, ONCE_FORGET, ONCE_START),
+    *(MULTI_RELEASE, MULTI_ACQUIRE, ONCE_FINISH, ONCE_FORGET, ONCE_START),
 )

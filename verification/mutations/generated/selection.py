@@ -96,7 +96,7 @@ def children(file: str) -> Iterator[str]:
 def callers(fragment: str) -> frozenset[str]:
     """Return the scripts that a Lua file is part of."""
     found = {fragment}
-    for path in (PACKAGE / "scripts").glob("*.lua"):
+    for path in (PACKAGE / "scripts").rglob("*.lua"):
         if re.search(rf"^-- include: {fragment}$", path.read_text(), re.MULTILINE):
             found |= callers(path.stem)
     return frozenset(found)

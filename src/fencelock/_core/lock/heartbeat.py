@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
 from fencelock._core.types import Reply, Request
-from fencelock._core.waiter import Waiter
-from fencelock._core.waiters import Due, Line
 
 
-async def look(port: Port, until: float, waiter: Waiter) -> None:
+async def heartbeat(port: Port, until: float, waiter: Waiter) -> None:
     """Prove that this client's waiters live, and learn where they stand; one command for all.
 
     A failure is left to the waiter that looked: the others look later by themselves.
@@ -23,14 +23,14 @@ async def look(port: Port, until: float, waiter: Waiter) -> None:
         due = port.lines.due(port.now(), waiter.want.form.alive, waiter)
     if due:
         asked_at = port.now()
-        reply = await port.call(*proof(port, due), until, waiter)
+        reply = await port.call(*heartbeat_request(port, due), until, waiter)
         learn(port, due, reply, asked_at)
 
 
-def proof(port: Port, due: Sequence[Due]) -> Request:
+def heartbeat_request(port: Port, due: Sequence[Due]) -> Request:
     """Return the request that proves that these waiters live, and asks where they stand."""
     keys: list[bytes] = []
-    args: list[bytes | int] = [port.home]
+    args: list[bytes | int] = [port.client_channel]
     for _, waiters in due:
         keys += waiters[0].want.keys.grant
         args.append(len(waiters))
@@ -39,7 +39,7 @@ def proof(port: Port, due: Sequence[Due]) -> Request:
 
 
 def learn(port: Port, due: Sequence[Due], reply: Reply, asked_at: float) -> None:
-    """Take the answer to ``proof``."""
+    """Take the answer to ``heartbeat_request``."""
     for (line, waiters), told in zip(due, reply[1:], strict=True):
         _learn(port, line, waiters, told, asked_at)
 

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._core.apart import (
-    line_up_apart,
-    look_apart,
+from fencelock._core.lock.by_slot import (
+    heartbeat_by_slot,
+    line_up_by_slot,
     one_slot,
-    renew_due_apart,
+    renew_due_by_slot,
     side_by_side,
 )
-from fencelock._core.multi_renew import renew_all_apart
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.objects.multi_renew import renew_all_by_slot
 from fencelock._core.port import Flows, SlottedPort
-from fencelock._core.waiter import Waiter
 from fencelock._topology.flows.single import SINGLE
 
 
-def _never_seated(_port: SlottedPort, _waiter: Waiter) -> bool:
+def _never_open(_port: SlottedPort, _waiter: Waiter) -> bool:
     """Return False: a waiter listens anew at the node of the lock."""
     return False
 
 
 CLUSTER: Final[Flows] = SINGLE._replace(
-    line_up=line_up_apart,
-    seat_in_line=_never_seated,
-    look=look_apart,
+    line_up=line_up_by_slot,
+    open_in_line=_never_open,
+    heartbeat=heartbeat_by_slot,
     one_script=one_slot,
-    renew_due=renew_due_apart,
-    renew_all=renew_all_apart,
+    renew_due=renew_due_by_slot,
+    renew_all=renew_all_by_slot,
     side_by_side=side_by_side,
 )

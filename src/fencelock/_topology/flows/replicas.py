@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._core.acknowledge import acknowledged, ask_acknowledged, confirm_seconds
-from fencelock._core.apart import renew_due_confirmed
-from fencelock._core.multi_renew import renew_all_confirmed
+from fencelock._core.lock.acknowledge import acknowledged, ask_acknowledged, confirm_seconds
+from fencelock._core.lock.by_slot import renew_due_confirmed
+from fencelock._core.lock.renew import ended_unconfirmed
+from fencelock._core.lock.renew_batch import renew_batch_confirmed
+from fencelock._core.objects.multi_renew import renew_all_confirmed
 from fencelock._core.port import Flows
-from fencelock._core.prolong import prolong_confirmed
-from fencelock._core.renew import ended_unconfirmed
 from fencelock._topology.flows.cluster import CLUSTER
 from fencelock._topology.flows.single import SINGLE
 
@@ -21,7 +21,7 @@ def confirmed(flows: Flows) -> Flows:
 
 def _confirmed(flows: Flows) -> Flows:
     return flows._replace(
-        prolong=prolong_confirmed,
+        renew_batch=renew_batch_confirmed,
         ended=ended_unconfirmed,
         confirm=acknowledged,
         ask_confirmed=ask_acknowledged,

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._core.acquire import line_up, take
-from fencelock._core.ask import ask
 from fencelock._core.attempt_log import Asked
-from fencelock._core.inspect import lock_value, on_one, reply_of_one
-from fencelock._core.lock.heartbeat import look
-from fencelock._core.multi import one_by_one
-from fencelock._core.multi_renew import renew_in_turn
+from fencelock._core.lock.acquire import line_up, take
+from fencelock._core.lock.heartbeat import heartbeat
+from fencelock._core.lock.inspect import lock_value, on_one, reply_of_one
+from fencelock._core.lock.release import clean_up, give_back, release_one_in_background
+from fencelock._core.lock.renew import ended, maintain, renew_due, renew_one
+from fencelock._core.lock.renew_batch import renew_batch
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.objects.multi import one_by_one
+from fencelock._core.objects.multi_renew import renew_in_turn
 from fencelock._core.port import Flows, Port
-from fencelock._core.prolong import prolong
-from fencelock._core.release import clean_up, give_back, post_request
-from fencelock._core.renew import attend, ended, renew_due, renew_one
+from fencelock._core.retry import ask
 from fencelock._core.types import Reply, Request
-from fencelock._core.waiter import Waiter
-from fencelock._core.want import Want
 from fencelock.errors import NotAcknowledged
 
 
-def _seat_in_line(port: Port, waiter: Waiter) -> bool:
+def _open_in_line(port: Port, waiter: Waiter) -> bool:
     """Seat a waiter on the connection that it listened on so far."""
-    return port.seat(waiter, listen=True)
+    return port.open_now(waiter, listen=True)
 
 
 def _one_script(_port: Port, _wants: object) -> bool:
@@ -50,17 +50,17 @@ def _no_seconds(_port: Port) -> float:
 SINGLE: Final = Flows(
     take=take,
     line_up=line_up,
-    seat_in_line=_seat_in_line,
-    look=look,
+    open_in_line=_open_in_line,
+    heartbeat=heartbeat,
     one_script=_one_script,
-    attend=attend,
+    maintain=maintain,
     renew_due=renew_due,
     renew=renew_one,
     renew_all=renew_in_turn,
-    prolong=prolong,
+    renew_batch=renew_batch,
     ended=ended,
     give_back=give_back,
-    post_release=post_request,
+    release_in_background=release_one_in_background,
     clean_up=clean_up,
     replies=reply_of_one,
     on_each=on_one,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fencelock._transport.quorum import Several, several
+from fencelock._io.sources.quorum import QuorumSource, quorum_source
 from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.doctor import checks
@@ -24,7 +24,7 @@ def doctor_command(argv: list[str]) -> int:
     )
     arguments.add_server(made)
     args = made.parse_args(argv)
-    together = several(args.url, asynchronous=False)
+    together = quorum_source(args.url, asynchronous=False)
     findings = list(checks.findings(args, together))
     rule = acl_rule(args.prefix, _more(args, together))
     if args.json:
@@ -35,7 +35,7 @@ def doctor_command(argv: list[str]) -> int:
     return 1 if any(each.level == FAIL for each in findings) else 0
 
 
-def _more(args: Arguments, together: Several | None) -> Sequence[str]:
+def _more(args: Arguments, together: QuorumSource | None) -> Sequence[str]:
     """Return the commands that this configuration needs beyond those of one server."""
     if together is not None:
         return QUORUM_COMMANDS

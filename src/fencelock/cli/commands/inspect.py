@@ -7,7 +7,7 @@ import time
 from argparse import ArgumentTypeError
 from typing import TYPE_CHECKING, Any, Final
 
-from fencelock.blocking.operator import LockInfo, Operator, Person, Share
+from fencelock.blocking.operator import ClientInfo, HolderInfo, LockInfo, Operator
 from fencelock.cli import arguments
 from fencelock.cli.exits import UsageError
 from fencelock.cli.output import facts, human, json_line, say, table, visible
@@ -16,7 +16,7 @@ from fencelock.cli.wait_status import held_by, person
 from fencelock.errors import NotAcquired, ServerUnsuitable
 
 if TYPE_CHECKING:
-    from fencelock.blocking.operator import Done, SignalInfo
+    from fencelock.blocking.operator import FinishedOnce, StateInfo
 
 _LOCKS: Final = ("NAME", "STATE", "HOLDER", "LABEL", "HELD FOR", "LEASE", "FENCE", "WAITING")
 _SIGNALS: Final = ("NAME", "KIND", "STATE", "WAITING", "KEPT FOR")
@@ -114,11 +114,11 @@ def _share_summary(info: LockInfo) -> dict[str, Any]:
     }
 
 
-def _signal_row(info: SignalInfo) -> tuple[str, ...]:
+def _signal_row(info: StateInfo) -> tuple[str, ...]:
     return info.name, info.kind, info.doing, str(info.waiting), human(info.remaining)
 
 
-def _signal_summary(info: SignalInfo) -> dict[str, Any]:
+def _signal_summary(info: StateInfo) -> dict[str, Any]:
     """Return what ``--json`` prints of an event, latch or barrier."""
     data: dict[str, Any] = {"name": info.name, "kind": info.kind, "state": info.state}
     if info.of:
@@ -162,7 +162,7 @@ def show_command(argv: list[str]) -> int:
     return 0
 
 
-def _print_lock(info: LockInfo, key: str, done: Done | None, notifiable: int) -> None:
+def _print_lock(info: LockInfo, key: str, done: FinishedOnce | None, notifiable: int) -> None:
     who = info.holder
     left = info.remaining
     facts(
@@ -210,14 +210,14 @@ def _holders(info: LockInfo) -> list[tuple[str, ...]]:
     ]
 
 
-def _part(info: LockInfo, who: Person) -> str:
+def _part(info: LockInfo, who: ClientInfo) -> str:
     """Return which part of the permits a holder has or a waiter wants."""
     if info.kind == "rwlock":
         return "write" if who.permits >= info.limit else "read"
     return f"{who.permits} of {info.limit}"
 
 
-def _holding(info: LockInfo, each: Share) -> dict[str, object]:
+def _holding(info: LockInfo, each: HolderInfo) -> dict[str, object]:
     who = each.who
     part = {"side": _part(info, who)} if info.kind == "rwlock" else {"permits": who.permits}
     return {
@@ -236,7 +236,7 @@ def _instant(unix: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix))
 
 
-def _done(done: Done | None) -> dict[str, object] | None:
+def _done(done: FinishedOnce | None) -> dict[str, object] | None:
     """Return the result of ``once`` under that name."""
     if done is None:
         return None
@@ -248,7 +248,7 @@ def _done(done: Done | None) -> dict[str, object] | None:
     }
 
 
-def _waiter(place: int, who: Person) -> dict[str, object]:
+def _waiter(place: int, who: ClientInfo) -> dict[str, object]:
     return {
         "place": place,
         "host": who.host,
@@ -259,7 +259,7 @@ def _waiter(place: int, who: Person) -> dict[str, object]:
     }
 
 
-def _print_signal(info: SignalInfo, key: str, *, as_json: bool) -> None:
+def _print_signal(info: StateInfo, key: str, *, as_json: bool) -> None:
     if as_json:
         json_line(_signal_summary(info) | {"key": key})
         return
@@ -334,7 +334,7 @@ def _parsed(argv: list[str]) -> arguments.Arguments:
     return args
 
 
-def _break_signal(operator: Operator, info: SignalInfo, args: arguments.Arguments) -> int:
+def _break_signal(operator: Operator, info: StateInfo, args: arguments.Arguments) -> int:
     """Break a barrier. Its parties are notified that it was aborted; the reason is for the log."""
     if info.kind != "barrier":
         kind = f"{'an' if info.kind == 'event' else 'a'} {info.kind}"

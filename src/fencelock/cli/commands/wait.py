@@ -8,13 +8,13 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from fencelock._runtime.clock import now
 from fencelock.blocking.operator import LockInfo, Operator
 from fencelock.cli import arguments
 from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
 from fencelock.cli.wait_status import WaitStatus
-from fencelock.clock import now
 from fencelock.errors import AcquireTimeout, ServerUnsuitable
 
 _PAUSE_MAX: Final = 0.5

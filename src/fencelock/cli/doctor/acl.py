@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fencelock._core.inspect import home_prefix
+from fencelock._core.lock.inspect import channel_prefix
 from fencelock.cli.doctor.health import TROUBLE
 from fencelock.cli.doctor.report import FAIL, OK, Finding
 from fencelock.errors import ServerDenied, ServerError
@@ -102,7 +102,7 @@ def key_pattern(prefix: str) -> str:
 
 def channel_pattern(prefix: str) -> str:
     """Return the pattern of an ACL rule for the channels with this prefix."""
-    return f"&{_quoted(home_prefix(prefix))}{'' if prefix else '@'}*"
+    return f"&{_quoted(channel_prefix(prefix))}{'' if prefix else '@'}*"
 
 
 def _quoted(prefix: str) -> str:
@@ -139,7 +139,7 @@ def _change(prefix: str) -> str:
 
 def _question(prefix: str) -> list[bytes]:
     key = f"{prefix}fencelock doctor".encode()
-    channel = f"{home_prefix(prefix)}@doctor".encode()
+    channel = f"{channel_prefix(prefix)}@doctor".encode()
     calls = [_call(name, words) for name, words in _PLAIN.items()]
     calls += [_call(name, (channel, *words)) for name, words in _ON_CHANNELS.items()]
     calls += [_call(name, (key, *words)) for name, words in _ON_KEYS.items()]

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
-from fencelock._transport.quorum import Several, split
+from fencelock._io.sources.quorum import QuorumSource, split
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.doctor.acl import permissions
 from fencelock.cli.doctor.clock import ClockCheck
@@ -27,7 +27,7 @@ from fencelock.errors import FencelockError
 _LOOKS: Final = 5
 
 
-def findings(args: Arguments, together: Several | None) -> Iterator[Finding]:
+def findings(args: Arguments, together: QuorumSource | None) -> Iterator[Finding]:
     """Check what is configured: the embedded server, a server, or the nodes of a quorum."""
     if embedded_chosen(args):
         yield from embedded()
@@ -103,10 +103,10 @@ def _checks(session: Session, role: str) -> Iterator[Finding]:
 def embedded() -> Iterator[Finding]:
     """Check the embedded server, and whether one may be started here."""
     from fencelock import embedded as room
-    from fencelock.embedded.permit import permit
+    from fencelock.embedded.policy import refuse_start
 
     try:
-        permit()
+        refuse_start()
         status = room.status()
         if status.running and not status.answering:
             change = f"see {status.log}; `fencelock server stop` ends it"

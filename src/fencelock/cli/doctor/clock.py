@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from fencelock._runtime.clock import now
 from fencelock.cli.doctor.probe import Probe
 from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding
 from fencelock.cli.output import human
-from fencelock.clock import now
 
 _DISTANCE_SECONDS: Final = 1.0
 # Two clocks may drift apart by this rate, and one sample may be this coarse.

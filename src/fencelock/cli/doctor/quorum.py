@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from fencelock._core.keys import roster_key
-from fencelock._core.roster import Roster
-from fencelock._core.votes import majority
+from fencelock._core.keys import membership_key
+from fencelock._core.quorum.membership import Membership
+from fencelock._core.quorum.votes import majority
+from fencelock._runtime.clock import now
 from fencelock.cli.doctor.probe import Facts, Probe, number
 from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding
 from fencelock.cli.output import human
 from fencelock.cli.session import Session
-from fencelock.clock import now
 from fencelock.errors import FencelockError
 
 _TTL: Final = b"ttl"
@@ -26,7 +26,7 @@ class NodeReport(NamedTuple):
 
     label: str
     info: Facts
-    roster: dict[bytes, bytes]
+    membership: dict[bytes, bytes]
     asked_at: float
     lacks: Sequence[str]
 
@@ -56,7 +56,7 @@ def quorum(sessions: Sequence[tuple[str, Session]], check: CheckServer) -> Itera
 def _node(label: str, session: Session) -> NodeReport:
     probe = Probe(session)
     asked_at, info = now(), probe.info()
-    found = probe.optional(b"HGETALL", roster_key(session.prefix))
+    found = probe.optional(b"HGETALL", membership_key(session.prefix))
     lacks = [
         right for right, answer in (("+info", info or None), ("+hgetall", found)) if answer is None
     ]
@@ -108,24 +108,24 @@ def _apart(nodes: Sequence[NodeReport], labels: Sequence[str]) -> Iterator[Findi
 
 def _votes(nodes: Sequence[NodeReport], total: int) -> Iterator[Finding]:
     """Return which nodes were restarted and may not vote yet."""
-    roster, claims = Roster(total), list[list[bytes]]()
+    membership, claims = Membership(total), list[list[bytes]]()
     for place, node in enumerate(nodes):
-        roster.saw(place, node.run_id, number(node.info, "uptime_in_seconds"), node.asked_at)
+        membership.saw(place, node.run_id, number(node.info, "uptime_in_seconds"), node.asked_at)
     for place, node in enumerate(nodes):
-        longest = int(node.roster.get(_TTL, 0)) / 1000
-        fields = [each for each in node.roster if each != _TTL]
-        roster.read(place, longest, (each for each in fields if not each.startswith(b"~")))
-        claims += [node.roster[each].split() for each in fields if each.startswith(b"~")]
+        longest = int(node.membership.get(_TTL, 0)) / 1000
+        fields = [each for each in node.membership if each != _TTL]
+        membership.read(place, longest, (each for each in fields if not each.startswith(b"~")))
+        claims += [node.membership[each].split() for each in fields if each.startswith(b"~")]
     # When a claim ends is said by a node's clock: here it is as long as the lease may be.
     ttls = [int(ttl) / 1000 for _, _, ttl in claims]
-    roster.read_claims([(ttl, ttl) for ttl in ttls], now())
-    roster.judge()
+    membership.read_claims([(ttl, ttl) for ttl in ttls], now())
+    membership.judge()
     instant = now()
     for place, node in enumerate(nodes):
-        if not roster.eligible(place, instant):
-            left = human(max(0.0, roster.votes_from(place) - instant))
+        if not membership.eligible(place, instant):
+            left = human(max(0.0, membership.votes_from(place) - instant))
             found = f"{node.label} was restarted recently: no vote for another {left}"
             change = "wait: after that time no lease is left that it may have forgotten"
             yield Finding(WARN, "votes", found, change)
-    if nodes and all(roster.eligible(each, instant) for each in range(len(nodes))):
+    if nodes and all(membership.eligible(each, instant) for each in range(len(nodes))):
         yield Finding(OK, "votes", f"{len(nodes)} of {total} nodes may vote")

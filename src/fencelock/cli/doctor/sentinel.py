@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from fencelock._io.dial_blocking import BlockingDialer, run
+from fencelock._io.sources.sentinel import SentinelService
+from fencelock._runtime.clock import now
 from fencelock._topology.master_monitor import survey
 from fencelock._topology.sentinel import ANSWER_SECONDS, SentinelReply
-from fencelock._transport.sentinel_source import SentinelService
 from fencelock.cli.doctor.report import OK, WARN, Finding
-from fencelock.clock import now
 
 _LEAST: Final = 3
 

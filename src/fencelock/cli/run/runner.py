@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from fencelock._runtime.clock import now
 from fencelock.blocking.operator import ActingFor, abandon, loss_of, observe, validity
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
@@ -29,7 +30,6 @@ from fencelock.cli.run.supervisor import detach_streams
 from fencelock.cli.run.supervisor_client import NEVER, CommandEnd, StopSchedule, SupervisorClient
 from fencelock.cli.session import Session
 from fencelock.cli.wait_status import WaitStatus, not_granted
-from fencelock.clock import now
 from fencelock.errors import (
     AcquireTimeout,
     FencelockError,

@@ -20,8 +20,8 @@ Rules of this file:
 - It is forked before any thread exists, and stays without threads.
 - It ignores every signal that can be ignored, and has a process group of its own: signals that a
   terminal sends do not reach it.
-- Instants are those of ``fencelock.clock``. A sleep lasts at most a second: the kernel's timers
-  stop while the machine is suspended, and that clock does not.
+- Instants are those of ``fencelock._runtime.clock``. A sleep lasts at most a second: the kernel's
+  timers stop while the machine is suspended, and that clock does not.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
+from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock.cli import collect_garbage
 from fencelock.cli.exits import NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
 from fencelock.cli.run.process_tree import SUPERVISOR_NAME, ProcessTree
-from fencelock.clock import REST_SECONDS, now
 
 # After TERM the command has ended, but other processes of its tree live: how often to check.
 _POLL_SECONDS = 0.02

@@ -13,8 +13,8 @@ import signal
 import socket
 from typing import Final, NamedTuple
 
+from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock.cli.run import supervisor
-from fencelock.clock import REST_SECONDS, now
 
 # The command gets KILL this long before the deadline at least, so that it is gone by then: on a
 # machine whose cores are all taken, a process waits some 70 ms for its turn.

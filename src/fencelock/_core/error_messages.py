@@ -1,0 +1,67 @@
+"""What a caller reads of trouble with the server: which name, which server, and nothing twice.
+
+The outermost flows pass their errors through here. What happened between them and the socket says
+nothing to a caller, so those frames are cut off: the traceback of a server that is not there has a
+few lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from fencelock._core.port import Port
+from fencelock._core.types import NoReply
+from fencelock._runtime.log import log
+from fencelock.errors import (
+    ClientClosed,
+    FencelockError,
+    OutcomeUnknown,
+    QuorumNotReached,
+    ServerError,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_OF_SERVERS = (ServerError, OutcomeUnknown, QuorumNotReached, ClientClosed)
+
+
+def describe_error(port: Port, error: FencelockError, name: str) -> None:
+    """Make an error what its caller reads, before the outermost flow raises it again."""
+    error.with_traceback(None)
+    if not isinstance(error, _OF_SERVERS):
+        return
+    error.name = error.name or name
+    if not isinstance(error, QuorumNotReached):  # it names the nodes
+        error.server = error.server or port.label
+    log.debug("%s", error)  # X7; no louder, as it is raised: the caller decides
+    cause = error.__cause__
+    if isinstance(cause, NoReply):  # ours, and the message has its words
+        error.__cause__ = None
+    elif cause is not None:
+        cause.with_traceback(None)
+
+
+def describes_errors(
+    flow: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Have a flow's errors worded. Its first arguments are the port and what it is about."""
+
+    @wraps(flow)
+    async def telling(*args: P.args, **options: P.kwargs) -> T:
+        try:
+            return await flow(*args, **options)
+        except FencelockError as error:
+            port, about, *_ = args
+            describe_error(port, error, _name_of(about))  # type: ignore[arg-type]  # a flow's first is its port
+            raise
+
+    return telling
+
+
+def _name_of(about: Any) -> str:
+    """Return the name that keys have, or that a request, a hold or a state has by its keys."""
+    about = getattr(about, "want", about)
+    return getattr(getattr(about, "keys", about), "name", "")

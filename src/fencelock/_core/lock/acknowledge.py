@@ -1,0 +1,85 @@
+"""Have replicas acknowledge a grant or a renewal before it counts.
+
+Rules of this file:
+
+- What is asked about is what the waiter's own connection brought: a master that was promoted in
+  between may not answer for the one that granted.
+- Too few in time is an error (I12), and whoever asked undoes the grant (I9) or leaves the lease as
+  it was. A broken connection is no count: the request is repeated (I4).
+- Counting takes from the lease: its deadline stays what it was (I2). It is bounded by the replicas'
+  own timeout, by the lease, and by the caller's timeout (I13).
+- Giving back is not counted: a release that a failover loses leaves the lock held for longer,
+  never by two. But for the end of a ``once``: who is told that it ran must not see it run again.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import cast
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.port import CountingPort, Port, Replicas
+from fencelock._core.retry import persist
+from fencelock._core.types import Reply, Request
+from fencelock.errors import NotAcknowledged
+
+# When the caller's time is up, replicas get this much more: I13 allows 100 ms.
+LAST_SECONDS = 0.03
+
+
+async def acknowledged(port: Port, waiter: Waiter, deadline: float, give_up_at: float) -> None:
+    """Return once enough replicas have what the waiter's connection brought.
+
+    Raises NotAcknowledged when too few have it in time, Broken when the connection is gone, and a
+    ServerError when the server cannot tell.
+    """
+    replicas = _replicas(port)
+    until = min(port.now() + replicas.timeout, deadline, give_up_at + LAST_SECONDS)
+    _judge(port, waiter, replicas, await replicas.acknowledge(waiter, until), deadline)
+
+
+def confirm_seconds(port: Port) -> float:
+    """Return how long replicas may take to acknowledge."""
+    return _replicas(port).timeout
+
+
+def _replicas(port: Port) -> Replicas:
+    return cast("CountingPort", port).replicas
+
+
+def _judge(port: Port, waiter: Waiter, replicas: Replicas, count: int, deadline: float) -> None:
+    if count < replicas.wanted or port.now() >= deadline:
+        raise NotAcknowledged(
+            f"{waiter.want.keys.name!r}: {count} of {replicas.wanted} replica(s) acknowledged"
+            " the grant or renewal in time",
+            name=waiter.want.keys.name,
+            acknowledged=count,
+            wanted=replicas.wanted,
+        )
+
+
+async def ask_acknowledged(
+    port: Port, want: Want, request: Request, until: float, asked: Asked
+) -> tuple[Reply, NotAcknowledged | None]:
+    """Ask like ``ask``, on a connection of its own; return the answer.
+
+    Beside it the error when too few replicas have what it did.
+    """
+    waiter = Waiter(want)
+
+    async def once() -> tuple[Reply, NotAcknowledged | None]:
+        await port.open(waiter, until, listen=False)
+        reply = await port.call(*request, until, waiter)
+        try:
+            await acknowledged(port, waiter, inf, inf)
+        except NotAcknowledged as missing:
+            return reply, missing
+        return reply, None
+
+    try:
+        answer: tuple[Reply, NotAcknowledged | None] = await persist(port, once, until, asked)
+        return answer
+    finally:
+        port.close(waiter)

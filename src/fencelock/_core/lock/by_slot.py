@@ -1,0 +1,164 @@
+"""Leases and lines that lie in many slots, on several nodes: what differs from one server.
+
+Rules of this file:
+
+- A script touches one slot; all that goes to one node is written together and answered together.
+- Nodes are asked beside each other: a silent one holds up only what lies there.
+- A node that is still asked is not asked again: what is due there waits in the book, where its end
+  is told in time (I8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+
+from fencelock._core.lock.acquire import line_up
+from fencelock._core.lock.heartbeat import heartbeat_request, learn
+from fencelock._core.lock.hold import Grant, Hold
+from fencelock._core.lock.renew import (
+    CALL_SECONDS_MAX,
+    apply_renewal,
+    failed,
+    notify_refused,
+    put_back,
+    renew_batches,
+)
+from fencelock._core.lock.renew_request import in_batches, refusals, renewal_request
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.waiting import Due
+from fencelock._core.port import SlottedPort
+from fencelock._core.types import Reply, Request
+
+# When to look again at what is due at a node that is being asked.
+BUSY_SECONDS = 0.05
+
+
+AskBatches = Callable[[SlottedPort, Sequence[Sequence[Hold]]], Awaitable[None]]
+
+
+async def line_up_by_slot(port: SlottedPort, waiter: Waiter, give_up_at: float) -> Grant | None:
+    """Ask for a lock, and for a place in its line once it is known to be held.
+
+    To listen costs a command for each slot: most locks are free, and need none.
+    """
+    if waiter.key not in port.lines and not port.open_now(waiter, listen=True):
+        grant = await line_up(port, waiter, give_up_at, listen=False)
+        if grant is not None:
+            return grant
+    return await line_up(port, waiter, give_up_at)
+
+
+async def renew_due_by_slot(port: SlottedPort, kinds: Sequence[list[Hold]]) -> None:
+    """Have leases renewed beside, each node by a flow of its own; returns at once."""
+    _renew_beside(port, kinds, _ask)
+
+
+async def renew_due_confirmed(port: SlottedPort, kinds: Sequence[list[Hold]]) -> None:
+    """Do the same where replicas count: they are asked slot by slot."""
+    _renew_beside(port, kinds, renew_batches)
+
+
+def _renew_beside(port: SlottedPort, kinds: Sequence[list[Hold]], ask: AskBatches) -> None:
+    groups: dict[object, list[list[Hold]]] = {}
+    for batch in _batches(port, kinds):
+        groups.setdefault(port.node_of(batch[0].want.keys.lock), []).append(batch)
+    now = port.now()
+    for place, batches in groups.items():
+        if not port.spawn_for_node(place, partial(_renew, port, batches, ask)):
+            for hold in [hold for batch in batches for hold in batch]:
+                put_back(port, [hold], min(now + BUSY_SECONDS, hold.deadline))
+
+
+def _batches(port: SlottedPort, kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
+    """Bring holds together that one script can renew: of one kind and one slot."""
+    for number, kind in enumerate(kinds):
+        slots: dict[int, list[Hold]] = {}
+        for hold in kind:
+            slots.setdefault(port.slot(hold.want.keys.lock), []).append(hold)
+        for holds in slots.values():
+            yield from in_batches(number, holds)
+
+
+async def _renew(port: SlottedPort, batches: Sequence[Sequence[Hold]], ask: AskBatches) -> None:
+    """Renew what lies at one node; whatever happens, nobody is forgotten."""
+    every = [hold for batch in batches for hold in batch]
+    try:
+        live = [holds for batch in batches if (holds := [hold for hold in batch if hold.open])]
+        if live:
+            await ask(port, live)
+    except BaseException:
+        put_back(port, [hold for hold in every if hold in port.book.under_way], port.now())
+        raise
+    finally:
+        with port.mutex():
+            port.book.discard_closed(every)
+
+
+async def _ask(port: SlottedPort, batches: Sequence[Sequence[Hold]]) -> None:
+    asked_at = port.now()
+    ttls = [[hold.next_ttl(asked_at) for hold in batch] for batch in batches]
+    ends = min(hold.deadline for batch in batches for hold in batch)
+    shortest = min(min(each) for each in ttls)
+    until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
+    requests = [renewal_request(batch, each) for batch, each in zip(batches, ttls, strict=True)]
+    answers = await port.run_together(requests, until)
+    silent: list[Hold] = []
+    trouble: Exception | None = None
+    for batch, each, answer in zip(batches, ttls, answers, strict=True):
+        if isinstance(answer, Exception):
+            silent += batch
+            trouble = trouble or answer
+            continue
+        refused = refusals(batch, answer)
+        apply_renewal(port, batch, each, asked_at, refused)
+        if refused:
+            await notify_refused(port, {batch[at]: how for at, how in refused.items()}, until)
+    if trouble is not None:
+        await failed(port, silent, trouble)
+
+
+async def heartbeat_by_slot(port: SlottedPort, until: float, waiter: Waiter) -> None:
+    """Look after this client's lines at the waiter's node, each slot by a script of its own.
+
+    Raises what went wrong with the waiter's own slot; other lines look later by themselves.
+    """
+    here, own = port.node_of(waiter.key), port.slot(waiter.key)
+    slots: dict[int, list[Due]] = {}
+    with port.mutex():
+        alive = waiter.want.form.alive
+        for due in port.lines.due(port.now(), alive, waiter, lambda key: port.node_of(key) == here):
+            slots.setdefault(port.slot(due[1][0].key), []).append(due)
+    if not slots:
+        return
+    asked_at = port.now()
+    requests = [heartbeat_request(port, dues) for dues in slots.values()]
+    answers = await port.run_together(requests, until, waiter)
+    for (number, dues), answer in zip(slots.items(), answers, strict=True):
+        if not isinstance(answer, Exception):
+            learn(port, dues, answer, asked_at)
+        elif number == own:
+            raise answer
+
+
+async def side_by_side(
+    port: SlottedPort, requests: Sequence[Request], until: float
+) -> Sequence[Reply | Exception]:
+    """Run scripts, all nodes beside each other; return their replies, or what each would raise."""
+    places: dict[object, list[int]] = {}
+    for number, (_, keys, _) in enumerate(requests):
+        places.setdefault(port.node_of(keys[0]) or number, []).append(number)
+    groups = [[requests[number] for number in numbers] for numbers in places.values()]
+    answers = await port.run_on_nodes(groups, until)
+    by_number = {
+        number: answer
+        for numbers, replies in zip(places.values(), answers, strict=True)
+        for number, answer in zip(numbers, replies, strict=True)
+    }
+    return [by_number[number] for number in range(len(requests))]
+
+
+def one_slot(port: SlottedPort, wants: Sequence[Want]) -> bool:
+    """Return True if one script can touch all these locks."""
+    return len({port.slot(want.keys.lock) for want in wants}) <= 1

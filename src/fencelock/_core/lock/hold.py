@@ -1,0 +1,351 @@
+"""One granted acquisition of one lock: the lease, and all that the flows know of it.
+
+Rules of this file (I2, I8):
+
+- A lease is judged by this process's monotonic clock alone, never by asking a server.
+- A child process holds none of its parent's leases.
+- Once a lease is lost it stays lost, whatever arrives later.
+- A loss may be found by the deadline, a renewal, a release or ``check``. It is noted in one place,
+  ``lose``, which notifies the holder, once. That sends nothing.
+- A lease that is being given back proves nothing from that instant on.
+- The deadline moves in one place, ``move_deadline``, and its one observer hears of it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, NamedTuple, TypeAlias
+
+from fencelock._core.deadlines import (
+    GROW_SECONDS,
+    align_to_batch,
+    renewal_delay,
+    ttl_for,
+    validity,
+)
+from fencelock._core.lock.request import Want
+from fencelock._runtime import process
+from fencelock.errors import LeaseLost, NotHeld
+from fencelock.lease import BaseLease
+
+# A renewal that ``max_hold`` cuts short must gain this part of a ttl to be worth a command.
+LEAST_GAIN = 0.05
+
+# A ``Port``, whose module imports this one.
+AnyPort: TypeAlias = Any
+
+
+class Grant(NamedTuple):
+    """The server's yes, judged by our clock."""
+
+    fence: int
+    deadline: float
+    lease: float  # seconds that were granted; a handoff may start short
+
+
+class Loss(NamedTuple):
+    """Why a lease was lost, and since which instant."""
+
+    reason: str
+    since: float
+    detail: str = ""
+
+
+class Observer:
+    """Hears of one lease, at once and in whatever thread it happens. Nothing may block here."""
+
+    __slots__ = ()
+
+    def deadline_moved(self, hold: Hold) -> None:
+        """Take note of a new deadline: it may be later, or earlier, than the one before."""
+
+    def lost(self, hold: Hold) -> None:
+        """Take note that the lease is lost; ``hold.loss`` says why."""
+
+
+class Taker:
+    """Makes the holds of one handle, or of none, and may keep them."""
+
+    __slots__ = ("hold_type",)
+
+    def __init__(self, hold_type: type[Hold]) -> None:
+        self.hold_type: type[Hold] = hold_type  # of the face: threads or asyncio
+
+    def add(self, hold: Hold) -> None:
+        """Keep a hold, before anybody else can see it."""
+
+    def remove(self, hold: Hold) -> bool:
+        """Drop a hold; False when it was not kept."""
+        del hold
+        return False
+
+
+class Hold(BaseLease):
+    """A granted acquisition. Users know it as its lease: they see what ``BaseLease`` names."""
+
+    partial: bool = False  # it is that of one node of a quorum, whose loss is no news
+
+    __slots__ = (
+        "__weakref__",
+        "_generation",
+        "_unnoticed",
+        "asked_until",
+        "body",
+        "bucket",
+        "cancelled",
+        "cancelling",
+        "clock",
+        "count",
+        "deadline",
+        "end",
+        "failures",
+        "granted_at",
+        "loss",
+        "notified",
+        "observer",
+        "open",
+        "parts",
+        "port",
+        "reach",
+        "released",
+        "renewals",
+        "server",
+        "short",
+        "trouble",
+        "unit",
+        "want",
+    )
+
+    def __init__(
+        self, port: AnyPort, want: Want, fence: int, deadline: float, unit: object = None
+    ) -> None:
+        self.name: str = want.keys.name
+        self.fence: int = fence
+        self.ttl: float = want.ttl
+        self.deadline: float = deadline
+        self.want: Want = want
+        self.port: AnyPort = port  # that renews it; None once it was given back
+        self.server: str = port.label  # as a person calls it
+        self.clock: Callable[[], float] = port.now
+        self.granted_at: float = port.now()
+        self.end: str = "expired"  # the reason, when the deadline comes
+        self.loss: Loss | None = None
+        self.released: bool = False  # it is given back, or is being given back
+        self.observer: Observer | None = None
+        self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
+        self.unit: Any = unit  # the thread id or task that acquired it
+        self.body: Any = None  # the task whose body a loss cancels
+        self.cancelled: bool = False  # it was cancelled for that reason
+        self.cancelling: int = 0  # cancellations that the body's task had before ours
+        self.count: int = 1  # re-entries of an implicit owner
+        self.open: bool = True  # False once released or given up: never renewed again (I11)
+        self.renewals: int = 0
+        self.short: bool = False  # it was handed over, and has not grown to its full length yet
+        self.failures: int = 0
+        self.trouble: Exception | None = None  # why the last renewal failed
+        # Until then, at the latest, the holder's own renewal is under way.
+        self.asked_until: float = 0.0
+        # A renewal for so many seconds got no answer. It may run at any time and shorten the lease
+        # (I2), so no later renewal is relied on for longer.
+        self.reach: float = inf
+        self.notified: bool = False  # the holder is notified of a loss (I8: once)
+        self.bucket: int = -1  # where the renewal book keeps it
+        self._unnoticed = True  # until its loss is noticed: then this is gone
+        self._generation = process.generation
+
+    # -- what users see; ``BaseLease`` documents it -------------------------------------------
+
+    @property
+    def holder(self) -> str:
+        """Return the id of the tenure as text."""
+        return self.want.holder.decode()
+
+    @property
+    def lost(self) -> bool:
+        """Return True if the lease can no longer be proved, and note the loss."""
+        if self.loss is not None:
+            return True
+        if self._generation != process.generation:
+            self.lose("forked", self.clock())
+            return True
+        if self.released or self.clock() < self.deadline:
+            return False
+        self.lose(self.end, self.deadline)
+        return True
+
+    def remaining(self) -> float:
+        """Return how many seconds can still be proved."""
+        if self.released or self.lost:
+            return 0.0
+        return max(0.0, self.deadline - self.clock())
+
+    def check(self) -> None:
+        """Raise when it cannot be proved now."""
+        if self.lost:
+            raise self.lost_error()
+        if self.released:
+            text = f"the lease of {self.name!r} was released"
+            raise NotHeld(text, name=self.name, server=self.server)
+
+    def __repr__(self) -> str:
+        """Show the state, the name and the fence."""
+        state = "lost" if self.lost else "released" if self.released else "held"
+        return f"<{state} {type(self).__name__} of {self.name!r} fence={self.fence}>"
+
+    def __dir__(self) -> list[str]:
+        """Name what users may rely on, and not what the flows know of it."""
+        ours = {*dir(Hold)} - {*dir(BaseLease)}
+        return [name for name in super().__dir__() if name not in ours]
+
+    # -- its deadline, its loss, its end ------------------------------------------------------
+
+    @property
+    def forked(self) -> bool:
+        """Return True if this is a parent's lease, seen in its child: not ours to touch."""
+        return self._generation != process.generation
+
+    def held_by(self) -> AnyPort:
+        """Return the port that renews it; raise as ``check``."""
+        port = self.port  # read first: a release drops it
+        self.check()
+        return port
+
+    def move_deadline(self, deadline: float) -> None:
+        """Set until when the lease is proved, and notify the observer."""
+        self.deadline = deadline
+        if self.observer is not None:
+            self.observer.deadline_moved(self)
+
+    def observe(self, observer: Observer) -> None:
+        """Have an observer hear of the lease from now on, beginning with its deadline."""
+        self.observer = observer
+        observer.deadline_moved(self)
+
+    def lost_error(self) -> LeaseLost:
+        """Return the error that says how it was lost, or how it will be."""
+        loss = self.loss or Loss(self.end, self.deadline)
+        return LeaseLost(self.name, fence=self.fence, server=self.server, **loss._asdict())
+
+    def lose(
+        self,
+        reason: str,
+        since: float,
+        detail: str = "",
+        *,
+        at_release: bool = False,
+        port: AnyPort = None,
+    ) -> bool:
+        """Note the loss, and have the holder notified; False when it was noticed before.
+
+        Of a lease that is given back only its release knows: ``at_release``, and by which port.
+        """
+        if self.released and not at_release:
+            return False
+        try:
+            del self._unnoticed  # one instruction: of several threads one is the first
+        except AttributeError:
+            return False
+        port = port or self.port
+        told = port is not None and reason != "forked"
+        if told:
+            detail = detail or self.cause(reason, since)
+        self.loss = Loss(reason, since, detail)
+        if told:
+            self.notified = True
+            port.notify_loss(self)
+        if self.observer is not None:
+            self.observer.lost(self)
+        return True
+
+    def resume(self, port: AnyPort) -> None:
+        """Go on after a release that the server refused, so that it was not given back."""
+        self.port, self.open, self.released = port, True, False
+
+    # -- its limits ---------------------------------------------------------------------------
+
+    @property
+    def ids(self) -> Sequence[bytes]:
+        """Return the ids by which servers know it: several where it has parts."""
+        parts = [part.want.holder for part in self.parts if part is not None]
+        return self.want.holder, *parts
+
+    def renewable(self, now: float) -> bool:
+        """Return True if a renewal from ``now`` on makes sense: wanted, and within its limits."""
+        terms = self.want.terms
+        if not self.open:
+            return False
+        if self.short:  # to grow to what was asked for is no renewal
+            return True
+        if not terms.renew:
+            return False
+        if terms.max_renewals is not None and self.renewals >= terms.max_renewals:
+            return False
+        if terms.max_hold is None:
+            return True
+        # Near ``max_hold`` a renewal must gain something: a lease of a few ms is none.
+        gained = now + validity(self.granted_at + terms.max_hold - now) - self.deadline
+        return gained > self.want.ttl * LEAST_GAIN
+
+    @property
+    def usual(self) -> float:
+        """Return the length of a lease where no limit is near."""
+        terms = self.want.terms
+        return terms.ttl if terms.renew else self.want.ttl
+
+    def next_ttl(self, now: float) -> float:
+        """Return the length of the next lease: ``max_hold`` cuts the last one short."""
+        ttl = self.within_limits(self.usual, now)
+        return max(ttl, self.least(now)) if self.want.plain else ttl
+
+    def least(self, now: float) -> float:
+        """Return the shortest length of a next lease that ends this one no earlier.
+
+        Only the plain form needs it: its script sets the ttl whatever the lease has left.
+        """
+        return ttl_for(self.deadline - now) if self.want.plain else 0.0
+
+    def within_limits(self, ttl: float, now: float) -> float:
+        """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""
+        most = self.want.terms.max_hold
+        ttl = min(ttl, self.want.form.ends - now)
+        return ttl if most is None else min(ttl, self.granted_at + most - now)
+
+    def cause(self, reason: str, since: float) -> str:
+        """Return in words why a lease was lost, as far as ``reason`` does not say it."""
+        if reason == "taken":
+            return "the server has another holder"
+        if reason != "expired":
+            return ""
+        terms = self.want.terms
+        if since < self.deadline:
+            return "it was no longer on the server"
+        if not terms.renew:
+            return "it was not renewed, as requested"
+        troubles = [each.trouble for each in (self, *self.parts) if each and each.trouble]
+        if troubles:
+            return f"its last renewal failed: {troubles[0]}"
+        return "no renewal was answered in time; was the process stopped or suspended?"
+
+    def final(self) -> None:
+        """Note that nothing prolongs the lease any more, and why it will have ended."""
+        terms = self.want.terms
+        if terms.renew and (terms.max_hold is not None or terms.max_renewals is not None):
+            self.end = "max_hold"
+
+
+def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:
+    """Return when a hold with a new lease wants attention: at its renewal, or at its end.
+
+    A lease that was renewed for longer than usual is left alone until it is as long as usual.
+    """
+    deadline, terms = hold.deadline, hold.want.terms
+    usual = min(lease, terms.ttl)
+    spare = max(0.0, deadline - now - usual)
+    delay = spare + renewal_delay(min(usual, deadline - now), jitter)
+    if hold.short:  # handed over and short: whoever stalls now would lose it soon
+        delay = min(delay, GROW_SECONDS)
+    if not hold.renewable(now + delay):
+        hold.final()
+        return deadline
+    return min(deadline, align_to_batch(now + delay, usual))

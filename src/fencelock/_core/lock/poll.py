@@ -1,0 +1,95 @@
+"""Take a lock by the plain form: ``SET NX PX`` and a compare-and-delete, nothing else.
+
+Rules of this file:
+
+- Only the lock's own key is touched; there is no order of arrival and no fence.
+- ``SET NX`` is not idempotent: when its answer is lost, the key is given back before another try.
+- Whatever ends a try without a lease gives the key back (I9).
+"""
+
+from __future__ import annotations
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.deadlines import validity
+from fencelock._core.lock.hold import Grant
+from fencelock._core.lock.request import Want, milliseconds, too_late
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.port import Port
+from fencelock._core.retry import answer_by, persist
+from fencelock._core.types import Reply
+from fencelock.scripts import POLL_RELEASE
+
+
+async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
+    """Try the plain form once: SET NX PX on the lock's key, nothing else.
+
+    SET NX is not idempotent: when its answer is lost, the key is given back before another try.
+    """
+    until = answer_by(port, port.now(), give_up_at)
+    waiter = Waiter(want)
+
+    def undo() -> None:
+        if waiter.began:
+            port.run_in_background(
+                POLL_RELEASE,
+                want.keys.plain,
+                (want.holder,),
+                waiter.undo_connection or waiter.connection,
+            )
+
+    async def once() -> tuple[float, Reply]:
+        # a silent connection may still bring it: go on by another id
+        if waiter.undo_connection is not None:
+            undo()
+            port.close(waiter)
+            want.rename()
+        await port.open(waiter, until, listen=False)
+        waiter.begin()
+        if waiter.sent:
+            await port.call(POLL_RELEASE, want.keys.plain, (want.holder,), until, waiter)
+        asked_at = port.now()
+        lasting = milliseconds(want.lasting(asked_at))
+        command = (b"SET", want.keys.lock, want.holder, b"NX", b"PX", lasting)
+        reply = await port.command(command, want.keys.lock, until, waiter)
+        if reply is not None:
+            await port.flows.confirm(port, waiter, asked_at + validity(want.ttl), give_up_at)
+        return asked_at, reply
+
+    try:
+        asked_at, reply = await persist(port, once, until, waiter)
+        if reply is None:
+            return None
+        grant = Grant(0, asked_at + validity(want.ttl), want.ttl)
+        if grant.deadline > port.now():
+            return grant
+        raise too_late(want)
+    except BaseException:
+        undo()
+        raise
+    finally:
+        port.close(waiter)
+
+
+async def poll(port: Port, want: Want, give_up_at: float, tries: int | None = None) -> Grant | None:
+    """Try again and again; None at ``give_up_at`` or after so many tries.
+
+    The pause varies by a quarter, so that pollers that started together do not stay together.
+    """
+    left = want.terms.max_tries if tries is None else tries
+    while True:
+        grant = await poll_once(port, want, give_up_at)
+        if grant is not None:
+            return grant
+        left = None if left is None else left - 1
+        if left != 0:
+            again_at = port.now() + want.terms.interval * (0.875 + port.jitter() / 4)
+            await port.sleep(min(again_at, give_up_at))
+        if left == 0 or port.now() >= give_up_at:
+            await _refuse_other_kinds(port, want)
+            return None
+
+
+async def _refuse_other_kinds(port: Port, want: Want) -> None:
+    """Raise WRONGTYPE for a key of another kind: SET NX says nil for that, too."""
+    key, until = want.keys.lock, answer_by(port, port.now(), port.now())
+    await persist(port, lambda: port.command((b"GET", key), key, until), until, Asked())

@@ -1,0 +1,204 @@
+"""Give a lock back.
+
+Rules of this file:
+
+- Renewal ends before the release is asked for (I11), and so does what the lease proves: from then
+  on the next in line may be granted, whatever becomes of the answer.
+- A release whose answer was lost is asked again. "Not the holder" then means that the first one
+  ran, as long as the lease was proved when it was first sent (I4).
+- Only the ids of the acquisition are used: nobody else's grant can be freed.
+- A request that was asked again may still come by its first connection. Whatever ends the hold
+  undoes that, too (``undo_strays``), once it was given back: the undo takes whatever the id has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.error_messages import describe_error, describes_errors
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.inspect import held_ids
+from fencelock._core.lock.request import Want
+from fencelock._core.port import Port
+from fencelock._core.retry import ask, persist
+from fencelock._core.types import Reply, Request
+from fencelock.errors import (
+    FencelockError,
+    LeaseLost,
+    QuorumNotReached,
+    ServerError,
+    ServerUnreachable,
+)
+
+# Takes a hold out of where it is kept into a list, which has it before: a signal's exception may
+# come between any two bytecodes, and what is in no list then is nobody's.
+Take = Callable[[list[Hold]], object]
+# Of release.lua: the owner holds, but this acquisition of it was released already.
+ELSEWHERE = -2
+
+
+async def release(port: Port, hold: Hold) -> int:
+    """Release a hold; see ``take_and_release``."""
+    return await take_and_release(port, lambda taken: taken.append(hold))
+
+
+async def take_and_release(port: Port, take: Take) -> int:
+    """Release the hold that ``take`` takes out, and return how many an explicit owner has left.
+
+    Raises what ``take`` raises, LeaseLost when the lease had ended before, and OutcomeUnknown or
+    ServerUnreachable when no answer came: then, as after a cancellation, it is repeated in the
+    background, and the lease ends by itself at the latest.
+    """
+    taken: list[Hold] = []
+    asked = Asked()
+    try:
+        take(taken)
+        left = await port.flows.give_back(port, taken[0], asked)
+    except BaseException as error:
+        for hold in taken:
+            if not settled(error):
+                retire(port, hold)
+                port.flows.release_in_background(port, hold, asked.undo_connection)
+            if isinstance(error, FencelockError):
+                describe_error(port, error, hold.want.keys.name)
+        raise
+    else:
+        return left
+    finally:
+        for hold in taken:
+            port.flows.clean_up(port, hold)
+
+
+def undo_strays(port: Port, want: Want) -> None:
+    """Undo what may still come of a request that is over, however it was over.
+
+    Behind a silent connection that may still bring it: its grant, or its place in line. Where the
+    connection broke, a grant is given back as soon as it is heard of.
+    """
+    strays, want.strays = want.strays, ()
+    if strays:
+        with port.mutex():
+            port.lines.give_up(want)
+    for stray in strays:
+        if stray.undo_connection is not None:
+            port.run_in_background(*want.abandon(stray.channel), stray.undo_connection)
+
+
+def settled(error: BaseException) -> bool:
+    """Return True if an error is an answer, so that asking again would change nothing.
+
+    A majority that did not confirm is one: the nodes without an answer are asked again already.
+    """
+    refused = isinstance(error, ServerError) and not isinstance(error, ServerUnreachable)
+    return refused or isinstance(error, (LeaseLost, QuorumNotReached))
+
+
+def retire(port: Port, hold: Hold) -> None:
+    """End renewal, in the book of the port (another loop's, maybe) that began it (I11).
+
+    From now on the lease proves nothing: it is being given back.
+    """
+    renewing = hold.port or port
+    with renewing.mutex():
+        hold.open = False
+        hold.released = True
+        renewing.book.discard(hold)
+    hold.port = None
+    for part in hold.parts:
+        if part is not None:
+            retire(port, part)
+
+
+async def give_back(port: Port, hold: Hold, asked: Asked) -> int:
+    """Release a hold of one server."""
+    want, lost = hold.want, hold.lost
+    retire(port, hold)
+    if lost:
+        if not hold.forked:  # maybe the server still has it: the next in line may go
+            port.run_in_background(*request(want, hold.fence))
+        raise hold.lost_error()
+    until = port.now() + port.server_timeout
+    if want.owned or want.terms.plain:
+        reply = await ask(port, *request(want, hold.fence), until, asked=asked)
+    else:
+        packed = want.form.release(want.holder)
+        reply = await persist(port, lambda: port.run(packed, want.keys.lock, until), until, asked)
+    if reply == 1:
+        return 0
+    if _told(reply)[0] == ELSEWHERE and not asked.sent:
+        left = await release_for_owner(port, want, hold.fence)
+        if left is not None:
+            return left
+    return judge(port, hold, reply, repeated=asked.sent)
+
+
+@describes_errors
+async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | None:
+    """Release one hold of an explicit owner, whichever handle acquired it, in this tenure if told.
+
+    Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
+    """
+    until = port.now() + port.server_timeout
+    for waiter in await held_ids(port, want.keys):
+        script, keys, args = want.give_back(fence, waiter)
+        verdict, extra = _told(await ask(port, script, keys, args, until))
+        if verdict >= 0:
+            return int(extra)
+        if verdict != ELSEWHERE:
+            break
+    return None
+
+
+def release_in_background(port: Port, hold: Hold) -> None:
+    """Give a hold back in the background."""
+    port.flows.release_in_background(port, hold, None)
+    port.flows.clean_up(port, hold)
+
+
+def release_one_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
+    """Have a hold of one server given back in the background, behind the trail if there is one."""
+    port.run_in_background(*request(hold.want, hold.fence), undo_connection)
+
+
+def clean_up(port: Port, hold: Hold) -> None:
+    """Undo what may still come of the requests of a hold that has ended."""
+    if hold.want.strays:
+        undo_strays(port, hold.want)
+
+
+def request(want: Want, fence: int = 0) -> Request:
+    """Return the request that gives back what ``want`` was granted, with this fence if known."""
+    return want.give_back(fence)
+
+
+def _told(reply: Reply) -> tuple[int, Any]:
+    """Return the verdict of ``release.lua`` or ``poll_release.lua``, and what goes with it."""
+    if isinstance(reply, int):
+        return (reply, 0) if reply else (-1, b"")
+    verdict, extra = reply
+    return verdict, extra
+
+
+def lost_as(port: Port, hold: Hold, word: bytes | None) -> LeaseLost:
+    """Return the error for a lease that the server refused to give back, and note its loss.
+
+    ``word`` is what a script says of it: an operator's reason, nothing where somebody else holds,
+    None where nobody does.
+    """
+    reason = "expired" if word is None else "revoked" if word else "taken"
+    since = min(port.now(), hold.deadline)
+    hold.lose(reason, since, (word or b"").decode(), at_release=True, port=port)
+    return hold.lost_error()
+
+
+def judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> int:
+    """Return how many an explicit owner has left; raise LeaseLost for "not the holder".
+
+    Unless the request was repeated: then the first one ran.
+    """
+    verdict, extra = _told(reply)
+    if verdict < 0 and not repeated:
+        raise lost_as(port, hold, extra if verdict == -1 else b"")
+    return extra if isinstance(extra, int) else 0

@@ -1,0 +1,430 @@
+"""Keep leases, and tell in time which are lost.
+
+Rules of this file:
+
+- One book for all leases of a client; one thread or task tends it (N1).
+- A renewal counts from the instant before it was sent (I2), asks with the holder's own id, and
+  never outlives its hold (I11).
+- One renewal of a hold at a time. Only the holder's own ``renew(ttl)`` may shorten a lease. Before
+  it is sent, no more is relied on than it can leave; and as long as it may still run, neither is
+  more of any later renewal.
+- No answer is not a refusal: it is asked again while the lease lasts (N6). A refusal is a loss.
+- The holder is notified of a loss once, and at the local deadline at the latest (I8): see
+  ``Hold.lose``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.deadlines import retry_delay, validity
+from fencelock._core.error_messages import describes_errors
+from fencelock._core.lock.hold import Hold, first_due
+from fencelock._core.lock.release import request
+from fencelock._core.lock.renew_request import Answer, in_batches
+from fencelock._core.lock.request import SHARES
+from fencelock._core.port import Port
+from fencelock._core.retry import PASSING, give_up, persist
+from fencelock._core.types import NoReply
+from fencelock._runtime.log import listed, log
+from fencelock.errors import ClientClosed, FencelockError, ServerError
+from fencelock.scripts import REVOKED
+
+# Leases looked at in one go: the other tasks of a loop wait meanwhile.
+LEASES_PER_PAUSE = 1000
+# One silent call may not hold up the others longer than this, nor longer than a third of a lease.
+CALL_SECONDS_MAX = 1.0
+RECHECK_AFTER_SECONDS = 1.0
+# How often to look whether the other renewal of the same hold has ended.
+TURN_SECONDS = 0.005
+
+
+async def recheck(port: Port) -> None:
+    """Have leases renewed now: a revocation may have come while nobody listened.
+
+    Those that are renewed soon by themselves hear of it then; very many take their turn till then.
+    """
+    now = port.now()
+    with port.mutex():
+        later = port.book.later_than(now + RECHECK_AFTER_SECONDS)
+    for start in range(0, len(later), LEASES_PER_PAUSE):
+        if start:
+            await port.sleep(now)  # others may run
+        with port.mutex():
+            when = now + RECHECK_AFTER_SECONDS * start / len(later)
+            port.book.move(later[start : start + LEASES_PER_PAUSE], when)
+
+
+async def maintain(port: Port) -> None:
+    """Do what is due: tell losses, renew the rest. Never raises for a server's trouble.
+
+    The first command without an answer ends the round: what is left is tried again soon, and no
+    silence lasts beyond the next deadline of any lease.
+    """
+    now = port.now()
+    with port.mutex():
+        due = port.book.due(now)
+    try:
+        kinds = await _sorted(port, due, now)
+        await port.flows.renew_due(port, kinds)
+    except BaseException:  # cancelled, or a defect: nobody may be forgotten
+        put_back(port, [hold for hold in due if hold in port.book.under_way], now)
+        raise
+    with port.mutex():
+        port.book.discard_closed(due)
+
+
+async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
+    """Sort what is to be renewed by kind; tell losses, and put back what only waits for its end."""
+    kinds: tuple[list[Hold], ...] = ([], [], [], [])
+    for number, hold in enumerate(due, 1):
+        if now >= hold.deadline:
+            port.flows.ended(port, hold)
+        elif now < hold.asked_until:
+            put_back(port, [hold], min(hold.asked_until, hold.deadline))
+        elif hold.renewable(now):
+            kinds[hold.want.form.batch].append(hold)
+        else:
+            hold.final()
+            put_back(port, [hold], hold.deadline)
+        if number % LEASES_PER_PAUSE == 0:
+            await port.sleep(now)  # others may run
+    return kinds
+
+
+async def renew_due(port: Port, kinds: Sequence[list[Hold]]) -> None:
+    """Renew leases of one server, sorted by their kinds."""
+    await renew_batches(port, list(_batches(kinds)))
+
+
+async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
+    """Renew one batch after the other, until one gets no answer."""
+    ends = [inf]
+    for batch in reversed(batches):  # the earliest deadline of this batch and all behind it
+        ends.append(min(ends[-1], *[hold.deadline for hold in batch]))
+    for number, batch in enumerate(batches):
+        try:
+            await _renew(port, batch, ends.pop())
+        except (NoReply, FencelockError) as error:
+            await failed(port, [hold for left in batches[number:] for hold in left], error)
+            return
+
+
+def ended(port: Port, hold: Hold) -> None:
+    """Tell a loss."""
+    lose(port, hold, hold.end, hold.deadline)
+    if hold.open and hold.want.terms.fixed_end:
+        # Handed over a moment before its instant it may last longer on the server.
+        port.run_in_background(*request(hold.want, hold.fence))
+
+
+def ended_unconfirmed(port: Port, hold: Hold) -> None:
+    """Tell a loss; give back what the server prolonged and no replica acknowledged."""
+    if hold.failures:
+        _too_late(port, hold)
+    else:
+        ended(port, hold)
+
+
+def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
+    """Bring holds together that one command can renew; the plain form takes one each."""
+    for number, kind in enumerate(kinds):
+        yield from in_batches(number, kind)
+
+
+def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
+    """Have those that are still to be minded get attention at ``when``."""
+    with port.mutex():
+        port.book.add_all([hold for hold in holds if hold.open and not hold.notified], when)
+
+
+async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
+    """Renew one batch, and say what is lost; raises when there was no answer."""
+    holds = [hold for hold in holds if hold.open]  # some may be released by now
+    if not holds:
+        return
+    asked_at = port.now()
+    ttls = [hold.next_ttl(asked_at) for hold in holds]
+    with port.mutex():
+        ends = min(ends, port.book.first_end(asked_at + _horizon(port)))
+    until = min(asked_at + min(CALL_SECONDS_MAX, min(ttls) / 3), ends)
+    refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, False)  # noqa: FBT003 - it never shortens
+    if missing is None:
+        apply_renewal(port, holds, ttls, asked_at, refused)
+    if refused:
+        await notify_refused(
+            port, {holds[number]: reason for number, reason in refused.items()}, until
+        )
+    if missing is not None:
+        raise missing
+
+
+def _horizon(port: Port) -> float:
+    """Return how long one renewal may take."""
+    return CALL_SECONDS_MAX + port.flows.confirm_seconds(port)
+
+
+def apply_renewal(
+    port: Port,
+    holds: Sequence[Hold],
+    ttls: Sequence[float],
+    asked_at: float,
+    refused: Mapping[int, str],
+) -> None:
+    """Prolong what was renewed. Leases of one length stay together, at one new instant."""
+    answered_at, jitter = port.now(), port.jitter()
+    groups: dict[float, list[Hold]] = {}
+    usual: dict[float, list[Hold]] = {}  # by ttl, where no limit makes a hold a case of its own
+    late: list[Hold] = []
+    with port.mutex():
+        for number, (hold, ttl) in enumerate(zip(holds, ttls, strict=True)):
+            if not hold.open or (refused and number in refused):
+                continue
+            terms = hold.want.terms
+            if hold.loss is not None or answered_at >= hold.deadline:
+                late.append(hold)
+                continue
+            ttl = min(ttl, hold.reach)  # noqa: PLW2901 - what of it may be relied on
+            deadline = asked_at + validity(ttl)
+            hold.renewals += not hold.short
+            hold.short = False
+            hold.failures = 0
+            hold.trouble = None
+            alike = ttl == terms.ttl and terms.max_hold is None and terms.max_renewals is None
+            alike = alike and deadline > hold.deadline
+            hold.move_deadline(max(hold.deadline, deadline))
+            group = usual.get(ttl) if alike else None
+            if group is None:
+                group = groups.setdefault(first_due(hold, ttl, jitter, asked_at), [])
+                if alike:
+                    usual[ttl] = group
+            group.append(hold)
+        for when, group in groups.items():
+            port.book.add_all(group, when)
+    for hold in late:
+        _too_late(port, hold)
+
+
+def _too_late(port: Port, hold: Hold) -> None:
+    """End what was renewed after its loss: a lost lease stays lost, so must the server's copy."""
+    lose(port, hold, hold.end, hold.deadline)
+    if hold.open:
+        port.run_in_background(*request(hold.want, hold.fence))
+
+
+async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
+    """Tell losses, with an operator's reason where there is one; no answer: all is tried again."""
+    full = [hold for hold in refused if not hold.want.plain]
+    words: dict[Hold, bytes] = {}
+    if full:
+        try:
+            keys = [hold.want.keys.revoked for hold in full]
+            words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
+        except (NoReply, FencelockError) as error:
+            await failed(port, full, error)
+            return
+    for hold, how in refused.items():
+        holders, _, reason = words.get(hold, b"").partition(b" ")
+        many = hold.want.form.batch == SHARES
+        if hold.want.holder in (holders.split(b",") if many else (holders,)):
+            lose(port, hold, "revoked", port.now(), reason.decode())
+        else:
+            lose(port, hold, how, port.now())
+
+
+async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
+    """Try again soon, and at each lease's end at the latest."""
+    passing = isinstance(error, NoReply) or getattr(error, "code", "") in PASSING
+    tell = log.info if passing or holds[0].partial else log.warning
+    tell(
+        "renewal of %d lease(s) failed, retrying while they last: %s",
+        len(holds),
+        error,
+    )
+    now = port.now()
+    for number, hold in enumerate(holds, 1):
+        hold.failures += 1
+        hold.trouble = error
+        if hold.want.plain:  # it may run yet, and shorten what a later one brought
+            hold.reach = min(hold.reach, hold.within_limits(hold.want.terms.ttl, now))
+        again_at = now + retry_delay(hold.failures, port.jitter())
+        with port.mutex():
+            port.book.discard(hold)  # it may be back already: refused, and why was not told
+        if hold.notified:  # its holder was the first to notice, while this renewal was under way
+            port.flows.ended(port, hold)
+        else:
+            put_back(port, [hold], min(again_at, hold.deadline))
+        if number % LEASES_PER_PAUSE == 0:
+            await port.sleep(now)  # others may run
+
+
+def lose_all(port: Port, reason: str) -> None:
+    """Notify the holder of every lease in the book that it is not minded any more."""
+    with port.mutex():
+        holds = port.book.tracked()
+        port.book.clear()
+    lost = sum(lose(port, hold, reason, port.now()) for hold in holds)
+    if lost:
+        names = listed(hold.name for hold in holds if not hold.partial)
+        text = "%d lease(s) were still held and are no longer renewed: %s (%s)"
+        log.warning(text, lost, reason, names)
+
+
+def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
+    """End the renewal of a lost hold; return True if the loss was not noticed before."""
+    with port.mutex():
+        port.book.discard(hold)
+        kept = hold.open  # else it was given back meanwhile: its release says what became of it
+    return kept and hold.lose(reason, since, detail)
+
+
+def log_loss(hold: Hold) -> None:
+    """Log a loss with its cause; what a client that is closed gives up is logged as one."""
+    reason, _, detail = hold.loss or (hold.end, 0.0, "")
+    if reason == "closed":
+        return
+    tell = log.info if hold.partial else log.warning
+    why = f"{reason}: {detail}" if detail else reason
+    tell("lost lease of %r, fence %d: %s", hold.name, hold.fence, why)
+
+
+@describes_errors
+async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool = True) -> None:
+    """Renew one lease that is held, for ``ttl`` seconds or as long as usual, within its limits.
+
+    Without ``shortens`` it never ends earlier than before.
+
+    Raises LeaseLost when it was lost or is refused, and like ``ask`` when no answer comes, or
+    NotAcknowledged: then the lease stays what it was.
+    """
+    if ttl is None and hold.want.terms.fixed_end:
+        return
+    await port.flows.renew(port, hold, ttl, shortens)
+
+
+async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -> None:  # noqa: FBT001 - as ``Flows.renew``
+    """Renew a lease of one server; ends as ``renew_now``."""
+    until = min(port.now() + port.server_timeout, hold.deadline)
+    await reserve(port, hold, until)
+    wish = holder_renewal(hold, ttl, port.now(), shortens=shortens)
+    asked = Asked()
+
+    async def once() -> tuple[float, Answer]:
+        sent_at = port.now()
+        wish.within_limits(sent_at)  # a repetition comes later, and they are nearer
+        end = hold.deadline
+        return sent_at, await port.flows.renew_batch(
+            port, [hold], [wish.ttl], until, end, wish.shortens
+        )
+
+    try:
+        rely_on(port, wish)
+        until = min(until, hold.deadline)
+        try:
+            sent_at, (refused, missing) = await persist(port, once, until, asked)
+        except (ClientClosed, ServerError):
+            wish.failed(may_run=asked.sent)
+            raise
+        wish.answered(repeated=asked.sent)
+        if missing is not None:
+            raise missing
+        with port.mutex():
+            port.book.discard(hold)
+        apply_renewal(port, [hold], [wish.ttl], sent_at, refused)
+        if refused:
+            await notify_refused(port, {hold: refused[0]}, until)
+    finally:
+        track_renewed(port, wish)
+    hold.check()
+
+
+async def reserve(port: Port, hold: Hold, until: float, *, waits: bool = True) -> bool:
+    """Wait until no other renewal of a hold is under way, and have others wait until the instant.
+
+    Raises ServerUnreachable when the other one got no answer by then. Without ``waits`` only the
+    holder's own renewals are waited for: return True if one by the background is under way.
+    """
+    while True:
+        now = port.now()
+        with port.mutex():
+            beside = hold in port.book.under_way
+            if now >= hold.asked_until and not (waits and beside):
+                hold.asked_until = until
+                return beside
+        if now >= until:
+            hold.check()
+            give_up(NoReply("another renewal of the lease is under way", sent=False), Asked())
+        await port.sleep(min(until, now + TURN_SECONDS))
+
+
+def holder_renewal(
+    hold: Hold, ttl: float | None, now: float, *, shortens: bool, beside: bool = False
+) -> HolderRenewal:
+    """Return the renewal that the holder asks for: a limit that is near never shortens a lease."""
+    wanted = hold.usual if ttl is None else ttl
+    shortens = shortens and now + validity(wanted) < hold.deadline
+    wish = HolderRenewal(hold, wanted, now, shortens=shortens, beside=beside)
+    wish.within_limits(now)
+    return wish
+
+
+class HolderRenewal:
+    """A renewal that the holder asks for itself: how long it is, and whether it shortens.
+
+    ``beside``: one by the background is under way, and may run before it or after it.
+    """
+
+    __slots__ = ("_before", "_beside", "_reach", "asked_at", "hold", "shortens", "ttl")
+
+    def __init__(self, hold: Hold, ttl: float, now: float, *, shortens: bool, beside: bool) -> None:
+        self.hold = hold
+        self.ttl = ttl
+        self.asked_at = now
+        self.shortens = shortens
+        self._beside = beside
+        self._before, self._reach = hold.deadline, hold.reach
+
+    def within_limits(self, now: float) -> None:
+        """Ask for no more than the hold's limits leave."""
+        span = self.hold.within_limits(self.ttl, now)
+        self.ttl = span if self.shortens else max(span, self.hold.least(now))
+
+    def answered(self, *, repeated: bool) -> None:
+        """Note that it ran, so that it cannot run later; a repeated one may."""
+        if not repeated and not self._beside:
+            self.hold.reach = self._reach
+
+    def failed(self, *, may_run: bool) -> None:
+        """Note that it was refused, or never sent: then the lease is what it was."""
+        if may_run or self._beside:
+            return
+        self.hold.reach = self._reach
+        if self.shortens and self.hold.loss is None:
+            self.hold.move_deadline(self._before)
+
+
+def rely_on(port: Port, wish: HolderRenewal) -> None:
+    """Before a renewal that shortens is sent, rely on no more than it can leave (I2)."""
+    if not wish.shortens:
+        return
+    hold = wish.hold
+    with port.mutex():
+        hold.reach = min(hold.reach, wish.ttl)
+        hold.move_deadline(min(hold.deadline, wish.asked_at + validity(wish.ttl)))
+        port.book.discard(hold)
+    if hold.open:
+        port.track(hold, hold.deadline)
+
+
+def track_renewed(port: Port, wish: HolderRenewal) -> None:
+    """Have a hold minded again after the holder's own renewal, in time for what is left of it."""
+    hold = wish.hold
+    hold.asked_until = 0.0
+    with port.mutex():
+        port.book.discard(hold)
+    if hold.open and not hold.notified:
+        now = port.now()
+        left = min(wish.ttl, hold.reach)
+        port.track(hold, max(now, first_due(hold, left, port.jitter(), wish.asked_at)))

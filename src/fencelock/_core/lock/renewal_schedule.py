@@ -1,0 +1,184 @@
+"""When which lease wants attention next. Pure: ``now`` comes in as an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from math import inf
+
+from fencelock._core.lock.hold import Hold
+
+# So many empty buckets may stay, and so many numbers of buckets that are gone in the order.
+_SPARE = 20
+
+
+class _Bucket(dict[Hold, float]):
+    """Holds that want attention within one grain of time, each with its instant.
+
+    ``first`` and ``end`` are never later than the earliest instant and the earliest deadline.
+    """
+
+    __slots__ = ("end", "first", "stale")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = self.end = inf
+        self.stale = False  # something was taken out: both may be too early
+
+    def exact(self) -> _Bucket:
+        """Find the earliest anew if it may be gone."""
+        if self.stale:
+            self.first = min(self.values(), default=inf)
+            self.end = min([hold.deadline for hold in self], default=inf)
+            self.stale = False
+        return self
+
+
+class RenewalSchedule:
+    """Holds by the instant at which they want attention. Call everything under the port's mutex.
+
+    They stand in buckets of 20 ms, so that adding and removing cost the same with 10 or 100,000
+    leases, and removing leaves nothing behind. What was taken out as due is ``under_way`` until it
+    is added again or discarded: whoever tends it may fail, and it must not be forgotten.
+    """
+
+    GRAIN = 0.02
+
+    __slots__ = ("_buckets", "_order", "under_way")
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, _Bucket] = {}
+        self._order: list[int] = []  # a heap of the buckets' numbers, and of some that are gone
+        self.under_way: dict[Hold, None] = {}
+
+    @property
+    def holds(self) -> int:
+        """Return how many holds there are; counted, so that no interrupt can make it wrong."""
+        return sum(map(len, self._buckets.values()))
+
+    @property
+    def busy(self) -> bool:
+        """Return True if any lease is minded."""
+        return bool(self.under_way) or any(self._buckets.values())
+
+    def add(self, hold: Hold, when: float) -> None:
+        """Note that a hold wants attention at ``when``."""
+        bucket = self._buckets.get(int(when / self.GRAIN))
+        if bucket is None:
+            self.add_all((hold,), when)
+            return
+        bucket.first = min(bucket.first, when)
+        bucket.end = min(bucket.end, hold.deadline)
+        self._place(hold, int(when / self.GRAIN), bucket, when)
+
+    def add_all(self, holds: Sequence[Hold], when: float) -> None:
+        """Note that holds want attention at ``when``, all of them."""
+        if not holds:
+            return
+        number = int(when / self.GRAIN)
+        bucket = self._buckets.get(number)
+        if bucket is None:
+            heappush(self._order, number)
+            bucket = self._buckets[number] = _Bucket()
+        bucket.first = min(bucket.first, when)
+        bucket.end = min(bucket.end, *[hold.deadline for hold in holds])
+        for hold in holds:
+            self._place(hold, number, bucket, when)
+
+    def _place(self, hold: Hold, number: int, bucket: _Bucket, when: float) -> None:
+        """Put a hold into its bucket; it stands in no other one then."""
+        before = self._buckets.get(hold.bucket)
+        if before is not None:
+            before.pop(hold, None)
+        hold.bucket = number
+        bucket[hold] = when
+        self.under_way.pop(hold, None)
+
+    def discard(self, hold: Hold) -> None:
+        """Forget a hold; harmless when it is not in the book."""
+        self.under_way.pop(hold, None)
+        bucket = self._buckets.get(hold.bucket)
+        if bucket is not None:
+            bucket.stale = True
+            bucket.pop(hold, None)
+            if not bucket and len(self._buckets) > _SPARE:  # few may stay: the next lease comes
+                del self._buckets[hold.bucket]
+                if len(self._order) > 2 * len(self._buckets) + _SPARE:
+                    self._order = list(self._buckets)
+                    heapify(self._order)
+
+    def discard_closed(self, holds: Iterable[Hold]) -> None:
+        """Forget those whose handle was dropped: they end by their ttl."""
+        for hold in holds:
+            if not hold.open:
+                self.discard(hold)
+
+    def move(self, holds: Iterable[Hold], when: float) -> None:
+        """Have those that still wait for attention get it at ``when``."""
+        waiting = [hold for hold in holds if hold in self._buckets.get(hold.bucket, ())]
+        for hold in waiting:
+            self.discard(hold)
+        self.add_all(waiting, when)
+
+    def clear(self) -> None:
+        """Forget all holds."""
+        self._buckets, self._order, self.under_way = {}, [], {}
+
+    def next_at(self) -> float | None:
+        """Return when the next hold wants attention."""
+        while self._order:
+            bucket = self._buckets.get(self._order[0])
+            if bucket:
+                return bucket.exact().first
+            if bucket is not None:
+                del self._buckets[self._order[0]]  # left empty by an interrupt
+            heappop(self._order)
+        return None
+
+    def due(self, now: float) -> list[Hold]:
+        """Take out every hold that wants attention now, the earliest buckets first."""
+        due: list[Hold] = []
+        last = int(now / self.GRAIN)
+        for number in self._until(last):
+            bucket = self._buckets[number]
+            if number < last or max(bucket.values(), default=now) <= now:
+                due += bucket
+                self.under_way |= dict.fromkeys(bucket)
+                del self._buckets[number]
+            else:
+                for hold in [hold for hold, when in bucket.items() if when <= now]:
+                    due.append(hold)
+                    self.discard(hold)
+                    self.under_way[hold] = None
+        return due
+
+    def first_end(self, horizon: float) -> float:
+        """Return the earliest deadline, at least if it comes before ``horizon``.
+
+        A lease ends after it wants attention, so only buckets up to the horizon matter.
+        """
+        ends = inf
+        for number in self._until(int(horizon / self.GRAIN)):
+            bucket = self._buckets[number]
+            if bucket.end < horizon:
+                ends = min(ends, bucket.exact().end)
+        return ends
+
+    def _until(self, last: int) -> Iterable[int]:
+        """Return the numbers of the buckets up to one, in order."""
+        first = self._order[0] if self._order else last + 1
+        if last - first < len(self._buckets):
+            return [number for number in range(first, last + 1) if number in self._buckets]
+        return sorted(number for number in self._buckets if number <= last)
+
+    def later_than(self, when: float) -> list[Hold]:
+        """Return the holds that want no attention before an instant."""
+        return [h for bucket in self._buckets.values() for h, at in bucket.items() if at > when]
+
+    def all_holds(self) -> list[Hold]:
+        """Return every hold that waits for attention."""
+        return [hold for bucket in self._buckets.values() for hold in bucket]
+
+    def tracked(self) -> list[Hold]:
+        """Return every hold, also those that are under way."""
+        return list(self.under_way) + self.all_holds()

@@ -1,0 +1,75 @@
+"""One acquisition while it is under way: what was asked for it, and what it heard."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.deadlines import handoff_deadline
+from fencelock._core.lock.hold import Grant
+from fencelock._core.lock.request import Want
+
+
+class Waiter(Asked):
+    """One acquisition: what was asked for it, and what it heard while it waits.
+
+    Most never wait, so what they do not need stays with the class.
+    """
+
+    channel = b""
+    asked_at: float = 0.0  # local instant before the last request that was answered
+    answered_us: int = 0  # the server's time in that answer
+    trip: float = 0.0  # how long that answer took
+    stood = False  # it was in line
+    outlasts = True  # in line, it asks on while the server is away
+    doubts = True  # a pushed grant that may be out of date is asked for, where that can be
+    news: bool = False  # something below was set since the last wait
+    grant: Grant | None = None
+    pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
+    connection: Any = None  # the port's: connection, future
+    origin: Any = None  # the port's: the connection of its requests, where replicas acknowledge
+
+    renew_elsewhere_at: float = (
+        inf  # when ``keep`` is due: only a quorum's waiter has something to keep
+    )
+
+    def __init__(self, want: Want) -> None:
+        self.want = want
+
+    async def renew_elsewhere(self) -> None:
+        """Keep what it was granted elsewhere while it stands in this line."""
+
+    @property
+    def key(self) -> bytes:
+        """Return a key in the slot of what is waited for."""
+        return self.want.keys.lock
+
+    def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
+        """Take a pushed grant. It may come before the flow has seen the answer to its request."""
+        self.pushed = (fence, granted_us, lease_ms)
+        self.news = True
+
+    def answered(self, asked_at: float, answered_us: int, now: float) -> None:
+        """Note the answer that put us in line; what was pushed before it is over."""
+        self.asked_at, self.answered_us = asked_at, answered_us
+        self.trip = now - asked_at
+        if self.pushed is not None and self.pushed[1] < answered_us:
+            self.pushed = None
+
+    def granted(self, now: float) -> Grant | None:
+        """Return the grant that was pushed, if any."""
+        if self.grant is None and self.pushed is not None:
+            fence, granted_us, lease_ms = self.pushed
+            lease = lease_ms / 1000
+            deadline = handoff_deadline(self.asked_at, self.answered_us, granted_us, lease, now)
+            self.grant = Grant(fence, deadline, lease)
+        return self.grant
+
+    def forget(self) -> None:
+        """Begin anew: nothing told so far counts for the next request."""
+        self.grant, self.pushed, self.news = None, None, False
+
+    def lose_place(self) -> None:
+        """Note that the server may not know us any more: ask again."""
+        self.news = True

@@ -1,0 +1,193 @@
+"""Who of this client stands in which line, and the proof that they live (I6, I7).
+
+Rules of this file:
+
+- A wake-up is a hint: every wait has a bound, and after the bound somebody looks.
+- One waiter looks for all of the client, in one command; the others see that it was done.
+- Nobody looks while the line moves: each news of a lock postpones its next look; but not for so
+  long that those who wait in a long line would be taken for dead.
+- A look asks about the waiter's own line, and about others that are due within a quarter of their
+  own pause, the longest overdue first. So no line is looked at more often than its pause says, and
+  none is left out because there are many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import nsmallest
+
+from fencelock._core.deadlines import (
+    FOREIGN_LATER_SECONDS,
+    FOREIGN_SECONDS,
+    HEARTBEAT_SECONDS,
+    HEARTBEAT_SECONDS_MAX,
+)
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.objects.state import LATER_WAITER_SECONDS, StateWait
+from fencelock.scripts import Script
+
+# Entries of one line that a look asks about: the first ones; the others follow when they are first.
+ENTRIES_PER_HEARTBEAT = 64
+LOCKS_PER_HEARTBEAT = 100
+# Given-up requests that are remembered, so that a late grant can be given back.
+GONE_MAX = 1000
+# Before the head's client asks about an expired lease it leaves the server this long.
+EXPIRY_SLACK = 0.005
+# Clients further back wait a little longer, so that they do not all ask at once when a holder dies.
+STAGGER_SECONDS = 0.02
+STAGGER_MAX = 1.0
+
+
+class Line:
+    """What this client knows of one lock's line. Its waiters stand in order of arrival."""
+
+    __slots__ = ("foreign", "heartbeat_at", "pause", "proved_at", "waiters")
+
+    def __init__(self, proved_at: float = 0.0) -> None:
+        self.waiters: dict[Waiter, None] = {}
+        self.heartbeat_at: float = 0.0
+        self.pause: float = HEARTBEAT_SECONDS  # the usual time between two looks
+        self.foreign: bool = False  # the holder is no fencelock client
+        # When the server last heard of all who wait: arrival, or a look.
+        self.proved_at: float = proved_at
+
+    def postpone(
+        self,
+        now: float,
+        pttl_ms: int,
+        position: int,
+        *,
+        foreign: bool,
+        jitter: float = 0.0,
+        crowd: int = 1,
+    ) -> None:
+        """Set the next look from what the server just said.
+
+        ``jitter`` in [0, 1) takes off up to a quarter: clients that came together drift apart.
+        ``crowd`` is the number of this client's lines with a foreign holder.
+        """
+        self.foreign = foreign
+        self.pause = foreign_pause(position, crowd) if foreign else HEARTBEAT_SECONDS
+        if foreign:
+            self.heartbeat_at = now + self.pause
+            return
+        self.heartbeat_at = now + HEARTBEAT_SECONDS * (1 - jitter / 4)
+        if pttl_ms >= 0:
+            behind = min(STAGGER_MAX, STAGGER_SECONDS * max(0, position))
+            self.heartbeat_at = min(self.heartbeat_at, now + pttl_ms / 1000 + EXPIRY_SLACK + behind)
+
+    def bound(self, waiter: Waiter) -> float:
+        """Return how long this waiter may sleep before it looks, or keeps what it has elsewhere."""
+        first = next(iter(self.waiters), waiter)
+        heartbeat_at = (
+            self.heartbeat_at if waiter is first else self.heartbeat_at + LATER_WAITER_SECONDS
+        )
+        return min(heartbeat_at, waiter.renew_elsewhere_at)
+
+
+def foreign_pause(position: int, crowd: int) -> float:
+    """Return the time between two looks at a line whose holder announces no release.
+
+    One client asks about so many locks in each ``FOREIGN_SECONDS`` as one command does, at most.
+    """
+    pause = FOREIGN_SECONDS if position <= 0 else FOREIGN_LATER_SECONDS
+    return min(HEARTBEAT_SECONDS, max(pause, FOREIGN_SECONDS * crowd / LOCKS_PER_HEARTBEAT))
+
+
+# A line that wants a look, and its first waiters.
+Due = tuple[Line, list[Waiter]]
+
+
+class Lines:
+    """The lines in which this client stands, by the lock's key, and the states it waits for."""
+
+    __slots__ = ("_gone", "_lines", "foreign", "puzzled", "watches")
+
+    def __init__(self) -> None:
+        self._lines: dict[bytes, Line] = {}
+        self.foreign: int = 0  # lines with a foreign holder, when they were last counted
+        self._gone: dict[bytes, Want] = {}
+        self.watches: dict[bytes, StateWait] = {}
+        self.puzzled: bool = False  # a message that does not parse was logged
+
+    def __len__(self) -> int:
+        return len(self._lines) + len(self.watches)
+
+    def __contains__(self, key: bytes) -> bool:
+        """Return True if somebody of this client stands in the line of a lock."""
+        return key in self._lines
+
+    def join(self, waiter: Waiter) -> Line:
+        """Add a waiter; call under the mutex."""
+        waiter.stood = True  # first: an interrupt must not leave a line that nobody leaves
+        line = self._lines.setdefault(waiter.want.keys.lock, Line(waiter.asked_at))
+        line.waiters[waiter] = None
+        return line
+
+    def leave(self, waiter: Waiter, now: float) -> None:
+        """Take a waiter out; call under the mutex. Its leaving is news for the others.
+
+        It may be called again, and finishes what an interrupt left half done.
+        """
+        line = self._lines.get(waiter.want.keys.lock)
+        if line is None:
+            return
+        stood = line.waiters.pop(waiter, waiter) is None
+        if not line.waiters:
+            self._lines.pop(waiter.want.keys.lock, None)
+        elif stood and waiter.grant is not None:  # granted: the line moves
+            later = min(now + HEARTBEAT_SECONDS, line.proved_at + HEARTBEAT_SECONDS_MAX)
+            line.heartbeat_at = max(line.heartbeat_at, later)
+
+    def give_up(self, want: Want) -> None:
+        """Remember a request that was given up: a frozen server may still grant it."""
+        self._gone[want.waiter] = want
+        if len(self._gone) > GONE_MAX:
+            del self._gone[next(iter(self._gone))]
+
+    def gave_up(self, who: bytes) -> Want | None:
+        """Return the given-up request of this waiter id, once."""
+        return self._gone.pop(who, None)
+
+    def due(
+        self,
+        now: float,
+        alive: Script,
+        own: Waiter | None = None,
+        near: Callable[[bytes], bool] | None = None,
+    ) -> list[Due]:
+        """Claim the lines that want a look soon, each with its first waiters; under the mutex.
+
+        That of ``own`` first, if it wants one, then the longest overdue. Only those that this
+        script looks at, and whose key is ``near``.
+        """
+        self.foreign = sum(line.foreign for line in self._lines.values())
+        mine = None if own is None else self._lines.get(own.key)
+        wanted = (each for each in self._wanted(now) if near is None or near(_first(each).key))
+        fit = (line for line in wanted if _first(line).want.form.alive is alive)
+        chosen: list[Due] = []
+        for line in nsmallest(
+            LOCKS_PER_HEARTBEAT, fit, key=lambda each: (each is not mine, each.heartbeat_at)
+        ):
+            line.heartbeat_at = now + HEARTBEAT_SECONDS
+            line.proved_at = now
+            chosen.append((line, list(line.waiters)[:ENTRIES_PER_HEARTBEAT]))
+        return chosen
+
+    def _wanted(self, now: float) -> Iterator[Line]:
+        """Return the lines that want a look soon."""
+        return (
+            line
+            for line in self._lines.values()
+            if line.heartbeat_at <= now + line.pause / 4 and line.waiters
+        )
+
+    def all_waiters(self) -> list[Waiter]:
+        """Return every waiter; call under the mutex."""
+        watchers = [each for watch in self.watches.values() for each in watch.waiters]
+        return [waiter for line in self._lines.values() for waiter in line.waiters] + watchers
+
+
+def _first(line: Line) -> Waiter:
+    return next(iter(line.waiters))

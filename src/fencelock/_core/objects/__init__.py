@@ -1,0 +1,1 @@
+"""What is made of locks, and states that many wait for."""

@@ -1,0 +1,219 @@
+"""Wait until so many have come; all go on together, or none does.
+
+Rules of this file:
+
+- A wait is one party. It arrives once, however often it asks (I4), and is told what became of its
+  generation: it passed, or it broke for all.
+- Who waits proves every two seconds that it lives (I7); what it waits for is the end of its
+  generation, told by one message (I6).
+- Whoever leaves by a timeout breaks the barrier. Cancelled, it gives its place back (I9), unless
+  its action has begun: then all break.
+- The last to come runs the action; the others pass when it says so. Its proofs of life are sent
+  beside the action.
+- A party that finds the barrier shut, because an action runs or another party may be dead, has no
+  place, and comes again when it is notified.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.error_messages import describes_errors
+from fencelock._core.keys import SignalKeys
+from fencelock._core.lock.request import milliseconds
+from fencelock._core.objects import state_wait
+from fencelock._core.objects.state import ScriptCall, StateWaiter
+from fencelock._core.port import Port
+from fencelock._core.retry import answer_by, ask, persist
+from fencelock._core.types import Args, Reply
+from fencelock.errors import BarrierBroken, FencelockError
+from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_CHECK
+
+# A timeout of 0 still arrives first: the last to come passes.
+AT_ONCE = 1e-9
+
+WHY = {
+    "timeout": "the timeout of a party ended",
+    "abort": "it was aborted",
+    "reset": "it was reset while parties waited",
+    "dead": "a party died, or no longer gave proof of life",
+    "lost": "it was deleted, or the server forgot the waiting parties",
+    "left": "this party had left already",
+    "deleted": "it was deleted while parties waited",
+}
+
+Action = Callable[[], Awaitable[None]]
+
+
+class PartyResult(NamedTuple):
+    """What became of a party: ``passed``, ``act``, ``again`` or ``broken``."""
+
+    word: str
+    detail: bytes  # the index, or the reason
+
+
+class BarrierSpec(NamedTuple):
+    """A barrier, as the parties of one handle wait at it."""
+
+    keys: SignalKeys
+    parties: int
+    idle_ttl: float
+    acts: bool = False
+    server_timeout: float = 5.0  # for how long a party asks a server that is silent
+
+    @property
+    def key(self) -> bytes:
+        """Return the state's own key."""
+        return self.keys.state
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self.keys.name
+
+    @property
+    def lingers(self) -> bool:
+        """Tell that the end of a generation leaves nobody on the list."""
+        return False
+
+    @property
+    def head(self) -> Args:
+        """Return the arguments that all scripts take."""
+        return (self.parties, milliseconds(self.idle_ttl), milliseconds(self.server_timeout))
+
+    def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
+        """Arrive."""
+        del asked_us  # the waiter's id tells whether it came before
+        args = (*self.head, watcher.who, watcher.channel, int(self.acts))
+        return ScriptCall(BARRIER_ARRIVE, self.keys.all, args)
+
+    def check(self, watchers: list[StateWaiter]) -> ScriptCall:
+        """Prove that they live, and ask what became of them."""
+        return self._look(b"look", watchers)
+
+    @property
+    def leaves(self) -> bool:
+        """Tell that a wait without a verdict leaves the list by itself."""
+        return True
+
+    @property
+    def proves_each(self) -> bool:
+        """Tell that a look proves the parties that it names, and no others."""
+        return True
+
+    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
+        """Go: with a timeout or out of an action, which breaks the barrier, or quietly."""
+        del shared  # each waiter stands on the list by itself
+        how = b"abort" if watcher.place == ACTING else b"leave"
+        return self._look(b"timeout" if late else how, [watcher])
+
+    def _look(self, what: bytes, watchers: list[StateWaiter]) -> ScriptCall:
+        words: list[bytes | int] = []
+        for each in watchers:
+            words += (each.who, each.channel, b"" if each.place != FULL else each.gen)
+        return ScriptCall(BARRIER_CHECK, self.keys.all, (*self.head, what, *words))
+
+    def learn(self, watcher: StateWaiter, reply: Reply) -> None:
+        """Take an answer."""
+        word, gen, detail = reply
+        if word in {FULL, b"wait"}:
+            watcher.place = FULL if word == FULL else detail
+            watcher.settle(gen)
+        else:
+            watcher.verdict = PartyResult(word.decode(), detail)
+
+    def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
+        """Take the message that the generation ended."""
+        if watcher.place == FULL:
+            watcher.verdict = PartyResult("again", b"")
+        elif outcome == b"again":
+            return  # for those without a place
+        elif outcome == b"passed":
+            watcher.verdict = PartyResult("passed", watcher.place)
+        else:
+            watcher.verdict = PartyResult("broken", outcome)
+
+
+# The place of a party that found the barrier shut: none in that generation.
+FULL = b"full"
+# The place of the party whose action has begun.
+ACTING = b"acting"
+
+
+@describes_errors
+async def wait_at(
+    port: Port,
+    spec: BarrierSpec,
+    timeout: float | None,
+    error: type[BarrierBroken],
+    action: Action | None = None,
+) -> int:
+    """Wait for the others and return this party's index; raise ``error`` when it broke."""
+    give_up_at = state_wait.FOR_EVER if timeout is None else port.now() + timeout
+
+    async def then(watcher: StateWaiter) -> None:
+        if watcher.verdict is not None and watcher.verdict.word == "act":
+            watcher.verdict = await _act(port, spec, watcher, action, give_up_at)
+
+    while True:
+        left = None if timeout is None else max(AT_ONCE, give_up_at - port.now())
+        outcome = await state_wait.wait_for(port, spec, left, then)
+        if outcome is None:  # a far server will hear of it
+            outcome = PartyResult("broken", b"timeout")
+        if outcome.word == "passed":
+            return int(outcome.detail)
+        if outcome.word == "broken":
+            raise broken(port, spec.name, outcome.detail.decode(), error)
+
+
+def broken(port: Port, name: str, reason: str, error: type[BarrierBroken]) -> BarrierBroken:
+    """Return the error for a reason."""
+    text = f"{name!r} is broken: {WHY.get(reason, reason)}"
+    return error(text, name=name, reason=reason, server=port.label)
+
+
+async def _act(
+    port: Port, spec: BarrierSpec, watcher: StateWaiter, action: Action | None, give_up_at: float
+) -> PartyResult:
+    """Run the action, and let all pass; when it raises, the barrier is broken."""
+    try:
+        if action is not None:
+            watcher.place = ACTING
+            async with port.repeating(lambda: _prove(port, spec, watcher), HEARTBEAT_SECONDS):
+                await action()
+    except Exception:
+        with contextlib.suppress(FencelockError):  # the undo of the wait does it, too
+            await change(port, spec, b"abort", give_up_at)
+        raise
+    until = answer_by(port, port.now(), give_up_at)
+    args = (*spec.head, b"pass", watcher.who)
+
+    async def once() -> Reply:
+        return await port.call(BARRIER_CHANGE, spec.keys.all, args, until)
+
+    word, _, detail = await persist(port, once, until, Asked())
+    return PartyResult(word.decode(), detail)
+
+
+async def _prove(port: Port, spec: BarrierSpec, watcher: StateWaiter) -> None:
+    """Prove that the party that runs the action lives; try again until the next proof is due.
+
+    To leave a failure to the next proof would let a short outage look like a death.
+    """
+    with contextlib.suppress(FencelockError):
+        await ask(port, *spec.check([watcher]), port.now() + HEARTBEAT_SECONDS)
+
+
+@describes_errors
+async def change(
+    port: Port, spec: BarrierSpec, what: bytes, give_up_at: float = state_wait.FOR_EVER
+) -> tuple[int, str]:
+    """Abort, reset, delete or look; return how many wait, and why it is broken or nothing."""
+    args = (*spec.head, what, port.new_id())
+    until = answer_by(port, port.now(), give_up_at)
+    waiting, why = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until)
+    return waiting, why.decode()

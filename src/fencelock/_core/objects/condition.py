@@ -1,0 +1,301 @@
+"""Wait on a condition of a lock: give the lock back, be notified, and have it again.
+
+Rules of this file:
+
+- To give the lock back and to be in the condition's line is one script: no notification falls
+  between.
+- Who is notified is moved to the end of the lock's own line, in order, and is granted by the
+  ordinary handoff (I5): one that waits sends nothing for it.
+- However a wait ends, by notification, timeout or cancellation, the lock is taken again first, as
+  ``threading`` and ``asyncio`` do. Only a server without an answer, a lost lease, or a second
+  Ctrl-C ends it without the lock.
+- A notification is not spent on one who does not use it: who was cancelled passes it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.error_messages import describes_errors
+from fencelock._core.keys import ConditionKeys
+from fencelock._core.lock.acquire import begin, depart, queue
+from fencelock._core.lock.hold import Grant, Hold, Taker
+from fencelock._core.lock.release import Take, lost_as, request, retire, undo_strays
+from fencelock._core.lock.request import Want, milliseconds
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.objects import state_wait
+from fencelock._core.objects.state import ScriptCall, StateWaiter
+from fencelock._core.port import Port
+from fencelock._core.retry import ask, persist
+from fencelock._core.types import Reply
+from fencelock.errors import FencelockError
+from fencelock.scripts import (
+    CONDITION_CHECK,
+    CONDITION_LEAVE,
+    CONDITION_NOTIFY,
+    CONDITION_WAIT,
+)
+from fencelock.scripts.constants import CONDITION_MARK
+
+# A timeout of 0 gives the lock back and takes it again.
+AT_ONCE = 1e-9
+ALL = -1
+# Waiter ids of conditions begin with this, so that the lock's line knows them.
+MARK = CONDITION_MARK.encode()
+# Why a wait was over, when it was not by a timeout.
+NOTIFIED = "notified"
+LOST = "lost"
+
+
+class ConditionId(NamedTuple):
+    """A condition of a lock; its ``title`` tells several of one lock apart."""
+
+    keys: ConditionKeys
+    name: str
+    title: str = ""
+
+    @property
+    def topic(self) -> bytes:
+        """Return the title as one word of a record."""
+        return b"." + self.title.encode().hex().encode()
+
+
+class Reacquirer(NamedTuple):
+    """Who waits: how it asks for the lock, and where its holds are kept."""
+
+    want: Callable[[], Want]
+    taker: Taker
+
+
+class ConditionWait(NamedTuple):
+    """One wait: what gives the lock back, and what wants it again."""
+
+    place: ConditionId
+    hold: Hold
+    want: Want
+    port: Port
+
+    @property
+    def key(self) -> bytes:
+        """Return the key of the condition's line."""
+        return self.place.keys.condition
+
+    @property
+    def name(self) -> str:
+        """Return the lock's name."""
+        return self.place.name
+
+    @property
+    def lingers(self) -> bool:
+        """Tell that who was notified is in the line no more."""
+        return False
+
+    @property
+    def leaves(self) -> bool:
+        """Tell that the end of the wait is seen to here."""
+        return False
+
+    def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
+        """Give the lock back, and wait."""
+        del asked_us  # the entry tells whether it came before
+        want, topic = self.want, self.place.topic
+        entry = want.entry(watcher.channel)
+        args = (self.hold.want.holder, want.client_channel, topic, entry, want.waiter)
+        return ScriptCall(CONDITION_WAIT, self.place.keys.all, args)
+
+    def check(self, watchers: list[StateWaiter]) -> ScriptCall:
+        """Prove that they live, and ask whether they still wait."""
+        words: list[bytes] = [self.want.client_channel]
+        for each in watchers:
+            words += (_topic(each), each.want.entry(each.channel), each.want.waiter)
+        return ScriptCall(CONDITION_CHECK, self.place.keys.all, words)
+
+    @property
+    def proves_each(self) -> bool:
+        """Tell that a look proves all of a client."""
+        return False
+
+    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
+        """End the wait: to come ``back`` for the lock when it is late, else for good.
+
+        For good it leaves both lines, passes on a notification, and gives back what was granted.
+        """
+        del shared
+        first = self.first(watcher, 0)
+        how = b"back" if late else b"quit"
+        return ScriptCall(CONDITION_LEAVE, first.keys, (*first.args, how))
+
+    def learn(self, watcher: StateWaiter, reply: Reply) -> None:
+        """Take an answer. The hold from before has ended, whatever the answer says."""
+        undo_strays(self.port, self.hold.want)
+        now_us, waits, *revoked = reply
+        if waits:
+            watcher.gen = MARK
+            watcher.answered(watcher.asked_at, now_us, watcher.asked_at + watcher.trip)
+        elif revoked:
+            watcher.verdict, watcher.place = LOST, revoked[0]
+        else:
+            watcher.verdict = NOTIFIED
+
+    def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
+        """Take a message; there are none, but for grants."""
+
+
+def _topic(watcher: StateWaiter) -> bytes:
+    stay = watcher.signal
+    return stay.place.topic if isinstance(stay, ConditionWait) else b""
+
+
+class ConditionWaiter(StateWaiter):
+    """A waiter in a condition's line: the grant of the lock is the notification."""
+
+    doubts = False  # ``_stand`` asks for it
+
+    def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
+        """Take a pushed grant."""
+        super().hear(fence, granted_us, lease_ms)
+        self.verdict = NOTIFIED
+
+
+@describes_errors
+async def wait(
+    port: Port,
+    place: ConditionId,
+    take: Take,
+    timeout: float | None,
+    asker: Reacquirer,
+) -> bool:
+    """Give back the hold that ``take`` takes out, wait, and take the lock again for the asker.
+
+    False when nobody notified in time. Raises what ``take`` raises, LeaseLost when the lease had
+    ended before, and a server's trouble; then the lock is not held.
+    """
+    taken: list[Hold] = []
+    wanted = asker.want()
+    wanted.waiter = wanted.holder = MARK + wanted.waiter
+    notified = resumed = began = False
+
+    async def then(_: StateWaiter) -> None:
+        nonlocal notified, resumed
+        notified = parked.verdict == NOTIFIED or await _late(port, stay, parked)
+        _resume(port, stay.hold, wanted, await _stand(port, parked, placed=notified), asker)
+        parked.began, resumed = False, True  # nothing is to be undone any more
+
+    try:
+        take(taken)
+        hold = taken[0]
+        _end_tenure(port, hold)
+        stay = ConditionWait(place, hold, wanted, port)
+        parked = ConditionWaiter(stay, wanted)
+        patient = None if timeout is None else max(AT_ONCE, timeout)
+        try:
+            await state_wait.wait_for(port, stay, patient, then, parked)
+        finally:
+            began = parked.began
+    except BaseException as error:  # a signal's exception may come anywhere
+        if taken and not resumed:
+            await _interrupted(port, taken[0], wanted, asker, error, began=began)
+        raise
+    finally:
+        for hold in taken:
+            undo_strays(port, hold.want)
+    return notified
+
+
+async def _interrupted(
+    port: Port, hold: Hold, wanted: Want, asker: Reacquirer, error: BaseException, *, began: bool
+) -> None:
+    """Leave nothing of the wait behind; cancelled, take the lock again first."""
+    with port.mutex():
+        port.lines.give_up(wanted)
+    if not began and not hold.forked:  # no request went out, and so no undo
+        retire(port, hold)
+        port.run_in_background(*request(hold.want, hold.fence))
+    if not isinstance(error, (FencelockError, GeneratorExit)):
+        await _return(port, hold, asker)
+
+
+def _end_tenure(port: Port, hold: Hold) -> None:
+    """End the renewal before the lock is given back; raise when the lease has ended already."""
+    lost = hold.lost
+    retire(port, hold)
+    if lost:
+        raise hold.lost_error()
+
+
+async def _late(port: Port, stay: ConditionWait, parked: ConditionWaiter) -> bool:
+    """Leave the condition's line; return True if the waiter was notified in this moment."""
+    if parked.verdict == LOST:
+        return _lost(port, stay, parked)
+    question = stay.leave(parked, late=True, shared=False)
+    until = port.now() + port.server_timeout
+    return bool(await persist(port, lambda: port.call(*question, until), until, Asked()))
+
+
+def _lost(port: Port, stay: ConditionWait, parked: ConditionWaiter) -> bool:
+    """Raise LeaseLost, unless an earlier request of this wait gave the lock back."""
+    if parked.sent and port.now() < stay.hold.deadline:
+        return True
+    raise lost_as(port, stay.hold, parked.place)
+
+
+async def _stand(port: Port, parked: ConditionWaiter, *, placed: bool) -> Grant:
+    """Stand in the lock's line until it is granted; for ever, as ``threading`` does."""
+    parked.news = parked.pushed is not None
+    try:
+        if placed and port.flows.open_in_line(port, parked):
+            with port.mutex():
+                line = port.lines.join(parked)
+                line.heartbeat_at = line.heartbeat_at or port.now() + HEARTBEAT_SECONDS
+        return await _granted(port, parked.want, parked)
+    except BaseException:  # before ``queue`` could see to it
+        depart(port, parked)
+        raise
+
+
+async def _granted(port: Port, want: Want, waiter: Waiter | None = None) -> Grant:
+    while True:
+        grant = await queue(port, want, state_wait.FOR_EVER, waiter)
+        if grant is not None:  # it has no timeout
+            return grant
+
+
+def _resume(port: Port, before: Hold, want: Want, grant: Grant, asker: Reacquirer) -> None:
+    """Make the hold after the wait: a new lease, with all that the one before had.
+
+    It is for the thread or task that held before: ``asyncio.wait_for`` waits in a task of its own.
+    """
+    hold = begin(port, want, grant, asker.taker, before.unit)
+    hold.count = before.count
+    hold.body, hold.cancelling = before.body, before.cancelling
+
+
+async def _return(port: Port, before: Hold, asker: Reacquirer) -> None:
+    """Take the lock again after a cancellation, with a fresh request: the other one was undone.
+
+    Cancelled again meanwhile it goes on, as ``asyncio.Condition``; a second Ctrl-C ends it.
+    """
+    while True:
+        wanted = asker.want()
+        try:
+            _resume(port, before, wanted, await _granted(port, wanted), asker)
+        except (FencelockError, GeneratorExit, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # noqa: BLE001, S112 - the first one is raised in the end
+            continue
+        return
+
+
+@describes_errors
+async def notify(port: Port, place: ConditionId, hold: Hold, n: int) -> int:
+    """Move the first ``n`` who wait to the lock's line; LeaseLost when the hold has ended."""
+    hold.check()
+    args = (hold.want.holder, place.topic, n, port.new_id(), milliseconds(port.server_timeout))
+    until = port.now() + port.server_timeout
+    moved: int = await ask(port, CONDITION_NOTIFY, place.keys.all, args, until)
+    if moved < 0:
+        raise lost_as(port, hold, b"" if moved == -1 else None)
+    return moved

@@ -1,0 +1,248 @@
+"""Elections: who leads holds the lock of that name, and the line are the candidates.
+
+Rules of this file:
+
+- Leadership is a lease: it ends here before it ends on the server (I2, I8).
+- A hand-over moves a waiting candidate to the head of the line and releases, in one script; when
+  that candidate does not wait, nothing is given up, and the lease is renewed again. A copy of the
+  request that comes after that answer gives up nothing either: each request has an id of its own.
+- That a candidate does not wait is said only when no lost connection, its own or ours, may have
+  taken its place in line a moment ago (I12).
+- Whoever was elected, or resigned, has the watchers told. That is a hint: they look every two
+  seconds, and when a lease should have ended (I6).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.error_messages import describes_errors
+from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
+from fencelock._core.lock.hold import Hold, Taker
+from fencelock._core.lock.inspect import WAITERS_SHOWN
+from fencelock._core.lock.release import (
+    lost_as,
+    release_in_background,
+    retire,
+    settled,
+    undo_strays,
+)
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.waiting import EXPIRY_SLACK
+from fencelock._core.port import Port
+from fencelock._core.retry import again, answer_by, ask
+from fencelock._core.types import NoReply, Reply, Request
+from fencelock.errors import ServerError
+from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
+
+CANDIDATE_BYTES_MAX = 128
+SILENT = b"silent"  # of election_hand_over.lua
+# A candidate that stands in line and does not listen, or may have lost its place in a failover that
+# this client saw too, is back within this if it lives: it asks as often as we do.
+RETURN_SECONDS = 3.0
+ASK_AGAIN_SECONDS = 0.1
+
+
+class Leader(NamedTuple):
+    """Who leads, as the server saw it.
+
+    ``since`` is the server's Unix time of the election, in seconds; ``host`` and ``pid`` are the
+    process. Two are equal when they are the same tenure.
+    """
+
+    candidate: str
+    fence: int
+    since: float
+    host: str
+    pid: int
+
+
+class ElectionKeys(LockKeys):
+    """The keys of a lock, and the one that keeps its watchers."""
+
+    __slots__ = ("watch", "watchers")
+
+    def __init__(self, prefix: str, name: str) -> None:
+        super().__init__(prefix, name)
+        self.watchers: tuple[bytes, ...] = derived(prefix.encode(), self.lock, ELECTION_KINDS)
+        self.watch: tuple[bytes, ...] = (*self.renew, *self.watchers)
+
+
+def mark(candidate: str) -> bytes:
+    """Return what a candidate's info has in it, and no other info can: quotes are escaped there."""
+    return b'"candidate":' + json.dumps(candidate, ensure_ascii=False).encode() + b"}"
+
+
+def announce(port: Port, keys: ElectionKeys) -> None:
+    """Have the watchers told that there is a change; never blocks, never raises."""
+    port.run_in_background(ELECTION_ANNOUNCE, keys.watchers, ())
+
+
+def give_up(port: Port, hold: Hold) -> None:
+    """Give back what was lost here and may be ours on the server still; never blocks."""
+    retire(port, hold)
+    if not hold.forked:
+        release_in_background(port, hold)
+
+
+@describes_errors
+async def hand_over(
+    port: Port, hold: Hold, keys: ElectionKeys, taker: Taker, candidate: str
+) -> bool:
+    """Hand a leadership over to a candidate; False when that one does not wait.
+
+    A candidate that may be coming back is waited for; nothing is given up meanwhile, and a
+    cancellation in this time leaves it so.
+
+    Raises LeaseLost when the lease had ended before, and like ``ask`` when no answer came: then,
+    as after a cancellation, the leadership is given up to whoever is next.
+    """
+    give_up_at = port.now() + min(RETURN_SECONDS, port.server_timeout)
+    disturbed = False
+    while True:
+        last = port.now() >= give_up_at
+        asked = Asked()
+        words = (mark(candidate), b"1" if last else b"0", port.new_id())
+        offer = ELECTION_HAND_OVER, keys.all, (hold.want.holder, hold.want.client_channel, *words)
+        reply = await _offer(port, hold, taker, offer, asked)
+        if reply[0] != 0:
+            _judge(port, hold, reply, repeated=asked.sent)
+            return True
+        disturbed = disturbed or asked.tries > 0 or reply[1] == SILENT
+        if last or not disturbed:
+            return False
+        await port.sleep(port.now() + ASK_AGAIN_SECONDS)
+
+
+async def _offer(port: Port, hold: Hold, taker: Taker, offer: Request, asked: Asked) -> Reply:
+    """Ask once for a hand-over, and return the answer; a refused one leaves the lease as it was."""
+    hold.check()
+    until = min(port.now() + port.server_timeout, hold.deadline)
+    try:
+        retire(port, hold)
+        reply = await ask(port, *offer, until, asked=asked)
+    except BaseException as error:
+        retire(port, hold)
+        if not settled(error):
+            taker.remove(hold)
+            release_in_background(port, hold)
+        else:
+            _resume(port, hold, taker)
+        raise
+    if reply[0] == 0:
+        _resume(port, hold, taker)
+    else:
+        taker.remove(hold)
+        undo_strays(port, hold.want)
+    return reply
+
+
+def _resume(port: Port, hold: Hold, taker: Taker) -> None:
+    """Have the lease renewed again, at once: it was not given back."""
+    hold.resume(port)
+    taker.add(hold)  # another thread may have taken it out meanwhile: it is kept once
+    taker.remove(hold)
+    port.track(hold, port.now())
+
+
+def _judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> None:
+    if reply[0] != 1 and not repeated:
+        raise lost_as(port, hold, reply[1])
+
+
+@describes_errors
+async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
+    """Return who leads now, or None."""
+    reply = await ask(port, ELECTION_WATCH, keys.watch, (), port.now() + port.server_timeout)
+    return _leader(reply)
+
+
+@describes_errors
+async def candidates(port: Port, keys: LockKeys) -> list[str]:
+    """Return who waits to be elected, in the order of the line; the first hundred."""
+    reply = await ask(port, SHOW, keys.show, (WAITERS_SHOWN,), port.now() + port.server_timeout)
+    infos = [entry.split(b" ", 7)[-1] for entry in reply[6][::2]]
+    return [_told(info).candidate for info in infos]
+
+
+class LeaderCursor:
+    """One look-out for changes, and what it saw last."""
+
+    __slots__ = ("first", "keys", "last", "want")
+
+    def __init__(self, want: Want, keys: ElectionKeys) -> None:
+        self.want = want
+        self.keys = keys
+        self.first = True
+        self.last: Leader | None = None
+
+
+@describes_errors
+async def next_change(port: Port, watch: LeaderCursor, give_up_at: float) -> bool:
+    """Wait until another leads than ``watch.last`` says; False at ``give_up_at``.
+
+    The first call returns with the first look. Raises like ``ask``.
+    """
+    waiter = Waiter(watch.want)
+    try:
+        while True:
+            seen, heartbeat_at = await _look(port, watch, waiter, give_up_at)
+            if watch.first or seen != watch.last:
+                watch.first, watch.last = False, seen
+                return True
+            await port.wait(waiter, min(heartbeat_at, give_up_at))
+            if port.now() >= give_up_at:
+                return False
+            waiter.forget()
+    finally:
+        port.close(waiter)
+
+
+async def _look(
+    port: Port, watch: LeaderCursor, waiter: Waiter, give_up_at: float
+) -> tuple[Leader | None, float]:
+    """Ask who leads and to be told of changes; return that, and when to look at the latest."""
+    until = answer_by(port, port.now(), give_up_at)
+    ends = until if watch.first else max(until, give_up_at)
+    waiter.start()
+    while True:
+        asked_at = port.now()
+        try:
+            if not port.open_now(waiter, listen=True):
+                await port.open(waiter, until)
+            waiter.begin()
+            args = (watch.want.waiter, waiter.channel)
+            reply = await port.call(ELECTION_WATCH, watch.keys.watch, args, until, waiter)
+        except (NoReply, ServerError) as trouble:
+            await again(port, trouble, ends, waiter)
+            if port.now() >= until:  # the server is away, and there is time left
+                until = answer_by(port, port.now(), give_up_at)
+            continue
+        heartbeat_at = asked_at + HEARTBEAT_SECONDS
+        if reply[1] >= 0:
+            heartbeat_at = min(heartbeat_at, asked_at + reply[1] / 1000 + EXPIRY_SLACK)
+        return _leader(reply), heartbeat_at
+
+
+def _leader(reply: Reply) -> Leader | None:
+    holder, _, record = reply
+    if not holder:
+        return None
+    parts = record.split(b" ", 6)  # fence holder ttl claim owned home info
+    if len(parts) != 7 or parts[1] != holder:  # noqa: PLR2004 - see above
+        return Leader("", 0, 0.0, "", 0)  # a program that is not fencelock
+    fence = int(parts[0])
+    return _told(parts[6])._replace(fence=fence, since=fence / 1e6)
+
+
+def _told(info: bytes) -> Leader:
+    try:
+        told = json.loads(info)
+    except ValueError:
+        told = {}
+    host, pid = str(told.get("host", "")), int(told.get("pid", 0))
+    return Leader(str(told.get("candidate", f"{host}:{pid}")), 0, 0.0, host, pid)

@@ -1,0 +1,145 @@
+"""Event and latch: states that many wait for, changed by one script each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.error_messages import describes_errors
+from fencelock._core.keys import SignalKeys
+from fencelock._core.lock.request import milliseconds
+from fencelock._core.objects import state_wait
+from fencelock._core.objects.state import ScriptCall, StateWaiter
+from fencelock._core.port import Port
+from fencelock._core.retry import ask
+from fencelock._core.types import Args, Reply
+from fencelock.scripts import EVENT, EVENT_WAIT, LATCH, Script
+
+
+class EventSpec(NamedTuple):
+    """A state that is open or not: an event, or a latch that begins with a count (``of``)."""
+
+    keys: SignalKeys
+    kind: bytes
+    idle_ttl: float
+    of: int = 0
+
+    @property
+    def key(self) -> bytes:
+        """Return the state's own key."""
+        return self.keys.state
+
+    @property
+    def name(self) -> str:
+        """Return the name."""
+        return self.keys.name
+
+    @property
+    def _begins(self) -> bytes:
+        return b"%d" % self.of if self.of else b""
+
+    def _ask(self, what: bytes, words: Args) -> ScriptCall:
+        head = (self.kind, milliseconds(self.idle_ttl), self._begins, what)
+        return ScriptCall(EVENT_WAIT, self.keys.watch, (*head, *words))
+
+    def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
+        """Ask for the first time, or again without an answer so far."""
+        return self._ask(b"wait", (watcher.channel, b"", asked_us))
+
+    def check(self, watchers: list[StateWaiter]) -> ScriptCall:
+        """Ask for several who know their generation."""
+        words = [word for each in watchers for word in (each.channel, each.gen, 0)]
+        return self._ask(b"wait", words)
+
+    @property
+    def lingers(self) -> bool:
+        """Tell that who passed by a look may be on the list, if an earlier answer was lost."""
+        return True
+
+    @property
+    def leaves(self) -> bool:
+        """Tell that a wait without a verdict leaves the list by itself."""
+        return True
+
+    @property
+    def proves_each(self) -> bool:
+        """Tell that a look counts for all who listen to a channel."""
+        return False
+
+    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
+        """Ask one last time."""
+        del late
+        return self._ask(b"leave", (b"" if shared else watcher.channel, watcher.gen, 0))
+
+    def learn(self, watcher: StateWaiter, reply: Reply) -> None:
+        """Take an answer."""
+        passed, gen, listed = reply
+        if passed:
+            watcher.verdict = True
+            return
+        watcher.settle(gen)
+        if not listed:
+            watcher.lose_place()
+
+    def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
+        """Take the message that the generation ended: it was open for a moment at least."""
+        del outcome
+        watcher.verdict = True
+
+
+@describes_errors
+async def wait_until_open(port: Port, spec: EventSpec, timeout: float | None) -> bool:
+    """Wait until it is open; False when it was not in time."""
+    return bool(await state_wait.wait_for(port, spec, timeout))
+
+
+# Requests that were answered, and that the next one has the server forget; so many at a time.
+ANSWERED_MAX = 100
+
+
+@describes_errors
+async def change_event(
+    port: Port, spec: EventSpec, what: bytes, answered: list[bytes] | None = None
+) -> bool:
+    """Set, clear, delete or look at an event; return whether it is set now.
+
+    ``answered`` keeps what the handle's requests are known by, see ``_change``.
+    """
+    head = (what, milliseconds(spec.idle_ttl))
+    return bool(await _change(port, spec, (EVENT, head, ()), answered))
+
+
+@describes_errors
+async def change_latch(
+    port: Port, spec: EventSpec, what: bytes, by: int = 0, answered: list[bytes] | None = None
+) -> int:
+    """Count a latch down, close it, delete it or look at it; return the count that is left."""
+    head = (what, milliseconds(spec.idle_ttl))
+    left: int = await _change(port, spec, (LATCH, head, (spec.of, by)), answered)
+    return left
+
+
+async def _change(
+    port: Port,
+    spec: EventSpec,
+    question: tuple[Script, Args, Args],
+    answered: list[bytes] | None,
+) -> Reply:
+    """Ask for a change that counts once, however often it is asked for (I4).
+
+    The server remembers a request for as long as a copy of it may come. One that was answered at
+    the first try has no copies: its id goes to ``answered``, and the next request tells the server
+    to forget it. So a handle that changes a state in a loop leaves one id there, not thousands.
+    """
+    script, head, tail = question
+    asked, who = Asked(), port.new_id()
+    done: list[bytes] = [] if answered is None else answered[:ANSWERED_MAX]
+    if answered is not None:
+        del answered[: len(done)]
+    args = (*head, who, *tail, milliseconds(port.server_timeout), *done)
+    reply = await ask(
+        port, script, spec.keys.change, args, port.now() + port.server_timeout, asked=asked
+    )
+    if answered is not None and head[0] != b"look" and not asked.tries:
+        answered.append(who)
+    return reply

@@ -1,0 +1,221 @@
+"""Renew the leases of a multi beside each other, where they may lie on several servers.
+
+Rules of this file:
+
+- All that is left is asked for at once, and what is answered counts: a silent node holds up only
+  the leases that lie there.
+- A renewal by the background is not waited for: it may be at the silent node; see
+  ``HolderRenewal``.
+- For each lease the rules of ``renew.py`` hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.error_messages import describe_error
+from fencelock._core.lock.by_slot import side_by_side
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renew import (
+    CALL_SECONDS_MAX,
+    HolderRenewal,
+    apply_renewal,
+    holder_renewal,
+    notify_refused,
+    rely_on,
+    renew_now,
+    reserve,
+    track_renewed,
+)
+from fencelock._core.lock.renew_request import Answer, refusals, renewal_request
+from fencelock._core.port import Port, SlottedPort
+from fencelock._core.retry import PASSING, persist
+from fencelock._core.types import NoReply
+from fencelock.errors import FencelockError, ServerError
+
+Answers = list[Answer | Exception]
+AskRenewals = Callable[[SlottedPort, Sequence["HolderRenewal"], float], Awaitable[Answers]]
+
+
+async def renew_all(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Renew leases that are held together, each as ``renew_now`` does.
+
+    Raises LeaseLost when one of them was lost or is refused; otherwise, once all others are
+    renewed, as ``renew_now`` when no answer came for one.
+    """
+    await port.flows.renew_all(port, holds, ttl)
+
+
+async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Renew leases of one server, one after the other."""
+    for hold in holds:
+        hold.check()
+        await renew_now(port, hold, ttl)
+
+
+async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Renew leases in many slots beside each other."""
+    await _renew_by_slot(port, holds, ttl, _at_once)
+
+
+async def renew_all_confirmed(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
+    """Do the same where replicas count."""
+    await _renew_by_slot(port, holds, ttl, _one_by_one)
+
+
+async def _renew_by_slot(
+    port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: AskRenewals
+) -> None:
+    asked = [hold for hold in holds if ttl is not None or not hold.want.terms.fixed_end]
+    if asked:
+        await _renew_together(port, asked, ttl, ask)
+
+
+async def _renew_together(
+    port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: AskRenewals
+) -> None:
+    until = min(port.now() + port.server_timeout, *[hold.deadline for hold in holds])
+    together = _Together(port, ask)
+    try:
+        for hold in holds:
+            background = await reserve(port, hold, until, waits=False)
+            together.add(holder_renewal(hold, ttl, port.now(), shortens=True, beside=background))
+        together.rely_on()
+        until = min(until, *[hold.deadline for hold in holds])
+        await persist(port, lambda: together.ask(until), until, Asked())
+    except FencelockError as error:
+        together.give_up()
+        describe_error(port, error, together.names())
+        raise
+    finally:
+        together.mind()
+    together.judge()
+
+
+class _Together:
+    """The renewals that the holder of several leases asks for at once."""
+
+    def __init__(self, port: SlottedPort, ask: AskRenewals) -> None:
+        self._port = port
+        self._ask = ask
+        self._wishes: list[HolderRenewal] = []
+        self._left: list[HolderRenewal] = []  # nothing is known of them yet
+        # asked before without an answer: that one may have run
+        self._unsure: set[HolderRenewal] = set()
+        self._refusal: ServerError | None = None  # the first that is no loss
+
+    def add(self, wish: HolderRenewal) -> None:
+        """Take one more in."""
+        self._wishes.append(wish)
+        self._left.append(wish)
+
+    def names(self) -> str:
+        """Return the names of those that have no answer."""
+        return ", ".join(wish.hold.name for wish in self._left)
+
+    def rely_on(self) -> None:
+        """Before they are sent, rely on no more than they can leave."""
+        for wish in self._wishes:
+            rely_on(self._port, wish)
+
+    def mind(self) -> None:
+        """Have all minded again."""
+        for wish in self._wishes:
+            track_renewed(self._port, wish)
+
+    def give_up(self) -> None:
+        """Note that nothing more is asked for: what was never sent changes nothing."""
+        for wish in self._left:
+            wish.failed(may_run=wish in self._unsure)
+
+    def judge(self) -> None:
+        """Raise when one of them was lost, or was refused."""
+        for wish in self._wishes:
+            wish.hold.check()
+        if self._refusal is not None:
+            raise self._refusal
+
+    async def ask(self, until: float) -> None:
+        """Ask once for each that is left; raise what the first one without an answer ended with.
+
+        A loss is raised at once.
+        """
+        sent_at, left = self._port.now(), tuple(self._left)
+        for wish in left:
+            wish.within_limits(sent_at)  # a repetition comes later, and they are nearer
+        answers = await self._ask(self._port, left, until)
+        trouble: NoReply | ServerError | None = None
+        for wish, answer in zip(left, answers, strict=True):
+            if isinstance(answer, NoReply):
+                trouble = trouble or answer
+                if answer.sent:
+                    self._unsure.add(wish)
+            elif isinstance(answer, ServerError) and answer.code in PASSING:
+                trouble = trouble or answer
+            elif isinstance(answer, Exception):
+                self._refused(wish, answer)
+            else:
+                await self._answered(wish, answer, sent_at, until)
+        for wish in left:
+            wish.hold.check()
+        if trouble is not None:
+            raise trouble
+
+    def _refused(self, wish: HolderRenewal, error: Exception) -> None:
+        if not isinstance(error, ServerError):
+            raise error  # the client is closed, or this is a defect
+        self._left.remove(wish)
+        wish.failed(may_run=wish in self._unsure)
+        self._refusal = self._refusal or error
+
+    async def _answered(
+        self, wish: HolderRenewal, answer: Answer, sent_at: float, until: float
+    ) -> None:
+        port, hold = self._port, wish.hold
+        self._left.remove(wish)
+        wish.answered(repeated=wish in self._unsure)
+        refused, missing = answer
+        if missing is not None:
+            self._refusal = self._refusal or missing
+            return
+        with port.mutex():
+            port.book.discard(hold)
+        apply_renewal(port, [hold], [wish.ttl], sent_at, refused)
+        if refused:
+            await notify_refused(port, {hold: refused[0]}, until)
+
+
+async def _at_once(port: SlottedPort, wishes: Sequence[HolderRenewal], until: float) -> Answers:
+    """Return the answer for each, or what ended its request."""
+    requests = [renewal_request([wish.hold], [wish.ttl], shortens=wish.shortens) for wish in wishes]
+    replies = await side_by_side(port, requests, until)
+    return [
+        reply if isinstance(reply, Exception) else (refusals([wish.hold], reply), None)
+        for wish, reply in zip(wishes, replies, strict=True)
+    ]
+
+
+async def _one_by_one(port: SlottedPort, wishes: Sequence[HolderRenewal], until: float) -> Answers:
+    """Ask one after the other, as replicas acknowledge; a node that is silent, only once."""
+    silent: dict[object, NoReply] = {}
+    answers: Answers = []
+    for wish in wishes:
+        place = port.node_of(wish.hold.want.keys.lock)
+        known = None if place is None else silent.get(place)
+        answer = NoReply(str(known), sent=False) if known else await _one(port, wish, until)
+        if isinstance(answer, NoReply):
+            silent[place] = answer
+        answers.append(answer)
+    return answers
+
+
+async def _one(port: SlottedPort, wish: HolderRenewal, until: float) -> Answer | Exception:
+    hold = wish.hold
+    until = min(until, port.now() + CALL_SECONDS_MAX)
+    try:
+        return await port.flows.renew_batch(
+            port, [hold], [wish.ttl], until, hold.deadline, wish.shortens
+        )
+    except (NoReply, FencelockError) as error:
+        return error

@@ -1,0 +1,211 @@
+"""Run something once: begin, end, and read what came out of it.
+
+A run is a hold of the lock of that name, so it is renewed, revoked, handed over and shown as any
+lock is. Its result is kept beside the lock; as long as it is there nobody begins.
+
+Rules of this file:
+
+- One script says who runs, one keeps the result; both decide on the server's clock (I1).
+- A grant with fence 0 is no grant: the run is done, and there is a result to read.
+- A run that ends is recorded, or recorded behind our back, whatever happens to the answer (I4):
+  who gives up asking has it repeated in the background.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.error_messages import describe_error, describes_errors
+from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
+from fencelock._core.lock.acquire import FOR_EVER, attempt, begin, queue
+from fencelock._core.lock.hold import Hold, Taker
+from fencelock._core.lock.inspect import show
+from fencelock._core.lock.release import lost_as, request, retire, settled, undo_strays
+from fencelock._core.lock.request import Form, Terms, Want, milliseconds
+from fencelock._core.port import Port
+from fencelock._core.retry import answer_by, ask, persist
+from fencelock._core.types import Reply
+from fencelock._runtime.log import log
+from fencelock.errors import FencelockError
+from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START, head
+
+# A result stays this long after the run, so that who waits can read it and hosts whose clocks are
+# some seconds late find it, however long the run took; of a short period just a part.
+FLOOR_SECONDS = 10.0
+FLOOR_OF_PERIOD = 0.1
+
+
+class FinishedOnce(NamedTuple):
+    """A run that has ended, as it is kept on the server. Instants are the server's Unix time."""
+
+    fence: int
+    started: float
+    ended: float
+    form: str  # of the value; see once.py
+    who: str
+    value: bytes
+
+
+class RunningOnce(NamedTuple):
+    """A run that is under way, as the server sees it; ``started`` is the server's Unix time."""
+
+    fence: int
+    started: float
+    who: str
+
+
+class OnceKeys(LockKeys):
+    """The keys of a lock, and the one that keeps the result."""
+
+    __slots__ = ("finish", "once", "start")
+
+    def __init__(self, prefix: str, name: str) -> None:
+        super().__init__(prefix, name)
+        self.once: bytes = derived(prefix.encode(), self.lock, ONCE_KINDS)[0]
+        self.start: tuple[bytes, ...] = (*self.grant, self.once)
+        self.finish: tuple[bytes, ...] = (*self.all, self.once)
+
+
+def keys_of(want: Want) -> OnceKeys:
+    """Return the keys that a request for a run was made with."""
+    keys: Any = want.keys
+    known: OnceKeys = keys
+    return known
+
+
+class OnceForm(Form):
+    """The requests of one handle: they ask whether the run is done, too."""
+
+    __slots__ = ("_asks",)
+
+    def __init__(self, *, keys: OnceKeys, terms: Terms, client_channel: bytes, ttl: float) -> None:
+        super().__init__(keys=keys, terms=terms, client_channel=client_channel, ttl=ttl)
+        self._ask = head(ONCE_START, keys.start, 5)
+
+
+async def start(
+    port: Port, want: Want, timeout: float | None, taker: Taker, unit: object = None
+) -> Hold | FinishedOnce | None:
+    """Begin the run, or return what it came to; None when another runs it and time is up.
+
+    ``timeout`` as in ``acquire``. Raises as ``acquire``.
+    """
+    give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
+    try:
+        while True:
+            if timeout is not None and timeout <= 0:
+                grant = await attempt(port, want, give_up_at)
+            else:
+                grant = await queue(port, want, give_up_at)
+            if grant is None:
+                return None
+            if grant.fence:
+                return begin(port, want, grant, taker, unit)
+            done = await read(port, keys_of(want), give_up_at)
+            if done is not None:  # else it was forgotten in this moment
+                return done
+    except FencelockError as error:
+        describe_error(port, error, want.keys.name)
+        raise
+    except BaseException:
+        # As in acquire: a signal's exception may come when the grant was made and nobody had it.
+        port.run_in_background(*request(want))
+        raise
+
+
+@describes_errors
+async def finish(
+    port: Port, hold: Hold, taker: Taker, within: float, result: tuple[str, bytes]
+) -> None:
+    """Keep the result for ``within`` seconds from the start of the run, and end the run.
+
+    Raises LeaseLost when another may have begun meanwhile, and like ``ask`` when no answer came:
+    then, as after a cancellation, it is repeated in the background. NotAcknowledged: it is kept,
+    but a failover may forget it.
+    """
+    form, value = result
+    keys = keys_of(hold.want)
+    floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
+    times = (milliseconds(within), milliseconds(floor))
+    args = (hold.want.holder, hold.want.client_channel, *times, form.encode(), value)
+    asked = Asked()
+    if hold.lost:  # its holder is notified, though the result may be kept all the same
+        log.info("the run of %r ends after its lease", keys.name)
+    try:
+        retire(port, hold)
+        taker.remove(hold)
+        until = port.now() + port.server_timeout
+        done = ONCE_FINISH, keys.finish, args
+        reply, missing = await port.flows.ask_confirmed(port, hold.want, done, until, asked)
+    except BaseException as error:
+        if not settled(error):
+            retire(port, hold)
+            taker.remove(hold)
+            port.run_in_background(ONCE_FINISH, keys.finish, args, asked.undo_connection)
+        raise
+    # not before there is an answer: it would end the run for another one
+    undo_strays(port, hold.want)
+    _judge(port, hold, reply)
+    if missing is not None:
+        raise missing
+
+
+def _judge(port: Port, hold: Hold, reply: Reply) -> None:
+    if reply != 1:
+        raise lost_as(port, hold, reply[1])
+
+
+@describes_errors
+async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
+    """Return what the run came to; None when it is not done, or was forgotten."""
+    until = answer_by(port, port.now(), give_up_at)
+    kept = await persist(
+        port, lambda: port.command((b"GET", keys.once), keys.once, until), until, Asked()
+    )
+    return None if kept is None else parsed(kept)
+
+
+async def running(port: Port, keys: OnceKeys) -> RunningOnce | None:
+    """Return the run that is under way, or None; raises like ``ask``."""
+    info = await show(port, keys, 0)
+    if info.holder is None:
+        return None
+    return RunningOnce(info.fence, info.holder.since, f"{info.holder.host}:{info.holder.pid}")
+
+
+async def run_by(port: Port, keys: OnceKeys) -> RunningOnce | None:
+    """Return the run that is under way, or None, also when the server cannot tell.
+
+    For a caller that knows already that it may not run: this only says who does.
+    """
+    try:
+        return await running(port, keys)
+    except FencelockError as error:
+        log.info("the server does not say which process runs %r: %s", keys.name, error)
+        return None
+
+
+@describes_errors
+async def forget(port: Port, keys: OnceKeys) -> bool:
+    """Drop the result, so that the next caller runs; return True if there was one.
+
+    The result is named by its fence: a call that is repeated, because its answer was lost, must not
+    drop what a later run came to (I4).
+    """
+    done = await read(port, keys)
+    if done is None:
+        return False
+    until = port.now() + port.server_timeout
+    await ask(port, ONCE_FORGET, (keys.once,), (b"%d" % done.fence,), until)
+    return True
+
+
+def parsed(kept: bytes) -> FinishedOnce:
+    """Return a result as ``once_finish.lua`` wrote it."""
+    fence, _, started, ended, form, size, rest = kept.split(b" ", 6)
+    info, value = rest[: int(size)], rest[int(size) :]
+    told = json.loads(info)
+    who = f"{told['host']}:{told['pid']}" if "host" in told else ""
+    return FinishedOnce(int(fence), int(started) / 1e6, int(ended) / 1e6, form.decode(), who, value)

@@ -1,0 +1,301 @@
+"""What many may hold at once, up to a limit: a semaphore's permits, a lock's readers and writers.
+
+Rules of this file:
+
+- A reader takes one permit, a writer all of them: to the server both kinds are one (_shares.lua).
+- Each acquisition is a lease of its own, with its own holder id. It is acquired, renewed and
+  released by the same flows as a lock; here is only what they send for it.
+- A hold may give back some of its permits. What is sent is how many it keeps, never how many it
+  gives: repeated that changes nothing (I4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Final, NamedTuple, cast
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.error_messages import describes_errors
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.release import judge, retire, settled, take_and_release
+from fencelock._core.lock.renew import lose
+from fencelock._core.lock.request import SHARES, Form, Terms, Want
+from fencelock._core.port import Port
+from fencelock._core.retry import ask
+from fencelock._core.types import Reply, Request
+from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
+from fencelock.options import PERMITS_MAX
+from fencelock.scripts import (
+    SHARES_ABANDON,
+    SHARES_ACQUIRE,
+    SHARES_HEARTBEAT,
+    SHARES_LIMIT,
+    SHARES_RELEASE,
+    SHARES_SHOW,
+    bulk,
+    head,
+)
+
+SEMAPHORE: Final = b"semaphore"
+RWLOCK: Final = b"rwlock"
+# The permits of a reader/writer lock, which a writer takes all; more than readers ever are.
+ALL: Final = PERMITS_MAX
+READ: Final = 1
+WRITE: Final = ALL
+
+
+class ShareForm(Form):
+    """What all requests for ``permits`` of one name have in common."""
+
+    __slots__ = ("kind", "limit", "permits")
+
+    alive = SHARES_HEARTBEAT
+
+    def __init__(
+        self,
+        *,
+        keys: LockKeys,
+        terms: Terms,
+        client_channel: bytes,
+        ttl: float,
+        kind: bytes,
+        limit: int,
+        permits: int,
+        ends: float = inf,
+    ) -> None:
+        super().__init__(keys=keys, terms=terms, client_channel=client_channel, ttl=ttl, ends=ends)
+        ttl_ms, claim_ms, _ = self.words.split(b" ", 2)
+        self.words: bytes = b"%b %b p%d %b " % (ttl_ms, claim_ms, permits, client_channel)
+        self.kind: bytes = kind
+        self.limit: int = limit
+        self.permits: int = permits
+        self.batch = SHARES
+        self._ask = head(SHARES_ACQUIRE, keys.grant, 6)
+        self._free = head(SHARES_RELEASE, keys.all, 3)
+        self._freed = bulk(client_channel) + bulk(b"0")
+
+    def on(self, client_channel: bytes, terms: Terms) -> ShareForm:
+        """Return the same for one node of a quorum."""
+        return ShareForm(
+            keys=self.keys,
+            terms=terms,
+            client_channel=client_channel,
+            ttl=self.ttl,
+            kind=self.kind,
+            limit=self.limit,
+            permits=self.permits,
+            ends=self.ends,
+        )
+
+    def lasting(self, now: float) -> float:
+        """Return how long the lease is that a grant at once brings: these scripts know one ttl."""
+        ttl = super().lasting(now)
+        return ttl if self.ends == inf else self._claim()
+
+    def vote_beside(self, holder: bytes, info: bytes, beside: bytes, fence: int) -> bytes:
+        """Return a call of ``shares_acquire.lua`` that is a vote."""
+        beginning = self._vote or self._begin_vote(head(SHARES_ACQUIRE, self.keys.grant, 7))
+        args = (holder, b"", self.words + info, self.kind, b"%d" % self.limit, beside)
+        return beginning + b"".join(map(bulk, (*args, b"%d" % fence)))
+
+    def ask_beside(self, holder: bytes, place: bytes, info: bytes, beside: bytes) -> bytes:
+        """Return a call of ``shares_acquire.lua``."""
+        args = (holder, place, self.words + info, self.kind, b"%d" % self.limit, beside)
+        return self._ask + b"".join(map(bulk, args))
+
+    def acquire(self, holder: bytes, place: bytes, info: bytes) -> bytes:
+        """Return a call of ``shares_acquire.lua`` for permits in their turn."""
+        return self.ask_beside(holder, place, info, b"")
+
+
+class ShareWant(Want):
+    """One request for permits; with ``beside``, at once while that hold holds."""
+
+    __slots__ = ("once", "other")
+
+    form: ShareForm
+    lines_up: bool = True
+
+    def __init__(
+        self, form: ShareForm, waiter: bytes, info: bytes, beside: Hold | None = None
+    ) -> None:
+        super().__init__(form, waiter, info)
+        self.other: Hold | None = beside
+        self.once: bool = beside is not None
+
+    @property
+    def beside(self) -> bytes:
+        """Return the id by which the server that is asked knows the hold beside."""
+        if self.other is None:
+            return b""
+        homes = {
+            part.want.client_channel: part.want.holder
+            for part in self.other.parts
+            if part is not None
+        }
+        holder: bytes = homes.get(self.client_channel, self.other.want.holder)
+        return holder
+
+    def acquire(self, channel: bytes) -> bytes:
+        """Return a packed call of ``shares_acquire.lua``; the channel is empty for a try."""
+        place = self.place(channel) if channel else b""
+        return self.form.ask_beside(self.holder, place, self.info, self.beside)
+
+    def on(self, form: Form) -> ShareWant:
+        """Return the same request for one node of a quorum."""
+        return ShareWant(cast("ShareForm", form), self.waiter, self.info, self.other)
+
+    def again_on(self, form: Form) -> ShareWant:
+        """Return the request to ask a node again: beside the other hold only while that one lasts.
+
+        A reader that has released the write side since would name a hold that no node knows.
+        """
+        lasts = self.other is not None and self.other.open and self.other.loss is None
+        beside = self.other if lasts else None
+        return ShareWant(cast("ShareForm", form), self.waiter, self.info, beside)
+
+    def vote(self, fence: int) -> bytes:
+        """Return a packed call for a further node of a quorum; its fence is not below this one."""
+        return self.form.vote_beside(self.holder, self.info, self.beside, fence)
+
+    def abandon(self, channel: bytes) -> Request:
+        """Return the request that undoes an acquire with this channel."""
+        entry = self.entry(channel) if channel else b""
+        return SHARES_ABANDON, self.keys.grant, (self.holder, entry, self.client_channel)
+
+    def give_back(self, fence: int = 0, waiter: bytes = b"") -> Request:  # noqa: ARG002 - as Want
+        """Return the request that gives all its permits back."""
+        return self.keeping(0)
+
+    def keeping(self, permits: int) -> Request:
+        """Return the request that gives back all permits but so many."""
+        return SHARES_RELEASE, self.keys.all, (self.holder, self.client_channel, b"%d" % permits)
+
+
+def lost_nested(port: Port, hold: Hold) -> LeaseLost:
+    """Return the error for a hold beside which the server grants no more; note that it is lost."""
+    lose(port, hold, "expired", port.now())
+    return hold.lost_error()
+
+
+class PermitCount(NamedTuple):
+    """How many permits are taken, of how many, and above 0 when a live waiter is in line."""
+
+    taken: int
+    limit: int
+    waiting: int
+
+
+# What a name is, in the words of an error.
+KINDS: Final = {SEMAPHORE: "a semaphore", RWLOCK: "a reader/writer lock"}
+
+
+def described(kind: bytes, limit: int, reply: Reply) -> PermitCount:
+    """Return the state in a reply of ``shares_show.lua``, for a caller that names kind and limit.
+
+    A name that nobody uses is free: the next use decides its kind, and its limit unless it is one
+    of those that its users named. Raises ServerUnsuitable when it is in use as another kind.
+    """
+    _, record, taken, holders, _, waiting, *_ = reply
+    words = record.split(b" ")
+    if len(words) != 5:  # noqa: PLR2004 - see _shares.lua
+        return PermitCount(0, limit, 0)
+    _, found, named, in_force, _ = words
+    found, in_use = found.removeprefix(b"="), holders or waiting
+    if found != kind and in_use:
+        raise ServerUnsuitable(f"the name is in use as {KINDS[found]}", code="WRONGTYPE")
+    known = limit == int(in_force) or b"%d" % limit in named.split(b",")
+    if found != kind or not (in_use or known):
+        return PermitCount(0, limit, 0)
+    return PermitCount(taken, int(in_force), waiting)
+
+
+@describes_errors
+async def release_part(port: Port, hold: Hold, keep: int) -> None:
+    """Release a hold but for ``keep`` of its permits; raises as ``take_and_release``."""
+    if keep == 0:
+        await take_and_release(port, lambda taken: taken.append(hold))
+        return
+    want = cast("ShareWant", hold.want)
+    hold.check()
+    asked = Asked()
+    try:
+        until = port.now() + port.server_timeout
+        reply = await ask(port, *want.keeping(keep), until, asked=asked)
+    except BaseException as error:
+        if not settled(error):
+            port.run_in_background(
+                *want.keeping(hold.count if hold.open else 0), asked.undo_connection
+            )
+        raise
+    if reply != 1:
+        judge(port, hold, reply, repeated=False)
+
+
+async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], object]) -> None:
+    """Release the permits that ``take`` takes out: parts of holds, each with what it keeps.
+
+    All are released, whatever becomes of the first; then its error is raised. A cancellation lets
+    the rest be carried out in the background.
+    """
+    parts: list[tuple[Hold, int]] = []
+    done = 0
+    trouble: FencelockError | None = None
+    try:
+        with port.mutex():
+            take(parts)
+        for hold, keep in parts:
+            try:
+                await release_part(port, hold, keep)
+            except FencelockError as error:
+                trouble = trouble or error
+            done += 1
+    except BaseException:
+        for hold, keep in parts[done:]:  # sent twice, it changes nothing
+            want = cast("ShareWant", hold.want)
+            if keep == 0:
+                retire(port, hold)
+            port.run_in_background(*want.keeping(keep))
+        raise
+    if trouble is not None:
+        raise trouble
+
+
+@describes_errors
+async def state(port: Port, keys: LockKeys, kind: bytes, limit: int) -> PermitCount:
+    """Return the state of a name, for a caller with this kind and limit; see ``described``."""
+    found = await _shown(port, keys)
+    states = [described(kind, limit, reply) for reply in found]
+    taken = _reached(port, [each.taken for each in states])
+    return PermitCount(taken, states[0].limit, max(each.waiting for each in states))
+
+
+@describes_errors
+async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
+    """Return how many of these holder ids hold."""
+    found = await _shown(port, keys, holders)
+    return _reached(port, [sum(reply[7:]) for reply in found])
+
+
+async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> list[Reply]:
+    """Return what is said of the permits, and which ids hold some."""
+    return await port.flows.replies(port, keys.name, (SHARES_SHOW, keys.grant, (-1, *holders)))
+
+
+def _reached(port: Port, numbers: Sequence[int]) -> int:
+    """Return the largest number that as many answers reach as decide."""
+    return sorted(numbers, reverse=True)[port.needed - 1]
+
+
+@describes_errors
+async def set_limit(port: Port, form: ShareForm, limit: int) -> int:
+    """Change the limit that is in force; who fits now is granted.
+
+    Returns the limit that the users of the name agreed on, who go on naming that one.
+    """
+    until = port.now() + port.server_timeout
+    args = (form.kind, form.limit, limit, form.client_channel, port.new_id())
+    _, agreed = await ask(port, SHARES_LIMIT, form.keys.grant, args, until)
+    return int(agreed)

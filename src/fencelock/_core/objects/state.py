@@ -1,0 +1,125 @@
+"""What a state that can be waited for must tell, and the waiters of this client for it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.lock.request import Stray, Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.types import Args, Keys, Reply
+from fencelock.scripts import Script
+
+# A client's second and later waiters of one lock leave looking to its first.
+LATER_WAITER_SECONDS = 0.5
+# Ends of generations that are remembered until the waiter knows its own.
+HEARD_MAX = 16
+
+
+class ScriptCall(NamedTuple):
+    """A request to the server."""
+
+    script: Script
+    keys: Keys
+    args: Args
+
+
+class WaitableState(Protocol):
+    """A state that can be waited for: how to ask for it, and what the answers mean."""
+
+    @property
+    def key(self) -> bytes:
+        """Return the state's own key."""
+
+    @property
+    def name(self) -> str:
+        """Return the name, for messages."""
+
+    def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
+        """Ask for the first time, or again without an answer so far."""
+
+    def check(self, watchers: list[StateWaiter]) -> ScriptCall:
+        """Ask for several who know their generation."""
+
+    @property
+    def lingers(self) -> bool:
+        """Return True if a wait that came true may still be on the list."""
+
+    @property
+    def leaves(self) -> bool:
+        """Return True if a wait that ends without a verdict leaves the list here."""
+
+    @property
+    def proves_each(self) -> bool:
+        """Return True if a look proves those that it names, and nobody else of this client."""
+
+    def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
+        """Ask one last time; ``late``: time is up; ``shared``: others need the waiter's channel."""
+
+    def learn(self, watcher: StateWaiter, reply: Reply) -> None:
+        """Take a waiter's part of an answer: its verdict, or its generation."""
+
+    def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
+        """Take the message that the waiter's generation ended."""
+
+
+class WaiterRef(NamedTuple):
+    """What ports ask of any waiter: its id."""
+
+    waiter: bytes
+    strays: tuple[Stray, ...] = ()  # as of a request for a lock: see request.py
+
+
+class StateWaiter(Waiter):
+    """One wait for a state. ``verdict`` is how it ended; what it is depends on the state."""
+
+    verdict: Any = None
+    gen: bytes = b""  # the generation for whose end it waits
+    place: Any = None  # the state's: what it was given beside
+
+    def __init__(self, signal: WaitableState, want: WaiterRef | Want) -> None:
+        self.want = want  # type: ignore[assignment]  # ports read no more of it than the id
+        self.signal = signal
+        self.heard: dict[bytes, bytes] = {}
+
+    @property
+    def key(self) -> bytes:
+        """Return a key in the slot of the state."""
+        return self.signal.key
+
+    @property
+    def who(self) -> bytes:
+        """Return the waiter's id."""
+        return self.want.waiter
+
+    def settle(self, gen: bytes) -> None:
+        """Note the generation to wait for; its end may have been heard before this answer."""
+        self.gen = gen
+        if gen in self.heard:
+            self.signal.hear(self, self.heard[gen])
+
+    def on_message(self, gen: bytes, outcome: bytes) -> None:
+        """Take a message. One of another generation is a reason to look."""
+        if gen == self.gen:
+            self.signal.hear(self, outcome)
+        elif not self.gen and len(self.heard) < HEARD_MAX:
+            self.heard[gen] = outcome
+        if gen != self.gen or self.verdict is not None:
+            self.news = True
+
+
+class StateWait:
+    """The waiters of this client for one state, in order of arrival."""
+
+    __slots__ = ("check_at", "owes", "waiters")
+
+    def __init__(self, now: float) -> None:
+        self.waiters: dict[StateWaiter, None] = {}
+        self.owes = False  # who left let our channel stay on the list, for the others
+        # The first has not asked yet: waiters that are answered before it must not look at once.
+        self.check_at = now + HEARTBEAT_SECONDS
+
+    def bound(self, watcher: StateWaiter) -> float:
+        """Return how long this waiter may sleep before it looks."""
+        first = next(iter(self.waiters), watcher)
+        return self.check_at if watcher is first else self.check_at + LATER_WAITER_SECONDS

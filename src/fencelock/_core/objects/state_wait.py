@@ -1,0 +1,254 @@
+"""Wait until a state of the server comes about: an event, an open latch, a full barrier.
+
+Rules of this file:
+
+- To ask and to be put on the list is one script: no change can fall between (I6).
+- One message tells all waiters behind a channel. It may be lost, so every wait has a bound after
+  which one waiter looks for all of this client that wait for the same state.
+- What counts is the generation that a waiter found: if it has ended, the wait is over, whatever
+  came since.
+- Giving up asks one last time, and takes the waiter off the list with the same script (I9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.objects.state import (
+    ScriptCall,
+    StateWait,
+    StateWaiter,
+    WaitableState,
+    WaiterRef,
+)
+from fencelock._core.port import Port
+from fencelock._core.retry import again, answer_by, persist
+from fencelock._core.types import NoReply, Reply
+from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
+
+# A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
+LEAVING_SECONDS = 0.08
+FOR_EVER = float("inf")
+# Waiters of one client that one command asks about; the others follow when they are first. Where
+# each must be proved, as many commands are sent as it takes.
+WAITERS_PER_CHECK = 1000
+
+
+def signalled(port: Port, gen: bytes, outcome: bytes, key: bytes) -> None:
+    """Take a message that a generation of a state has ended, for all who wait for it here."""
+    with port.mutex():
+        watch = port.lines.watches.get(key)
+        waiting = list(watch.waiters) if watch is not None else []
+    for watcher in waiting:
+        watcher.on_message(gen, outcome)
+        port.wake(watcher)
+
+
+Then = Callable[["StateWaiter"], Awaitable[None]]
+
+
+async def wait_for(
+    port: Port,
+    signal: WaitableState,
+    timeout: float | None,
+    then: Then | None = None,
+    watcher: StateWaiter | None = None,
+) -> Any:
+    """Wait for a state and return the verdict; None when it did not come about in time.
+
+    One look for a patience of 0, for ever for None. ``then`` is awaited with the verdict, before
+    the waiter's connection is given back. Raises ServerUnreachable when nobody answers, and a
+    ServerError when the server refuses.
+    """
+    give_up_at = FOR_EVER if timeout is None else port.now() + timeout
+    watcher = watcher or StateWaiter(signal, WaiterRef(port.new_id()))
+    try:
+        watch = _join(port, watcher)
+        await _ask_first(port, watcher, give_up_at, listen=timeout is None or timeout > 0)
+        while watcher.verdict is None:
+            now = port.now()
+            if now >= give_up_at:
+                if timeout and signal.leaves:
+                    frozen = now >= give_up_at + LEAVING_SECONDS / 2  # we were: begin now
+                    await _leave(port, watcher, LEAVING_SECONDS + (now if frozen else give_up_at))
+                break
+            if not watcher.news and now < watch.bound(watcher):
+                await port.wait(watcher, min(watch.bound(watcher), give_up_at))
+            elif watcher.gen:
+                await _look(port, watcher, watch, give_up_at)
+            else:
+                await _ask_first(port, watcher, give_up_at)
+        _part(port, watcher)
+        if then is not None:
+            await then(watcher)
+        if signal.lingers and (watcher.sent or (watch.owes and not watch.waiters)):
+            _undo(port, watcher)  # our channel may be on the list, for nobody
+    except BaseException:
+        _undo(port, watcher)
+        raise
+    finally:
+        try:
+            _part(port, watcher)
+            port.close(watcher)
+        except BaseException:  # Ctrl-C, perhaps before the first instruction
+            _part(port, watcher)
+            port.close(watcher)
+            raise
+    return watcher.verdict
+
+
+def _join(port: Port, watcher: StateWaiter) -> StateWait:
+    with port.mutex():
+        watch = port.lines.watches.setdefault(watcher.signal.key, StateWait(port.now()))
+        watch.waiters[watcher] = None
+    return watch
+
+
+def _part(port: Port, watcher: StateWaiter) -> None:
+    """Take a watcher out; called again it finishes what an interrupt left half done."""
+    with port.mutex():
+        watch = port.lines.watches.get(watcher.signal.key)
+        if watch is not None:
+            watch.waiters.pop(watcher, None)
+            if not watch.waiters:
+                port.lines.watches.pop(watcher.signal.key, None)
+
+
+async def _ask_first(
+    port: Port, watcher: StateWaiter, give_up_at: float, *, listen: bool = True
+) -> None:
+    """Ask, and with ``listen`` be put on the list; a lost answer is asked for again."""
+    began_at = port.now()
+
+    async def once(until: float) -> Reply:
+        asked_us = 1 + int((port.now() - began_at) * 1e6) if watcher.sent else 0
+        return await _put(port, watcher, watcher.signal.first(watcher, asked_us), until)
+
+    leaves = watcher.signal.leaves
+    until = answer_by(port, began_at, give_up_at if leaves else FOR_EVER)
+    (reply,) = await _answer(port, watcher, until, once, listen=listen)
+    _learn(watcher, reply)
+
+
+async def _look(port: Port, watcher: StateWaiter, watch: StateWait, give_up_at: float) -> None:
+    """Ask for every waiter of this state that knows its generation; others see to themselves."""
+    watcher.news = False
+    with port.mutex():
+        others = [each for each in watch.waiters if each.gen and each is not watcher]
+        watch.check_at = port.now() + HEARTBEAT_SECONDS
+    others = [each for each in others if each.verdict is None]
+    size = WAITERS_PER_CHECK - 1
+    for start in range(0, max(1, len(others)), size):
+        await _look_at(port, watcher, others[start : start + size], give_up_at)
+        if not watcher.signal.proves_each or watcher.verdict is not None:
+            return  # who is first now sees to those who are left
+
+
+async def _look_at(
+    port: Port, watcher: StateWaiter, others: list[StateWaiter], give_up_at: float
+) -> None:
+    """Ask for a waiter and some others with one command."""
+    asked = [watcher, *others]
+
+    async def once(until: float) -> Reply:
+        return await _put(port, watcher, watcher.signal.check(asked), until)
+
+    until, ends = port.now() + port.server_timeout, give_up_at
+    if watcher.signal.leaves:
+        ends = give_up_at + LEAVING_SECONDS / 2
+        until = min(until, ends)
+    replies = await _answer(port, watcher, until, once, ends=ends)
+    for each, reply in zip(asked, replies, strict=True):
+        each.asked_at = watcher.asked_at
+        _learn(each, reply)
+        if each is not watcher and (each.verdict is not None or each.news):
+            each.news = True
+            port.wake(each)
+
+
+def _learn(watcher: StateWaiter, reply: Reply) -> None:
+    """Take an answer, unless a message came first."""
+    if watcher.verdict is None:
+        watcher.signal.learn(watcher, reply)
+
+
+async def _answer(
+    port: Port,
+    watcher: StateWaiter,
+    until: float,
+    once: Any,
+    *,
+    listen: bool = True,
+    ends: float = 0.0,
+) -> Reply:
+    """Seat the waiter and ask until there is an answer, or raise at the later of both instants."""
+    watcher.start()
+    while True:
+        watcher.news = False  # what is told from here on is not in the answer
+        try:
+            if not port.open_now(watcher, listen=listen):
+                await port.open(watcher, until, listen=listen)
+            watcher.begin()
+            asked_at = port.now()
+            reply = await once(until)
+        except (NoReply, ServerError) as trouble:
+            await again(port, trouble, max(until, ends), watcher)
+            if port.now() >= until:  # the server is away, and there is time left
+                until = min(ends, port.now() + port.server_timeout)
+            continue
+        watcher.asked_at, watcher.trip = asked_at, port.now() - asked_at
+        with port.mutex():
+            watch = port.lines.watches[watcher.signal.key]
+            if next(iter(watch.waiters)) is watcher:
+                watch.check_at = max(watch.check_at, asked_at + HEARTBEAT_SECONDS)
+        return reply
+
+
+async def _put(port: Port, watcher: StateWaiter, question: ScriptCall, until: float) -> Reply:
+    return await port.call(*question, until, watcher)
+
+
+def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall:
+    """Return the last question; tasks of one client share a channel, which others may need."""
+    _part(port, watcher)
+    with port.mutex():
+        watch = port.lines.watches.get(watcher.signal.key)
+        waiters = watch.waiters if watch is not None else ()
+        shared = any(each.channel == watcher.channel and not each.verdict for each in waiters)
+        if watch is not None:
+            watch.owes = watch.owes or shared
+    return watcher.signal.leave(watcher, late=late, shared=shared)
+
+
+async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
+    """Ask one last time, and be off the list; silence of a near server is not "no" (I12)."""
+    question = _last_request(port, watcher, late=True)
+    asked = Asked()
+
+    async def once() -> Reply:
+        if not port.open_now(watcher, listen=False):
+            await port.open(watcher, until, listen=False)
+        return await _put(port, watcher, question, until)
+
+    try:
+        (reply,) = await persist(port, once, until, asked)
+    except (OutcomeUnknown, ServerUnreachable) as silence:
+        if watcher.trip > LEAVING_SECONDS / 2:  # far away: its silence says nothing yet
+            port.run_in_background(*question, asked.undo_connection)
+            return
+        watcher.undo_connection = asked.undo_connection
+        raise ServerUnreachable(
+            f"{watcher.signal.name!r}: the timeout ended, and the server does not answer: {silence}"
+        ) from silence
+    _learn(watcher, reply)
+
+
+def _undo(port: Port, watcher: StateWaiter) -> None:
+    """Leave the list behind the last request, on the connection that it went on."""
+    if watcher.began and watcher.channel:
+        port.run_in_background(
+            *_last_request(port, watcher, late=False), watcher.undo_connection or watcher.connection
+        )

@@ -1,0 +1,336 @@
+"""Take a lock on a majority of independent servers.
+
+Rules of this file:
+
+- All take the lock on its first node, in the ordinary way and in its line, before they ask the
+  others: so contenders meet in one line, nobody polls, and votes are split only while clients
+  disagree about which node comes first.
+- Validity counts per node, from before its request was sent; the lease is what a majority proves.
+- A grant is reported once a majority has recorded its fence (I3).
+- No majority: what was granted anywhere is given back, the first node last, so that whoever is next
+  in its line finds the others free. Silent nodes are undone in the background.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from math import inf
+
+from fencelock._core.deadlines import retry_delay
+from fencelock._core.lock.acquire import attempt, begin, queue
+from fencelock._core.lock.hold import Grant, Hold, Taker
+from fencelock._core.lock.release import request as release_request
+from fencelock._core.lock.release import retire
+from fencelock._core.lock.request import Want, too_late
+from fencelock._core.lock.waiting import EXPIRY_SLACK
+from fencelock._core.quorum.attempt import QuorumAttempt, granted, restarted
+from fencelock._core.quorum.broadcast import (
+    NodeRequest,
+    QuorumPort,
+    broadcast,
+    not_reached,
+    settle,
+    undo,
+)
+from fencelock._core.quorum.lease import PARTS, majority_of, make_hold
+from fencelock._core.quorum.queue import queue_at_nodes
+from fencelock._core.quorum.refresh import claim, give_up_claim, longest_of, refresh
+from fencelock._core.quorum.votes import proved_until
+from fencelock._core.retry import answer_by
+from fencelock._core.types import Request
+from fencelock.errors import (
+    FencelockError,
+    OutcomeUnknown,
+    QuorumNotReached,
+    ServerError,
+    ServerUnsuitable,
+)
+from fencelock.scripts import RAISE_FENCE
+
+# Where leases end within this time, who has the first node waits for them.
+STAY_SECONDS = 0.1
+
+
+async def take(  # noqa: PLR0917 - as ``Flows.take``
+    port: QuorumPort,
+    want: Want,
+    give_up_at: float,
+    taker: Taker,
+    unit: object,
+    at_once: bool,  # noqa: FBT001 - as above
+) -> Hold | None:
+    """Take a lock on a majority; None when others hold it, QuorumNotReached when errors did it."""
+    quorum_attempt = QuorumAttempt(port, want)
+    claim(port, quorum_attempt, longest_of(want))
+    try:
+        return await _rounds(quorum_attempt, give_up_at, taker, unit, at_once=at_once)
+    finally:
+        give_up_claim(port, quorum_attempt)
+
+
+async def _rounds(
+    quorum_attempt: QuorumAttempt, give_up_at: float, taker: Taker, unit: object, *, at_once: bool
+) -> Hold | None:
+    """Ask in rounds until a majority has granted, or others hold, or too many nodes fail."""
+    many, want = quorum_attempt.port, quorum_attempt.want
+    failing_since: float | None = None
+    while True:
+        try:
+            await refresh(many, want, answer_by(many, many.now(), give_up_at))
+        except QuorumNotReached:
+            now = many.now()
+            failing_since = failing_since or now
+            if at_once or now >= min(give_up_at, failing_since + many.server_timeout):
+                raise
+            quorum_attempt.begin_round()
+            await _pause(quorum_attempt, give_up_at)
+            continue
+        quorum_attempt.begin_round()
+        hold = await _round(quorum_attempt, give_up_at, taker, unit, at_once=at_once)
+        if hold is not None:
+            return hold
+        if want.other is not None:
+            want.other.check()
+        now = many.now()
+        failing = quorum_attempt.prevented()
+        failing_since = (failing_since or now) if failing else None
+        if failing_since is not None and now >= min(
+            give_up_at, failing_since + many.server_timeout
+        ):
+            raise _failed(quorum_attempt)
+        if at_once or now >= give_up_at:
+            if failing:
+                raise _failed(quorum_attempt)
+            return None
+        await _pause(quorum_attempt, give_up_at)
+
+
+async def _pause(quorum_attempt: QuorumAttempt, give_up_at: float) -> None:
+    """Let others go first for a moment, which varies: who split the votes once may do it again."""
+    port = quorum_attempt.port
+    pause = retry_delay(quorum_attempt.rounds, port.jitter())
+    await port.sleep(min(give_up_at, port.now() + pause))
+
+
+def _failed(quorum_attempt: QuorumAttempt) -> FencelockError:
+    # time may have ended the last round after one node
+    causes = quorum_attempt.before | quorum_attempt.failures
+    return not_reached(
+        quorum_attempt.port, f"{quorum_attempt.want.keys.name!r} was not granted", causes
+    )
+
+
+async def _round(
+    quorum_attempt: QuorumAttempt, give_up_at: float, taker: Taker, unit: object, *, at_once: bool
+) -> Hold | None:
+    """Take the lock on its first node that is well, in line where we wait; then ask the others."""
+    port, once = quorum_attempt.port, at_once or quorum_attempt.want.once
+    for node in quorum_attempt.candidates():
+        if len(quorum_attempt.failures) > len(port.nodes) - port.needed:
+            return None
+        if quorum_attempt.failures and port.now() >= give_up_at and not at_once:
+            if quorum_attempt.stood:  # others held it when the nodes failed: time stood against us
+                quorum_attempt.refused = [
+                    each for each in quorum_attempt.order if each not in quorum_attempt.failures
+                ]
+            return None
+        flow, began = attempt if once else partial(queue, outlasts=False), port.now()
+        try:
+            grant = await flow(port.nodes[node], quorum_attempt.wants[node], give_up_at)
+        except (ServerError, OutcomeUnknown) as error:
+            if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
+                raise  # what a name holds is the same everywhere
+            quorum_attempt.fail(node, error)
+            quorum_attempt.rename()
+            quorum_attempt.stood = (
+                quorum_attempt.stood or port.now() > began + 2 * port.nodes[node].server_timeout
+            )
+            continue
+        if grant is None and quorum_attempt.want.other is not None:
+            quorum_attempt.refuse(node)
+            continue
+        if grant is None:
+            quorum_attempt.refused = list(range(len(port.nodes)))
+            return None
+        return await _ask_others(
+            quorum_attempt, node, grant, give_up_at, taker, unit, waits=not once
+        )
+    return None
+
+
+async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
+    quorum_attempt: QuorumAttempt,
+    first: int,
+    grant: Grant,
+    give_up_at: float,
+    taker: Taker,
+    unit: object,
+    *,
+    waits: bool,
+) -> Hold | None:
+    port, grants = quorum_attempt.port, {first: grant}
+    asks: list[NodeRequest] = []
+    latest = answer_by(port, port.now(), give_up_at)
+    try:
+        for group in _groups(quorum_attempt, first):
+            if len(grants) >= port.needed:
+                break
+            more = quorum_attempt.votes(group, grant.fence)
+            asks += more
+            await broadcast(port, more, granted, port.needed - len(grants), latest)
+            quorum_attempt.count(more, grants)
+            if len(grants) < port.needed:
+                asks += await _stay(quorum_attempt, more, grants, latest)
+        if waits and quorum_attempt.want.lines_up and len(grants) < port.needed:
+            undo(port, asks)
+            port.put_back(asks)
+            await queue_at_nodes(quorum_attempt, grants, give_up_at)
+        hold = await _taken(quorum_attempt, grants, taker, unit)
+        if hold is not None:
+            undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)
+            return hold
+        undo(port, asks)
+        port.put_back(asks)
+        await _give_back(quorum_attempt, grants)
+        quorum_attempt.stand_at = (
+            quorum_attempt.refused[0] if len(quorum_attempt.refused) >= port.needed else None
+        )
+    except BaseException:
+        undo(port, asks, all_of_them=True)
+        for node in {first, *grants}:
+            port.nodes[node].run_in_background(*quorum_attempt.wants[node].abandon(b""))
+        raise
+    else:
+        return None
+    finally:
+        port.put_back(asks)
+
+
+async def _taken(
+    quorum_attempt: QuorumAttempt, grants: dict[int, Grant], taker: Taker, unit: object
+) -> Hold | None:
+    """Make a hold of what was granted, or return None where that is no majority."""
+    port, fence = quorum_attempt.port, max((each.fence for each in grants.values()), default=0)
+    if not _voting(quorum_attempt, grants) or not await _written(quorum_attempt, grants, fence):
+        return None
+    if proved_until([each.deadline for each in grants.values()], port.needed) <= port.now():
+        raise too_late(quorum_attempt.want)
+    return _begin(quorum_attempt, grants, fence, taker, unit)
+
+
+def _groups(quorum_attempt: QuorumAttempt, first: int) -> list[list[int]]:
+    """Return the other nodes that are well, and those that are asked only when votes lack."""
+    now = quorum_attempt.port.now()
+    others = [node for node in quorum_attempt.candidates() if node != first]
+    if not quorum_attempt.port.suspect:
+        return [others]
+    well = [node for node in others if not quorum_attempt.suspect(node, now)]
+    return [well, [node for node in others if quorum_attempt.suspect(node, now)]]
+
+
+async def _stay(
+    quorum_attempt: QuorumAttempt,
+    asks: Sequence[NodeRequest],
+    grants: dict[int, Grant],
+    latest: float,
+) -> list[NodeRequest]:
+    """Ask once more where a lease ends in a moment: leases of one lock end one after the other.
+
+    Whoever stood first in line would else go back, and come in another order.
+    """
+    port, lacking = quorum_attempt.port, quorum_attempt.port.needed - len(grants)
+    held = [ask for ask in asks if ask.error is None and not ask.good]
+    ends = sorted((_left(ask), ask.node) for ask in held)[: max(0, lacking)]
+    if not ends or len(ends) < lacking or ends[-1][0] > STAY_SECONDS:
+        return []
+    await port.sleep(port.now() + ends[-1][0])
+    again = [NodeRequest(ask.node, ask.want, ask.request) for ask in held]
+    quorum_attempt.refused = [
+        node for node in quorum_attempt.refused if node not in {ask.node for ask in again}
+    ]
+    try:
+        await broadcast(port, again, granted, lacking, max(latest, port.now() + port.node_timeout))
+    except BaseException:
+        undo(port, again, all_of_them=True)
+        port.put_back(again)
+        raise
+    quorum_attempt.count(again, grants)
+    return again
+
+
+def _left(ask: NodeRequest) -> float:
+    """Return how long the lease lasts that stood against us, in seconds."""
+    left_ms = ask.reply[0] if len(ask.reply) == 1 else ask.reply[1]
+    return left_ms / 1000 + EXPIRY_SLACK if left_ms >= 0 else inf
+
+
+def _voting(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> bool:
+    """Count out nodes that were restarted meanwhile; return True if a majority is left."""
+    port, now = quorum_attempt.port, quorum_attempt.port.now()
+    with port.mutex():
+        gone = port.membership.without_vote(grants)
+    for node in gone:
+        quorum_attempt.failures[node] = restarted(port, node, now)
+    if len(grants) - len(gone) < port.needed:
+        return False
+    for node in gone:
+        del grants[node]
+        port.nodes[node].run_in_background(*quorum_attempt.wants[node].abandon(b""))
+    return True
+
+
+async def _written(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fence: int) -> bool:
+    """Have a majority record the fence; True at once when it has."""
+    port = quorum_attempt.port
+    low = [node for node, grant in grants.items() if grant.fence < fence]
+    lacking = port.needed - (len(grants) - len(low))
+    if lacking <= 0:
+        return True
+    args = (quorum_attempt.want.holder, b"%d" % fence)
+    request: Request = (RAISE_FENCE, quorum_attempt.want.keys.grant, args)
+    asks = [NodeRequest(node, quorum_attempt.wants[node], request) for node in low]
+    try:
+        good = await broadcast(port, asks, lambda ask: ask.reply == 1, lacking)
+    finally:
+        port.put_back(asks)
+    quorum_attempt.failures.update({ask.node: ask.error for ask in asks if ask.error is not None})
+    return len(good) >= lacking
+
+
+def _begin(
+    quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fence: int, taker: Taker, unit: object
+) -> Hold:
+    """Make each node's grant an ordinary hold of that node, and all of them the taker's hold."""
+    port = quorum_attempt.port
+    hold = make_hold(port, quorum_attempt.want, fence, taker, unit, first=next(iter(grants)))
+    parts = majority_of(hold)
+    parts.named = quorum_attempt.named
+    parts.cover(longest_of(quorum_attempt.want))
+    try:
+        for node, grant in grants.items():
+            own = grant._replace(fence=fence)
+            part = begin(port.nodes[node], quorum_attempt.wants[node], own, PARTS, None)
+            with port.mutex():
+                parts.join(node, part)
+        taker.add(hold)
+        parts.plan_reacquire(port.now())
+        port.track(hold, parts.next_due())
+    except BaseException:
+        taker.remove(hold)
+        retire(port, hold)
+        for node in grants:
+            port.nodes[node].run_in_background(*release_request(quorum_attempt.wants[node], fence))
+        give_up_claim(port, parts)
+        raise
+    return hold
+
+
+async def _give_back(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> None:
+    """Give back what was granted in vain: the first node last, as who is next there asks us."""
+    asks = [
+        NodeRequest(node, quorum_attempt.wants[node], quorum_attempt.wants[node].abandon(b""))
+        for node in grants
+    ]
+    await settle(quorum_attempt.port, asks[1:])
+    await settle(quorum_attempt.port, asks[:1])

@@ -1,0 +1,245 @@
+"""Ask several nodes of a quorum at once.
+
+Rules of this file:
+
+- Requests are sent to all before an answer is awaited.
+- What gets no answer is undone behind its request (I4, I9): ``undo``, then ``return_connections``.
+- A silent node costs ``node_timeout`` when the others have decided, and a bounded multiple of it
+  when they have not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.port import Port
+from fencelock._core.quorum.membership import Membership
+from fencelock._core.quorum.votes import SUSPECT_SECONDS, UNDECIDED_FACTOR, decided
+from fencelock._core.types import NoReply, Reply, Request
+from fencelock.errors import (
+    ClientClosed,
+    FencelockError,
+    OutcomeUnknown,
+    QuorumNotReached,
+    ServerUnreachable,
+)
+
+Good = Callable[["NodeRequest"], bool]
+
+
+class NodeRequest(Waiter):
+    """One request to one node, and what came of it: an answer, or an error."""
+
+    reply: Reply = None
+    error: NoReply | FencelockError | None = None
+    answered_at: float = 0.0
+    ended = False  # the answer or an error came
+    good = False  # the answer is what was hoped for
+    wish: Good
+
+    def __init__(self, node: int, want: Want, request: Request | bytes) -> None:
+        self.want = want
+        self.node = node
+        self.request = request  # packed, where it is asked for in every acquisition
+
+    def answer(self, reply: Reply, now: float) -> None:
+        """Take the answer."""
+        self.reply, self.answered_at, self.ended = reply, now, True
+        self.good = self.wish(self)
+
+    def fail(self, error: NoReply | FencelockError) -> None:
+        """Take the error instead of an answer."""
+        self.error, self.ended = error, True
+        if isinstance(error, NoReply):
+            self.note(error)
+
+    def give_up(self) -> None:
+        """Take the silence for the error, unless it has ended."""
+        if not self.ended:
+            what = "answer" if self.began else "connection"
+            self.fail(NoReply(f"no {what} in time", sent=self.began, undo_connection=self.open_now))
+
+    def ask_anew(self) -> None:
+        """Forget an error: it is asked again."""
+        self.error, self.ended, self.undo_connection = None, False, None
+
+    @property
+    def cut_off(self) -> bool:
+        """Return True if the connection was lost, not the time: another may do."""
+        error = self.error
+        return isinstance(error, NoReply) and error.sent and error.undo_connection is None
+
+    @property
+    def silent(self) -> bool:
+        """Return True if the request may have run, and no answer came."""
+        return self.began and self.answered_at == 0 and not isinstance(self.error, FencelockError)
+
+
+class QuorumPort(Port, Protocol):
+    """The world as the flows of a quorum see it: several ports, and how to use them at once."""
+
+    labels: Sequence[str]
+    closing: bool  # nobody may ask for anything any more
+    node_timeout: float
+    membership: Membership
+    membership_key: bytes
+    suspect: dict[int, float]  # node -> the instant until which it is avoided
+
+    @property
+    def nodes(self) -> Sequence[Port]:
+        """Return the ports of the nodes."""
+
+    async def exchange(
+        self, asks: Sequence[NodeRequest], latest: float, limit: Callable[[], float]
+    ) -> None:
+        """Ask all at once. Return when all answered, or at the instant that ``limit`` returns.
+
+        That is ``latest`` until the answers decide, and earlier from then on. Every ask has then
+        ended. A cancellation leaves some that have not.
+        """
+
+    def put_back(self, asks: Iterable[NodeRequest]) -> None:
+        """Give the connections back; one with an unread answer is closed, but for an undo's."""
+
+    def move(self, hold: Hold, when: float) -> None:
+        """Have a hold that is minded get attention at ``when``."""
+
+
+class _AnswerLimit:
+    """Until when answers are awaited: for ``node_timeout`` from the one that decided."""
+
+    def __init__(
+        self, port: QuorumPort, asks: Sequence[NodeRequest], needed: int, last: float
+    ) -> None:
+        self._port, self._asks = port, asks
+        self._needed, self._last = needed, last
+        self._until: float | None = None
+
+    def limit(self) -> float:
+        """Return the instant, as the answers stand now."""
+        if self._until is not None:
+            return self._until
+        good = undecided = 0
+        for ask in self._asks:
+            good += ask.good
+            undecided += not ask.ended
+        if not decided(good, undecided, self._needed):
+            return self._last
+        self._until = min(self._last, self._port.now() + self._port.node_timeout)
+        return self._until
+
+
+async def broadcast(
+    port: QuorumPort,
+    asks: Sequence[NodeRequest],
+    good: Good,
+    needed: int,
+    latest: float | None = None,
+    *,
+    patient: bool = False,
+) -> list[NodeRequest]:
+    """Ask all at once and return those with a good answer, of which ``needed`` decide.
+
+    Nobody waits beyond ``latest``; ``patient``: till then if need be, as nothing is held meanwhile.
+    Whoever calls this puts the asks back when it has undone them.
+    """
+    last = port.now() + port.node_timeout * UNDECIDED_FACTOR
+    if latest is not None:
+        last = latest if patient else min(last, latest)
+    for ask in asks:
+        ask.wish = good
+    over = _AnswerLimit(port, asks, needed, last)
+    await port.exchange(asks, last, over.limit)
+    failed = [ask for ask in asks if ask.error is not None]
+    broken = [ask for ask in failed if ask.cut_off]
+    if broken and port.now() < over.limit():
+        port.put_back(broken)
+        for ask in broken:
+            ask.ask_anew()
+        await port.exchange(broken, last, over.limit)
+    if failed or port.suspect:
+        _note_ill(port, asks)
+    return [ask for ask in asks if ask.good]
+
+
+def _note_ill(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
+    """Avoid the nodes that failed for a while; those that answered are well."""
+    for ask in asks:
+        if isinstance(ask.error, (NoReply, ServerUnreachable)):
+            port.suspect[ask.node] = port.now() + SUSPECT_SECONDS
+        else:
+            port.suspect.pop(ask.node, None)
+
+
+def undo(port: QuorumPort, asks: Iterable[NodeRequest], *, all_of_them: bool = False) -> None:
+    """Give back, in the background, what silent nodes may have granted; or what any may have."""
+    for ask in asks:
+        if ask.silent or (all_of_them and ask.began):
+            node, want = port.nodes[ask.node], ask.want
+            with node.mutex():
+                node.lines.give_up(want)
+            node.run_in_background(*want.abandon(b""), ask.undo_connection or ask.connection)
+
+
+def described(error: Exception) -> Exception:
+    """Return the error as a user may see it."""
+    if not isinstance(error, NoReply):
+        return error
+    made = OutcomeUnknown(str(error)) if error.sent else ServerUnreachable(str(error))
+    made.__cause__ = error.__cause__
+    return made
+
+
+def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> FencelockError:
+    """Return the error for a majority that did not come about, with one cause per node."""
+    for error in failures.values():
+        if isinstance(error, ClientClosed):
+            return error
+    causes = {port.labels[node]: described(error) for node, error in sorted(failures.items())}
+    told_apart = ((label, str(error)) for label, error in causes.items())
+    words = "; ".join(text if label in text else f"{label}: {text}" for label, text in told_apart)
+    return QuorumNotReached(f"{what}: no majority of {len(port.nodes)} nodes: {words}", causes)
+
+
+async def settle(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
+    """Have requests carried out, in the background where a node does not answer soon."""
+    if not asks:
+        return
+    try:
+        await broadcast(port, asks, lambda _: True, len(asks), port.now() + port.node_timeout)
+    except BaseException:
+        post_all(port, asks)
+        raise
+    else:
+        retry_in_background(port, asks)
+    finally:
+        port.put_back(asks)
+
+
+def retry_in_background(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
+    """Repeat in the background what got no answer."""
+    for ask in asks:
+        if ask.error is not None and isinstance(ask.error, (NoReply, ServerUnreachable)):
+            _post(port, ask)
+
+
+def post_all(port: QuorumPort, asks: Iterable[NodeRequest]) -> None:
+    """Have all carried out in the background, behind what was sent of them."""
+    for ask in asks:
+        _post(port, ask)
+
+
+def _post(port: QuorumPort, ask: NodeRequest) -> None:
+    request = ask.request
+    if isinstance(request, bytes):  # of these only a release is repeated: see ``released``
+        request = ask.want.give_back()
+    port.nodes[ask.node].run_in_background(*request, ask.undo_connection or ask.connection)
+
+
+def released(node: int, want: Want) -> NodeRequest:
+    """Return what asks a node to release what a request was granted there."""
+    return NodeRequest(node, want, want.form.release(want.holder))

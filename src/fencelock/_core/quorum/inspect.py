@@ -1,0 +1,63 @@
+"""Look at a quorum's locks: what a majority says counts.
+
+Who looks asks all nodes at once, and is told QuorumNotReached when no majority answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.inspect import agreed
+from fencelock._core.objects.state import WaiterRef as Asker
+from fencelock._core.port import Port
+from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort, broadcast, not_reached
+from fencelock._core.types import Reply, Request
+from fencelock.errors import FencelockError, ServerUnsuitable
+from fencelock.scripts import SHOW
+
+T = TypeVar("T")
+_NOBODY: Any = Asker(b"")  # what is only read has no holder to undo anything for
+
+
+async def replies(port: QuorumPort, name: str, request: Request) -> list[Reply]:
+    """Return what the nodes answer, at least a majority of them."""
+    now = port.now()
+    well = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
+    nodes = well if len(well) >= port.needed else range(len(port.nodes))
+    asks = [NodeRequest(node, _NOBODY, request) for node in nodes]
+    try:
+        good = await broadcast(port, asks, lambda _: True, port.needed, now + port.server_timeout)
+    finally:
+        port.put_back(asks)
+    if len(good) < port.needed:
+        raise _too_few(port, name, asks)
+    return [ask.reply for ask in good]
+
+
+def _too_few(port: QuorumPort, name: str, asks: Sequence[NodeRequest]) -> FencelockError:
+    failures: dict[int, Exception] = {ask.node: ask.error for ask in asks if ask.error is not None}
+    return not_reached(port, f"no node answers about {name!r}", failures)
+
+
+async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
+    """Return who holds the lock on a majority now, or None."""
+    found = await replies(port, keys.name, (SHOW, keys.show, (0,)))
+    if any(reply[1] not in {b"string", b"none"} for reply in found):
+        raise ServerUnsuitable(f"{keys.name!r} is another kind of object", code="WRONGTYPE")
+    return agreed(port, [reply[2] for reply in found])
+
+
+async def on_each(port: QuorumPort, name: str, flow: Callable[[Port], Awaitable[T]]) -> Sequence[T]:
+    """Run a flow on one node after the other; raise when it fails on too many."""
+    done: list[T] = []
+    failures: dict[int, Exception] = {}
+    for number, node in enumerate(port.nodes):
+        try:
+            done.append(await flow(node))
+        except FencelockError as error:
+            failures[number] = error
+    if len(done) < port.needed:
+        raise not_reached(port, name, failures)
+    return done

@@ -1,0 +1,219 @@
+"""A lease of a quorum: many leases of single nodes, proved as long as a majority of them is.
+
+Rules of this file:
+
+- Each part is an ordinary lease of its node, renewed and ended by that node's port.
+- The lease is proved until the k-th largest deadline of its parts; a part that was lost is gone.
+- A lease that once could not be proved stays lost, whatever is renewed later (I8).
+- When the lease is lost, nobody renews the parts that are left (I11). They are given back with the
+  hold, or expire: until then they keep the next client out, for a body that has not looked yet may
+  rely on the deadline that it saw last. Only what an operator revoked is given back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING, cast
+
+from fencelock._core.deadlines import renewal_delay
+from fencelock._core.lock.hold import Hold, Observer, Taker
+from fencelock._core.lock.release import request, retire
+from fencelock._core.lock.renew import lose
+from fencelock._core.lock.request import Want
+from fencelock._core.quorum.membership import LONG_SECONDS, Claimant, Membership
+from fencelock._core.quorum.refresh import claim, give_up_claim
+from fencelock._core.quorum.votes import proved_until
+
+if TYPE_CHECKING:
+    from fencelock._core.quorum.broadcast import QuorumPort
+
+
+class NodeHold(Hold):
+    """The lease of one node."""
+
+    __slots__ = ()
+
+    partial: bool = True
+
+
+class Majority(list[Hold | None], Observer, Claimant):
+    """The leases of single nodes, by node, that are one lease together.
+
+    It observes them, and moves the deadline of the whole when one of theirs moves. ``first`` is the
+    node in whose line the caller stood.
+    """
+
+    __slots__ = ("_claims", "first", "hold", "named", "port", "reacquire_at")
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__  # type: ignore[assignment]  # unlike other lists it is only itself
+
+    def __init__(self, port: QuorumPort, hold: Hold, *, first: int) -> None:
+        super().__init__([None] * len(port.nodes))
+        self.port = port
+        self.hold = hold
+        self.first = first
+        self.reacquire_at = inf
+        self.named = 0  # how many ids it had beside its own
+        # of a long lease: relied on as long as it is claimed
+        self._claims: Membership | None = None
+
+    def join(self, node: int, part: Hold) -> bool:
+        """Take a node's lease in; False when it is too late for that. Under the port's mutex."""
+        hold = self.hold
+        if not hold.open or hold.notified or hold.loss is not None:
+            return False
+        part.granted_at = hold.granted_at
+        self[node] = part
+        part.observer = self
+        self._settle()
+        return True
+
+    def cover(self, ttl: float) -> None:
+        """Have a lease of this length claimed as long as it is held; see membership.py."""
+        if ttl > LONG_SECONDS:
+            claim(self.port, self, ttl)
+            with self.port.mutex():
+                self._claims = self.port.membership
+                self._settle()
+
+    def another_id(self) -> bytes:
+        """Return a new id by which a node may know this hold; see ``votes.known_as``."""
+        self.named += 1
+        return b"%b~%d" % (self.hold.want.holder, self.named)
+
+    def lasting(self) -> dict[int, Hold]:
+        """Return the parts that were not lost, by their nodes."""
+        return {node: part for node, part in enumerate(self) if part and part.loss is None}
+
+    def missing(self) -> list[int]:
+        """Return the nodes that have no lease of this hold."""
+        lasting = self.lasting()
+        return [node for node in range(len(self)) if node not in lasting]
+
+    def plan_reacquire(self, now: float) -> None:
+        """Set when the nodes without a lease are asked again: at the rhythm of renewal.
+
+        Only where a renewal may prolong the lease: else it would grow by being healed.
+        """
+        terms = self.hold.want.terms
+        heals = terms.renew and terms.max_renewals is None and self.missing()
+        self.reacquire_at = now + renewal_delay(terms.ttl, self.port.jitter()) if heals else inf
+
+    def next_due(self) -> float:
+        """Return when the hold wants attention: at its deadline, or to be healed."""
+        return min(self.hold.deadline, self.reacquire_at)
+
+    # -- what moves the deadline of the whole ---------------------------------------------------
+
+    def deadline_moved(self, hold: Hold) -> None:  # noqa: ARG002 - whichever it was
+        """Move the deadline of the whole, unless its majority was not proved for a moment."""
+        self.check_gap(self.port.now())
+        with self.port.mutex():
+            self._settle()
+
+    def claim_renewed(self) -> None:
+        """Move the deadline, as far as only the claim was in its way."""
+        self.deadline_moved(self.hold)
+
+    def _settle(self) -> None:
+        """Set the deadline that a majority of the parts proves. Under the port's mutex."""
+        hold = self.hold
+        if hold.loss is not None:
+            hold.move_deadline(hold.loss.since)
+            return
+        proved = proved_until(
+            # A part that was refused before its deadline proves nothing.
+            [part.deadline for part in self if part and _lasted(part)],
+            self.port.needed,
+        )
+        claimed = inf if self._claims is None else self._claims.claim_until
+        hold.move_deadline(min(proved, claimed))
+
+    def check_gap(self, now: float) -> None:
+        """Lose a lease whose majority was not proved for a moment, before it is prolonged."""
+        hold = self.hold
+        if hold.loss is None and now >= hold.deadline:
+            self.final()
+            hold.lose(hold.end, hold.deadline)
+
+    def final(self) -> None:
+        """Say why the lease will have ended, where that is known."""
+        ends = [part.end for part in self if part is not None]
+        if ends.count("max_hold") >= self.port.needed:
+            self.hold.end = "max_hold"
+
+    def lost(self, hold: Hold) -> None:
+        """Notify of the loss of the majority, or have the part healed that was lost."""
+        port, whole = self.port, self.hold
+        with port.mutex():
+            self._settle()
+        if not whole.open or whole.notified or hold.loss is None:
+            return
+        now = port.now()
+        if whole.loss is None and now < whole.deadline:
+            self.plan_reacquire(now)
+            port.move(whole, self.next_due())
+            return
+        reason, since, detail = hold.loss
+        for part in self:  # an operator's word says more than its consequences
+            if part is not None and part.loss and part.loss.reason == "revoked":
+                reason, detail = "revoked", part.loss.detail
+        end = whole.deadline
+        lose(port, whole, reason, since if end == -inf else end, detail)
+        if reason == "revoked":
+            drop_node_leases(port, whole)
+        else:
+            end_node_leases(port, whole)
+
+
+def _lasted(part: Hold) -> bool:
+    """Return True if a part's deadline still says something: not when it was refused before."""
+    return part.loss is None or part.loss.since >= part.deadline
+
+
+def majority_of(hold: Hold) -> Majority:
+    """Return the leases of the nodes that are this hold of a quorum."""
+    return cast("Majority", hold.parts)
+
+
+PARTS = Taker(NodeHold)
+
+
+def make_hold(
+    port: QuorumPort, want: Want, fence: int, taker: Taker, unit: object, *, first: int
+) -> Hold:
+    """Return a hold without parts."""
+    hold = taker.hold_type(port, want, fence, -inf, unit)
+    hold.parts = Majority(port, hold, first=first)
+    return hold
+
+
+def end_node_leases(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:
+    """End the renewal of a lost hold's parts; return those that had not ended, with their nodes.
+
+    At the end of the client they are left to themselves.
+    """
+    if port.closing:
+        return []
+    with port.mutex():
+        parts = [(node, part) for node, part in enumerate(hold.parts) if part and part.open]
+    give_up_claim(port, majority_of(hold))
+    for node, part in parts:
+        retire(port.nodes[node], part)
+    return parts
+
+
+def drop_node_leases(port: QuorumPort, hold: Hold) -> None:
+    """End the parts of a hold on which nobody may rely any more, and give them back."""
+    for node, part in end_node_leases(port, hold):
+        if not part.forked:
+            port.nodes[node].run_in_background(*request(part.want, part.fence))
+
+
+def detach(holds: Sequence[Hold]) -> None:
+    """Let parts end without notifying the whole, which is notified by itself."""
+    for hold in holds:
+        for part in hold.parts:
+            if part is not None:
+                part.observer = None

@@ -1,0 +1,244 @@
+"""Which nodes of a quorum may vote. Pure: ``now`` comes in as an argument.
+
+Rules of this file:
+
+- A node that was restarted may have forgotten a lease. It does not vote until the longest ttl in
+  use has passed since its start: then no lease is left that it could have forgotten.
+- Leases of more than a minute are claimed: each client that has some says for how long they can
+  last, and gives the claim up with the last of them. So a long lease that was released, or whose
+  end has come, keeps no node from voting.
+- What was read before a node was restarted says nothing about what it may have forgotten: it is
+  read again first.
+- It is told by its run id, which is new after a restart, while its uptime is short. Each node keeps
+  the run ids of all that vote (``membership.lua``), for clients that never met it before.
+- Where nobody ever knew anybody, all are new, and vote at once. That takes the answers of so many
+  other nodes that one of them would have been told: a roster is written to a majority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from fencelock._core.deadlines import DRIFT_RATE, validity
+from fencelock._core.quorum.votes import majority
+
+# A roster is kept for so long after it was last written, and written this often while in use.
+KEPT_SECONDS = 86400.0
+REWRITE_SECONDS = 3600.0
+# Leases that are longer than this are claimed; shorter ones count by the longest ttl in use.
+LONG_SECONDS = 60.0
+# A claim lasts for so many ttls: it covers leases that are renewed until it is made anew.
+CLAIMED_TTLS = 3.0
+# While a claim keeps a node from voting, the rosters are read again this often.
+REREAD_SECONDS = 1.0
+# ``uptime_in_seconds`` is a whole number.
+UPTIME_SLACK = 1.0
+
+
+class NodeIdentity:
+    """What one node said of itself when we last connected."""
+
+    __slots__ = ("run_id", "started_at")
+
+    def __init__(self, run_id: bytes, started_at: float) -> None:
+        self.run_id = run_id
+        self.started_at = started_at
+
+
+class Claimant:
+    """Has long leases, or asks for one."""
+
+    __slots__ = ()
+
+    def claim_renewed(self) -> None:
+        """Take note that the claim lasts longer now."""
+
+
+class Membership:
+    """What a client knows of its nodes. Call everything under the port's mutex."""
+
+    __slots__ = (
+        "_known",
+        "_run_ids",
+        "_seen",
+        "_told",
+        "claim_asked_ttl",
+        "claim_asked_until",
+        "claim_number",
+        "claim_ttl",
+        "claim_until",
+        "claimants",
+        "claimed_until",
+        "heard",
+        "longest",
+        "longest_claimed",
+        "met",
+        "nodes",
+        "read_at",
+        "written",
+        "written_at",
+    )
+
+    def __init__(self, nodes: int) -> None:
+        self.nodes: int = nodes
+        self._seen: dict[int, NodeIdentity] = {}
+        self._run_ids: frozenset[bytes] = frozenset()  # theirs
+        self._told: set[bytes] = set()  # run ids that voted at some time, as the nodes say
+        self._known: set[bytes] = set()  # those, and those that we let vote
+        self.heard: set[int] = set()  # nodes whose roster we read
+        self.longest: float = 0.0  # the longest ttl in use, in seconds, of those up to a minute
+        # The longest ttl that any client claims, and until when claims last by our clock.
+        self.longest_claimed: float = 0.0
+        self.claimed_until: float = -inf
+        self.read_at: float = -inf
+        # Our own claim: which holds and requests it is for, their longest ttl, and when it ends;
+        # as it was sent, and as a majority has it.
+        self.claimants: set[Claimant] = set()
+        self.claim_number: int = 0
+        self.claim_asked_ttl: float = 0.0
+        self.claim_asked_until: float = -inf
+        self.claim_ttl: float = 0.0
+        self.claim_until: float = -inf
+        self.met: bool = False
+        self.written: frozenset[bytes] = frozenset()
+        self.written_at: float = -inf
+
+    def saw(self, node: int, run_id: bytes, uptime: float, now: float) -> None:
+        """Note what a node says of itself."""
+        seen = self._seen.get(node)
+        if seen is not None and seen.run_id != run_id:
+            self._told.add(seen.run_id)
+        if seen is None or seen.run_id != run_id:
+            self._seen[node] = NodeIdentity(run_id, now - uptime)
+            self._run_ids = frozenset(each.run_id for each in self._seen.values())
+            self.heard = set()  # what was read before says nothing about this start
+
+    def twins(self) -> list[int]:
+        """Return nodes that are one server under several names: their run ids are equal."""
+        ids = [seen.run_id for seen in self._seen.values() if seen.run_id]
+        if len(set(ids)) == len(ids):
+            return []
+        return [node for node, seen in self._seen.items() if ids.count(seen.run_id) > 1]
+
+    def read(self, node: int, longest: float, run_ids: Iterable[bytes]) -> None:
+        """Note what a node remembers."""
+        self.heard.add(node)
+        self.longest = max(self.longest, longest)
+        self._told.update(run_ids)
+        self._known |= self._told
+
+    def read_claims(self, claims: Sequence[tuple[float, float]], now: float) -> None:
+        """Note what nodes say of claims: the longest ttl, and how many seconds they last yet.
+
+        What was known before counts as long as so few answer that they may not know of a claim
+        that a node forgot.
+        """
+        if len(claims) > self.nodes - majority(self.nodes) + 1:
+            self.longest_claimed, self.claimed_until = 0.0, -inf
+        for ttl, left in claims:
+            if ttl > 0:
+                self.longest_claimed = max(self.longest_claimed, ttl)
+                self.claimed_until = max(self.claimed_until, now + left * (1 + DRIFT_RATE))
+        self.read_at = now
+
+    def claim(self, ttl: float, now: float) -> tuple[int, float, float]:
+        """Return the number of a new claim, the longest ttl that it is for, and when it ends."""
+        self.claim_number += 1
+        self.claim_asked_ttl = claimed = max(ttl, self.claim_asked_ttl)
+        until = now + validity(CLAIMED_TTLS * claimed)
+        self.claim_asked_until = max(self.claim_asked_until, until)
+        return self.claim_number, claimed, self.claim_asked_until
+
+    def claim_holds(self, ttl: float, until: float) -> None:
+        """Note that a majority has a claim: any later one is for no less."""
+        self.claim_ttl, self.claim_until = max(ttl, self.claim_ttl), max(until, self.claim_until)
+
+    def drop_claim(self) -> int:
+        """Return the number by which our claim is given up, or 0 when there is none."""
+        if self.claimants or not self.claim_asked_ttl:
+            return 0
+        self.claim_ttl = self.claim_asked_ttl = 0.0
+        self.claim_until = self.claim_asked_until = -inf
+        self.claim_number += 1
+        return self.claim_number
+
+    def covers(self, ttl: float, now: float) -> bool:
+        """Return True if a lease of this length that is taken now needs no further claim."""
+        return ttl <= LONG_SECONDS or (ttl <= self.claim_ttl and now + ttl <= self.claim_until)
+
+    def judge(self) -> None:
+        """Let all nodes vote that are new together; call when rosters were read."""
+        self.met = True
+        if self._told - {seen.run_id for seen in self._seen.values()}:
+            return  # somebody voted who is not there: whoever is new may be that one
+        enough = self.nodes - majority(self.nodes) + 1
+        new = [node for node in self._seen if len(self.heard - {node}) >= enough]
+        self._known.update(self._seen[node].run_id for node in new)
+
+    def votes_from(self, node: int) -> float:
+        """Return the instant from which a node may vote: long ago for most."""
+        seen = self._seen.get(node)
+        if seen is None:
+            return inf  # never reached
+        if seen.run_id in self._known:
+            return -inf
+        return self._forgets_nothing_from(seen)
+
+    def _forgets_nothing_from(self, seen: NodeIdentity) -> float:
+        """Return the instant from which no lease is left that a node can have forgotten."""
+        claimed = min(seen.started_at + self.longest_claimed, self.claimed_until)
+        return max(seen.started_at + self.longest, claimed) + UPTIME_SLACK
+
+    def eligible(self, node: int, now: float) -> bool:
+        """Return True if a node may vote; one that has waited long enough is known from here on."""
+        seen = self._seen.get(node)
+        if seen is None:
+            return False
+        if seen.run_id in self._known:
+            return True
+        if not self.met or len(self.heard) < majority(self.nodes):
+            return False
+        if now < self._forgets_nothing_from(seen):
+            return False
+        self._known.add(seen.run_id)
+        return True
+
+    def votes(self, node: int) -> bool:
+        """Return True if a node's vote counts: a majority of the nodes was told that it votes."""
+        seen = self._seen.get(node)
+        return seen is not None and seen.run_id in self.written
+
+    def without_vote(self, nodes: Iterable[int]) -> list[int]:
+        """Return those of these nodes that said who they are, and whose vote does not count."""
+        seen, written = self._seen, self.written
+        if self._run_ids <= written:
+            return []
+        return [node for node in nodes if node in seen and seen[node].run_id not in written]
+
+    def voters(self, now: float) -> frozenset[bytes]:
+        """Return the run ids of the nodes that may vote now."""
+        nodes = self._seen.items()
+        return frozenset(seen.run_id for node, seen in nodes if self.eligible(node, now))
+
+    def unsure(self, now: float) -> bool:
+        """Return True if nodes wait for their vote that might have it, were all others heard."""
+        waiting = not all(self.eligible(node, now) for node in self._seen)
+        again = self.claimed_until > now >= self.read_at + REREAD_SECONDS
+        return waiting and (again or len(self.heard) < self.nodes)
+
+    def stale(self, ttl: float, now: float) -> bool:
+        """Return True if the rosters lack something that the next client must know."""
+        if not self.met or now - self.written_at > REWRITE_SECONDS:
+            return True
+        if not self.covers(ttl, now) or self.longest < ttl <= LONG_SECONDS:
+            return True
+        if self._run_ids <= self._known:  # nearly always: all may vote
+            return not self._run_ids <= self.written
+        return self.unsure(now) or not self.voters(now) <= self.written
+
+
+def parse_info(text: bytes) -> tuple[bytes, float]:
+    """Return the run id and the uptime in seconds from the answer to ``INFO server``."""
+    lines = dict(line.partition(b":")[::2] for line in text.splitlines())
+    return lines.get(b"run_id", b""), float(lines.get(b"uptime_in_seconds", b"0"))

@@ -1,0 +1,154 @@
+"""Meet the nodes of a quorum: who are they, and do they remember one another? See membership.py."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING
+
+from fencelock._core.deadlines import DRIFT_RATE
+from fencelock._core.lock.request import Want
+from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort, broadcast, not_reached
+from fencelock._core.quorum.membership import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS, Claimant
+from fencelock._core.types import Args, Request
+from fencelock._runtime.log import log
+from fencelock.errors import FencelockError, ServerUnsuitable
+from fencelock.scripts import MEMBERSHIP
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+def longest_of(want: Want) -> float:
+    """Return the longest lease that a request may bring, in seconds."""
+    return max(want.ttl, want.terms.ttl if want.terms.renew else 0.0)
+
+
+def claim(port: QuorumPort, claimant: Claimant, ttl: float) -> None:
+    """Note who has or asks for leases of this length, before anybody is asked for one."""
+    if ttl > LONG_SECONDS:
+        with port.mutex():
+            port.membership.claimants.add(claimant)
+
+
+def give_up_claim(port: QuorumPort, *claimants: Claimant) -> None:
+    """Note that these have no lease any more; with the last of them the claim is given up."""
+    membership = port.membership
+    if not membership.claimants:
+        return
+    with port.mutex():
+        membership.claimants.difference_update(claimants)
+        number = membership.drop_claim()
+    if number:
+        port.run_in_background(
+            MEMBERSHIP, (port.membership_key,), _words(0.0, port.client_channel, number, 0.0, 0.0)
+        )
+
+
+def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float) -> Args:
+    spans = [ceil(seconds * 1000) for seconds in (KEPT_SECONDS, ttl, claimed, lasts)]
+    return (*spans[:2], client, number, *spans[2:])
+
+
+async def refresh(
+    port: QuorumPort, want: Want, latest: float, renewed: float = 0.0, *, again: bool = False
+) -> None:
+    """See that a majority knows who votes and how long leases are; nearly always that is so.
+
+    ``renewed`` is a ttl that was asked for later; ``again``: a claim is made anew in good time.
+    Raises QuorumNotReached when no majority answers by ``latest``.
+    """
+    now = port.now()
+    ttl = max(longest_of(want), renewed)
+    with port.mutex():
+        if not port.membership.stale(ttl, now) and not again:
+            return
+        first = not port.membership.met
+        asks_all = first or port.membership.unsure(now)
+    if asks_all:
+        await _ask(port, want, ttl, None, latest, avoid=False, all_of_them=first)
+        _are_different(port)
+        with port.mutex():
+            port.membership.judge()
+    with port.mutex():
+        voters = port.membership.voters(port.now())
+    await _ask(port, want, ttl, voters, latest)
+    with port.mutex():
+        if ttl <= LONG_SECONDS:
+            port.membership.longest = max(port.membership.longest, ttl)
+        port.membership.written, port.membership.written_at = voters, port.now()
+
+
+def _are_different(port: QuorumPort) -> None:
+    """Raise when nodes are one server: its vote would count twice. It is asked again each time."""
+    with port.mutex():
+        twins = port.membership.twins()
+        port.membership.met = port.membership.met and not twins
+    if twins:
+        labels = ", ".join(sorted(port.labels[node] for node in twins))
+        raise ServerUnsuitable(
+            f"the nodes of a quorum must be different servers, but these are the same: {labels}"
+        )
+
+
+async def _ask(
+    port: QuorumPort,
+    want: Want,
+    ttl: float,
+    voters: Collection[bytes] | None,
+    latest: float,
+    *,
+    avoid: bool = True,
+    all_of_them: bool = False,
+) -> None:
+    """Ask the nodes, and tell them who votes; None only asks them.
+
+    Of ``all_of_them`` each counts, as long as an undecided node is awaited: where servers are new,
+    one that is far away would else leave the others without a vote.
+    """
+    now, membership = port.now(), port.membership
+    claims_too = voters is not None and ttl > LONG_SECONDS
+    with port.mutex():
+        number, claimed, until = membership.claim(ttl, now) if claims_too else (0, 0.0, now)
+    # By a clock that runs faster than ours it ends no sooner.
+    lasts = (until - now) * (1 + 2 * DRIFT_RATE) + 1 if claims_too else 0.0
+    short = ttl if ttl <= LONG_SECONDS else 0.0
+    words = _words(short, port.client_channel, number, claimed, lasts)
+    request: Request = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ())))
+    nodes = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
+    if len(nodes) < port.needed or not avoid:
+        nodes = list(range(len(port.nodes)))
+    asks = [NodeRequest(node, want, request) for node in nodes]
+    try:
+        if all_of_them:
+            good = await broadcast(port, asks, lambda _: True, len(asks), latest)
+        else:
+            good = await broadcast(port, asks, lambda _: True, port.needed, latest, patient=True)
+    finally:
+        port.put_back(asks)
+    claims: list[tuple[float, float]] = []
+    with port.mutex():
+        for ask in good:
+            longest, longest_claimed, left, *run_ids = ask.reply
+            membership.read(ask.node, longest / 1000, run_ids)
+            claims.append((longest_claimed / 1000, left / 1000))
+        if len(good) >= port.needed:
+            membership.read_claims(claims, port.now())
+            if claims_too:
+                membership.claim_holds(claimed, until)
+                for claimant in membership.claimants:
+                    claimant.claim_renewed()
+    if len(good) < port.needed:
+        failures: dict[int, Exception] = {
+            ask.node: ask.error for ask in asks if ask.error is not None
+        }
+        raise not_reached(port, f"{want.keys.name!r} was not asked for", failures)
+
+
+async def refresh_while_held(port: QuorumPort, want: Want) -> None:
+    """Keep the rosters alive while leases are held; what fails is tried again with the next."""
+    now, ttl = port.now(), longest_of(want)
+    again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl
+    try:
+        await refresh(port, want, now + port.node_timeout, again=again)
+    except FencelockError as error:
+        log.info("the nodes of a quorum could not be informed about each other: %s", error)

@@ -1,0 +1,96 @@
+"""Ask until an answer comes or the time is up.
+
+Rules of this file:
+
+- Only idempotent requests come through here: each may run twice (I4).
+- One deadline covers connecting, asking, pausing and asking again (I13).
+- A server's refusal is an answer and is raised as it is; only "not now" replies are asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn
+
+from fencelock._core.attempt_log import Asked
+from fencelock._core.deadlines import retry_delay
+from fencelock._core.port import Port
+from fencelock._core.types import Args, Keys, NoReply, Reply
+from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
+from fencelock.scripts import Script
+
+# Error codes that say "not now": the same request may succeed a moment later.
+PASSING = frozenset({"BUSY", "LOADING", "TRYAGAIN", "MASTERDOWN", "CLUSTERDOWN", "MAXCLIENTS"})
+
+# The least time an answer gets, however short the caller's timeout is.
+ANSWER_SECONDS_MIN = 0.08
+
+
+async def ask(
+    port: Port,
+    script: Script,
+    keys: Keys,
+    args: Args,
+    until: float,
+    *,
+    asked: Asked | None = None,
+) -> Reply:
+    """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``."""
+    asked = asked or Asked()
+    return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
+
+
+async def command(port: Port, args: Args, key: bytes) -> Reply:
+    """Run a plain reading command until it is answered, for as long as the port's patience."""
+    until = port.now() + port.server_timeout
+    return await persist(port, lambda: port.command(args, key, until), until, Asked())
+
+
+async def parts(port: Port) -> Sequence[bytes]:
+    """Return a key for each part of the server that must be asked to reach all keys."""
+    until = port.now() + port.server_timeout
+    return await persist(port, lambda: port.parts(until), until, Asked())  # type: ignore[no-any-return]  # a reply may be anything
+
+
+async def persist(
+    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Asked
+) -> Reply:
+    """Repeat an attempt while it only breaks; note in ``asked`` what may have run."""
+    while True:
+        try:
+            return await attempt()
+        except (NoReply, ServerError) as trouble:
+            await again(port, trouble, until, asked)
+
+
+async def again(port: Port, trouble: NoReply | ServerError, until: float, asked: Asked) -> None:
+    """Return when it is time for another attempt; raise when there is none."""
+    if isinstance(trouble, NoReply):
+        asked.note(trouble)
+    elif trouble.code in PASSING:
+        asked.refusal = trouble
+    else:
+        raise trouble
+    again_at = port.now() + retry_delay(asked.tries, port.jitter())
+    asked.tries += 1
+    if again_at >= until:
+        give_up(asked.refusal or trouble, asked)  # "not now" says more than the silence after it
+    await port.sleep(again_at)
+
+
+def give_up(trouble: Exception, asked: Asked) -> NoReturn:
+    """Raise what the silence means: unknown when a request may have run, unreachable when not."""
+    if isinstance(trouble, ServerError):
+        raise trouble
+    cause = trouble.__cause__  # a Broken says no more than our words
+    if asked.sent:
+        raise OutcomeUnknown(f"{trouble}: the request may or may not have run") from cause
+    raise ServerUnreachable(str(trouble)) from cause
+
+
+def answer_by(port: Port, now: float, give_up_at: float) -> float:
+    """Return until when an answer is awaited: a healthy server may answer the shortest timeout."""
+    latest = now + port.server_timeout
+    if give_up_at >= latest:
+        return latest
+    return min(latest, max(give_up_at, now + ANSWER_SECONDS_MIN))

@@ -1,0 +1,457 @@
+"""What a lock handle is in threads and in asyncio alike: its options and its holds.
+
+Rules of this file:
+
+- Each acquisition is a hold of its own with its own unguessable ids; a handle only keeps them.
+- A release takes the hold of the thread or task that asks, if it has one; otherwise the newest
+  (any thread may release a Lock). So an overdue holder never frees its successor's hold.
+- Nothing here sends, waits, or takes a lock: list operations are atomic, and ``__del__`` may run
+  anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from math import inf
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from fencelock import options
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.hold import Hold, Taker
+from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.port import Port
+from fencelock._handles.hints import calling_level
+from fencelock._handles.quorum_limits import refuse
+from fencelock._runtime import process
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import outside
+from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
+from fencelock.options import Poll, Queue, Seconds, Wait
+
+DESCRIPTION_BYTES_MAX = 64  # of each thing that `show` prints
+SPACE = 0x20  # it and all below would end a field of a record
+_HOST = socket.gethostname()
+
+Noted = TypeVar("Noted")
+
+
+class Defaults(NamedTuple):
+    """What a client gives to all its handles."""
+
+    key_prefix: str
+    ttl: float
+    label: str | None
+    server_timeout: float
+    quorum: bool = False
+    server: str = ""  # as a person calls it
+
+
+def defaults(
+    *, key_prefix: str, ttl: Seconds, label: str | None, server_timeout: Seconds
+) -> Defaults:
+    """Check a client's options."""
+    return Defaults(
+        key_prefix=options.key_prefix(key_prefix),
+        ttl=options.lease_ttl(ttl),
+        label=None if label is None else options.text("label", label),
+        server_timeout=options.positive("server_timeout", server_timeout),
+    )
+
+
+class Settings(NamedTuple):
+    """A handle's checked options."""
+
+    terms: Terms
+    timeout: float | None
+    label: str | None
+    strict: bool
+    instant: datetime | None
+    owner: bytes | None = None
+    lone_timeout: bool = False  # a timeout without a ttl: other libraries call a ttl so
+    server: str = ""  # as a person calls it
+
+    def ttl(self) -> float:
+        """Return the length of a lease that begins now."""
+        if self.instant is None:
+            return self.terms.first_ttl()
+        left = options.until(self.instant)
+        if left < options.TTL_MIN:
+            raise ValueError(f"ttl: {self.instant} has passed")
+        return min(left, self.terms.first_ttl())
+
+    def ends(self, now: float) -> float:
+        """Return the instant at which leases end, by the clock that says ``now``."""
+        return inf if self.instant is None else now + options.until(self.instant)
+
+
+def settings(
+    given: Defaults,
+    *,
+    ttl: Seconds | datetime | None = None,
+    renew: bool = True,
+    max_hold: Seconds | None = None,
+    max_renewals: int | None = None,
+    timeout: Seconds | None = None,
+    wait: Wait = Queue(),  # noqa: B008 - immutable
+    on_lost: object = None,
+    label: str | None = None,
+    strict: bool = False,
+    owner: str | None = None,
+    cancels: bool,
+) -> Settings:
+    """Check the options of a handle; ``cancels`` allows ``on_lost="cancel"``."""
+    instant = ttl if isinstance(ttl, datetime) else None
+    if instant is not None:
+        options.until(instant)
+    span = options.TTL_MAX if instant else given.ttl if ttl is None else options.lease_ttl(ttl)
+    if not isinstance(wait, (Queue, Poll)):
+        raise TypeError(f"wait must be Queue() or Poll(...), not {wait!r}")
+    plain = isinstance(wait, Poll)
+    refuse(given.quorum and plain, "Poll")
+    refuse(given.quorum and owner is not None, "owner")
+    terms = Terms(
+        ttl=span,
+        renew=bool(renew) and instant is None,
+        fixed_end=instant is not None,
+        max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
+        max_renewals=(
+            None if max_renewals is None else options.count("max_renewals", max_renewals, least=0)
+        ),
+        on_lost=_on_lost(on_lost, cancels=cancels),
+        plain=plain,
+        interval=wait.interval if isinstance(wait, Poll) else 0.0,
+        max_tries=wait.max_tries if isinstance(wait, Poll) else None,
+    )
+    seconds = options.acquire_timeout(timeout, blocking=True)
+    return Settings(
+        terms=terms,
+        timeout=seconds,
+        label=given.label if label is None else options.text("label", label),
+        strict=strict,
+        instant=instant,
+        owner=None if owner is None else _owner(owner, plain=plain),
+        lone_timeout=bool(seconds) and ttl is None,
+        server=given.server,
+    )
+
+
+# What an option is that is not given, in the order in which signatures show them.
+OPTION_DEFAULTS: Mapping[str, object] = settings.__kwdefaults__ or {}
+
+
+def _owner(value: str, *, plain: bool) -> bytes:
+    if plain:
+        raise ValueError("owner needs wait=Queue(): Poll keeps no count on the server")
+    owner = options.text("owner", value).encode()
+    if len(owner) > options.NAME_BYTES_MAX:
+        raise ValueError(f"owner must have at most {options.NAME_BYTES_MAX} bytes")
+    # Ids stand in space-separated records, so anything but plain characters is escaped.
+    return b"owner:" + b"".join(
+        b"%c" % byte if byte > SPACE and byte not in b"%\x7f" else b"%%%02x" % byte
+        for byte in owner
+    )
+
+
+def _on_lost(value: object, *, cancels: bool) -> Any:
+    if isinstance(value, str) and value == "cancel":
+        if cancels:
+            return value
+        raise ValueError('on_lost="cancel" cancels tasks: it needs AsyncClient')
+    also = ', "cancel"' if cancels else ""
+    return options.callback("on_lost", value, asynchronous=cancels, also=also)
+
+
+# The process id and unit of the program that a command of the shell acts for; see operator.py.
+acting_for: tuple[int, str] | None = None
+
+
+def describe(unit: str, label: str | None) -> bytes:
+    """Return what ``show`` prints of a holder or waiter: compact JSON of bounded size."""
+    if acting_for is None:
+        return _described(os.getpid(), unit, label)
+    return _described(*acting_for, label)
+
+
+@lru_cache(maxsize=1024)
+def _described(pid: int, unit: str, label: str | None) -> bytes:
+    told: dict[str, str | int] = {"host": _told(_HOST), "pid": pid, "unit": _told(unit)}
+    if label:
+        told["label"] = _told(label)
+    return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _told(text: str) -> str:
+    """Return a text cut to its bound, with nothing in it that a terminal would obey."""
+    printable = "".join(char if char.isprintable() else "?" for char in text)
+    return printable.encode(errors="replace")[:DESCRIPTION_BYTES_MAX].decode(errors="ignore")
+
+
+class Droppable(Protocol):
+    """The holds of a handle, of any kind."""
+
+    def dropped(self) -> None:
+        """Stop renewing what nobody can release any more."""
+
+
+class Bodies:
+    """What the bodies of ``with`` hold by a handle, newest last, until they end.
+
+    The end of a body means what its beginning acquired, or what its own thread or task has instead;
+    never what another one holds by the same handle.
+    """
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        self._begun: list[Any] = []
+
+    def begin(self, held: Any) -> None:
+        """Note that a body begins, and what it holds."""
+        self._begun.append(held)
+
+    def end(self, unit: object) -> Any:
+        """Return what the body of a thread or task held that ends; None when none began.
+
+        One that began in another thread or task may end here.
+        """
+        begun = tuple(self._begun)
+        mine = [each for each in begun if each.unit == unit] or begun
+        if not mine:
+            return None
+        self._begun.remove(mine[-1])
+        return mine[-1]
+
+    def hold(self, held: Any) -> bool:
+        """Return True if a body that has not ended yet holds this too."""
+        return held in self._begun
+
+
+class DropFinalizer:
+    """Calls ``dropped`` of a handle's holds once the handle is gone; its finalizer makes it.
+
+    The collector runs the finalizers of a cycle in any order: that of a generator, which ends its
+    ``with`` and releases, may come after that of the handle. Only when all have run it frees the
+    objects, and with the handle what was made here.
+    """
+
+    __slots__ = ("_holds",)
+
+    def __init__(self, holds: Droppable) -> None:
+        self._holds = holds
+
+    def __del__(self) -> None:
+        """Stop renewing what nobody can release any more."""
+        self._holds.dropped()
+
+
+class Holds(Taker):
+    """The holds of one handle, newest last."""
+
+    __slots__ = ("_form", "_generation", "_holds", "bodies", "keys", "settings")
+
+    def __init__(self, keys: LockKeys, settings: Settings, hold_type: type[Hold]) -> None:
+        super().__init__(hold_type)
+        self.keys: LockKeys = keys
+        self.settings: Settings = settings
+        self._holds: list[Hold] = []
+        self.bodies: Bodies = Bodies()
+        self._form: Form | None = None
+        self._generation = process.generation
+
+    def _now(self) -> list[Hold]:
+        """Return the holds of this process: after a fork there are none."""
+        if self._generation != process.generation:
+            self._generation = process.generation
+            self._holds, self.bodies = [], Bodies()
+        return self._holds
+
+    def want(self, port: Port, unit: str) -> Want:
+        """Return a fresh request by a thread or task of that name."""
+        form, settings = self._form, self.settings
+        if (
+            form is None
+            or form.client_channel is not port.client_channel
+            or settings.instant is not None
+        ):
+            form = self._form = Form(
+                keys=self.keys,
+                terms=settings.terms,
+                client_channel=port.client_channel,
+                ttl=settings.ttl(),
+                owned=settings.owner is not None,
+                ends=settings.ends(port.now()),
+            )
+        return Want(form, port.new_id(), describe(unit, settings.label), settings.owner)
+
+    def want_for(self, port: Port, name: str, unit: object) -> Want:
+        """Return a fresh request by a thread or task, as a part of a multi makes it."""
+        del unit
+        return self.want(port, name)
+
+    def part(self, settings: Settings) -> Holds:
+        """Return holds of the same lock for a multi, with the multi's settings."""
+        return Holds(self.keys, settings, self.hold_type)
+
+    def doubt_timeout(self) -> None:
+        """Warn of an ``acquire`` that does not use the handle's timeout: maybe a ttl was meant."""
+        name, timeout = self.keys.name, self.settings.timeout
+        warnings.warn(
+            f"timeout={timeout:g} of {name!r} limits its with block; acquire() has its own. If"
+            f" you mean the length of the lease, as in redis-py, write ttl={timeout:g}",
+            UserWarning,
+            stacklevel=calling_level(),
+        )
+
+    def refuse_second(self, unit: object) -> None:
+        """Raise when a strict handle is acquired by who holds it already (X6)."""
+        if self.settings.strict and self.of(unit) is not None:
+            text = f"already locked: {self.keys.name!r} is held by this thread or task"
+            raise NotAcquired(text, **self.about())
+
+    def about(self) -> dict[str, str]:
+        """Return what errors carry beside their words: the name, and which server it is at."""
+        return {"name": self.keys.name, "server": self.settings.server}
+
+    def not_granted(self) -> NotAcquired:
+        """Return the error for a ``with`` that may not begin."""
+        name, timeout, about = self.keys.name, self.settings.timeout, self.about()
+        if self.settings.instant is not None and options.until(self.settings.instant) <= 0:
+            why = f"before its lease was to end, {self.settings.instant}"
+            return AcquireTimeout(f"{name!r} was not granted {why}", **about)
+        if timeout is None:
+            return NotAcquired(f"{name!r} was not free in any try", **about)
+        if timeout < 0:
+            return NotAcquired(f"{name!r} is held, or other waiters come first", **about)
+        text = f"{name!r} was not granted within its timeout of {timeout:g} s"
+        return AcquireTimeout(text, **about)
+
+    def add(self, hold: Hold) -> None:
+        """Keep a hold."""
+        self._now().append(hold)
+
+    def of(self, unit: object) -> Hold | None:
+        """Return the newest hold of a thread or task."""
+        for hold in reversed(self._now()):
+            if hold.unit == unit:
+                return hold
+        return None
+
+    def made_by(self, want: Want) -> list[Hold]:
+        """Return the hold that a request brought, in a list of at most one."""
+        return [hold for hold in self._now() if hold.want is want]
+
+    def newest(self) -> Hold | None:
+        """Return the newest hold of anyone."""
+        try:
+            return self._now()[-1]
+        except IndexError:
+            return None
+
+    def holder_ids(self) -> set[bytes]:
+        """Return the ids under which this handle may be known to the server."""
+        return {each for hold in tuple(self._now()) for each in hold.ids}
+
+    def take(self, unit: object, taken: list[Hold], *, only_own: bool = False) -> None:
+        """Take out the hold that a release by ``unit`` means; NotHeld when there is none.
+
+        It goes into ``taken``, as with all that take: see ``take_out``.
+        """
+        while True:
+            hold = self.of(unit) or (self._ownerless() if only_own else self.newest())
+            if hold is None:
+                raise self.not_held()
+            if self.take_out(hold, hold, taken):
+                return
+
+    def of_body(self, held: Hold) -> Hold:
+        """Return the hold that the end of a body means; NotHeld when it was released inside."""
+        hold = held if held in self._now() else self.of(held.unit)
+        if hold is None:
+            raise self.not_held()
+        return hold
+
+    def take_of_body(self, held: Hold, taken: list[Hold]) -> None:
+        """Take out the hold that the end of a body means; NotHeld when it was released inside."""
+        hold = self.of_body(held)
+        while not self.take_out(hold, hold, taken):
+            hold = self.of_body(held)  # another thread was faster: it may mean an older one
+
+    def take_out(self, hold: Hold, noted: Noted, taken: list[Noted]) -> bool:
+        """Take out a hold, noted in the list of the flow that gives it back; False as ``remove``.
+
+        It is noted first. A result could be lost on its way to the flow, by a signal's
+        exception; what is in the list is given back whatever comes.
+        """
+        try:
+            taken.append(noted)
+            if self.remove(hold):
+                return True
+        except BaseException:  # a signal's exception: the flow gives it back now
+            self.remove(hold)
+            raise
+        taken.clear()
+        return False
+
+    def _ownerless(self) -> Hold | None:
+        """Return the newest hold of a task that has ended: nobody else could release it."""
+        for hold in reversed(self._now()):
+            has_ended = getattr(hold.unit, "done", None)
+            if has_ended is not None and has_ended():
+                return hold
+        return None
+
+    def remove(self, hold: Hold) -> bool:
+        """Take out a hold; False when another thread was faster."""
+        holds = self._now()
+        try:
+            holds.remove(hold)
+        except ValueError:
+            return False
+        except BaseException:  # a signal's exception: nobody has it now
+            if hold not in holds:
+                holds.append(hold)
+            raise
+        return True
+
+    def not_held(self) -> NotHeld:
+        """Return the error for a release by who does not hold."""
+        name = self.keys.name
+        whose = " by this thread or task: another one owns it" if self._now() else ""
+        return NotHeld(f"not locked: {name!r} is not held here{whose}", **self.about())
+
+    def lease_for(self, unit: object) -> Hold | None:
+        """Return the lease of the unit's own hold, else of the newest."""
+        return self.of(unit) or self.newest()
+
+    def show(self, handle: object) -> str:
+        """Return a handle's repr, in the form of ``threading``'s locks."""
+        hold = self.newest()
+        state = "locked" if hold is not None and not hold.lost else "unlocked"
+        fence = f" fence={hold.fence}" if hold is not None else ""
+        kind = type(handle).__qualname__
+        return (
+            f"<{state} fencelock.{kind} object name={self.keys.name!r}{fence} at {id(handle):#x}>"
+        )
+
+    def dropped(self) -> None:
+        """Stop renewing what nobody can release any more: it ends by its ttl."""
+        held = [hold for hold in self._now() if hold.open and not hold.lost]
+        for hold in held:
+            hold.open = False
+        if held and not sys.is_finalizing():  # else its name was logged as the process ended
+            outside(self._report_drop)
+
+    def _report_drop(self) -> None:
+        text = (
+            f"a handle of {self.keys.name!r} was dropped while it held the lock:"
+            " the lease is not renewed any more and ends by its ttl"
+        )
+        log.warning(text)
+        warnings.warn(text, ResourceWarning, stacklevel=5)

@@ -1,0 +1,231 @@
+"""What a handle of several locks is in threads and in asyncio alike."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from fencelock import options
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.inspect import holder_of
+from fencelock._core.lock.request import Want
+from fencelock._core.objects.multi import release_all
+from fencelock._core.objects.semaphore_rwlock import held_of
+from fencelock._core.port import Port
+from fencelock._handles.lock import Bodies, Holds, Settings
+from fencelock._handles.multi_lease import BaseMultiLease
+from fencelock._handles.rwlock import SideHolds
+from fencelock._handles.semaphore import SemaphoreHolds
+from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
+
+# One script takes them all, and the server serves nobody else meanwhile.
+NAMES_MAX: Final = 100
+LEFT_MAX: Final = 64
+
+
+def parts_of(
+    prefix: str, value: Any, *, port: object, kinds: tuple[type, ...]
+) -> list[LockKeys | Holds]:
+    """Return what a multi is to take, 1 to 100 parts, each once: keys of locks, holds of handles.
+
+    ``kinds`` are the handles that can be parts; ``port`` is that of the client, whose they must be.
+    """
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"names must be a list of names, not {value!r}")
+    parts = [_part_of(prefix, each, port, kinds) for each in value]
+    if not 1 <= len(parts) <= NAMES_MAX:
+        raise ValueError(f"names must be 1 to {NAMES_MAX} names, not {len(parts)}")
+    names = [_keys_of(each).name for each in parts]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"names must be different: {', '.join(map(repr, twice))}")
+    return parts
+
+
+def _part_of(prefix: str, each: Any, port: object, kinds: tuple[type, ...]) -> LockKeys | Holds:
+    if isinstance(each, str):
+        return LockKeys(prefix, options.lock_name(each))
+    if not isinstance(each, kinds):
+        known = ", ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"name must be str, or a handle of this client ({known}), not {each!r}")
+    handle: Any = each
+    if handle._port != port:
+        raise ValueError(
+            f"all locks of a multi must belong to one client: {each!r} belongs to another"
+        )
+    holds: Holds = handle._holds
+    return holds
+
+
+def _keys_of(part: LockKeys | Holds) -> LockKeys:
+    return part.keys if isinstance(part, Holds) else part
+
+
+async def is_busy(port: Port, part: Holds) -> bool:
+    """Ask whether a part would have to be waited for now."""
+    if isinstance(part, (SideHolds, SemaphoreHolds)):
+        return await part.busy(port)
+    return await holder_of(port, part.keys) is not None
+
+
+async def is_owned(port: Port, part: Holds) -> bool:
+    """Ask whether the handle holds a part now; sends nothing when it holds nothing."""
+    mine = tuple(part.holder_ids())
+    if not mine:
+        return False
+    if isinstance(part, (SideHolds, SemaphoreHolds)):
+        return await held_of(port, part.keys, mine) > 0
+    return await holder_of(port, part.keys) in mine
+
+
+class MultiHold:
+    """The holds of one acquisition, in the order of their keys, and the lease of them all."""
+
+    __slots__ = ("holds", "lease", "unit", "untold")
+
+    def __init__(self, holds: Sequence[Hold], lease: BaseMultiLease, unit: object) -> None:
+        self.holds: Sequence[Hold] = holds
+        self.lease: BaseMultiLease = lease
+        self.unit: object = unit
+        self.untold: list[bool] = [True]  # popped by the first thread that reports the loss
+
+
+class MultiHolds:
+    """The groups of one handle, newest last, and the holds of each lock."""
+
+    def __init__(
+        self,
+        parts: Sequence[LockKeys | Holds],
+        settings: Settings,
+        hold_types: tuple[type[Hold], type[BaseMultiLease]],
+    ) -> None:
+        hold_type, self._type = hold_types
+        self.names: tuple[str, ...] = tuple(_keys_of(each).name for each in parts)
+        self._on_lost = settings.terms.on_lost
+        if callable(self._on_lost):
+            terms = settings.terms._replace(on_lost=self._lost)
+            settings = settings._replace(terms=terms)
+        self.settings = settings
+        made = [
+            each.part(settings) if isinstance(each, Holds) else Holds(each, settings, hold_type)
+            for each in parts
+        ]
+        self.parts: list[Holds] = sorted(made, key=lambda each: each.keys.lock)
+        self._groups: list[MultiHold] = []
+        self.bodies: Bodies = Bodies()
+        # Being released, or released with a loss that may not have been told yet.
+        self._left: deque[MultiHold] = deque(maxlen=LEFT_MAX)
+
+    def wants(self, port: Port, name: str, unit: object) -> list[Want]:
+        """Return fresh requests by a thread or task of that name, in the order of the keys."""
+        return [part.want_for(port, name, unit) for part in self.parts]
+
+    def group(self, holds: Sequence[Hold], unit: object) -> MultiHold:
+        """Keep what was granted together."""
+        by_name = {hold.name: hold for hold in holds}
+        made = MultiHold(holds, self._type([by_name[name] for name in self.names]), unit)
+        self._groups.append(made)
+        for hold in holds:
+            if hold.notified:  # in the moment before there was a group to tell of
+                self._lost(hold)
+        return made
+
+    def _lost(self, lease: Hold) -> Any:
+        """Tell the loss of one lease as that of all, once; what waits in vain is not told of."""
+        for group in (*self._groups, *self._left):
+            if any(hold is lease for hold in group.holds):
+                try:
+                    group.untold.pop()
+                except IndexError:
+                    return None
+                return self._on_lost(group.lease)
+        return None
+
+    def of(self, unit: object) -> MultiHold | None:
+        """Return the newest group of a thread or task, whose process this is."""
+        for group in reversed(tuple(self._groups)):
+            if group.unit == unit and not group.holds[0].forked:
+                return group
+        return None
+
+    def newest(self) -> MultiHold | None:
+        """Return the newest group of anyone."""
+        living = [each for each in tuple(self._groups) if not each.holds[0].forked]
+        return living[-1] if living else None
+
+    def take(self, unit: object, taken: list[Hold], held: MultiHold | None = None) -> None:
+        """Take out the group that a release by ``unit`` means; NotHeld when there is none.
+
+        ``held``: what a body held that ends; another thread's or task's is not meant then. Its
+        holds are put into ``taken`` first: whoever is interrupted from then on gives them back.
+        """
+        while True:
+            if held is None:
+                group = self.of(unit) or self.newest()
+            else:
+                group = held if held in self._groups else self.of(held.unit)
+            if group is None:
+                text = ", ".join(map(repr, self.names))
+                raise NotHeld(
+                    f"not locked: release of {text} without holding them",
+                    server=self.settings.server,
+                )
+            taken[:] = group.holds
+            self._left.append(group)
+            if self._remove(group):
+                return
+            taken.clear()  # another thread was faster
+            self._left.remove(group)
+
+    async def release(self, port: Port, unit: object, held: MultiHold | None = None) -> None:
+        """Give back the group that a release by ``unit`` means; ends as ``release_all``."""
+        taken: list[Hold] = []
+
+        def take(holds: list[Hold]) -> None:
+            self.take(unit, holds, held)
+            taken[:] = holds
+
+        await release_all(port, take)
+        for group in [each for each in tuple(self._left) if each.holds == taken]:
+            self._left.remove(group)
+
+    def _remove(self, group: MultiHold) -> bool:
+        try:
+            self._groups.remove(group)
+        except ValueError:
+            return False
+        for part, hold in zip(self.parts, group.holds, strict=True):
+            part.remove(hold)
+        return True
+
+    def not_granted(self) -> NotAcquired:
+        """Return the error for a ``with`` that may not begin."""
+        names, timeout = ", ".join(map(repr, self.names)), self.settings.timeout
+        text = f"{names} were not all granted within their timeout of {timeout:g} s"
+        return AcquireTimeout(text, server=self.settings.server)
+
+    def withdraw(self, wants: Iterable[Want]) -> list[Hold]:
+        """Take out what these requests brought, for somebody who never heard of it."""
+        known = {id(want) for want in wants}
+        found: list[Hold] = []
+        for group in tuple(self._groups):
+            if id(group.holds[0].want) in known:
+                self._remove(group)
+                found += group.holds
+        for part in self.parts:
+            found += [hold for hold in part._now() if id(hold.want) in known and part.remove(hold)]
+        return found
+
+    def show(self, handle: object) -> str:
+        """Return a handle's repr, in the form of ``threading``'s locks."""
+        group = self.newest()
+        state = "locked" if group is not None and not group.lease.lost else "unlocked"
+        kind = type(handle).__qualname__
+        return f"<{state} fencelock.{kind} object names={list(self.names)!r} at {id(handle):#x}>"
+
+    def dropped(self) -> None:
+        """Stop renewing what nobody can release any more: it ends by its ttl."""
+        for part in self.parts:
+            part.dropped()

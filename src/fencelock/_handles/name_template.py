@@ -1,0 +1,255 @@
+"""Names that a call's arguments fill in: what ``@client.locked("order:{order_id}")`` decorates.
+
+Rules of this file:
+
+- What can be wrong with a template or a function is said when the function is decorated.
+- A name must be the same in every process: a value whose text has an address in it, or the order
+  of a set, is refused, wherever in the value that stands.
+- Fields are those of ``str.format``, and no more of an object than its public attributes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import string
+from collections import deque
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
+from collections.abc import (
+    Set as AbstractSet,
+)
+from functools import partial, update_wrapper
+from typing import Any, TypeVar
+
+from fencelock import options
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class DecoratedCall:
+    """One call of a decorated function: the name it locks, and its arguments."""
+
+    __slots__ = ("_bound", "_plan", "name")
+
+    def __init__(self, plan: NameTemplate, bound: inspect.BoundArguments) -> None:
+        self._plan = plan
+        self._bound = bound
+        self.name: str = plan.name_of(bound)
+
+    def into(self, lease: object) -> Any:
+        """Call the function; give it the lease if it asked for that."""
+        plan, bound = self._plan, self._bound
+        if plan.lease is None:
+            return plan.function(*bound.args, **bound.kwargs)
+        given = {**bound.arguments, plan.lease: lease}
+        ordered = {name: given[name] for name in plan.signature.parameters if name in given}
+        whole = inspect.BoundArguments(plan.signature, ordered)
+        return plan.function(*whole.args, **whole.kwargs)
+
+
+class NameTemplate:
+    """A template and the function that it was checked against."""
+
+    def __init__(
+        self,
+        template: str,
+        function: Callable[..., Any],
+        *,
+        lease: str | None,
+        asynchronous: bool,
+    ) -> None:
+        self.template = template
+        self.function = function
+        self.lease = lease
+        if not isinstance(template, str):
+            raise TypeError(f"name must be str, not {type(template).__name__}")
+        _check_kind(function, asynchronous=asynchronous)
+        self.signature: inspect.Signature = inspect.signature(function)
+        self.open: inspect.Signature = self._without_lease()
+        self._format = _checked(template, self.open)
+
+    def _without_lease(self) -> inspect.Signature:
+        """Return what callers see: the parameter that is given the lease is not theirs."""
+        lease, known = self.lease, self.signature.parameters
+        if lease is None:
+            return self.signature
+        if not isinstance(lease, str):
+            raise TypeError(f"lease must be the name of a parameter, not {lease!r}")
+        if lease not in known or known[lease].kind in _VARIADIC:
+            raise ValueError(f"lease: {_named(self.function)} has no parameter {lease!r}")
+        left = [one for name, one in known.items() if name != lease]
+        return self.signature.replace(parameters=left)
+
+    def call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> DecoratedCall:
+        """Return a call with these arguments; TypeError when they do not fit the function."""
+        try:
+            bound = self.open.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{_named(self.function)}() {error}") from None
+        bound.apply_defaults()
+        return DecoratedCall(self, bound)
+
+    def name_of(self, bound: inspect.BoundArguments) -> str:
+        """Return the name for a call."""
+        return options.lock_name(self._format.name(self.template, bound.arguments))
+
+    def dress(self, wrapper: Function) -> Function:
+        """Make a wrapper look like the function, with the signature that callers see."""
+        update_wrapper(wrapper, self.function)
+        if self.lease is not None:
+            wrapper.__signature__ = self.open  # type: ignore[attr-defined]  # what inspect looks for
+        return wrapper
+
+
+class _Format(string.Formatter):
+    """``str.format`` without private attributes, for values that print the same everywhere."""
+
+    def name(self, template: str, arguments: Mapping[str, Any]) -> str:
+        """Return the template with its fields filled in."""
+        parts = []
+        for literal, field, spec, conversion in self.parse(template):
+            parts.append(literal)
+            if field is not None:
+                value, _ = self.get_field(field, (), arguments)
+                text = format(self.convert_field(value, conversion), spec or "")
+                if not is_the_same_everywhere(value, text):
+                    raise TypeError(
+                        f"{{{field}}} is {value!r}, which prints differently in every process:"
+                        " use a value that is the same in all, such as one of its attributes"
+                    )
+                parts.append(text)
+        return "".join(parts)
+
+
+# How Python prints what has no text of its own: "<Order object at 0x7f...>", "<memory at 0x...>".
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]")
+_PLAIN = (str, bytes, bytearray, int, float, complex, type(None))
+_VIEWS = (KeysView, ItemsView, ValuesView)  # printed in the order of their dict
+# Of an object that prints braces so many values are looked at: sets in a name lie near its surface.
+_LOOKED_AT_MAX = 200
+
+
+def is_the_same_everywhere(value: Any, text: str) -> bool:
+    """Return False when this text of a value differs from process to process.
+
+    What has no text of its own is printed by its address, and a set in an order that each process
+    draws for itself. Sets that an object has and does not print do not count.
+    """
+    if isinstance(value, _PLAIN):
+        return True
+    if callable(value) or isinstance(value, Iterator) or _is_set(value) or _ADDRESS.search(text):
+        return False
+    return "{" not in text or not any(repr(each) in text for each in _sets_in(value))
+
+
+def _is_set(value: Any) -> bool:
+    return isinstance(value, AbstractSet) and not isinstance(value, _VIEWS)
+
+
+def _sets_in(value: Any) -> Iterator[Any]:
+    """Yield the sets that a value is made of."""
+    left: deque[Any] = deque([value])
+    seen: dict[int, Any] = {}
+    while left and len(seen) < _LOOKED_AT_MAX:
+        each = left.popleft()
+        if id(each) in seen or isinstance(each, _PLAIN):
+            continue
+        seen[id(each)] = each
+        if _is_set(each):
+            yield each
+        elif isinstance(each, Mapping):
+            left += [*each.keys(), *each.values()]
+        elif isinstance(each, (list, tuple, deque, *_VIEWS)):
+            left += each
+        left += _attributes(each)
+
+
+def _attributes(value: Any) -> list[Any]:
+    slots = [getattr(kind, "__slots__", ()) for kind in type(value).__mro__]
+    names = [each for slot in slots for each in ((slot,) if isinstance(slot, str) else slot)]
+    found = [getattr(value, name, None) for name in names]
+    return [*found, *getattr(value, "__dict__", {}).values()]
+
+
+def template_of(name: Any) -> str:
+    """Return what ``locked`` was given as a name; of ``@client.locked`` that is the function."""
+    if callable(name):
+        raise TypeError('name must be str, not a function: write @client.locked("...")')
+    if not isinstance(name, str):
+        raise TypeError(f"name must be str, not {type(name).__name__}")
+    return name
+
+
+def _checked(template: str, signature: inspect.Signature) -> _Format:
+    """Check a template against the parameters that callers see."""
+    made = _Format()
+    try:
+        parts = list(made.parse(template))
+    except ValueError as error:
+        raise ValueError(f"name {template!r}: {error}") from error
+    fields = [part for part in parts if part[1] is not None]
+    if not fields:
+        options.lock_name(template.format())
+    for _, field, spec, _ in fields:
+        _check_field(template, field or "", spec or "", signature)
+    return made
+
+
+def _check_field(template: str, field: str, spec: str, signature: inspect.Signature) -> None:
+    first = field.split(".", maxsplit=1)[0].split("[", maxsplit=1)[0]
+    where = f"name {template!r}: {{{field}}}"
+    if not first or first.isdecimal():
+        raise ValueError(f"{where} has no name: fields are filled by name, as in {{order_id}}")
+    if first not in signature.parameters:
+        known = ", ".join(signature.parameters) or "none"
+        raise ValueError(f"{where} is not a parameter of the function; it has: {known}")
+    if any(part.startswith("_") for part in field.split(".")[1:]):
+        raise ValueError(f"{where} names a private attribute")
+    if "{" in spec:
+        raise ValueError(f"{where} has a field within its format")
+
+
+def _check_kind(function: Any, *, asynchronous: bool) -> None:
+    """Refuse what one face cannot call, or what runs on after the call has returned."""
+    if isinstance(function, (classmethod, staticmethod)):
+        kind = type(function).__name__
+        raise TypeError(f"put the decorator below @{kind}, next to the function")
+    if not callable(function) or isinstance(function, type):
+        raise TypeError(f"only functions can be decorated, not {function!r}")
+    bare = function
+    while isinstance(bare, partial):
+        bare = bare.func
+    if not inspect.isroutine(bare):
+        bare = type(bare).__call__  # an object that can be called
+    name = _named(function)
+    if inspect.isgeneratorfunction(bare) or inspect.isasyncgenfunction(bare):
+        raise TypeError(
+            f"{name} is a generator: its body runs after the call has returned; take the lock in it"
+        )
+    if inspect.iscoroutinefunction(bare) != asynchronous:
+        raise TypeError(
+            f"{name} is not async: AsyncClient decorates async functions, Client the others"
+            if asynchronous
+            else f"{name} is async: use AsyncClient; Client decorates functions that are not async"
+        )
+
+
+def _named(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+def refuse_coroutine(result: Any, function: Callable[..., Any]) -> Any:
+    """Return a result, unless it is a coroutine: its body would run without the lock."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError(f"{_named(function)} returned a coroutine: use AsyncClient")
+    return result

@@ -1,0 +1,129 @@
+"""What ``once`` came to, and how a result travels: bytes as they are, all else as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Generic, TypeVar
+
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.request import Want
+from fencelock._core.objects.once import FinishedOnce, OnceForm, OnceKeys, RunningOnce
+from fencelock._core.port import Port
+from fencelock._handles.hints import made_by_clients
+from fencelock._handles.lock import Holds, Settings, describe
+from fencelock.errors import AcquireTimeout
+
+# Every waiter and every late host reads it: what is larger belongs elsewhere, with its key here.
+RESULT_BYTES_MAX: Final = 65536
+BYTES, JSON, NOTHING = "bytes", "json", "nothing"
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class OnceHolds(Holds):
+    """The hold of a run; its place in line tells that it waits for a result."""
+
+    __slots__ = ("once",)
+
+    def __init__(self, keys: OnceKeys, settings: Settings, hold_type: type[Hold]) -> None:
+        super().__init__(keys, settings, hold_type)
+        self.once: OnceKeys = keys
+
+    def want(self, port: Port, unit: str) -> Want:
+        """Return a fresh request by a thread or task of that name."""
+        settings = self.settings
+        form = OnceForm(
+            keys=self.once,
+            terms=settings.terms,
+            client_channel=port.client_channel,
+            ttl=settings.terms.first_ttl(),
+        )
+        return Want(form, port.new_id(), once_info(unit, settings.label))
+
+    def timed_out(self) -> AcquireTimeout:
+        """Return the error for a wait that ended before the run."""
+        name, timeout = self.keys.name, self.settings.timeout
+        text = f"{name!r} was not done within its timeout of {timeout:g} s"
+        return AcquireTimeout(text, **self.about())
+
+
+def once_info(unit: str, label: str | None) -> bytes:
+    """Return what ``show`` prints, and the mark that ``once_finish.lua`` looks for."""
+    return describe(unit, label)[:-1] + b',"once":1}'
+
+
+class Outcome(Generic[T_co]):
+    """What became of one call of ``once``.
+
+    ``ran`` tells whether this call ran the function; ``done`` whether it has been run, here or
+    elsewhere: False when another process is at it. ``fence`` is the run's fencing token, ``by``
+    the host and process that ran it, or is at it now; empty where this call ran it, and where no
+    process is known to. ``started`` and ``ended`` are the server's Unix time of a run elsewhere,
+    in seconds; ``ended`` is 0 while it runs.
+    """
+
+    __slots__ = ("_form", "_value", "by", "done", "ended", "fence", "name", "ran", "started")
+
+    @made_by_clients
+    def __init__(
+        self,
+        name: str,
+        done: FinishedOnce | None,
+        *,
+        ran: bool = False,
+        running: RunningOnce | None = None,
+    ) -> None:
+        known = done or running
+        self.name: str = name
+        self.ran: bool = ran
+        self.done: bool = done is not None
+        self.fence: int = known.fence if known else 0
+        self.by: str = known.who if known else ""
+        self.started: float = known.started if known else 0.0
+        self.ended: float = done.ended if done else 0.0
+        self._form = done.form if done else NOTHING
+        self._value = done.value if done else b""
+
+    @property
+    def value(self) -> T_co:
+        """Return what the function returned: bytes, or what JSON makes of it.
+
+        The same in every process, also in the one that ran it.
+
+        Raises:
+            LookupError: it is not done yet, or its result could not be kept.
+        """
+        if not self.done:
+            raise LookupError(f"{self.name!r} has no result: it was not run, or is being run now")
+        if self._form == NOTHING:
+            raise LookupError(f"the result of {self.name!r} could not be stored")
+        value: Any = self._value if self._form == BYTES else json.loads(self._value)
+        return value  # type: ignore[no-any-return]  # as the function returned it, by way of JSON
+
+    def __repr__(self) -> str:
+        """Show what became of it, without the value."""
+        state = "ran" if self.ran else "done" if self.done else "not done"
+        if self.by and not self.done:
+            state = f"being run by {self.by}"
+        return f"<Outcome of {self.name!r}: {state}>"
+
+
+def encoded(name: str, value: Any) -> tuple[str, bytes]:
+    """Return a result's form and bytes; TypeError or ValueError when it cannot be kept."""
+    if isinstance(value, bytes):
+        form, data = BYTES, value
+    else:
+        try:
+            text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TypeError(
+                f"{name!r} was run, but its result cannot be stored: {error}; return bytes,"
+                " None, or a value that JSON can represent"
+            ) from error
+        form, data = JSON, text.encode()
+    if len(data) > RESULT_BYTES_MAX:
+        raise ValueError(
+            f"{name!r} was run, but its result of {len(data)} bytes cannot be stored: at most"
+            f" {RESULT_BYTES_MAX}"
+        )
+    return form, data

@@ -1,0 +1,157 @@
+"""What a reader/writer lock's handle is in threads and in asyncio alike: who of us reads or writes.
+
+Rules of this file:
+
+- The thread or task owns: it enters a side again without asking, and only it releases.
+- A thread that reads must never wait to write: it would wait for itself. It gets an error.
+- A thread that holds either side must never wait to read: a writer may stand between. It is
+  granted beside the hold that it has, whatever the line, through whichever handle of its client.
+- The table of a client knows the holds of all its handles, by name and thread or task. An entry is
+  touched by its own thread or task, and by the end of a handle, which may come anywhere.
+"""
+
+from __future__ import annotations
+
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.hold import Hold
+from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, WRITE, ShareForm, ShareWant, state
+from fencelock._core.port import Port
+from fencelock._handles.lock import Holds, Settings, describe
+from fencelock.errors import NotAcquired
+
+WRITES_ALREADY = "this thread or task already holds the write side; see reentrant=True"
+
+
+class SideTable:
+    """Who of a client holds which side of what, by name and thread or task."""
+
+    __slots__ = ("_holds",)
+
+    def __init__(self) -> None:
+        self._holds: dict[tuple[bytes, object], list[Hold]] = {}
+
+    def add(self, hold: Hold) -> None:
+        """Note a hold."""
+        self._holds.setdefault((hold.want.keys.lock, hold.unit), []).append(hold)
+
+    def remove(self, hold: Hold) -> None:
+        """Forget a hold; harmless when it is not known."""
+        key = (hold.want.keys.lock, hold.unit)
+        left = [each for each in self._holds.get(key, ()) if each is not hold]
+        if left:
+            self._holds[key] = left
+        else:
+            self._holds.pop(key, None)
+
+    def of(self, keys: LockKeys, unit: object) -> list[Hold]:
+        """Return the holds of a thread or task that last, those that write first."""
+        holds = self._holds.get((keys.lock, unit), ())
+        lasting = [hold for hold in holds if hold.open and not hold.lost]
+        return sorted(lasting, key=lambda hold: not writes(hold))
+
+
+def writes(hold: Hold) -> bool:
+    """Return True if a hold is of the write side."""
+    form: ShareForm = hold.want.form  # type: ignore[assignment]  # Side.want_side made it
+    return form.permits == WRITE
+
+
+class SideHolds(Holds):
+    """The holds of one side of one handle."""
+
+    __slots__ = ("_reentrant", "_side", "_sides")
+
+    def __init__(
+        self,
+        keys: LockKeys,
+        settings: Settings,
+        hold_type: type[Hold],
+        sides: SideTable,
+        side: int,
+        *,
+        reentrant: bool,
+    ) -> None:
+        super().__init__(keys, settings, hold_type)
+        self._sides = sides
+        self._side = side
+        self._reentrant = reentrant
+
+    def again(self, unit: object) -> Hold | None:
+        """Return the hold that a thread or task enters once more, or None.
+
+        Raises LeaseLost when it is lost, and NotAcquired where it may not enter again.
+        """
+        hold = self.of(unit)
+        if hold is None:
+            return None
+        hold.check()
+        if not self._reentrant:
+            raise self._refused(WRITES_ALREADY)
+        return hold
+
+    def beside(self, unit: object) -> Hold | None:
+        """Return the hold of this thread or task beside which this side is granted at once.
+
+        Raises NotAcquired when it would wait for itself.
+        """
+        own = self._sides.of(self.keys, unit)
+        if not own:
+            return None
+        if self._side == WRITE and not writes(own[0]):
+            raise self._refused(
+                "this thread or task holds the read side, and would wait for itself: release"
+                " that first"
+            )
+        if self._side == WRITE and not self._reentrant:
+            raise self._refused(WRITES_ALREADY)
+        return own[0]
+
+    def want_for(self, port: Port, name: str, unit: object) -> ShareWant:
+        """Return a fresh request for this side; NotAcquired when it would wait for itself."""
+        return self.want_side(port, name, self.beside(unit))
+
+    def part(self, settings: Settings) -> SideHolds:
+        """Return the same side for a multi, known to the client as all sides are."""
+        made = (self.keys, settings, self.hold_type, self._sides, self._side)
+        return SideHolds(*made, reentrant=False)
+
+    def _refused(self, why: str) -> NotAcquired:
+        return NotAcquired(f"{self.keys.name!r}: {why}", **self.about())
+
+    def want_side(self, port: Port, unit: str, beside: Hold | None) -> ShareWant:
+        """Return a fresh request for this side by a thread or task of that name."""
+        form, settings = self._form, self.settings
+        if not isinstance(form, ShareForm) or form.client_channel is not port.client_channel:
+            form = self._form = ShareForm(
+                keys=self.keys,
+                terms=settings.terms,
+                client_channel=port.client_channel,
+                ttl=settings.ttl(),
+                kind=RWLOCK,
+                limit=ALL,
+                permits=self._side,
+            )
+        return ShareWant(form, port.new_id(), describe(unit, settings.label), beside)
+
+    async def busy(self, port: Port) -> bool:
+        """Return True if a thread or task that asks for this side now has to wait."""
+        now = await state(port, self.keys, RWLOCK, ALL)
+        if now.waiting:
+            return True
+        return now.taken > 0 if self._side == WRITE else now.taken >= ALL
+
+    def add(self, hold: Hold) -> None:
+        """Keep a hold, and let the client's other handles know."""
+        super().add(hold)
+        self._sides.add(hold)
+
+    def remove(self, hold: Hold) -> bool:
+        """Take out a hold; False when it was not there."""
+        self._sides.remove(hold)
+        return super().remove(hold)
+
+    def dropped(self) -> None:
+        """Stop renewing what nobody can release any more."""
+        for hold in self._now():
+            self._sides.remove(hold)
+        super().dropped()

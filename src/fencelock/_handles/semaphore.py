@@ -1,0 +1,187 @@
+"""What a semaphore handle is in threads and in asyncio alike: its permits, by lease.
+
+Rules of this file:
+
+- Each acquisition is a lease of its own, of one permit or several; ``Hold.count`` is how many of
+  them were not given back yet.
+- A release takes from the leases of the thread or task that asks, the newest first, and then from
+  those of others: any thread may release, as in ``threading``. It takes all that it was asked for,
+  or raises and takes nothing.
+- Who calls ``take_permits`` holds the port's mutex.
+"""
+
+from __future__ import annotations
+
+from fencelock import options
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.hold import Hold
+from fencelock._core.objects.semaphore_rwlock import (
+    SEMAPHORE,
+    PermitCount,
+    ShareForm,
+    ShareWant,
+    state,
+)
+from fencelock._core.port import Port
+from fencelock._handles.lock import Holds, Settings, describe
+from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
+
+# Packed requests that are kept, by their number of permits: most programs use one or two.
+FORMS_MAX = 16
+
+
+class SemaphoreHolds(Holds):
+    """The permits of one semaphore handle."""
+
+    __slots__ = ("_declared", "_forms", "bounded", "limit")
+
+    def __init__(
+        self,
+        keys: LockKeys,
+        settings: Settings,
+        hold_type: type[Hold],
+        limit: int,
+        *,
+        bounded: bool,
+    ) -> None:
+        super().__init__(keys, settings, hold_type)
+        self.limit: int = limit
+        self._declared = limit
+        self.bounded: bool = bounded
+        self._forms: dict[int, ShareForm] = {}
+
+    def form(self, port: Port, permits: int = 1) -> ShareForm:
+        """Return what requests for so many permits have in common."""
+        form, settings = self._forms.get(permits), self.settings
+        if (
+            form is None
+            or form.client_channel is not port.client_channel
+            or settings.instant is not None
+        ):
+            if len(self._forms) == FORMS_MAX:
+                self._forms = {}
+            form = self._forms[permits] = ShareForm(
+                keys=self.keys,
+                terms=settings.terms,
+                client_channel=port.client_channel,
+                ttl=settings.ttl(),
+                kind=SEMAPHORE,
+                limit=self._declared,
+                permits=permits,
+                ends=settings.ends(port.now()),
+            )
+        return form
+
+    def want_permits(self, port: Port, unit: str, permits: int) -> ShareWant:
+        """Return a fresh request for permits by a thread or task of that name."""
+        if options.count("permits", permits) > options.PERMITS_MAX:
+            raise ValueError(f"permits must be at most {options.PERMITS_MAX}, not {permits}")
+        form = self.form(port, permits)
+        return ShareWant(form, port.new_id(), describe(unit, self.settings.label))
+
+    def want_for(self, port: Port, name: str, unit: object) -> ShareWant:
+        """Return a fresh request for one permit."""
+        del unit
+        return self.want_permits(port, name, 1)
+
+    def part(self, settings: Settings) -> SemaphoreHolds:
+        """Return permits of the same semaphore for a multi."""
+        made = SemaphoreHolds(
+            self.keys, settings, self.hold_type, self._declared, bounded=self.bounded
+        )
+        made.limit = self.limit
+        return made
+
+    def refuse_too_many(self, permits: int, refused: ServerUnsuitable) -> None:
+        """Raise ValueError when a refusal means more permits than this handle ever named.
+
+        The server decides: another handle may have raised the limit.
+        """
+        if refused.code == "OVERLIMIT" and permits > self.limit:
+            raise ValueError(
+                f"permits must be at most the limit in force, not {permits}: {refused}"
+            ) from refused
+
+    async def state(self, port: Port) -> PermitCount:
+        """Return what the server knows of the semaphore, for the limit that this handle names."""
+        return await state(port, self.keys, SEMAPHORE, self._declared)
+
+    async def busy(self, port: Port) -> bool:
+        """Return True if a permit would have to be waited for."""
+        now = await self.state(port)
+        return now.waiting > 0 or now.taken >= now.limit
+
+    def add(self, hold: Hold) -> None:
+        """Keep a hold, and how many permits it has."""
+        form: ShareForm = hold.want.form  # type: ignore[assignment]  # want_permits made it
+        hold.count = form.permits
+        super().add(hold)
+
+    def changed_limit(self, limit: int, agreed: int) -> None:
+        """Note the changed limit. What the handle names stays, where it is what all others name."""
+        self.limit = limit
+        if self._declared != agreed:
+            self._declared = limit
+            self._forms = {}
+
+    def take_permits(
+        self, unit: object, count: int, taken: list[tuple[Hold, int]], *, only_own: bool = False
+    ) -> None:
+        """Take so many permits out; note the holds they are of, each with what it keeps.
+
+        They are noted first, for the same reason as in ``take_out``.
+        """
+        options.count("n", count)
+        holds = [hold for hold in reversed(self._now()) if hold.count > 0]
+        if only_own:
+            holds = [hold for hold in holds if hold.unit == unit]
+        held = sum(hold.count for hold in holds)
+        if held < count:
+            raise self.too_many(count, held)
+        parts: list[tuple[Hold, int]] = []
+        for hold in sorted(holds, key=lambda each: each.unit != unit):
+            if count > 0:
+                parts.append((hold, max(0, hold.count - count)))
+                count -= hold.count
+        try:
+            taken += parts
+            self._leave(parts)
+        except BaseException:  # a signal's exception: the flow gives back what is noted now
+            self._leave(taken)
+            raise
+
+    def _leave(self, parts: list[tuple[Hold, int]]) -> None:
+        """Have holds keep only what they keep; done twice, it changes nothing."""
+        for hold, keep in parts:
+            hold.count = keep
+            if keep == 0:
+                self.remove(hold)
+
+    def take_rest(self, hold: Hold, taken: list[tuple[Hold, int]]) -> None:
+        """Take out what was not released yet of a hold; NotHeld when nothing is left of it."""
+        if not self.take_out(hold, (hold, 0), taken):
+            raise self.not_held()
+
+    def too_many(self, count: int, held: int) -> NotHeld:
+        """Return the error for a release of more than is held."""
+        name = self.keys.name
+        error = OverReleased if self.bounded else NotHeld
+        text = f"released too many times: {count} permit(s) of {name!r}, of {held} held here"
+        return error(text, **self.about())
+
+    def show(self, handle: object) -> str:
+        """Return a handle's repr."""
+        held = sum(hold.count for hold in self._now() if not hold.lost)
+        kind, name = type(handle).__qualname__, self.keys.name
+        return (
+            f"<fencelock.{kind} object name={name!r} limit={self.limit} held={held}"
+            f" at {id(handle):#x}>"
+        )
+
+
+def checked_limit(value: object) -> int:
+    """Return a limit: a whole number from 1 to a thousand million."""
+    limit = options.count("limit", value)
+    if limit > options.PERMITS_MAX:
+        raise ValueError(f"limit must be at most {options.PERMITS_MAX}, not {limit}")
+    return limit

@@ -1,0 +1,199 @@
+"""Work that knows no deadline, in threads that a caller can leave (I13).
+
+Rules of this file:
+
+- A name is resolved, and a user's client connects (its credential provider with it), for as long as
+  it takes: nothing can end that. So it runs in a thread, and the caller waits until its deadline.
+- What was left goes on. The next caller of the same work waits for that, and begins no second one:
+  a resolver that is silent costs one thread, however often it is asked.
+- A result that is one caller's own (a connection) and has none any more is disposed of.
+- A signal's exception may strike the caller between any two bytecodes, also before its thread runs.
+  So a caller's claim is made before the work is, and the work is begun by whichever thread comes
+  first: a claim that ends while none has come starts one for the other callers, or ends the work.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+from fencelock._runtime.clock import now
+from fencelock._runtime.mutex import OneShotLatch, mutex, started
+
+T = TypeVar("T")
+
+
+class Work(Generic[T]):
+    """One piece of work and who waits for it."""
+
+    def __init__(
+        self, function: Callable[[], T], dispose: Callable[[T], object] | None, lives: object
+    ) -> None:
+        self._function = function
+        self._dispose = dispose
+        self._lives = lives  # what must not be replaced by another of the same identity meanwhile
+        self._result: T
+        self._error: BaseException | None = None
+        self._then: list[Callable[[], object]] = []
+        self._latch = OneShotLatch()
+        # Guarded by the mutex:
+        self.begun: bool = False
+        self.ended: bool = False
+        self.claims: set[WorkClaim[T]] = set()  # of the callers that wait for it
+        self.shared = dispose is None
+
+    def run(self) -> None:
+        """Do it, and have the callers go on."""
+        try:
+            self._result = self._function()
+        except BaseException as error:  # noqa: BLE001 - the caller raises it, in its own thread
+            self._error = error
+
+    def end(self) -> list[Callable[[], object]]:
+        """Note its end, and return what is to be called then; under the mutex."""
+        self.ended = True
+        return self._then
+
+    def let_go(self) -> None:
+        """Have the threads go on that wait for it."""
+        self._latch.open()
+
+    def drop(self) -> None:
+        """Dispose of a result that no caller takes."""
+        if self._dispose is not None and self._error is None:
+            self._dispose(self._result)
+
+    def over(self, until: float) -> bool:
+        """Wait for the end of it; False when it did not come by the instant."""
+        return self._latch.wait(max(0.0, until - now()))
+
+    def then(self, call: Callable[[], object]) -> bool:
+        """Have something called at its end, maybe in its thread; False when it has ended.
+
+        Under the mutex.
+        """
+        if not self.ended:
+            self._then.append(call)
+        return not self.ended
+
+    def result(self) -> T:
+        """Return its result or raise its error."""
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class WorkClaim(Generic[T]):
+    """A caller's part in a piece of work, which it has from ``WorkTable.claim`` on."""
+
+    def __init__(self) -> None:
+        self.work: Work[T] | None = None
+
+
+class WorkTable:
+    """The work that is under way."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with nothing: at first, and in a child process, where the threads are missing."""
+        self._under_way: dict[Hashable, list[Work[Any]]] = {}
+
+    def claim(
+        self, key: Hashable, make: Callable[[], Work[T]], name: str, claim: WorkClaim[T]
+    ) -> Work[T]:
+        """Return the work of this key that is under way and may be taken, or begin one.
+
+        However that ends, the claim is to be left if no result is taken.
+        """
+        with mutex():
+            for each in self._under_way.get(key, ()):
+                if each.shared or not each.claims:
+                    claim.work = each
+                    each.claims.add(claim)
+                    return each
+            claim.work = work = make()
+            work.claims.add(claim)
+            self._under_way.setdefault(key, []).append(work)
+        self._start(key, work, name)
+        return work
+
+    def _start(self, key: Hashable, work: Work[Any], name: str) -> None:
+        thread = threading.Thread(target=self._run, args=(key, work), name=name, daemon=True)
+        if started(thread) is not None:  # a limit, or the end of the interpreter: do it here
+            self._run(key, work)
+
+    def _run(self, key: Hashable, work: Work[Any]) -> None:
+        with mutex():
+            if work.begun:
+                return
+            work.begun = True
+        work.run()
+        with mutex():
+            self._remove(key, work)
+            then = work.end()
+            abandoned = not work.claims
+        work.let_go()
+        for each in then:
+            each()
+        if abandoned:
+            work.drop()
+
+    def _remove(self, key: Hashable, work: Work[Any]) -> None:
+        """Offer work to no other caller; under the mutex."""
+        running = self._under_way.get(key, [])
+        if work in running:
+            running.remove(work)
+        if not running:
+            self._under_way.pop(key, None)
+
+    def leave(self, key: Hashable, claim: WorkClaim[Any], name: str) -> None:
+        """Wait for it no more, and take nothing from it."""
+        work = claim.work
+        if work is None:
+            return
+        with mutex():
+            last = work.claims == {claim}
+            work.claims.discard(claim)
+            abandoned, begun, others = last and work.ended, work.begun, bool(work.claims)
+            if not begun and not others:
+                work.begun = True  # a thread that comes yet has nothing to do
+                self._remove(key, work)
+        if abandoned:
+            work.drop()
+        if not begun and others:
+            self._start(key, work, name)
+
+
+under_way = WorkTable()
+
+
+def within(
+    until: float,
+    key: Hashable,
+    function: Callable[[], T],
+    *,
+    name: str,
+    dispose: Callable[[T], object] | None = None,
+    lives: object = None,
+) -> T:
+    """Return what the function returns, or raise what it raises; TimeoutError at the instant.
+
+    Without ``dispose`` one result serves all who ask with this key at the same time.
+    """
+    claim: WorkClaim[T] = WorkClaim()
+    try:
+        work = under_way.claim(key, lambda: Work(function, dispose, lives), name, claim)
+        if not work.over(until):
+            raise TimeoutError
+    except BaseException:
+        under_way.leave(key, claim, name)
+        raise
+    return work.result()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=under_way.forget)

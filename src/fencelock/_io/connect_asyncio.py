@@ -1,0 +1,195 @@
+"""Open a multiplexed connection: by ourselves for plain addresses, through the client otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencelock._core.types import NoReply
+from fencelock._io.bounded_call_asyncio import within
+from fencelock._io.connect_blocking import (
+    RESOLVER,
+    Found,
+    check_version,
+    look_up,
+    numeric,
+    refused,
+    share,
+    unresolved,
+)
+from fencelock._io.connection_asyncio import AsyncConnection, Pushed
+from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, silence
+from fencelock._io.sources.url import GREETING, Address
+from fencelock._runtime.clock import now
+from fencelock._runtime.descriptors import own
+
+Make = Callable[[asyncio.AbstractEventLoop, Pushed, float], AsyncConnection]
+
+
+def _plain(loop: asyncio.AbstractEventLoop, pushed: Pushed, stall: float) -> AsyncConnection:
+    return AsyncConnection(loop, pushed, stall=stall)
+
+
+async def dial(
+    source: One, pushed: Pushed, until: float, *, stall: float, make: Make = _plain
+) -> AsyncConnection:
+    """Return a connection that is greeted and ready; Broken or a ServerError when there is none."""
+    loop = asyncio.get_running_loop()
+    mux = make(loop, pushed, stall)
+    try:
+        async with asyncio.timeout(max(0.001, until - now())):
+            if isinstance(source, Direct):
+                await _direct(source, mux, until)
+            elif isinstance(source, Bridged):
+                await _bridged(source, mux, until)
+            else:
+                await _adopted(source, mux, until)
+    except TimeoutError as error:
+        mux.close()
+        raise NoReply(silence(source), sent=False) from error
+    except BaseException:
+        mux.close()
+        raise
+    return mux
+
+
+async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
+    address = await _located(source, mux.loop, until)
+    try:
+        if address.path:
+            await mux.loop.create_unix_connection(lambda: mux, address.path)
+        else:
+            sock = await _open_tcp(address, mux.loop, until)
+            await mux.loop.create_connection(lambda: mux, sock=sock)
+    except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
+        raise NoReply(f"{address} does not answer", sent=False) from error
+    except OSError as error:
+        raise refused(address, error) from error
+    await _greet(mux, address.handshake(), str(address), until)
+
+
+async def _open_tcp(
+    address: Address, loop: asyncio.AbstractEventLoop, until: float
+) -> socket.socket:
+    """Try each address of the name, each for its share of the time that is left."""
+    found = await _resolved(address, until)
+    trouble: OSError = OSError(f"{address.host} has no address")
+    for number, (family, kind, protocol, _, where) in enumerate(found):
+        try:
+            sock = own(socket.socket(family, kind, protocol))
+            return await _open_at(sock, where, loop, share(until, len(found) - number))
+        except OSError as error:
+            trouble = error
+    raise trouble
+
+
+async def _open_at(
+    sock: socket.socket, where: Any, loop: asyncio.AbstractEventLoop, seconds: float
+) -> socket.socket:
+    try:
+        sock.settimeout(0)
+        async with asyncio.timeout(seconds):
+            await loop.sock_connect(sock, where)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _resolved(address: Address, until: float) -> Sequence[Found]:
+    found = numeric(address)
+    if found is not None:
+        return found
+    try:
+        return await within(until, *look_up(address), name=RESOLVER)
+    except TimeoutError as error:
+        raise unresolved(address) from error
+
+
+async def _greet(
+    mux: AsyncConnection, handshake: Sequence[tuple[bytes, ...]], where: str, until: float
+) -> None:
+    """Shake hands; the first command is HELLO."""
+    try:
+        for number, command in enumerate(handshake):
+            reply = await mux.command(command, until)
+            if number == 0:
+                check_version(reply)
+    except NoReply as broken:
+        raise NoReply(f"{where}: {broken}", sent=False) from broken.__cause__
+
+
+async def _located(source: Direct, loop: asyncio.AbstractEventLoop, until: float) -> Address:
+    """Find the address; off the loop when finding it may start a server."""
+    if source.label == "the embedded server":
+        return await loop.run_in_executor(None, source.locate, until)
+    return source.locate(until)
+
+
+async def _bridged(source: Bridged, mux: AsyncConnection, until: float) -> None:
+    from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
+
+    await bridge.adopt(source, mux)
+    await _greet(mux, [GREETING], source.label, until)
+
+
+async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
+    """Let the client's class connect and authenticate, then take its transport over."""
+    from fencelock._io.sources import client as cloned  # noqa: PLC0415 - only for clients that need it
+
+    settings = cloned.private_settings(source, until)
+    provider = settings.get("credential_provider")
+    if provider is not None:
+        settings["credential_provider"] = Credentials(provider, until)
+    theirs: Any = source.connection_class(**settings)
+    cloned.quiet(theirs)
+    try:
+        await theirs.connect()
+        transport = theirs._writer.transport
+    except BaseException as error:
+        _drop(theirs)
+        if isinstance(error, Exception):
+            raise cloned.failure(source, error) from error
+        raise
+    # Ours from here on. The writer must live as long as the transport: its end would close it.
+    mux.keepsake = theirs._writer
+    theirs._reader = theirs._writer = None
+    transport.set_protocol(mux)
+    mux.connection_made(transport)
+    transport.resume_reading()
+    await _greet(mux, [GREETING], source.label, until)
+
+
+def _drop(theirs: Any) -> None:
+    """Close a client's connection that is not ours yet: after a cancellation it stays open."""
+    writer = theirs._writer
+    theirs._reader = theirs._writer = None
+    if writer is not None:
+        writer.transport.abort()
+
+
+class Credentials:
+    """A credential provider for asyncio that holds up no other task.
+
+    redis-py calls the blocking ``get_credentials`` of those that have no method for asyncio.
+    """
+
+    def __init__(self, provider: Any, until: float) -> None:
+        self._provider = provider
+        self._until = until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+    async def get_credentials_async(self) -> Any:
+        """Return what the provider says; TimeoutError when it is too slow."""
+        provider = self._provider
+        own = getattr(type(provider), "get_credentials_async", None)
+        if own is not None and own.__qualname__ != "CredentialProvider.get_credentials_async":
+            return await provider.get_credentials_async()
+        key = ("credentials", id(provider))
+        ask = provider.get_credentials
+        return await within(self._until, key, ask, name="fencelock-credentials", lives=provider)

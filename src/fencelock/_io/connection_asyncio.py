@@ -1,0 +1,282 @@
+"""One asyncio connection for all tasks of a loop: requests in order, answers matched in order.
+
+Rules of this file:
+
+- An answer belongs to the oldest request without one. A caller that went away leaves its slot:
+  the answer is dropped there, and the connection stays good.
+- Requests of one turn of the loop are written together, but the first of a quiet connection at
+  once: a task that is alone does not wait for a turn.
+- Answers are read into one small buffer: for a plain Protocol, asyncio allocates and frees 256 KiB
+  at each read, which takes longer than all else that reading does.
+- A connection that has answered before and is silent for ``silence`` seconds is retired: nothing
+  new is asked on it, and it stays for undos behind what was asked. It is closed when all of that
+  was answered, or when its oldest request has waited for ``stall`` seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+from fencelock._core.types import NoReply, Reply
+from fencelock._io.wire import (
+    CONFIRMS,
+    INCOMPLETE,
+    Push,
+    ReplyError,
+    pack,
+    pack_call,
+    reader,
+    server_error,
+    unknown_script,
+    with_source,
+)
+from fencelock._runtime.clock import now
+from fencelock._runtime.descriptors import own
+from fencelock._runtime.log import log
+from fencelock.scripts import Script
+
+Pushed = Callable[[list[bytes]], None]
+
+READ_BYTES = 16384
+
+
+class AsyncConnection(asyncio.BufferedProtocol):
+    """A multiplexed connection; every method runs in its loop's thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, pushed: Pushed, *, stall: float) -> None:
+        self.loop = loop
+        self.sound = False
+        self.retired = False
+        self.fresh = False  # it was opened for what is asked now
+        self.silence = inf  # while it is greeted; then its link says
+        self.closed: asyncio.Future[None] = loop.create_future()  # it ended, or was retired
+        self._pushed = pushed
+        self._stall = stall
+        self._reader = reader()
+        self._buffer = bytearray(READ_BYTES)
+        # asyncio's TLS reads records one after the other into slices: of a bytearray, into copies.
+        self._view = memoryview(self._buffer)
+        self._transport: asyncio.Transport | None = None
+        self._slots: deque[tuple[asyncio.Future[Any], float, float]] = deque()
+        self._unsent: list[bytes] = []
+        self._watch: asyncio.TimerHandle | None = None
+        self._watch_at = 0.0
+        self._heard_at = 0.0
+        self._leaving: dict[bytes, asyncio.Future[Any]] = {}  # channels that are being left
+        # In a Cluster: where it leads, the channels it listens to, by slot, and how they begin.
+        self.node: Any = None
+        self.channels: dict[int, bytes] = {}
+        self.name = b""
+        self.keepsake: object = None  # what must live as long as the connection
+
+    # -- what callers use -----------------------------------------------------------------------
+
+    async def call(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
+    ) -> Reply:
+        """Run a script and return its reply; see ``Port.call`` for how it ends."""
+        return await self.run(pack_call(script, keys, args), until)
+
+    async def run(self, request: bytes, until: float) -> Reply:
+        """Run a packed script call; ends like ``call``."""
+        reply = await self.request(request, until)
+        if type(reply) is ReplyError:
+            if unknown_script(reply):
+                reply = await self.request(with_source(request), until)
+            if type(reply) is ReplyError:
+                raise server_error(reply)
+        return reply
+
+    async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
+        """Run a plain command and return its reply."""
+        reply = await self.request(pack(args), until)
+        if type(reply) is ReplyError:
+            raise server_error(reply)
+        return reply
+
+    def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
+        """Send a request in this turn of the loop; the future ends with its reply or Broken."""
+        slot: asyncio.Future[Any] = self.loop.create_future()
+        if not self.sound:
+            slot.set_exception(NoReply("the connection was lost", sent=False))
+            return slot
+        self._unsent.append(packed)
+        if not self._slots:
+            self.flush()
+        elif len(self._unsent) == 1:
+            self.loop.call_soon(self.flush)
+        asked_at = now()
+        self._slots.append((slot, until, asked_at))
+        due = until if self.fresh else min(until, asked_at + self.silence)
+        if self._watch is None or due < self._watch_at:
+            self._watch_until(due)
+        return slot
+
+    def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
+        """Send a clean-up behind all that was asked, also when retired; None when closed."""
+        transport = self._transport
+        if transport is None or not self.open:
+            return None
+        if not self.retired:
+            return self.post(packed, until)
+        slot: asyncio.Future[Any] = self.loop.create_future()
+        transport.write(packed)
+        self._slots.append((slot, until, now()))
+        if self._watch is None or until < self._watch_at:
+            self._watch_until(until)
+        return slot
+
+    def post(self, packed: bytes, until: float) -> asyncio.Future[Any]:
+        """Send a request now, whatever else this turn of the loop sends; ends like ``request``."""
+        slot = self.request(packed, until)
+        self.flush()
+        return slot
+
+    async def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
+        """Listen to a channel; ServerDenied when the user may not. Its answer is a push."""
+        await self.command((word, channel), until)
+
+    @property
+    def open(self) -> bool:
+        """Return True until the socket is closed, also while it is retired."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def leave(self, channel: bytes, until: float) -> asyncio.Future[Any]:
+        """Listen to a sharded channel no more; ends like ``request``, a refusal is a value."""
+        slot = self._leaving[channel] = self.request(pack((b"SUNSUBSCRIBE", channel)), until)
+        slot.add_done_callback(lambda _: self._leaving.pop(channel, None))
+        return slot
+
+    def _answers(self, push: list[bytes]) -> bool:
+        """Return True if a push is the answer to the oldest request.
+
+        The server also says by itself that a channel is left, when its slot has moved.
+        """
+        if push[0] in CONFIRMS:
+            return True
+        if push[0] != b"sunsubscribe" or not self._leaving or not self._slots:
+            return False
+        return self._slots[0][0] is self._leaving.get(push[1])
+
+    def flush(self) -> None:
+        """Write what is queued, now."""
+        if self._unsent and self._transport is not None and not self._transport.is_closing():
+            packed, self._unsent = self._unsent, []
+            self._transport.write(packed[0] if len(packed) == 1 else b"".join(packed))
+
+    def silent_for(self, current: float) -> float:
+        """Return how long an answer has been owed while nothing at all came."""
+        return current - max(self._slots[0][2], self._heard_at) if self._slots else 0.0
+
+    def silent_since(self, when: float) -> bool:
+        """Return True if something was asked since an instant and nothing at all came back."""
+        asked = any(at >= when for _, _, at in self._slots)
+        return asked and self._heard_at < when
+
+    def retire(self) -> None:
+        """Ask nothing new; what is unanswered is Broken, and may be undone ``behind`` it."""
+        if self.retired or not self.sound:
+            return
+        self.flush()
+        self.sound, self.retired = False, True
+        for slot, _, _ in self._slots:
+            if not slot.done():
+                slot.set_exception(NoReply("no answer in time", sent=True, undo_connection=self))
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def close(self) -> None:
+        """Close at once; what is unanswered is Broken."""
+        self._lost(ConnectionError("closed"))
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- what the loop calls --------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = transport  # type: ignore[assignment]  # a stream transport, by how it is made
+        self.sound = True
+        own(self)
+
+    def fileno(self) -> int:
+        """Return the connection's descriptor; -1 when it has none."""
+        if self._transport is None:
+            return -1
+        sock = self._transport.get_extra_info("socket")
+        return -1 if sock is None else int(sock.fileno())
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Lend the buffer for the next read."""
+        del sizehint  # asyncio has none either
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hand out every complete answer and push."""
+        self._heard_at = now()
+        try:
+            self._reader.feed(self._buffer, 0, nbytes)
+            while (message := self._reader.gets()) is not INCOMPLETE:
+                if type(message) is Push and not self._answers(message):
+                    if not self.retired:  # what came since on another connection may be newer
+                        self._pushed(message)
+                    continue
+                slot, _, _ = self._slots.popleft()
+                if not slot.done():
+                    slot.set_result(message)
+            self.fresh = False
+            if self.retired and not self._slots:
+                self.close()
+        except (ConnectionError, IndexError) as error:  # bytes that are no answer of ours
+            log.warning("connection given up: %r", error)
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everyone who still waits."""
+        self._lost(exc or ConnectionError("the server closed the connection"))
+
+    def _lost(self, error: Exception) -> None:
+        self.sound = False
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        slots, self._slots = self._slots, deque()
+        for slot, _, _ in slots:
+            if not slot.done():
+                broken = NoReply(f"connection lost: {error}", sent=True)
+                broken.__cause__ = error
+                slot.set_exception(broken)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    # -- time -----------------------------------------------------------------------------------
+
+    def _watch_until(self, until: float) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watch_at = until
+        self._watch = self.loop.call_later(max(0.0, until - now()), self._check)
+
+    def _check(self) -> None:
+        """End the requests whose time is up; their slots stay, for their answers."""
+        self._watch = None
+        current = now()
+        for slot, until, _ in self._slots:
+            if until <= current and not slot.done():
+                slot.set_exception(NoReply("no answer in time", sent=True, undo_connection=self))
+        if self._slots and current - self._slots[0][2] > self._stall:
+            log.warning("no answer for %.1f s: connection given up", self._stall)
+            self.close()
+            return
+        if not self.fresh and self.silent_for(current) >= self.silence:
+            self.retire()
+        pending = [until for slot, until, _ in self._slots if not slot.done()]
+        if self._slots:  # a clean-up waits long, but not on a connection that went silent
+            pending.append(self._slots[0][2] + self._stall + 0.01)
+            if self.sound and not self.fresh:
+                pending.append(current + max(0.01, self.silence - self.silent_for(current)))
+            self._watch_until(min(pending))

@@ -1,0 +1,339 @@
+"""One blocking connection, read by the thread that waits on it.
+
+A thread that waits for its turn reads its own socket: the kernel wakes exactly that thread, and no
+other thread has to pass the message on. A receive ends by the kernel's timeout (SO_RCVTIMEO) after
+a moment in which the usual answer has come, so that the usual call costs one send and one receive.
+Python begins it anew after every signal whose handler returns, and so it must be short: signals
+that come often would put off its end for ever. What comes later is waited for by ``poll``, which
+goes on with the time that is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._core.types import NoReply, Reply
+from fencelock._io.wire import (
+    CONFIRMS,
+    INCOMPLETE,
+    Push,
+    ReplyError,
+    pack,
+    pack_call,
+    reader,
+    server_error,
+    unknown_script,
+    with_source,
+)
+from fencelock._runtime.clock import REST_SECONDS, now
+from fencelock._runtime.descriptors import own
+from fencelock.scripts import Script
+
+RECV_BYTES = 65536
+# What the kernel has is there at once; this is only more than nothing. A kernel makes up to 8 ms of
+# it.
+SETTLE_SECONDS = 0.001
+
+
+class Connection:
+    """A private connection: send, read, and nothing after a failure.
+
+    ``pushed`` is called with every push message, by the thread that reads.
+    """
+
+    __slots__ = (
+        "_poll",
+        "_reader",
+        "_slice",
+        "_sock",
+        "asked_at",
+        "channel",
+        "channels",
+        "fresh",
+        "name",
+        "node",
+        "owed",
+        "pushed",
+        "sound",
+        "undoing",
+        "waiter",
+    )
+
+    def __init__(
+        self, sock: socket.socket, pushed: Callable[[Connection, list[bytes]], None]
+    ) -> None:
+        self._sock = own(sock)
+        self._reader = reader()
+        self._slice = 0.0
+        self._poll: select.poll | None = None
+        self.pushed: Callable[[Connection, list[bytes]], None] = pushed
+        self.sound: bool = True  # False after a failure: nothing new may be asked on it
+        self.fresh: bool = True  # it was opened for what is asked now
+        self.owed: int = 0  # answers that were not read yet
+        self.channel: bytes = b""  # the channel it listens to
+        self.asked_at: float = 0.0  # when it was last used
+        self.undoing: bool = False  # a clean-up owns it now
+        self.waiter: Any = None  # who waits on it
+        # In a Cluster:
+        self.node: Any = None  # where it leads
+        self.channels: dict[int, bytes] = {}  # the channels it listens to, by slot
+        self.name: bytes = b""  # with which they begin
+
+    def call(
+        self, script: Script, keys: Sequence[bytes], args: Sequence[bytes | int], until: float
+    ) -> Reply:
+        """Run a script and return its reply; see ``Port.call`` for how it ends."""
+        return self.run(pack_call(script, keys, args), until)
+
+    def run(self, request: bytes, until: float) -> Reply:
+        """Run a packed script call; ends like ``call``."""
+        try:
+            return self.ask(request, until)
+        except ReplyError as error:
+            if not unknown_script(error):
+                raise server_error(error) from error
+        try:
+            return self.ask(with_source(request), until)
+        except ReplyError as error:
+            raise server_error(error) from error
+
+    def command(self, args: Sequence[bytes | int], until: float) -> Reply:
+        """Run a plain command and return its reply."""
+        try:
+            return self.ask(pack(args), until)
+        except ReplyError as error:
+            raise server_error(error) from error
+
+    def ask(self, packed: bytes, until: float) -> Reply:
+        """Send and read the answer; ReplyError is raised, pushes go to ``pushed``.
+
+        Whatever else ends it, a signal's exception too, leaves the connection unsound.
+        """
+        try:
+            self.asked_at = asked_at = now()
+            if not self.fresh and until > asked_at + SILENT_SECONDS:
+                until = asked_at + SILENT_SECONDS
+            self.send(packed)
+            if self._slice == SETTLE_SECONDS:  # nearly always: the answer comes in this moment
+                data = self._take()
+                if data:
+                    self._reader.feed(data)
+            return self.answer(until)
+        except ReplyError:
+            raise
+        except BaseException:
+            self.sound = False
+            raise
+
+    def send(self, packed: bytes, requests: int = 1) -> None:
+        """Send a request, or several; Broken when the connection is gone."""
+        self.owed += requests
+        try:
+            self._sock.sendall(packed)
+        except OSError as error:
+            self._fail()
+            raise NoReply(f"connection lost: {error}", sent=True) from error
+
+    def answer(self, until: float, *, confirms: bool = False) -> Reply:
+        """Read the next answer; every exception but ReplyError makes the connection unsound.
+
+        SUBSCRIBE is answered by a push: ``confirms`` takes that one for the answer.
+        """
+        try:
+            while type(reply := self._next(until)) is Push:
+                if confirms and reply[0] in CONFIRMS:
+                    break
+                self.pushed(self, reply)
+        except BaseException:
+            self.sound = False
+            raise
+        self.owed -= 1
+        if isinstance(reply, ReplyError):
+            raise reply
+        return reply
+
+    def arrived(self, until: float) -> Reply:
+        """Return the answer on a connection where something came; ends like ``answer``.
+
+        Nearly always that is the whole answer.
+        """
+        data = self._take() if self._slice == SETTLE_SECONDS else None
+        if not data:
+            return self.answer(until)
+        self._reader.feed(data)
+        reply = self._parsed()
+        if type(reply) is Push:
+            self.pushed(self, reply)
+        elif reply is not INCOMPLETE:
+            self.owed -= 1
+            if isinstance(reply, ReplyError):
+                raise reply
+            return reply
+        return self.answer(until)
+
+    def listen(self, until: float) -> bool:
+        """Read one push; False when none came by ``until``. Only while no answer is owed."""
+        try:
+            reply = self._next(until, broken=False)
+        except BaseException:
+            self.sound = False
+            raise
+        if reply is INCOMPLETE:
+            return False
+        self._unasked(reply)
+        return True
+
+    def settle(self) -> bool:
+        """Take all that came while the connection was idle; False when it was closed meanwhile."""
+        try:
+            self._drain()
+            while self.sound and self._comes(0):
+                self.listen(now() + SETTLE_SECONDS)
+                self._drain()
+        except NoReply:
+            return False
+        return self.sound
+
+    def _drain(self) -> None:
+        """Hand out what was read already: one packet may bring several pushes."""
+        while self.sound and (message := self._parsed()) is not INCOMPLETE:
+            self._unasked(message)
+
+    def _unasked(self, message: Any) -> None:
+        """Hand out a push; an answer that no request waits for ends the connection."""
+        if type(message) is Push:
+            self.pushed(self, message)
+        else:
+            self.sound = False
+
+    def readable(self, wake: int, seconds: float) -> bool:
+        """Wait until a push may be there or ``wake`` (a file descriptor) is written to.
+
+        Pushes that came with the last answer are handed out first: no poll would notice them.
+        """
+        self._drain()
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        return any(fd != wake for fd, _ in poll.poll(max(0.0, seconds) * 1000))
+
+    def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
+        """Listen to a channel; ServerDenied when the user may not, Broken when no answer came."""
+        if not self.fresh:
+            until = min(until, now() + SILENT_SECONDS)
+        try:
+            self.send(pack((word, channel)))
+            self.answer(until, confirms=True)
+        except ReplyError as error:
+            raise server_error(error) from error
+        except BaseException:
+            self.sound = False
+            raise
+        self.channel = channel
+
+    def fileno(self) -> int:
+        """Return the socket's file descriptor, to wait for several."""
+        return self._sock.fileno()
+
+    def interrupt(self) -> None:
+        """Make the thread that reads find the connection closed; may be called by any thread."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the socket; the connection is unsound from here on.
+
+        What was given up and is still on its way is dropped, so that it does not arrive later. An
+        undo behind it has to arrive, and so does what it undoes.
+        """
+        self.sound = False
+        if self.owed and not self.undoing:
+            with contextlib.suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._sock.close()
+
+    def __del__(self) -> None:
+        """Close a connection that a failure left behind."""
+        if getattr(self, "undoing", None) is not None:
+            self.close()
+        elif (sock := getattr(self, "_sock", None)) is not None:  # an interrupt while it was made
+            sock.close()
+
+    def _next(self, until: float, *, broken: bool = True) -> Any:
+        """Return the next message; at ``until`` raise Broken, or return INCOMPLETE."""
+        while True:
+            message = self._parsed()
+            if message is not INCOMPLETE:
+                return message
+            left = until - now()
+            if left <= 0:
+                return self._overdue(broken=broken)
+            data = self._receive(min(left, REST_SECONDS))
+            if data == b"":
+                self._fail()
+                raise NoReply("the server closed the connection", sent=True)
+            if data is not None:
+                self._reader.feed(data)
+
+    def _parsed(self) -> Any:
+        """Return the next message of what was read, or INCOMPLETE."""
+        try:
+            return self._reader.gets()
+        except ConnectionError as error:
+            self._fail()
+            raise NoReply(f"no Redis or Valkey server: {error}", sent=True) from error
+
+    def _overdue(self, *, broken: bool) -> Any:
+        """Return what came all the same: a process that was frozen finds its answer there."""
+        data = self._receive(SETTLE_SECONDS)
+        if data:
+            self._reader.feed(data)
+            message = self._parsed()
+            if message is not INCOMPLETE:
+                return message
+        if broken:
+            raise NoReply("no answer in time", sent=True, undo_connection=self)
+        return INCOMPLETE
+
+    def _comes(self, seconds: float) -> bool:
+        """Return True if something came; wait for it, in spite of signals, for so long."""
+        poll = self._poll
+        if poll is None:
+            poll = self._poll = select.poll()
+            poll.register(self._sock, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+    def _receive(self, seconds: float) -> bytes | None:
+        """Return what came, b"" at the end, None when nothing came in time."""
+        if type(self._sock).__module__ != "socket":  # TLS, gevent: they have timeouts of their own
+            if seconds != self._slice:
+                self._slice = seconds
+                self._sock.settimeout(seconds)
+            return self._take()
+        if self._slice != SETTLE_SECONDS:
+            self._slice = SETTLE_SECONDS
+            moment = struct.pack("ll", 0, int(SETTLE_SECONDS * 1e6))
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, moment)
+        data = self._take()
+        if data is None and seconds > SETTLE_SECONDS and self._comes(seconds):
+            data = self._take()
+        return data
+
+    def _take(self) -> bytes | None:
+        """Receive once; see ``_receive``."""
+        try:
+            return self._sock.recv(RECV_BYTES)
+        except (BlockingIOError, TimeoutError):
+            return None
+        except OSError as error:
+            self._fail()
+            raise NoReply(f"connection lost: {error}", sent=True) from error
+
+    def _fail(self) -> None:
+        self.close()

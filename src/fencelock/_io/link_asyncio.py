@@ -1,0 +1,135 @@
+"""The asyncio port's one connection: dialled once however many ask, listened on when needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._core.types import NoReply, closed
+from fencelock._io.connect_asyncio import dial
+from fencelock._io.connection_asyncio import AsyncConnection, Pushed
+from fencelock._io.sources.kinds import One, Source, silence
+from fencelock._runtime.clock import now
+from fencelock.errors import ServerUnreachable
+
+if TYPE_CHECKING:
+    from fencelock._io.dial_asyncio import AsyncioDialer
+    from fencelock._io.sources.sentinel import SentinelService
+    from fencelock._topology.master_monitor import MasterMonitor
+
+
+class Link:
+    """A connection that comes back; ``unplugged`` is called each time it is lost."""
+
+    def __init__(
+        self,
+        source: Source,
+        client_channel: bytes,
+        pushed: Pushed,
+        unplugged: Callable[[], None],
+        *,
+        server_timeout: float,
+    ) -> None:
+        self._source = source
+        self._monitor: MasterMonitor | None = None  # of a master behind Sentinels
+        self._io: AsyncioDialer | None = None  # its tasks
+        self._client_channel = client_channel
+        self._pushed = pushed
+        self._unplugged = unplugged
+        self._server_timeout = server_timeout
+        self._dialling: asyncio.Task[AsyncConnection] | None = None
+        self._reached = False
+        # of a connection that was used before; see connection_asyncio.py
+        self.silence = SILENT_SECONDS
+        self._retired: list[AsyncConnection] = []
+        self.mux: AsyncConnection | None = None
+        self.listening = False  # the home channel is heard
+        self.closed = False
+
+    async def connected(self, until: float) -> AsyncConnection:
+        """Return the sound connection; ends like ``Pool.take``."""
+        if self.mux is not None and self.mux.sound:
+            return self.mux
+        if self.closed:
+            raise closed()
+        dialling = self._dialling
+        if dialling is None or dialling.done():
+            dialling = self._dialling = asyncio.create_task(self._dial(), name="fencelock-dial")
+            dialling.add_done_callback(_seen)
+        done, _ = await asyncio.wait({dialling}, timeout=max(0.0, until - now()))
+        if not done:
+            raise NoReply(silence(self._source), sent=False)
+        if dialling.cancelled():
+            raise closed()
+        return dialling.result()
+
+    @property
+    def connected_now(self) -> bool:
+        """Return True while there is a sound connection."""
+        return self.mux is not None and self.mux.sound
+
+    async def listen(self, until: float) -> None:
+        """Hear the home channel; ends like ``Port.call``."""
+        if self.listening:
+            return
+        mux = await self.connected(until)
+        await mux.subscribe(self._client_channel, until)
+        self.listening = mux is self.mux and mux.sound
+
+    async def close(self) -> None:
+        """Close for good; the socket is closed when this returns."""
+        self.closed = True
+        if self._dialling is not None and not self._dialling.done():
+            self._dialling.cancel()
+            await asyncio.wait({self._dialling})
+        for mux in (self.mux, *self._retired):
+            if mux is not None:
+                mux.close()
+        if self._io is not None:
+            await self._io.end()
+        await asyncio.sleep(0)  # the loop closes sockets in its next turn
+
+    async def _dial(self) -> AsyncConnection:
+        try:
+            mux = await self._open(now() + self._server_timeout)
+        except ServerUnreachable as error:
+            # Nobody answered there ever: more likely a wrong address than a restart.
+            if not self._reached or error.code not in {"", "REFUSED"}:
+                raise
+            raise NoReply(str(error), sent=False) from error
+        old = self.mux
+        self._retired = [each for each in (*self._retired, old) if each is not None and each.open]
+        self.mux, self._reached, self.listening = mux, True, False
+        mux.silence, mux.fresh = self.silence, True
+        mux.closed.add_done_callback(lambda _: self._lost())
+        return mux
+
+    async def _open(self, until: float) -> AsyncConnection:
+        source = self._source
+        if isinstance(source, One):
+            return await dial(source, self._pushed, until, stall=self._server_timeout)
+        mux: AsyncConnection = await self._following(source).connect(until, self._pushed)
+        return mux
+
+    def _following(self, service: SentinelService) -> MasterMonitor:
+        """Return what follows the master of a service; made at its first use."""
+        if self._monitor is None:
+            # Only for Sentinels:
+            from fencelock._io.dial_asyncio import AsyncioDialer  # noqa: PLC0415 - as said above
+            from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as above
+
+            self._io = AsyncioDialer(stall=self._server_timeout)
+            self._monitor = MasterMonitor(service, self._io)
+        return self._monitor
+
+    def _lost(self) -> None:
+        self.listening = False
+        self._unplugged()
+
+
+def _seen(dialling: asyncio.Task[AsyncConnection]) -> None:
+    """Take the error of a dial for which everybody stopped waiting: it was told as "no answer"."""
+    if not dialling.cancelled():
+        dialling.exception()

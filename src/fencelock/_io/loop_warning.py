@@ -1,0 +1,37 @@
+"""Notices a blocking call inside a running event loop: it stops every task of that loop."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Coroutine
+from typing import Any
+
+from fencelock._handles.hints import calling_level
+
+# Flows that may wait for others; the rest takes one round trip.
+WAITING = frozenset(
+    {"acquire", "acquire_all", "start", "passes", "next_change", "_passed", "_crossed", "_waited"}
+)
+
+
+def in_loop() -> bool:
+    """Return True if this thread runs an event loop just now; asyncio is not imported for that."""
+    events = sys.modules.get("asyncio.events")
+    return events is not None and events._get_running_loop() is not None
+
+
+def warn(flow: Coroutine[Any, Any, Any]) -> None:
+    """Warn of a flow that may wait, at the line that called the library; nothing was sent yet."""
+    if getattr(flow, "__name__", "") not in WAITING:
+        return
+    try:
+        warnings.warn(
+            "a blocking call of fencelock.Client inside a running event loop blocks all tasks"
+            " of the loop until it ends: use fencelock.AsyncClient there, or asyncio.to_thread",
+            RuntimeWarning,
+            stacklevel=calling_level(),
+        )
+    except RuntimeWarning:  # it is an error here
+        flow.close()
+        raise

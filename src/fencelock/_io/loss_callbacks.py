@@ -1,0 +1,92 @@
+"""Calls ``on_lost`` in threads: no callback waits for another, and no lease for any.
+
+A thread goes on with the next callback as long as they are quick, so that a hundred thousand losses
+are told by a few threads; each callback that blocks costs one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fencelock._core.lock.hold import Hold
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import mutex, started
+
+
+class LossCallbacks:
+    """Losses to tell, and the threads that do; they end with the last one.
+
+    They are started outside the mutex: a thread that starts may collect garbage, and need it.
+    """
+
+    def __init__(self) -> None:
+        self._untold: deque[Hold] = deque()
+        self._lock = mutex()
+        self._spare: set[threading.Thread] = set()  # threads that are in no callback
+        self._busy: set[threading.Thread] = set()  # threads that are in one
+
+    def add(self, hold: Hold) -> None:
+        """Have a loss told."""
+        with self._lock:
+            self._untold.append(hold)
+        self._see_to_it()
+
+    def _see_to_it(self) -> None:
+        """Start a thread unless one is about to look. An interrupt may leave one unstarted."""
+        thread = threading.Thread(target=self._run, name="fencelock-on-lost", daemon=True)
+        with self._lock:
+            if any(each.is_alive() for each in self._spare):
+                return
+            self._spare = {thread}
+        trouble = started(thread)
+        if trouble is not None:
+            self._tell_here(trouble)
+
+    def _tell_here(self, error: RuntimeError) -> None:
+        """Call ``on_lost`` in this thread, unless a thread that is in one goes on with it."""
+        with self._lock:
+            others = any(each.is_alive() for each in self._busy)
+            holds = () if others else tuple(self._untold)
+            if not others:
+                self._untold.clear()
+        what = "waits for another on_lost" if others else "delays its caller"
+        log.warning("no thread can be started: on_lost %s: %s", what, error)
+        for hold in holds:
+            _notify(hold)
+
+    def _run(self) -> None:
+        me = threading.current_thread()
+        while True:
+            with self._lock:
+                self._spare.discard(me)
+                if not self._untold:
+                    return
+                hold = self._untold.popleft()
+                self._busy.add(me)
+                more = bool(self._untold)
+            if more:
+                self._see_to_it()
+            _notify(hold)
+            with self._lock:
+                self._busy.discard(me)
+                self._spare.add(me)
+
+
+def _notify(hold: Hold) -> None:
+    try:
+        hold.want.terms.on_lost(hold)
+    except Exception:
+        log.exception("on_lost of %r raised", hold.name)
+
+
+async def call_on_lost(on_lost: Callable[[Any], Any], hold: Hold) -> None:
+    """Call what may be a coroutine function; what it raises is logged."""
+    try:
+        result = on_lost(hold)
+        if isinstance(result, Awaitable):
+            await result
+    except Exception:
+        log.exception("on_lost of %r raised", hold.name)

@@ -1,0 +1,109 @@
+"""The blocking port's private connections: opened when needed, a few kept for the next call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fencelock._core.types import NoReply, closed
+from fencelock._io.connection_blocking import Connection
+from fencelock._io.open_blocking import opener
+from fencelock._io.sources.kinds import Source
+from fencelock._runtime.clock import now
+from fencelock._runtime.log import log
+from fencelock.errors import FencelockError, ServerUnreachable
+
+# Idle connections that are kept for the next call; more are opened when more threads ask at once.
+IDLE_MAX = 16
+FRESH_SECONDS = 0.01
+
+
+class Pool:
+    """Connections of one client; a connection is used by one thread at a time."""
+
+    __slots__ = ("_idle", "_open", "_pushed", "_reached", "closed")
+
+    def __init__(self, source: Source, pushed: Callable[[Connection, list[bytes]], None]) -> None:
+        self._open = opener(source)
+        self._pushed = pushed
+        self._idle: list[Connection] = []
+        self._reached = False
+        self.closed: bool = False
+
+    def take(self, until: float) -> Connection:
+        """Return a sound connection, opened when none is idle.
+
+        Raises Broken when there was none by ``until``, and a ServerError when the server refuses,
+        or when nobody was ever reached there: more likely a wrong address than a restart.
+        """
+        connection = self.idle()
+        return self._dial(until) if connection is None else connection
+
+    def idle(self) -> Connection | None:
+        """Return an idle connection that the server has not closed.
+
+        One that was used a moment ago is not looked at: in a loop of calls that would cost more
+        than the rare second try.
+        """
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return None
+            if now() - connection.asked_at < FRESH_SECONDS or connection.settle():
+                return connection
+            self.drop()
+            connection.close()
+
+    def spare(self, until: float) -> bool:
+        """See that a connection is idle; False when the server takes no more of them.
+
+        Without an answer in time nothing is known of that, and a waiter goes on with what it has.
+        """
+        if self._idle:
+            return True
+        try:
+            self.give(self._dial(until))
+        except (NoReply, FencelockError) as error:
+            if now() >= until:
+                return True
+            log.info("no connection can be kept for renewing and releasing: %s", error)
+            return False
+        return True
+
+    def beside(self, connection: Connection) -> Pool:
+        """Return the pool of connections to the same server."""
+        del connection
+        return self
+
+    def give(self, connection: Connection) -> None:
+        """Keep a sound connection for the next call; after a failure drop all idle ones too.
+
+        What broke one (a restart, a failover) broke the others: they must not cost a try each.
+        """
+        if not connection.sound or connection.owed:
+            connection.sound = False
+            self.drop()
+            if not connection.undoing:
+                connection.close()
+        elif len(self._idle) < IDLE_MAX and not self.closed:
+            connection.fresh = False
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def drop(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _dial(self, until: float) -> Connection:
+        if self.closed:
+            raise closed()
+        try:
+            connection = self._open(until, self._pushed)
+        except ServerUnreachable as error:
+            if not self._reached or error.code not in {"", "REFUSED"}:
+                raise
+            raise NoReply(str(error), sent=False) from error
+        self._reached = True
+        return connection

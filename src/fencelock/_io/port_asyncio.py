@@ -1,0 +1,421 @@
+"""The asyncio port: one multiplexed connection per server and loop.
+
+Rules of this file:
+
+- Everything runs in one loop's thread; what guards the tables is that nothing is awaited inside the
+  mutex. It only tells a coroutine that is closed by the garbage collector to wait for the unlock.
+- A cancelled caller leaves its slot in the connection; its undo goes out at once, behind the
+  request, before the cancellation goes on: a loop that closes right after cannot lose it.
+- No task exists while nothing is to be done: leases are minded by one timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renew import log_loss, lose_all, recheck
+from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.waiting import Lines
+from fencelock._core.port import Flows, Replicas
+from fencelock._core.pushes import dispatch
+from fencelock._core.retry import ask
+from fencelock._core.types import Args, Keys, NoReply, Reply, closed
+from fencelock._io import fork, leases_at_exit
+from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.ids import RandomIds
+from fencelock._io.link_asyncio import Link
+from fencelock._io.loss_callbacks import call_on_lost
+from fencelock._io.repeat_asyncio import RepeatingTask
+from fencelock._io.sources.kinds import Source
+from fencelock._io.wire import ReplyError, not_now, pack_source
+from fencelock._runtime.clock import REST_SECONDS, now
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import inside, mutex, put_off
+from fencelock._topology.flows.single import SINGLE
+from fencelock.errors import FencelockError
+from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._topology.slots import ClusterSource
+
+T = TypeVar("T")
+
+CLEANUP_SECONDS, UNDO_SECONDS = 30.0, 2.0  # as in cleanup_queue.py
+CLOSE_SECONDS = 1.0
+_shutting: set[asyncio.Task[None]] = set()
+LISTEN_AFTER_SECONDS = 0.2
+
+
+class AioPort:
+    """Implements ``_core.port.Port`` for the tasks of one event loop."""
+
+    flows: Flows = SINGLE
+    needed = 1
+    nodes: Sequence[AioPort] = ()  # of a quorum only
+    replicas: Replicas  # only where they count: see replicas_blocking.py
+
+    def __init__(
+        self, source: Source | ClusterSource, *, client_channel: str, server_timeout: float
+    ) -> None:
+        self.source: Any = source
+        self.label: str = source.label
+        self.server_timeout = server_timeout
+        self.loop = asyncio.get_running_loop()
+        self.client_channel = f"{client_channel}@{os.urandom(8).hex()}".encode()
+        self.lines = Lines()
+        self.book = RenewalSchedule()
+        self.closing = False  # nobody may stand in line any more
+        self._hearing: asyncio.TimerHandle | None = None
+        self.link = self._new_link()
+        self._waiters: dict[bytes, Waiter] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._ticking: asyncio.TimerHandle | None = None
+        self._ahead = 0.0  # by how much our clock was ahead of the loop's at the last tick
+        chance = RandomIds()
+        self.new_id, self.jitter = chance.new_id, chance.jitter
+        self._tasks: set[asyncio.Task[None]] = set()
+        fork.watch(self)
+        leases_at_exit.watch(self)
+
+    def _new_link(self) -> Link:
+        told = (self._pushed, self._unplugged)
+        return Link(self.source, self.client_channel, *told, server_timeout=self.server_timeout)
+
+    # -- clock, ids, tables ---------------------------------------------------------------------
+
+    now = staticmethod(now)
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guard the tables against work that the garbage collector does in between."""
+        return mutex()
+
+    async def sleep(self, until: float) -> None:
+        """Sleep until an instant."""
+        await asyncio.sleep(min(max(0.0, until - now()), REST_SECONDS))
+        while (left := until - now()) > 0:
+            await asyncio.sleep(min(left, REST_SECONDS))
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    async def call(
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a script on the loop's connection."""
+        mux = await self.link.connected(until)
+        return await mux.call(script, keys, args, until)
+
+    async def parts(self, until: float) -> Sequence[bytes]:
+        """Return one key: there is one server."""
+        return (b"",)
+
+    async def run(
+        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a packed script call on the loop's connection."""
+        mux = self.link.mux
+        if mux is None or not mux.sound:
+            mux = await self.link.connected(until)
+        return await mux.run(request, until)
+
+    async def command(
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a plain command on the loop's connection."""
+        mux = await self.link.connected(until)
+        return await mux.command(args, until)
+
+    def _unplugged(self) -> None:
+        """Send every waiter back to ask: what was pushed in between is gone."""
+        self._rouse()
+        if self.book.busy:
+            self._listen_soon()
+
+    def _rouse(self) -> None:
+        for waiter in self._waiters.values():
+            waiter.lose_place()
+            self.wake(waiter)
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+        """Register a waiter when the connection is there, and listens."""
+        mux, listening = self.link.mux, self.link.listening
+        if self.closing or mux is None or not mux.sound or (listen and not listening):
+            return False
+        if listen:
+            waiter.channel = self.client_channel
+            self._waiters[waiter.want.waiter] = waiter
+        return True
+
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+        """Register a waiter under the loop's channel."""
+        if self.closing:
+            raise closed()
+        await self.link.connected(until)
+        if not listen:
+            return
+        waiter.channel = self.client_channel
+        self._waiters[waiter.want.waiter] = waiter
+        await self.link.listen(until)
+
+    def _listen_soon(self) -> None:
+        """Hear revocations, once a lease lasts: short ones cost nothing."""
+        if self._hearing is None and not self.link.listening and not self.closing:
+            self._hearing = self.loop.call_later(
+                LISTEN_AFTER_SECONDS, lambda: self._spawn(self._hear(), "fencelock-ear")
+            )
+
+    async def _hear(self) -> None:
+        self._hearing = None
+        if not self.book.busy or self.link.listening:
+            return
+        try:
+            await self._listen_home(now() + self.server_timeout)
+            await recheck(self)
+            self._set_timer(now())
+        except (NoReply, FencelockError) as error:
+            log.info("for now, revocations are noticed at the next renewal only: %s", error)
+
+    async def _listen_home(self, until: float) -> None:
+        await self.link.listen(until)
+
+    def close(self, waiter: Waiter) -> None:
+        """Forget a waiter."""
+        self._waiters.pop(waiter.want.waiter, None)
+        waiter.connection = None
+
+    async def wait(self, waiter: Waiter, until: float) -> None:
+        """Wait for news, or until the instant."""
+        if waiter.news:
+            return
+        if self._ticking is None:
+            self._tick()
+        bell = waiter.connection = self.loop.create_future()
+        timer = self.loop.call_later(max(0.0, until - now()), _set_done, bell)
+        try:
+            await bell
+        finally:
+            timer.cancel()
+            waiter.connection = None
+
+    def wake(self, waiter: Waiter) -> None:
+        """Ring its bell."""
+        if isinstance(waiter.connection, asyncio.Future):
+            _set_done(waiter.connection)
+
+    def _pushed(self, message: list[bytes]) -> None:
+        """Take a push, and wake the waiter that it was for."""
+        waiter = dispatch(self, message, self._waiters.get)
+        if waiter is not None:
+            self.wake(waiter)
+
+    # -- leases ---------------------------------------------------------------------------------
+
+    def track(self, hold: Hold, when: float) -> None:
+        """Put a new hold into the renewal book and set the timer for it."""
+        with mutex():
+            self.book.add(hold, when)
+        self._set_timer(when)
+        if self._ticking is None:
+            self._tick()
+        if not self.link.listening:
+            self._listen_soon()
+
+    def _set_timer(self, when: float | None) -> None:
+        if when is None or self.link.closed or (self._timer is not None and when >= self._timer_at):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self.loop.call_later(max(0.0, when - now()), self._due)
+
+    def _tick(self) -> None:
+        """Look at the clock while timers are set: theirs stands still when the machine sleeps."""
+        ahead = now() - self.loop.time()
+        if self._ticking is not None and ahead > self._ahead + REST_SECONDS / 4:
+            self._woke_up()
+        self._ahead, self._ticking = ahead, None
+        if (self.book.busy or self._waiters) and not self.link.closed:
+            self._ticking = self.loop.call_later(REST_SECONDS, self._tick)
+
+    def _woke_up(self) -> None:
+        """See to what was due while the machine slept; what was not is waited for anew."""
+        for waiter in self._waiters.values():
+            self.wake(waiter)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._set_timer(self._next_at())
+
+    def _next_at(self) -> float | None:
+        with mutex():
+            return self.book.next_at()
+
+    def _due(self) -> None:
+        self._timer = None
+        self._spawn(self._maintain(), "fencelock-leases")
+        # The task takes out what is due before it waits; others may be due before it ends.
+        self.loop.call_soon(lambda: self._set_timer(self._next_at()))
+
+    async def _maintain(self) -> None:
+        began = now()
+        try:
+            await self.flows.maintain(self)
+            if (mux := self.link.mux) is not None and mux.sound and mux.silent_since(began):
+                mux.retire()  # the next try must not wait on a connection that went silent
+        finally:
+            self._set_timer(self._next_at())
+
+    def _spawn(self, flow: Coroutine[Any, Any, None], name: str) -> None:
+        _ = self._begun(flow, name)
+
+    def _begun(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = self.loop.create_task(flow, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def repeating(
+        self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
+    ) -> RepeatingTask:
+        """Run a flow now and then in a task."""
+        return RepeatingTask(flow, seconds, self._begun)
+
+    def notify_loss(self, hold: Hold) -> None:
+        """Cancel the body or call ``on_lost``, as asked; what it raises is logged."""
+        if inside():
+            put_off(lambda: self.notify_loss(hold))
+            return
+        log_loss(hold)
+        if hold.want.terms.on_lost is not None:
+            # In a turn of its own: the body that noticed it may end by itself, and any thread may.
+            with suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(self._tell, hold)
+
+    def _tell(self, hold: Hold) -> None:
+        on_lost = hold.want.terms.on_lost
+        if on_lost == "cancel":
+            if hold.body is not None:
+                hold.cancelled = True
+                hold.body.cancel(f"lease of {hold.name!r} is lost")
+        else:
+            self._spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
+
+    def run_in_background(
+        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+    ) -> None:
+        """Write the request at once, behind all that went before; see to its answer in a task."""
+        if self.loop.is_closed() or self.link.closed:
+            return
+        slot, mux = (
+            None,
+            undo_connection
+            if isinstance(undo_connection, AsyncConnection) and undo_connection.open
+            else self._mux_for(keys[0]),
+        )
+        if mux is not None:
+            until = now() + (UNDO_SECONDS if mux.retired else CLEANUP_SECONDS)
+            slot = mux.behind(pack_source(script, keys, args), until)
+        self._spawn(self._deliver(script, keys, args, slot), "fencelock-post")
+
+    def _mux_for(self, key: bytes) -> AsyncConnection | None:
+        """Return the connection for a key, if it is there."""
+        del key  # one server has all
+        return self.link.mux
+
+    async def _deliver(
+        self, script: Script, keys: Keys, args: Args, slot: asyncio.Future[Any] | None
+    ) -> None:
+        until = now() + CLEANUP_SECONDS
+        try:
+            if slot is not None and await _done(slot):
+                return
+            await ask(self, script, keys, args, until)
+        except FencelockError as error:
+            log.warning(
+                "a clean-up (%s) could not reach the server in time: %s", script.name, error
+            )
+
+    # -- ends -----------------------------------------------------------------------------------
+
+    async def shut(self) -> None:
+        """Let waiters leave and clean-ups finish for a moment, then close the connection."""
+        self.closing = True
+        until = now() + CLOSE_SECONDS
+        self._rouse()
+        while len(self.lines) and now() < until:
+            await asyncio.sleep(0)
+        posts = {task for task in self._tasks if task.get_name() == "fencelock-post"}
+        if posts:
+            await asyncio.wait(posts, timeout=max(0.0, until - now()))
+        lose_all(self, "closed")
+        await asyncio.sleep(0)  # holders are notified in a turn of their own
+        told = {task for task in self._tasks if task.get_name() == "fencelock-on-lost"}
+        if told:
+            await asyncio.wait(told, timeout=CLOSE_SECONDS)
+        for timer in (self._timer, self._hearing, self._ticking):
+            if timer is not None:
+                timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await self.link.close()
+
+    @property
+    def left_open(self) -> bool:
+        """Return True while it was not closed and has a connection."""
+        if self.closing:
+            return False
+        return self.link.connected_now or any(node.left_open for node in self.nodes)
+
+    def shut_soon(self) -> None:
+        """Close in a task."""
+        task = self.loop.create_task(self.shut(), name="fencelock-shut")
+        _shutting.add(task)  # not one of ours: those are cancelled by it
+        task.add_done_callback(_shutting.discard)
+
+    def after_fork(self) -> None:
+        """In a child: nothing here may be touched, not even closed: the poller is the parent's."""
+        self.closing = self.link.closed = True
+
+
+async def run_release(port: AioPort, handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
+    """Await a flow whose caller can go on without its result: where need be, after the unlock.
+
+    A coroutine that the garbage collector closes runs to the end of its ``async with`` wherever its
+    thread is. None when the flow was put off; what it raises then is logged. The handle is kept
+    until then.
+    """
+    if not inside():
+        return await flow
+    port.loop.call_soon(lambda: port._spawn(_release_late(handle, flow), "fencelock-post"))
+    return None
+
+
+async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
+    """Run a release that was put off."""
+    try:
+        await flow
+        del handle  # not before: it would report that it was dropped while it held the lock
+    except FencelockError as error:
+        log.warning("a release of a coroutine that was dropped failed: %s", error)
+
+
+async def _done(slot: asyncio.Future[Any]) -> bool:
+    """Return True if a posted request was answered, and not with "not now"."""
+    try:
+        reply = await slot
+    except NoReply:
+        return False
+    return not (isinstance(reply, ReplyError) and not_now(reply))
+
+
+def _set_done(bell: asyncio.Future[None]) -> None:
+    if not bell.done():
+        bell.set_result(None)

@@ -1,0 +1,384 @@
+"""The blocking port: coroutines that block and never suspend.
+
+Rules of this file:
+
+- A connection is used by one thread at a time; a waiting thread reads its own.
+- A connection with an unread answer is used for one thing only: an undo behind it
+  (``undo_connection``).
+- Threads exist only while there is something to do: one tends the leases, one sees to posts.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import ref
+
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renew import log_loss, lose_all
+from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.waiting import Lines
+from fencelock._core.port import Flows, Replicas
+from fencelock._core.pushes import dispatch
+from fencelock._core.retry import ask
+from fencelock._core.types import Args, Keys, NoReply, Reply, closed
+from fencelock._io import fork, leases_at_exit, loop_warning
+from fencelock._io.cleanup_queue import CleanupQueue
+from fencelock._io.connection_blocking import Connection
+from fencelock._io.ids import RandomIds
+from fencelock._io.loss_callbacks import LossCallbacks
+from fencelock._io.pool_blocking import Pool
+from fencelock._io.renewal_thread import RenewalThread
+from fencelock._io.repeat_blocking import RepeatingThread
+from fencelock._io.sources.kinds import Source
+from fencelock._runtime.clock import REST_SECONDS, now
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, refuse, waiting
+from fencelock._topology.flows.single import SINGLE
+from fencelock.errors import FencelockError, NotRenewable
+from fencelock.scripts import Script
+
+if TYPE_CHECKING:
+    from fencelock._topology.slots import ClusterSource
+
+T = TypeVar("T")
+
+# How long close() waits for waiters to leave their lines and for clean-ups.
+CLOSE_SECONDS = 1.0
+
+
+def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
+    """Run a flow to its end on this thread; its port blocks, so it never suspends.
+
+    RuntimeError in a finalizer or signal handler that interrupted this thread inside the mutex.
+    """
+    if inside():
+        flow.close()
+        raise refuse()
+    if waiting():
+        catch_up()
+    if loop_warning.in_loop():
+        loop_warning.warn(flow)
+    try:
+        flow.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    flow.close()
+    raise RuntimeError("a blocking port suspended")
+
+
+def run_release(handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
+    """Run a flow whose caller can go on without its result: where need be, after the unlock.
+
+    None when it was put off; what it raises then is logged. The handle is kept until then.
+    """
+    if not inside():
+        return run_blocking(flow)
+    put_off(partial(_release_late, handle, flow))
+    return None
+
+
+def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
+    """Run a release that was put off."""
+    run_blocking(flow)
+    del handle  # not before: it would report that it was dropped while it held the lock
+
+
+def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
+    """Return what connections call with a push; it does not keep the port alive.
+
+    Without cycles a client that is dropped closes its connections at once.
+    """
+
+    def pushed(connection: Connection, message: list[bytes]) -> None:
+        alive = port()
+        if alive is not None:
+            alive.pushed(connection, message)
+
+    return pushed
+
+
+class BlockingPort:
+    """Implements ``_core.port.Port`` for threads."""
+
+    flows: Flows = SINGLE
+    needed = 1
+    nodes: Sequence[BlockingPort] = ()  # of a quorum only
+    replicas: Replicas  # only where they count: see replicas_blocking.py
+
+    def __init__(
+        self, source: Source | ClusterSource, *, client_channel: str, server_timeout: float
+    ) -> None:
+        self.source: Any = source
+        self.label: str = source.label
+        self.server_timeout = server_timeout
+        self._prefix = client_channel
+        self._ear = _ear(ref(self))
+        self._start()
+        fork.watch(self)
+        leases_at_exit.watch(self)
+
+    def _start(self) -> None:
+        """Begin with nothing: at first, and in a child process."""
+        self.client_channel: bytes = f"{self._prefix}@{os.urandom(8).hex()}".encode()
+        self.lines: Lines = Lines()
+        self._lent: set[Waiter] = set()  # waiters that gave their connection away
+        self.book: RenewalSchedule = RenewalSchedule()
+        self.closing: bool = False  # nobody may stand in line any more
+        chance = RandomIds()
+        self.new_id: Callable[[], bytes] = chance.new_id
+        self.jitter: Callable[[], float] = chance.jitter
+        self._lock = mutex()
+        self.pool: Pool = self._new_pool()
+        self._channels = 0
+        self._renewal_thread = RenewalThread(self)
+        self._cleanups = CleanupQueue(self)
+        self._loss_callbacks = LossCallbacks()
+
+    def _new_pool(self) -> Pool:
+        return Pool(self.source, self._ear)
+
+    # -- clock, ids, tables ---------------------------------------------------------------------
+
+    now: staticmethod[[], float] = staticmethod(now)
+
+    def mutex(self) -> threading.RLock:
+        """Guard the tables against other threads; see mutex.py."""
+        return self._lock
+
+    async def sleep(self, until: float) -> None:
+        """Sleep until an instant."""
+        while (left := until - now()) > 0:
+            time.sleep(min(left, REST_SECONDS))
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    async def call(
+        self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a script on any connection, or on the waiter's."""
+        if waiter is not None:
+            return self._connect(waiter).call(script, keys, args, until)
+        connection = self.pool.take(until)
+        try:
+            return connection.call(script, keys, args, until)
+        finally:
+            self.pool.give(connection)
+
+    async def parts(self, until: float) -> Sequence[bytes]:
+        """Return one key: there is one server."""
+        return (b"",)
+
+    async def run(
+        self, request: bytes, key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a packed script call on any connection, or on the waiter's."""
+        if waiter is not None:
+            return waiter.connection.run(request, until)
+        connection = self.pool.take(until)
+        try:
+            return connection.run(request, until)
+        finally:
+            self.pool.give(connection)
+
+    async def command(
+        self, args: Sequence[bytes | int], key: bytes, until: float, waiter: Waiter | None = None
+    ) -> Reply:
+        """Run a plain command on any connection, or on the waiter's."""
+        if waiter is not None:
+            return self._connect(waiter).command(args, until)
+        connection = self.pool.take(until)
+        try:
+            return connection.command(args, until)
+        finally:
+            self.pool.give(connection)
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+        """Seat a waiter on a connection that stands by and listens to a channel already."""
+        connection = waiter.connection
+        if connection is None:
+            connection = waiter.connection = self.pool.idle()
+            if connection is None:
+                return False
+            connection.waiter = waiter
+        if self.closing or not connection.sound:
+            return False
+        if not listen:
+            return True
+        waiter.channel = waiter.channel or connection.channel
+        return bool(connection.channel) and connection.channel == waiter.channel
+
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+        """Seat a waiter on a connection, one that listens to its channel when asked."""
+        if self.closing:
+            raise closed()
+        connection = waiter.connection
+        if not isinstance(connection, Connection) or not connection.sound:
+            self.close(waiter)
+            connection = waiter.connection = self.pool.take(until)
+            connection.waiter = waiter
+        if not listen:
+            return
+        waiter.channel = waiter.channel or connection.channel or self._new_channel()
+        if connection.channel != waiter.channel:
+            connection.subscribe(waiter.channel, until)
+
+    def take_any(self, until: float) -> Connection:
+        """Return a connection that hears revocations once it listens; ends like ``Pool.take``."""
+        return self.pool.take(until)
+
+    def _new_channel(self) -> bytes:
+        with self._lock:
+            self._channels += 1
+            return b"%b.%d" % (self.client_channel, self._channels)
+
+    def _connect(self, waiter: Waiter) -> Connection:
+        if not isinstance(waiter.connection, Connection) or not waiter.connection.sound:
+            raise NoReply("the waiter's connection was lost", sent=False)
+        return waiter.connection
+
+    def close(self, waiter: Waiter) -> None:
+        """Take the connection back from a waiter."""
+        connection, waiter.connection = waiter.connection, None
+        if isinstance(connection, Connection):
+            connection.waiter = None
+            for stray in waiter.want.strays:  # what it may still bring is undone there
+                connection.undoing = connection.undoing or stray.undo_connection is connection
+            self.pool.give(connection)
+
+    async def wait(self, waiter: Waiter, until: float) -> None:
+        """Read the waiter's connection until a push concerns it, or until the instant."""
+        self._renewal_thread.start_soon()
+        if waiting():
+            catch_up()
+        if (self.book.busy or self._lent) and not self._spares_one(waiter, until):
+            return
+        try:
+            connection = self._connect(waiter)
+            connection.fresh = False  # it may die while nothing is sent
+            while not waiter.news and connection.listen(until):
+                pass
+        except NoReply:
+            waiter.lose_place()
+
+    def _spares_one(self, waiter: Waiter, until: float) -> bool:
+        """See that waiters leave a connection: to renew and release with, and to one another.
+
+        Where the server takes no more clients, the waiter lends its own, and asks again soon: it
+        may be granted meanwhile and does not hear of it. So the others leave it one to ask with.
+        """
+        connection = waiter.connection
+        if not isinstance(connection, Connection) or not (self.book.busy or self._lent_out()):
+            return True
+        if self.pool.beside(connection).spare(min(until, now() + REST_SECONDS)):
+            return True
+        self.close(waiter)
+        with self._lock:
+            self._lent.add(waiter)
+        left = min(until, now() + REST_SECONDS) - now()
+        if left > 0:
+            time.sleep(left)
+        waiter.lose_place()
+        return False
+
+    def _lent_out(self) -> bool:
+        """Return True if a waiter that lent its connection stands in line without one."""
+        with self._lock:
+            standing = self.lines.all_waiters() if self._lent else ()
+            self._lent = {
+                each for each in standing if each in self._lent and each.connection is None
+            }
+            return bool(self._lent)
+
+    def wake(self, waiter: Waiter) -> None:
+        """Leave it to the waiter's own bound: it reads a socket, and news come there first."""
+
+    def pushed(self, connection: Connection, message: list[bytes]) -> None:
+        """Take a push; the waiter it may be for is the one that reads."""
+        waiter = connection.waiter
+
+        def find(who: bytes) -> Waiter | None:
+            return waiter if waiter is not None and waiter.want.waiter == who else None
+
+        dispatch(self, message, find)
+
+    # -- leases ---------------------------------------------------------------------------------
+
+    def track(self, hold: Hold, when: float) -> None:
+        """Put a new hold into the renewal book and see that somebody tends it."""
+        with self._lock:
+            self.book.add(hold, when)
+        trouble = self._renewal_thread.mind(when)
+        terms = hold.want.terms
+        if trouble is not None and (terms.renew or terms.on_lost is not None):
+            name = hold.name
+            text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
+            raise NotRenewable(text, name=name, server=self.label) from trouble
+
+    def notify_loss(self, hold: Hold) -> None:
+        """Call the holder's ``on_lost`` in another thread: other leases cannot wait for it."""
+        if inside():
+            put_off(lambda: self.notify_loss(hold))
+            return
+        log_loss(hold)
+        if hold.want.terms.on_lost is not None:
+            self._loss_callbacks.add(hold)
+
+    def run_in_background(
+        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+    ) -> None:
+        """Send behind the trail at once, and see to the answer in a background thread."""
+        self._cleanups.add(
+            script, keys, args, undo_connection if isinstance(undo_connection, Connection) else None
+        )
+
+    def repeating(
+        self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
+    ) -> RepeatingThread:
+        """Run a flow now and then in a thread."""
+        return RepeatingThread(flow, seconds, run_blocking)
+
+    async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
+        """Repeat a posted request until it is answered or its time is up."""
+        try:
+            await ask(self, script, keys, args, until)
+        except FencelockError as error:
+            log.warning(
+                "a clean-up (%s) could not reach the server in time: %s", script.name, error
+            )
+
+    # -- ends -----------------------------------------------------------------------------------
+
+    def shut(self, within: float = CLOSE_SECONDS) -> None:
+        """Close the connections; who still waits gets an error, who holds keeps its lease."""
+        if inside():
+            put_off(self.shut)
+            return
+        self.closing = True
+        until = now() + within
+        with self._lock:
+            seats = [waiter.connection for waiter in self.lines.all_waiters()]
+        for connection in seats:
+            if isinstance(connection, Connection):
+                connection.interrupt()
+        while len(self.lines) and now() < until:
+            time.sleep(0.005)
+        self._cleanups.finish(until)
+        lose_all(self, "closed")
+        self.pool.closed = True
+        self._renewal_thread.stop(until)
+        self.pool.drop()
+
+    def after_fork(self) -> None:
+        """In a child: everything here was the parent's."""
+        self.pool.drop()
+        self._renewal_thread.in_child()
+        self._start()

@@ -1,0 +1,357 @@
+"""The blocking port of a quorum: one ordinary port per node, and one thread that asks them all.
+
+Rules of this file:
+
+- To ask all at once takes no thread: requests are sent on a connection per node, then read as they
+  come. Only a connection that is missing is opened in a thread of its own: a far node needs several
+  round trips for it, and none may hold up the others. One that comes too late serves the next
+  request, as an asyncio connection does.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+from fencelock._core.lock.renew import lose_all
+from fencelock._core.quorum.broadcast import NodeRequest
+from fencelock._core.types import NoReply, Reply, closed
+from fencelock._io.connection_blocking import Connection
+from fencelock._io.pool_blocking import Pool
+from fencelock._io.port_blocking import CLOSE_SECONDS, BlockingPort, run_blocking
+from fencelock._io.renewal_thread import RenewalThread
+from fencelock._io.sources.kinds import One
+from fencelock._io.sources.quorum import QuorumSource
+from fencelock._io.wire import (
+    ReplyError,
+    pack_call,
+    pack_source,
+    server_error,
+    unknown_script,
+    with_source,
+)
+from fencelock._runtime.clock import now
+from fencelock._runtime.mutex import inside, put_off, started
+from fencelock._topology.quorum import DIAL_SECONDS, Identified, QuorumPortRules, identify
+from fencelock.errors import FencelockError
+
+
+class _Dial:
+    """A connection on its way. Without a caller that waits for it, it goes to the pool."""
+
+    __slots__ = ("_bell", "_done", "_pool", "connection", "error")
+
+    def __init__(self, pool: _IdentifiedPool, bell: socket.socket | None) -> None:
+        self._pool = pool
+        self._bell = bell  # rung at its end
+        self._done = threading.Event()
+        self.connection: Connection | None = None
+        self.error: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin in a thread of its own, or here where no thread can be started."""
+        thread = threading.Thread(target=self._run, name="fencelock-dial", daemon=True)
+        if started(thread) is not None:
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self.connection = self._pool.connect(now() + DIAL_SECONDS)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the connection is awaited
+            self.error = error
+        with self._pool.dials:
+            self._done.set()
+            left = self in self._pool.left
+            if left:
+                self._pool.left.remove(self)
+            elif self._bell is not None:
+                with suppress(OSError):  # its caller saw the end for itself, and went on
+                    self._bell.send(b"\0")
+        if left and self.connection is not None:
+            self._pool.give(self.connection)
+
+    @property
+    def over(self) -> bool:
+        """Return True once it has opened or failed."""
+        return self._done.is_set()
+
+    def wait_for(self, bell: socket.socket | None) -> None:
+        """Take over a dial that its caller has left. Under the pool's mutex of dials."""
+        self._bell = bell
+
+    def result(self, until: float) -> Connection:
+        """Return the connection; raises as it failed, and Broken when ``until`` comes first."""
+        try:
+            self._done.wait(max(0.0, until - now()))
+        except BaseException:
+            self.leave()
+            raise
+        if not self.over:
+            self.leave()
+            raise NoReply("no connection in time", sent=False)
+        if self.connection is None:
+            raise self.error or closed()
+        return self.connection
+
+    def leave(self) -> None:
+        """Stop waiting: the connection is for the next caller."""
+        with self._pool.dials:
+            over = self.over
+            if not over:
+                self._bell = None
+                self._pool.left.append(self)
+        if over and self.connection is not None:
+            self._pool.give(self.connection)
+            self.connection = None
+
+
+class _IdentifiedPool(Pool):
+    """Connections to one node, which says who it is on each of them."""
+
+    __slots__ = ("dials", "left", "saw")
+
+    saw: Identified
+
+    def __init__(
+        self, source: One, pushed: Callable[[Connection, list[bytes]], None], saw: Identified
+    ) -> None:
+        super().__init__(source, pushed)
+        self.saw = saw
+        self.dials = threading.Lock()
+        self.left: list[_Dial] = []  # those whose callers gave up
+
+    def dial(self, bell: socket.socket | None = None) -> _Dial:
+        """Begin to open a connection, or go on with one that a caller has left."""
+        with self.dials:
+            if self.left:
+                dial = self.left.pop()
+                dial.wait_for(bell)
+                return dial
+        dial = _Dial(self, bell)
+        dial.start()
+        return dial
+
+    def _dial(self, until: float) -> Connection:
+        return self.dial().result(until)
+
+    def connect(self, until: float) -> Connection:
+        """Open a connection, and hear who answers there."""
+        self._reached = False  # who refuses connections is not asked again: there are others
+        connection = super()._dial(until)
+
+        async def command(words: Sequence[bytes], until: float) -> Reply:
+            return connection.command(words, until)
+
+        run_blocking(identify(connection, command, now(), until, self.saw))
+        return connection
+
+
+class _NodePort(BlockingPort):
+    """The port of one node."""
+
+    pool: _IdentifiedPool
+
+    def __init__(
+        self, several: QuorumSource, number: int, *, client_channel: str, server_timeout: float
+    ) -> None:
+        self._number = number
+        self.saw: Identified = lambda _run_id, _uptime, _now: None
+        super().__init__(
+            several.sources[number], client_channel=client_channel, server_timeout=server_timeout
+        )
+
+    def _new_pool(self) -> _IdentifiedPool:
+        return _IdentifiedPool(self.source, self._ear, self._saw)
+
+    def dial(self, bell: socket.socket) -> _Dial:
+        """Begin to open a connection, which rings the bell when it has ended."""
+        return self.pool.dial(bell)
+
+    def _saw(self, run_id: bytes, uptime: float, asked_at: float) -> None:
+        self.saw(run_id, uptime, asked_at)
+
+
+class _QuorumRenewalThread(RenewalThread):
+    """Tells of lost majorities, and heals; the nodes' own tenders renew and hear revocations."""
+
+    def _listening(self, port: BlockingPort, until: float) -> Connection | None:  # noqa: ARG002 - as Tender
+        return None
+
+
+class _Exchange:
+    """Requests to several nodes: those that wait for an answer, and those for a connection."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, NodeRequest] = {}
+        self._dials: dict[NodeRequest, _Dial] = {}
+        self._poll = select.poll()
+        self._bell: socket.socket | None = None
+        self._heard: socket.socket | None = None
+
+    def send(self, ask: NodeRequest, connection: Connection) -> None:
+        """Send a request on a connection that stands by."""
+        ask.connection, connection.waiter, ask.began = connection, ask, True
+        request = ask.request
+        try:
+            ask.asked_at = connection.asked_at = now()
+            connection.send(request if isinstance(request, bytes) else pack_call(*request))
+        except (NoReply, FencelockError) as error:
+            ask.fail(error)
+        else:
+            number = connection.fileno()
+            self._waiting[number] = ask
+            self._poll.register(number, select.POLLIN)
+
+    def dial(self, ask: NodeRequest, node: _NodePort) -> None:
+        """Send a request as soon as a connection is open; others are not held up."""
+        if self._bell is None:
+            self._bell, self._heard = socket.socketpair()
+            self._poll.register(self._heard, select.POLLIN)
+        self._dials[ask] = node.dial(self._bell)
+
+    def hear(self, limit: Callable[[], float]) -> None:
+        """Take answers as they come, until all came or the instant."""
+        while self._waiting or self._dials:
+            until = limit()
+            left = max(0.0, until - now())
+            ready = self._poll.poll(left * 1000)
+            if not ready and left == 0:
+                return
+            for number, _ in ready:
+                if number in self._waiting:
+                    self._read(number, until)
+                elif self._heard is not None:
+                    self._heard.recv(100)
+                    self._connected()
+
+    def _read(self, number: int, limit: float) -> None:
+        ask = self._waiting[number]
+        connection: Connection = ask.connection
+        try:
+            ask.answer(connection.arrived(max(limit, now() + 0.01)), now())
+        except ReplyError as error:
+            if unknown_script(error):
+                self._send_source(ask)
+                return
+            ask.fail(server_error(error))
+        except NoReply as error:
+            ask.fail(error)
+        del self._waiting[number]
+        self._poll.unregister(number)
+
+    def _send_source(self, ask: NodeRequest) -> None:
+        request = ask.request
+        try:
+            ask.connection.send(
+                with_source(request) if isinstance(request, bytes) else pack_source(*request)
+            )
+        except NoReply as broken:
+            ask.fail(broken)
+            self._poll.unregister(next(at for at, each in self._waiting.items() if each is ask))
+            self._waiting = {at: each for at, each in self._waiting.items() if each is not ask}
+
+    def _connected(self) -> None:
+        for ask in [ask for ask, dial in self._dials.items() if dial.over]:
+            try:
+                connection = self._dials.pop(ask).result(now())
+            except (NoReply, FencelockError) as error:
+                ask.fail(error)
+            else:
+                self.send(ask, connection)
+
+    def end(self) -> None:
+        """Wait for nothing any more."""
+        for dial in self._dials.values():
+            dial.leave()
+        if self._bell is not None and self._heard is not None:
+            self._bell.close()
+            self._heard.close()
+
+
+class BlockingQuorum(QuorumPortRules, BlockingPort):
+    """Implements ``_core.quorum.broadcast.QuorumPort`` for threads."""
+
+    nodes: Sequence[_NodePort] = ()
+
+    def __init__(
+        self,
+        several: QuorumSource,
+        *,
+        prefix: str,
+        client_channel: str,
+        server_timeout: float,
+        node_timeout: float,
+    ) -> None:
+        self.begin_quorum(several.labels, prefix, node_timeout)
+        self.nodes = [
+            _NodePort(
+                several, number, client_channel=client_channel, server_timeout=self.first_seconds
+            )
+            for number in range(len(several.sources))
+        ]
+        source: Any = several  # nothing is dialled
+        super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
+
+    def _new_pool(self) -> Pool:
+        return Pool(self.source.sources[0], self._ear)  # never dialled: the nodes have their own
+
+    def _start(self) -> None:
+        super()._start()
+        self.know_nothing()
+        self._renewal_thread = _QuorumRenewalThread(self)
+        for number, node in enumerate(self.nodes):
+            node.saw = self.identified(number)
+
+    async def exchange(
+        self,
+        asks: Sequence[NodeRequest],
+        latest: float,  # noqa: ARG002 - as QuorumPort: ``limit`` says it
+        limit: Callable[[], float],
+    ) -> None:
+        """Send where a connection stands by, then where one was opened; read as answers come."""
+        exchange = _Exchange()
+        missing: list[NodeRequest] = []
+        try:
+            for ask in asks:
+                connection = None if self.closing else self.nodes[ask.node].pool.idle()
+                if connection is not None:
+                    exchange.send(ask, connection)
+                elif self.closing:
+                    ask.fail(closed())
+                else:
+                    missing.append(ask)
+            for ask in missing:
+                exchange.dial(ask, self.nodes[ask.node])
+            exchange.hear(limit)
+        finally:
+            exchange.end()
+        for ask in asks:
+            ask.give_up()
+
+    def put_back(self, asks: Iterable[NodeRequest]) -> None:
+        """Give the connections back to their pools; see ``QuorumPort``."""
+        for ask in asks:
+            connection, ask.connection = ask.connection, None
+            if connection is not None:
+                connection.waiter = None
+                self.nodes[ask.node].pool.give(connection)
+
+    def attend_by(self, when: float) -> None:
+        """See that the thread that tends is up by an instant."""
+        self._renewal_thread.mind(when)
+
+    def shut(self, within: float = CLOSE_SECONDS) -> None:
+        """Close all nodes' ports; who holds keeps its lease until it ends."""
+        if inside():
+            put_off(self.shut)
+            return
+        self.closing = True
+        self.let_go()
+        lose_all(self, "closed")
+        for node in self.nodes:
+            node.shut(within)
+        self.pool.closed = True
+        self._renewal_thread.stop(now() + within)

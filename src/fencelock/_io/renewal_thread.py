@@ -1,0 +1,232 @@
+"""The one thread that tends a client's leases: renews them, hears revocations, tells losses.
+
+It starts with the first lease, or when somebody stands in line, so that a handoff does not wait for
+a new thread. It sleeps until the next lease wants attention, and ends when there has been nobody in
+line and no lease for a while: an idle client has no thread (I10).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from typing import TYPE_CHECKING
+from weakref import ref
+
+from fencelock._core.lock.renew import recheck
+from fencelock._core.types import NoReply
+from fencelock._io.connection_blocking import Connection
+from fencelock._runtime.clock import REST_SECONDS, now
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import catch_up, mutex, started, waiting
+from fencelock.errors import FencelockError
+
+if TYPE_CHECKING:
+    from fencelock._io.port_blocking import BlockingPort
+
+
+# How long the thread stays without a lease: locks taken in a row then share one thread.
+LINGER_SECONDS = 1.0
+# A lease held longer than this gets a connection that hears revocations; shorter ones cost none.
+LISTEN_AFTER_SECONDS = 0.2
+CONNECT_SECONDS = 1.0
+PAUSE_SECONDS = 1.0  # after a defect: the thread must not end, nor spin
+
+
+class RenewalThread:
+    """Starts, wakes and ends the thread. Only the running thread keeps the port alive."""
+
+    def __init__(self, port: BlockingPort) -> None:
+        self._ref = ref(port)
+        self._lock = mutex()
+        self._thread: threading.Thread | None = None
+        self._ended: threading.Thread | None = None  # the last one that ended
+        self._wakes_at = 0.0
+        self._pipe: tuple[int, int] | None = None
+        self._ear: Connection | None = None
+        self._deaf_until = 0.0
+
+    def start_soon(self) -> None:
+        """See that the thread is up: somebody is in line, and a lease may come any moment.
+
+        If it cannot be started, ``mind`` says so when the lease is there.
+        """
+        if self._thread is None:
+            self.mind(now())
+
+    def mind(self, when: float) -> RuntimeError | None:
+        """See that the thread is up by ``when``; return what keeps it from being started."""
+        if self._thread is not None and when >= self._wakes_at:
+            return None
+        with self._lock:
+            up = self._thread is not None
+            if up and when < self._wakes_at:
+                self._wakes_at = when
+                self._nudge()
+        return None if up else self._start()
+
+    def _start(self) -> RuntimeError | None:
+        """Start the thread, outside the mutex: one that starts may collect garbage, and need it.
+
+        An interrupt may leave it unstarted, or running and not yet seen: it registers itself.
+        """
+        thread = threading.Thread(
+            target=self._run, args=(self._ref(),), name="fencelock-leases", daemon=True
+        )
+        trouble = started(thread)
+        if trouble is not None:
+            return trouble
+        with self._lock:
+            if self._thread is None and thread is not self._ended:
+                self._wakes_at = 0.0
+                self._thread = thread
+        return None
+
+    def _registered(self) -> bool:
+        """Be the thread that tends, in a thread that was started; False when there is another."""
+        me = threading.current_thread()
+        with self._lock:
+            if self._thread is None:
+                self._wakes_at = 0.0
+                self._thread = me
+            if self._thread is not me:
+                self._ended = me
+                return False
+            self._pipe = self._pipe or os.pipe()
+            return True
+
+    def stop(self, until: float) -> None:
+        """Have the thread end at once if it holds nothing; wait for it until the instant."""
+        with self._lock:
+            thread = self._thread
+            if thread is None:
+                return
+            self._nudge()
+        if thread is not threading.current_thread() and thread.is_alive():
+            thread.join(max(0.0, until - now()))
+
+    def _nudge(self) -> None:
+        if self._pipe is not None:
+            os.write(self._pipe[1], b"!")
+
+    def _run(self, port: BlockingPort) -> None:
+        from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - they need each other
+
+        idle_since = None
+        while self._registered():
+            if waiting():
+                catch_up()
+            with port.mutex():
+                next_at = port.book.next_at()
+            current = now()
+            if next_at is None and (len(port.lines) or port.book.under_way):
+                idle_since, next_at = None, current + LISTEN_AFTER_SECONDS
+            elif next_at is None:
+                idle_since = idle_since or current
+                if self._ends(port, current - idle_since):
+                    return
+                next_at = idle_since + LINGER_SECONDS
+            else:
+                idle_since = None
+            try:
+                if next_at > current:
+                    self._rest(port, next_at)
+                else:
+                    run_blocking(port.flows.maintain(port))
+            except Exception:
+                log.exception("renewing leases failed; retrying")
+                self._hang_up()
+                time.sleep(PAUSE_SECONDS)
+
+    def _ends(self, port: BlockingPort, idle: float) -> bool:
+        """End the thread when it lingered long enough and nothing came in the meantime."""
+        if idle < LINGER_SECONDS and not port.pool.closed:
+            return False
+        with self._lock:
+            if port.book.busy or len(port.lines):
+                return False
+            self._thread, self._ended = None, self._thread
+            self._hang_up()
+            self._close_pipe()
+            return True
+
+    def in_child(self) -> None:
+        """Close the parent's descriptors: its thread is not here."""
+        self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        pipe, self._pipe = self._pipe, None
+        for number in pipe or ():
+            os.close(number)
+
+    def _rest(self, port: BlockingPort, until: float) -> None:
+        """Sleep until the instant, a nudge, or a revocation."""
+        ear = self._listening(port, until)
+        # In short rests, so that a lease that was handed over need not wake us.
+        short = ear is None or len(port.lines)
+        until = min(until, now() + (LISTEN_AFTER_SECONDS if short else REST_SECONDS))
+        with self._lock:
+            self._wakes_at = until
+        with port.mutex():
+            sooner = port.book.next_at()
+        if sooner is not None and sooner < until:
+            return  # added after we looked and before ``mind`` could see when we wake
+        pipe = self._pipe
+        if pipe is None:
+            return
+        if ear is None:
+            poll = select.poll()
+            poll.register(pipe[0], select.POLLIN)
+            if poll.poll(max(0.0, until - now()) * 1000):
+                os.read(pipe[0], 4096)
+            return
+        try:
+            if ear.readable(pipe[0], until - now()):
+                ear.settle()
+            else:
+                self._drain(pipe[0])
+        except NoReply:
+            self._hang_up()
+
+    def _drain(self, pipe: int) -> None:
+        poll = select.poll()
+        poll.register(pipe, select.POLLIN)
+        if poll.poll(0):
+            os.read(pipe, 4096)
+
+    def _listening(self, port: BlockingPort, until: float) -> Connection | None:
+        """Return the connection that hears revocations, opened once a lease lasts."""
+        from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - they need each other
+
+        current = now()
+        if self._ear is not None and self._ear.sound:
+            return self._ear
+        if self._ear is not None:
+            self._ear.close()
+            self._ear = None
+        if not port.book.busy:
+            return None
+        if self._deaf_until == 0.0:
+            self._deaf_until = current + LISTEN_AFTER_SECONDS
+        if current < self._deaf_until or until - current < LISTEN_AFTER_SECONDS:
+            return None
+        self._deaf_until = current + CONNECT_SECONDS * 2
+        try:
+            give_up_at = min(until, current + CONNECT_SECONDS)
+            ear = port.take_any(give_up_at)
+            if not port.pool.beside(ear).spare(give_up_at):
+                port.pool.give(ear)  # renewing and releasing go first
+                return None
+            self._ear = ear
+            ear.subscribe(port.client_channel, give_up_at)
+            run_blocking(recheck(port))
+        except (NoReply, FencelockError):
+            return None
+        return self._ear
+
+    def _hang_up(self) -> None:
+        ear, self._ear = self._ear, None
+        self._deaf_until = 0.0
+        if ear is not None:
+            ear.close()

@@ -1,0 +1,208 @@
+"""The asyncio port for clients whose grants replicas must acknowledge; see replicas_blocking.py.
+
+Rules of this file:
+
+- A WAIT would hold up all tasks of the loop's connection, so it has a connection of its own.
+- Both connections must lead to the same process, told by the server's ``run_id``: a master that was
+  promoted in between has replicas too, and may never have heard of the grant.
+- One WAIT at a time is under way; who comes meanwhile shares the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.types import NoReply, closed
+from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.link_asyncio import Link
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.replicas_blocking import ANSWER_SECONDS, LATE_SECONDS, mark, refused, wait
+from fencelock._io.sources.kinds import Source
+from fencelock._io.wire import ReplyError
+from fencelock._runtime.clock import now
+from fencelock._topology.flows.replicas import CONFIRMED
+from fencelock.errors import FencelockError
+from fencelock.options import Acknowledgement
+
+
+class AckRequest(NamedTuple):
+    """Somebody who waits to be told how many replicas have what came on a connection."""
+
+    want: Want
+    origin: AsyncConnection
+    until: float
+    answer: asyncio.Future[int]
+
+
+class AsyncReplicas:
+    """Implements ``_core.port.Replicas``: one WAIT for all who came before it, then the next."""
+
+    def __init__(self, link: Link, asked: Acknowledgement) -> None:
+        self.wanted, self.timeout = asked
+        self._loop = asyncio.get_running_loop()
+        self.link = link
+        self._places: list[AckRequest] = []  # who share the next round
+        self._task: asyncio.Task[None] | None = None
+        self._run_ids: WeakKeyDictionary[AsyncConnection, bytes] = WeakKeyDictionary()
+
+    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+        """Count for a waiter; see ``Replicas``."""
+        return await self.count(waiter.want, waiter.origin, until)
+
+    async def count(self, want: Want, origin: AsyncConnection | None, until: float) -> int:
+        """Share the next round for what came on the connection ``origin``."""
+        loop = self._loop
+        if not isinstance(origin, AsyncConnection):
+            raise NoReply("the connection of the request was lost", sent=False)
+        if until <= now():
+            return 0
+        place = AckRequest(want, origin, until, loop.create_future())
+        self._places.append(place)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._run(), name="fencelock-acknowledge")
+        timer = loop.call_later(until + ANSWER_SECONDS - now(), _reply, place, 0)
+        try:
+            return await place.answer
+        finally:
+            timer.cancel()
+
+    async def _run(self) -> None:
+        while places := [place for place in self._places if not place.answer.done()]:
+            self._places = []
+            try:
+                count = await self._round(places, min(place.until for place in places))
+            except (NoReply, FencelockError) as error:
+                for place in places:
+                    _fail(place, error)
+            except asyncio.CancelledError:
+                self._places += places
+                raise
+            else:
+                self._judge(places, count)
+
+    async def _round(self, places: list[AckRequest], until: float) -> int:
+        """Have one WAIT until the earliest time of those who share it."""
+        mux = await self.link.connected(until)
+        for origin in {place.origin for place in places}:
+            await self._same_server(mux, origin, until)
+        answer_by = until + LATE_SECONDS
+        slots = (
+            mux.request(mark(places[0].want), answer_by),
+            mux.request(wait(self.wanted, until), answer_by),
+        )
+        replies = await asyncio.gather(*slots)
+        for reply in replies:
+            if type(reply) is ReplyError:
+                raise refused(reply)
+        return int(replies[1])
+
+    def _judge(self, places: list[AckRequest], count: int) -> None:
+        """Tell those who have enough or no more time; the others share the next round, too."""
+        enough, soon = count >= self.wanted, now() + ANSWER_SECONDS
+        for place in places:
+            if enough or place.until <= soon:
+                _reply(place, count)
+            else:
+                self._places.append(place)
+
+    async def _same_server(
+        self, mux: AsyncConnection, origin: AsyncConnection, until: float
+    ) -> None:
+        """Raise Broken when the two connections lead to different processes."""
+        if await self._run_id(mux, until) != await self._run_id(origin, until):
+            mux.close()
+            origin.close()  # either may be the old one: both find the present server anew
+            raise NoReply("another server has taken its place", sent=True)
+
+    async def _run_id(self, mux: AsyncConnection, until: float) -> bytes:
+        known = self._run_ids.get(mux)
+        if known is None:
+            answer: bytes = await mux.command((b"INFO", b"server"), until)
+            known = answer.partition(b"run_id:")[2].partition(b"\r\n")[0]
+            self._run_ids[mux] = known
+        return known
+
+    async def close(self) -> None:
+        """End the round that is under way, and close the connection."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        for place in self._places:
+            _fail(place, closed())
+        await self.link.close()
+
+
+def replica_link(
+    source: Source, asked: Acknowledgement, client_channel: bytes, server_timeout: float
+) -> Link:
+    """Return a connection for rounds only."""
+    # A WAIT is silent for as long as it was told to: that is no dead connection.
+    link = Link(
+        source, client_channel, _unheard, _disconnected, server_timeout=server_timeout + asked[1]
+    )
+    link.silence = inf
+    return link
+
+
+def _reply(place: AckRequest, count: int) -> None:
+    if not place.answer.done():
+        place.answer.set_result(count)
+
+
+def _fail(place: AckRequest, error: Exception) -> None:
+    if not place.answer.done():
+        place.answer.set_exception(error)
+        place.answer.exception()  # its task may be cancelled before it looks: that is no defect
+
+
+def _unheard(message: list[bytes]) -> None:
+    """Take a push that nobody asked for."""
+
+
+def _disconnected() -> None:
+    """Leave it to the next round to connect again."""
+
+
+class AcknowledgedPort(AioPort):
+    """An asyncio port whose grants replicas acknowledge."""
+
+    flows = CONFIRMED
+    replicas: AsyncReplicas
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        client_channel: str,
+        server_timeout: float,
+        replicas: Acknowledgement,
+    ) -> None:
+        super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
+        self.replicas = AsyncReplicas(
+            replica_link(source, replicas, self.client_channel, server_timeout), replicas
+        )
+
+    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+        """Note on which connection the waiter is about to ask."""
+        waiter.origin = self.link.mux
+        return super().open_now(waiter, listen=listen)
+
+    async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
+        """Note on which connection the waiter is about to ask."""
+        await super().open(waiter, until, listen=listen)
+        waiter.origin = self.link.mux
+
+    async def shut(self) -> None:
+        """Close both connections."""
+        await super().shut()
+        await self.replicas.close()
+
+    def after_fork(self) -> None:
+        """In a child: touch nothing of the parent's."""
+        super().after_fork()
+        self.replicas.link.closed = True

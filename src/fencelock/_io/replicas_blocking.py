@@ -1,0 +1,84 @@
+"""For the blocking port of clients whose grants replicas must acknowledge. Others do not load it.
+
+``WAIT`` counts the writes of its own connection, and a grant that was handed over was written by
+another. So a write of no meaning goes before it: who has acknowledged that has all that the server
+did before. It has a key in the lock's slot, as a PUBLISH reaches no replica in a Cluster.
+
+Rules of this file:
+
+- The server that is asked is the one that granted: it is asked on the waiter's own connection.
+- ``WAIT n 0`` has no end, so it is never sent.
+- No answer in time is no acknowledgement. A connection that broke is told as ``NoReply``.
+"""
+
+from __future__ import annotations
+
+from fencelock._core.keys import ACKNOWLEDGED_KINDS, derived
+from fencelock._core.lock.request import Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.types import NoReply
+from fencelock._io.connection_blocking import Connection
+from fencelock._io.wire import ReplyError, pack, server_error
+from fencelock._runtime.clock import now
+from fencelock.options import Acknowledgement
+
+# Servers up to Redis 7 end a WAIT up to 0.1 s late: so it gets a part of the time only, and its
+# answer may be a little late.
+PART = 0.9
+ANSWER_SECONDS = 0.025
+LATE_SECONDS = 0.25
+
+
+def mark(want: Want) -> bytes:
+    """Return a write that all replicas get, and that is gone in a moment, packed."""
+    lock = want.keys.lock
+    prefix = lock.removesuffix(want.keys.name.encode())
+    (key,) = derived(prefix, lock, ACKNOWLEDGED_KINDS)
+    return pack((b"SET", key, b"", b"PX", 1))
+
+
+def wait(wanted: int, until: float) -> bytes:
+    """Return a WAIT for so many replicas that ends before the instant, packed."""
+    return pack((b"WAIT", wanted, max(1, int((until - now()) * PART * 1000))))
+
+
+def refused(error: ReplyError) -> Exception:
+    """Return what a refusal means: a slot that has moved is not counted where it was."""
+    trouble = server_error(error)
+    if trouble.code in {"MOVED", "ASK"}:
+        return NoReply(f"the slot has moved: {error}", sent=True)
+    return trouble
+
+
+class BlockingReplicas:
+    """Implements ``_core.port.Replicas`` for threads: each waiter has a connection of its own."""
+
+    def __init__(self, asked: Acknowledgement) -> None:
+        self.wanted, self.timeout = asked
+
+    async def acknowledge(self, waiter: Waiter, until: float) -> int:
+        """Count on the waiter's own connection; see ``Replicas``."""
+        connection = waiter.connection
+        if not isinstance(connection, Connection) or not connection.sound:
+            raise NoReply("the connection of the request was lost", sent=False)
+        if until <= now():
+            return 0
+        return _counted(connection, mark(waiter.want) + wait(self.wanted, until), until)
+
+
+def _counted(connection: Connection, packed: bytes, until: float) -> int:
+    try:
+        connection.asked_at = now()
+        connection.send(packed, 2)
+        connection.answer(until + ANSWER_SECONDS)
+        return int(connection.answer(until + ANSWER_SECONDS))
+    except ReplyError as error:
+        raise refused(error) from error  # what is still owed ends the connection
+    except NoReply as broken:
+        connection.sound = False
+        if broken.undo_connection is None:
+            raise
+        return 0
+    except BaseException:
+        connection.sound = False
+        raise

@@ -1,0 +1,85 @@
+"""Which port a client's source needs: that of one server, of a Cluster, or of a quorum.
+
+Only that one is loaded: a command of the shell needs no asyncio.
+"""
+# ruff: noqa: PLC0415 - as said above
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core.lock.inspect import channel_prefix
+from fencelock._io.sources.kinds import resolve
+
+if TYPE_CHECKING:
+    from fencelock._io.port_blocking import BlockingPort
+    from fencelock._io.sources.quorum import QuorumSource
+    from fencelock.options import Acknowledgement
+
+
+def port_for(
+    source: object,
+    *,
+    prefix: str,
+    server_timeout: float,
+    node_timeout: float,
+    replicas: Acknowledgement | None = None,
+) -> BlockingPort:
+    """Return the port for threads; TypeError or ValueError says what is wrong with a source."""
+    found = chosen(source, replicas, asynchronous=False)
+    client_channel = channel_prefix(prefix)
+    if is_quorum(found):
+        from fencelock._io.port_quorum_blocking import BlockingQuorum
+
+        return BlockingQuorum(
+            found,
+            prefix=prefix,
+            client_channel=client_channel,
+            server_timeout=server_timeout,
+            node_timeout=node_timeout,
+        )
+    if is_cluster(found):
+        from fencelock._io.cluster_blocking import BlockingClusterPort
+
+        port: BlockingPort = BlockingClusterPort(
+            found, client_channel=client_channel, server_timeout=server_timeout
+        )
+    else:
+        from fencelock._io.port_blocking import BlockingPort
+
+        port = BlockingPort(found, client_channel=client_channel, server_timeout=server_timeout)
+    if replicas is not None:
+        from fencelock._io.replicas_blocking import BlockingReplicas
+        from fencelock._topology.flows.replicas import confirmed
+
+        port.replicas = BlockingReplicas(replicas)
+        port.flows = confirmed(port.flows)
+    return port
+
+
+def chosen(source: object, replicas: Acknowledgement | None, *, asynchronous: bool) -> Any:
+    """Return where a source leads; ValueError where replicas cannot be asked there."""
+    found: Any = _quorum(source, asynchronous=asynchronous)
+    if found is None:
+        found = resolve(source, asynchronous=asynchronous)
+    if replicas is not None and is_quorum(found):
+        raise ValueError("replicas must be None for a quorum: its servers have no replicas")
+    return found
+
+
+def _quorum(source: object, *, asynchronous: bool) -> QuorumSource | None:
+    if not isinstance(source, (list, tuple, str)) and source is not None:
+        return None
+    from fencelock._io.sources.quorum import quorum_source
+
+    return quorum_source(source, asynchronous=asynchronous)
+
+
+def is_cluster(found: Any) -> bool:
+    """Return True if a source is a Cluster."""
+    return hasattr(found, "seeds")
+
+
+def is_quorum(found: Any) -> bool:
+    """Return True if a source is a quorum of servers."""
+    return hasattr(found, "sources")

@@ -1,0 +1,1 @@
+"""From what the user brings (URL, client object, nothing) to private connections."""

@@ -1,0 +1,218 @@
+"""A client whose connections cannot be cloned, such as fakeredis's: asked by its public calls.
+
+Rules of this file:
+
+- A socket pair stands for the connection. At its far end a thread, or a task of the loop, takes
+  requests apart, asks the client, and writes what it says as a server would. So all that holds of
+  connections to a server holds here, only slower.
+- Requests are answered one after the other. What is published comes from ``client.pubsub()``.
+- The far end ends when ours is closed, and closes when the client cannot reach its server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fencelock._io.connect_blocking import Make, Pushed, greeted
+from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._io.connection_blocking import RECV_BYTES, Connection
+from fencelock._io.sources.kinds import Bridged
+from fencelock._io.sources.url import GREETING
+from fencelock._io.wire import INCOMPLETE, reader
+from fencelock._runtime.descriptors import own
+
+Words = Sequence[bytes]
+
+# How often the thread that waits for messages looks whether it should end.
+_LOOK_SECONDS: Final = 0.2
+# Errors whose code a client takes off their text.
+_CODES: Final = {
+    "NoScriptError": "NOSCRIPT",
+    "ReadOnlyError": "READONLY",
+    "BusyLoadingError": "LOADING",
+    "NoPermissionError": "NOPERM",
+    "OutOfMemoryError": "OOM",
+}
+# What a client raises for an answer that is an error; anything else ends the connection.
+_REFUSALS: Final = frozenset({"ResponseError", "AuthenticationError", "BusyLoadingError"})
+_LISTENS: Final = frozenset({b"SUBSCRIBE", b"SSUBSCRIBE"})
+# To have bytes from a client that decodes.
+_RAW: Final[dict[str, Any]] = {"NEVER_DECODE": []}
+
+
+def connect(source: Bridged, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
+    """Return a blocking connection to what a client talks to."""
+    ours, theirs = map(own, socket.socketpair())
+    far = _BlockingBridge(source.client, theirs)
+    threading.Thread(target=far.serve, name="fencelock-bridge", daemon=True).start()
+    return greeted(make(ours, pushed), [GREETING], source.label, until)
+
+
+async def adopt(source: Bridged, mux: AsyncConnection) -> None:
+    """Connect a multiplexed connection to what a client talks to."""
+    ours, theirs = map(own, socket.socketpair())
+    streams = await asyncio.open_unix_connection(sock=theirs)
+    far = _AsyncioBridge(source.client, *streams)
+    mux.keepsake = asyncio.create_task(far.serve(), name="fencelock-bridge")
+    await mux.loop.create_unix_connection(lambda: mux, sock=ours)
+
+
+class _BlockingBridge:
+    """The far end of a blocking connection."""
+
+    def __init__(self, client: Any, sock: socket.socket) -> None:
+        self._client = client
+        self._sock = sock
+        self._lock = threading.Lock()  # two threads write
+        self._pubsub: Any = None
+        self._over = threading.Event()
+
+    def serve(self) -> None:
+        """Answer until the near end closes, or the client fails."""
+        requests = reader()
+        try:
+            # Whatever it is: the near end finds the connection closed.
+            with self._sock, contextlib.suppress(Exception):
+                while data := self._sock.recv(RECV_BYTES):
+                    for words in _whole(requests, data):
+                        self._answer(words)
+        finally:
+            self._over.set()
+
+    def _answer(self, words: Words) -> None:
+        if words[0] == b"HELLO":
+            self._write(_frame({b"server": b"bridge"}))
+        elif words[0] in _LISTENS:
+            self._listen(words[1])
+        else:
+            self._write(self._asked(words))
+
+    def _asked(self, words: Words) -> bytes:
+        try:
+            return _frame(self._client.execute_command(*words, **_RAW))
+        except Exception as error:  # noqa: BLE001 - the near end hears of it, whatever it is
+            return _refusal(error)
+
+    def _listen(self, channel: bytes) -> None:
+        if self._pubsub is None:
+            self._pubsub = self._client.pubsub()
+            self._pubsub.subscribe(channel)
+            threading.Thread(target=self._hear, name="fencelock-bridge", daemon=True).start()
+        else:
+            self._pubsub.subscribe(channel)
+
+    def _hear(self) -> None:
+        with contextlib.suppress(Exception):  # whatever it is, the messages end
+            while not self._over.is_set():
+                message = self._pubsub.get_message(timeout=_LOOK_SECONDS)
+                if message is not None:
+                    self._write(_push(message))
+        self._pubsub.close()
+
+    def _write(self, data: bytes) -> None:
+        with self._lock:
+            self._sock.sendall(data)
+
+
+class _AsyncioBridge:
+    """The far end of a multiplexed connection."""
+
+    def __init__(
+        self, client: Any, incoming: asyncio.StreamReader, outgoing: asyncio.StreamWriter
+    ) -> None:
+        self._client = client
+        self._incoming, self._outgoing = incoming, outgoing
+        self._pubsub: Any = None
+        self._hearing: asyncio.Task[None] | None = None
+
+    async def serve(self) -> None:
+        """Answer until the near end closes, or the client fails."""
+        requests = reader()
+        try:
+            with contextlib.suppress(Exception):  # as above
+                while data := await self._incoming.read(RECV_BYTES):
+                    for words in _whole(requests, data):
+                        await self._answer(words)
+        finally:
+            if self._hearing is not None:
+                self._hearing.cancel()
+            self._outgoing.close()
+
+    async def _answer(self, words: Words) -> None:
+        if words[0] == b"HELLO":
+            self._outgoing.write(_frame({b"server": b"bridge"}))
+        elif words[0] in _LISTENS:
+            await self._listen(words[1])
+        else:
+            self._outgoing.write(await self._asked(words))
+
+    async def _asked(self, words: Words) -> bytes:
+        try:
+            return _frame(await self._client.execute_command(*words, **_RAW))
+        except Exception as error:  # noqa: BLE001 - the near end hears of it, whatever it is
+            return _refusal(error)
+
+    async def _listen(self, channel: bytes) -> None:
+        if self._pubsub is None:
+            self._pubsub = self._client.pubsub()
+        await self._pubsub.subscribe(channel)
+        if self._hearing is None:
+            self._hearing = asyncio.create_task(self._hear(), name="fencelock-bridge")
+
+    async def _hear(self) -> None:
+        try:
+            with contextlib.suppress(Exception):  # whatever it is, the messages end
+                while True:
+                    message = await self._pubsub.get_message(timeout=_LOOK_SECONDS)
+                    if message is not None:
+                        self._outgoing.write(_push(message))
+        finally:
+            await self._pubsub.aclose()
+
+
+def _whole(requests: Any, data: bytes) -> Iterator[Words]:
+    """Yield the requests that are whole, with what came just now."""
+    requests.feed(data)
+    while (words := requests.gets()) is not INCOMPLETE:
+        yield words
+
+
+def _refusal(error: Exception) -> bytes:
+    """Return a server's refusal as it was written; for anything else, end the connection."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if not kinds & _REFUSALS:
+        raise ConnectionAbortedError(str(error)) from error
+    text = str(error).replace("\r", " ").replace("\n", " ")
+    code = next((_CODES[kind] for kind in kinds if kind in _CODES), "")
+    known = text.partition(" ")[0]
+    if not code and known.isupper() and known.isalnum():  # the client left it there
+        return f"-{text}\r\n".encode()
+    return f"-{code or 'ERR'} {text}\r\n".encode()
+
+
+def _push(message: Mapping[str, Any]) -> bytes:
+    words = (message["type"], message["channel"], message["data"])
+    return b">3\r\n" + b"".join(map(_frame, words))
+
+
+def _frame(value: Any) -> bytes:
+    """Return what a client made of an answer, as the server wrote it."""
+    if value is None:
+        return b"_\r\n"
+    if value is True:  # a client's word for OK
+        return b"+OK\r\n"
+    if isinstance(value, int):
+        return b":%d\r\n" % value
+    if isinstance(value, Mapping):
+        return b"%%%d\r\n" % len(value) + b"".join(
+            _frame(each) for pair in value.items() for each in pair
+        )
+    if isinstance(value, (list, tuple)):
+        return b"*%d\r\n" % len(value) + b"".join(map(_frame, value))
+    text = value if isinstance(value, bytes) else str(value).encode()
+    return b"$%d\r\n%b\r\n" % (len(text), text)

@@ -1,0 +1,136 @@
+"""A Cluster from what the user brings: a URL, or a redis-py or valkey-py RedisCluster client.
+
+The client itself is never used: its nodes tell where to begin, and its settings how to connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fencelock._io.sources.kinds import Cloned, Direct, check_face, is_plain
+from fencelock._io.sources.url import Address, from_settings
+from fencelock._topology.master_check import NodeAddress
+from fencelock._topology.slots import ClusterSource
+
+_PORTS = 1 << 16
+
+
+def from_url(url: str, *, asynchronous: bool) -> ClusterSource:
+    """Parse ``redis+cluster://[user:password@]host:port,host:port``; ``rediss+cluster`` for TLS.
+
+    ValueError says what is wrong.
+    """
+    from urllib.parse import unquote  # noqa: PLC0415 - a plain URL does not need it
+
+    scheme, _, rest = url.partition("://")
+    rest, _, query = rest.partition("?")
+    credentials, _, where = rest.rpartition("@")
+    hosts, _, database = where.partition("/")
+    if database not in {"", "0"}:
+        raise ValueError(f"a Cluster has database 0 only, not {database!r}")
+    user, _, password = credentials.partition(":")
+    username, secret = unquote(user) or None, unquote(password) or None
+    seeds = tuple(map(_seed, hosts.split(",")))
+    label = f"{scheme}://{','.join(map(str, seeds))}"
+    if scheme.startswith(("rediss", "valkeys")):
+        return ClusterSource(
+            seeds, _over_tls(username, secret, query, asynchronous=asynchronous), label
+        )
+    if query:
+        raise ValueError(f"a Cluster's URL takes no options without TLS: ?{query}")
+
+    def at(node: NodeAddress) -> Direct:
+        address = Address(node.host, node.port, "", username, secret)
+        return Direct(lambda _: address, str(address))
+
+    return ClusterSource(seeds, at, label)
+
+
+def _seed(text: str) -> NodeAddress:
+    host, separator, port = text.rpartition(":")
+    if text.endswith("]") or not separator:
+        host, port = text, ""
+    bare = host.removeprefix("[").removesuffix("]")
+    if not bare or not f"{port}0".isdecimal() or int(port or 0) >= _PORTS:
+        raise ValueError(f"a Cluster's URL needs host:port,host:port, not {text!r}")
+    return NodeAddress(bare, int(port or 0) or 6379)
+
+
+def _over_tls(
+    username: str | None, password: str | None, query: str, *, asynchronous: bool
+) -> Callable[[NodeAddress], Cloned]:
+    """Return how to connect over TLS: through redis-py, with the URL's options."""
+    import redis  # noqa: PLC0415 - redis-py takes 0.1 s to import: only where it is needed
+    import redis.asyncio  # noqa: PLC0415 - as above
+
+    kind = redis.asyncio.ConnectionPool if asynchronous else redis.ConnectionPool
+    pool: Any = kind.from_url(f"rediss://node/?{query}")
+    settings = {"username": username, "password": password, **pool.connection_kwargs}
+    return _cloning(pool.connection_class, settings, "TLS node")
+
+
+def _cloning(
+    connection_class: Any, settings: Mapping[str, Any], what: str
+) -> Callable[[NodeAddress], Cloned]:
+    def at(node: NodeAddress) -> Cloned:
+        own = {**settings, "host": node.host, "port": node.port}
+        return Cloned(connection_class, own, f"{what} {node}")
+
+    return at
+
+
+def from_client(client: Any, *, asynchronous: bool) -> ClusterSource:
+    """Return the Cluster that a client is for; TypeError when it is of the other face."""
+    known = client.nodes_manager
+    nodes = [*known.startup_nodes.values(), *getattr(known, "nodes_cache", {}).values()]
+    connection_class, settings = _settings(client, nodes)
+    check_face(client, connection_class, asynchronous=asynchronous)
+    seeds = tuple(dict.fromkeys(NodeAddress(str(node.host), int(node.port)) for node in nodes))
+    name = type(client).__name__
+    remap = _remap(getattr(known, "address_remap", None))
+    address = from_settings(settings) if is_plain(connection_class) else None
+    if address is None:
+        at: Callable[[NodeAddress], Direct | Cloned] = _cloning(
+            connection_class, settings, f"{name} node"
+        )
+        return ClusterSource(seeds, at, f"{name} client", remap)
+    known_address = address
+
+    def direct(node: NodeAddress) -> Direct:
+        own = known_address._replace(host=node.host, port=node.port, path="", db=0)
+        return Direct(lambda _: own, str(own))
+
+    return ClusterSource(seeds, direct, f"redis+cluster://{','.join(map(str, seeds))}", remap)
+
+
+def _remap(theirs: Any) -> Callable[[NodeAddress], NodeAddress] | None:
+    """Return how a client's ``address_remap`` changes a node's address, behind NAT for example."""
+    if theirs is None:
+        return None
+
+    def reached(node: NodeAddress) -> NodeAddress:
+        host, port = theirs((node.host, node.port))
+        return NodeAddress(str(host), int(port))
+
+    return reached
+
+
+def _settings(client: Any, nodes: list[Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the connection class and settings that a client's nodes share."""
+    for node in nodes:
+        own_client = getattr(node, "redis_connection", None) or getattr(
+            node, "valkey_connection", None
+        )
+        holder = getattr(own_client, "connection_pool", node)
+        if hasattr(holder, "connection_class"):
+            settings = dict(holder.connection_kwargs)
+            break
+    else:
+        raise TypeError(f"source is a {type(client).__name__} that has not connected to a node yet")
+    # Theirs only adds READONLY for replicas, which we do not ask; a user's own function stays.
+    own = getattr(client, "on_connect", None)
+    for name in ("redis_connect_func", "valkey_connect_func"):
+        if settings.get(name) == own:
+            settings[name] = getattr(client, "user_on_connect_func", None)
+    return holder.connection_class, settings

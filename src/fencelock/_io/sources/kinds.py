@@ -1,0 +1,203 @@
+"""What the user brought, turned into something that opens connections.
+
+- nothing: ``FENCELOCK_URL``, or the embedded server (asked for at each dial, so that one that died
+  is started again);
+- a URL: plain ones are dialled directly, TLS ones through redis-py;
+- a Cluster's URL or client: see cluster.py;
+- a redis-py or valkey-py client: its address and credentials, or, when there is more to it (TLS,
+  credential providers, subclasses), clones of its own connections;
+- Sentinels, by URL or by such a client: see sentinel.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from fencelock._core.types import NoReply
+from fencelock._io.sources.url import (
+    PLAIN_SCHEMES,
+    SENTINEL_SCHEMES,
+    TLS_SCHEMES,
+    Address,
+    from_settings,
+    parse,
+    redacted,
+)
+from fencelock._runtime.clock import now
+from fencelock.errors import ServerUnreachable
+
+if TYPE_CHECKING:
+    from fencelock._io.sources.sentinel import SentinelService
+    from fencelock._topology.slots import ClusterSource
+
+CLUSTER_SCHEMES = tuple(f"{each}+cluster" for each in ("redis", "valkey", *TLS_SCHEMES))
+_PLAIN_CLASSES = ("Connection", "UnixDomainSocketConnection")
+_PLAIN_MODULES = (
+    "redis.connection",
+    "redis.asyncio.connection",
+    "valkey.connection",
+    "valkey.asyncio.connection",
+)
+
+
+class Direct(NamedTuple):
+    """A plain address, dialled by ourselves; ``locate`` may start the embedded server."""
+
+    locate: Callable[[float], Address]
+    label: str
+
+
+class Cloned(NamedTuple):
+    """A client's way to connect: its connection class and its settings."""
+
+    connection_class: Any
+    settings: dict[str, Any]
+    label: str
+
+
+class Bridged(NamedTuple):
+    """A client whose connections cannot be cloned: see bridge.py."""
+
+    client: Any
+    label: str
+
+
+One = Direct | Cloned | Bridged  # one server
+
+
+def silence(source: Source) -> str:
+    """Return what is said of a server that is silent while it is connected to."""
+    tls = isinstance(source, Cloned) and "SSL" in source.connection_class.__name__
+    also = ": does the server use TLS on that port? redis:// is without TLS" if tls else ""
+    return f"{source.label} does not answer{also}"
+
+
+Source: TypeAlias = "One | SentinelService"
+
+
+def resolve(source: object, *, asynchronous: bool) -> Source | ClusterSource:
+    """Return how to connect; TypeError or ValueError says what is wrong with ``source``."""
+    if source is None:
+        source = os.environ.get("FENCELOCK_URL") or None
+    if source is None:
+        return Direct(_embedded, "the embedded server")
+    if isinstance(source, str):  # a file or a variable may end with a blank
+        return _from_url(source.strip(), asynchronous=asynchronous)
+    return _from_client(source, asynchronous=asynchronous)
+
+
+def _from_url(url: str, *, asynchronous: bool) -> Source | ClusterSource:
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise ValueError(f"source URL must look like redis://host:6379/0, not {redacted(url)!r}")
+    if scheme in PLAIN_SCHEMES:
+        address = parse(url)
+        return Direct(lambda _: address, str(address))
+    if scheme in TLS_SCHEMES:
+        return tls(url, asynchronous=asynchronous)
+    if scheme in SENTINEL_SCHEMES:
+        from fencelock._io.sources import sentinel  # noqa: PLC0415 - others do not need it
+
+        return sentinel.from_url(url, asynchronous=asynchronous)
+    if scheme in CLUSTER_SCHEMES:
+        from fencelock._io.sources import cluster as cluster_source  # noqa: PLC0415 - only for a Cluster
+
+        return cluster_source.from_url(url, asynchronous=asynchronous)
+    schemes = (*PLAIN_SCHEMES, *TLS_SCHEMES, *SENTINEL_SCHEMES, *CLUSTER_SCHEMES)
+    known = ", ".join(f"{each}://" for each in schemes)
+    raise ValueError(f"source URL must begin with one of {known}, not {scheme}://")
+
+
+def tls(url: str, *, asynchronous: bool) -> Direct | Cloned:
+    """Return how to connect to the one server of a ``rediss://`` URL: as redis-py does."""
+    client = _tls_client(url, asynchronous=asynchronous)
+    return one_server(client, asynchronous=asynchronous)._replace(label=redacted(url))
+
+
+def _tls_client(url: str, *, asynchronous: bool) -> object:
+    import redis  # noqa: PLC0415 - redis-py takes 0.1 s to import: only where it is needed
+
+    url = url.replace("valkeys://", "rediss://", 1)
+    if not asynchronous:
+        return redis.Redis.from_url(url)
+    import redis.asyncio  # noqa: PLC0415 - as above
+
+    return redis.asyncio.Redis.from_url(url)
+
+
+def _from_client(client: object, *, asynchronous: bool) -> Source | ClusterSource:
+    if hasattr(client, "nodes_manager"):
+        from fencelock._io.sources import cluster as cluster_source  # noqa: PLC0415 - only for a Cluster
+
+        return cluster_source.from_client(client, asynchronous=asynchronous)
+    if hasattr(getattr(client, "connection_pool", None), "sentinel_manager"):
+        from fencelock._io.sources import sentinel  # noqa: PLC0415 - others do not need it
+
+        service = sentinel.from_client(client, asynchronous=asynchronous)
+        if service is not None:
+            return service
+    found = one_server(client, asynchronous=asynchronous)
+    # What fakeredis calls a connection has no socket that we could take over.
+    fake = isinstance(found, Cloned) and found.connection_class.__module__.startswith("fakeredis")
+    return Bridged(client, found.label) if fake else found
+
+
+def one_server(client: object, *, asynchronous: bool) -> Direct | Cloned:
+    """Return how a client of one server connects; TypeError when it is no such client."""
+    pool = getattr(client, "connection_pool", None)
+    connection_class = getattr(pool, "connection_class", None)
+    settings = getattr(pool, "connection_kwargs", None)
+    if not isinstance(connection_class, type) or settings is None:
+        raise TypeError(
+            "source must be None, a URL, or a redis-py or valkey-py client with a connection pool,"
+            f" not {type(client).__name__}"
+        )
+    check_face(client, connection_class, asynchronous=asynchronous)
+    return settled(connection_class, settings, f"{type(client).__name__} client")
+
+
+def settled(connection_class: Any, settings: Mapping[str, Any], label: str) -> Direct | Cloned:
+    """Return how connections of this class with these settings are made: by ourselves if plain."""
+    address = from_settings(settings) if is_plain(connection_class) else None
+    if address is not None:
+        return Direct(lambda _: address, str(address))
+    return Cloned(connection_class, dict(settings), label)
+
+
+def is_plain(connection_class: Any) -> bool:
+    """Return True if a client's connections do nothing that we do not do ourselves."""
+    return (
+        connection_class.__name__ in _PLAIN_CLASSES
+        and connection_class.__module__ in _PLAIN_MODULES
+    )
+
+
+def check_face(client: object, connection_class: Any, *, asynchronous: bool) -> None:
+    """Raise TypeError for a client of the other face."""
+    from inspect import iscoroutinefunction  # noqa: PLC0415 - a URL does not need it
+
+    if iscoroutinefunction(connection_class.connect) == asynchronous:
+        return
+    module = type(client).__module__.partition(".")[0]
+    if asynchronous:
+        raise TypeError(
+            f"AsyncClient needs an asyncio client: {module}.asyncio.{type(client).__name__}"
+        )
+    raise TypeError(
+        f"Client needs a blocking client: {module}.{type(client).__name__}, not its asyncio twin"
+    )
+
+
+def _embedded(until: float) -> Address:
+    from fencelock import embedded  # noqa: PLC0415 - only where no server is configured
+
+    left = until - now()
+    if left <= 0:
+        raise NoReply("no time left to reach the embedded server", sent=False)
+    try:
+        return parse(embedded.ensure(timeout=left))
+    except ServerUnreachable as error:
+        error.code = error.code or "REFUSED"
+        raise

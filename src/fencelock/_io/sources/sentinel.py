@@ -1,0 +1,154 @@
+"""What names a service behind Sentinels: a URL, or a client's pool that asks them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from fencelock._io.sources.kinds import Cloned, Direct, one_server, settled, tls
+from fencelock._io.sources.url import Address, db_number, redacted
+
+if TYPE_CHECKING:
+    from fencelock._topology.sentinel import SentinelReply
+
+SENTINEL_PORT = 26379
+_FORM = "redis+sentinel://host1:26379,host2,host3/service/0"
+_PORTS = 65536
+# The classes that find the master by themselves, and the ones that are given it.
+_FINDING = {
+    "SentinelManagedConnection": "Connection",
+    "SentinelManagedSSLConnection": "SSLConnection",
+}
+_LIBRARIES = ("redis", "valkey")
+
+# Host, port, user, password: of a Sentinel or of the master.
+_Place = tuple[str, int, str | None, str | None]
+
+
+class SentinelService(NamedTuple):
+    """A service behind Sentinels: how to reach each of them, and the master once it is known.
+
+    ``master`` has the credentials; its host and port are put in. ``host``: always this one.
+    """
+
+    sentinels: tuple[Direct | Cloned, ...]
+    name: str
+    master: Direct | Cloned
+    label: str
+    host: str = ""
+
+    def at(self, reply: SentinelReply) -> Direct | Cloned:
+        """Return how to reach the master that a Sentinel named."""
+        host = self.host or reply.host
+        if isinstance(self.master, Direct):
+            address = self.master.locate(0.0)._replace(host=host, port=reply.port)
+            return Direct(lambda _: address, str(address))
+        where = {"host": host, "port": reply.port}
+        label = f"{self.label}: {host}:{reply.port}"
+        return self.master._replace(settings=self.master.settings | where, label=label)
+
+
+def from_url(url: str, *, asynchronous: bool) -> SentinelService:
+    """Return the service that a URL names; ValueError says what is wrong with it."""
+    scheme, _, rest = url.partition("://")
+    rest, _, query = rest.partition("?")
+    where, _, path = rest.partition("/")
+    service, _, db = path.partition("/")
+    login, _, hosts = where.rpartition("@")
+    if not service:
+        raise ValueError(f"source URL names no service: {redacted(url)} ({_FORM})")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    number = db_number(options.pop("db", "") or db or "0")
+    user, password = _login(login)
+    sentinel_user = options.pop("sentinel_username", None)
+    sentinel_password = options.pop("sentinel_password", None)
+    secure = scheme.startswith(("rediss", "valkeys"))
+    if options and not secure:
+        known = "db, sentinel_username, sentinel_password"
+        raise ValueError(f"source URL has an unknown option: {min(options)!r} (known: {known})")
+
+    def reach(place: _Place, number: int = 0) -> Direct | Cloned:
+        if secure:
+            return tls(_tls_url(place, number, options), asynchronous=asynchronous)
+        host, port, name, word = place
+        address = Address(host, port, "", name, word, number)
+        return Direct(lambda _: address, str(address))
+
+    places = list(_places(hosts, url))
+    sentinels = [reach((*place, sentinel_user, sentinel_password)) for place in places]
+    service = unquote(service)
+    named = ",".join(f"{_host(host)}:{port}" for host, port in places)
+    label = f"{scheme}://{named}/{quote(service)}/{number}"
+    master = reach(("localhost", 0, user, password), number)
+    return SentinelService(tuple(sentinels), service, master, label)
+
+
+def _login(text: str) -> tuple[str | None, str | None]:
+    user, _, password = text.partition(":")
+    return unquote(user) or None, unquote(password) or None
+
+
+def _places(hosts: str, url: str) -> Iterator[tuple[str, int]]:
+    for each in hosts.split(","):
+        host, _, port = each.rpartition(":") if _has_port(each) else (each, "", "")
+        host = unquote(host.removeprefix("[").removesuffix("]"))
+        number = int(port) if port.isdecimal() else SENTINEL_PORT
+        if not host or (port and not port.isdecimal()) or not 0 < number < _PORTS:
+            raise ValueError(f"source URL names a bad Sentinel {each!r}: {redacted(url)} ({_FORM})")
+        yield host, number
+
+
+def _has_port(place: str) -> bool:
+    return ":" in place.rpartition("]")[2]
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _tls_url(place: _Place, number: int, options: dict[str, str]) -> str:
+    host, port, user, password = place
+    login = f"{quote(user or '', safe='')}:{quote(password, safe='')}@" if password else ""
+    query = f"?{urlencode(options)}" if options else ""
+    return f"rediss://{login}{_host(host)}:{port}/{number}{query}"
+
+
+def from_client(client: Any, *, asynchronous: bool) -> SentinelService | None:
+    """Return the service of a client that asks Sentinels; None when its classes are not known.
+
+    Such a client's connections are cloned: they find the master by themselves, as ever.
+
+    Raises:
+        TypeError: the client is of the other face, or for replicas.
+    """
+    pool = client.connection_pool
+    if not pool.is_master:
+        raise TypeError("source must reach the master: use Sentinel(...).master_for(...)")
+    one_server(client, asynchronous=asynchronous)  # is it for this face?
+    connection_class = _given(pool.connection_class)
+    if connection_class is None:
+        return None
+    asked = pool.sentinel_manager
+    settings = {key: value for key, value in pool.connection_kwargs.items() if key not in _OWN}
+    label = f"{type(client).__name__} client of service {pool.service_name}"
+    return SentinelService(
+        tuple(one_server(each, asynchronous=asynchronous) for each in asked.sentinels),
+        str(pool.service_name),
+        settled(connection_class, settings, label),
+        label,
+        getattr(asked, "_force_master_ip", None) or "",
+    )
+
+
+_OWN = ("connection_pool",)
+
+
+def _given(connection_class: Any) -> Any:
+    """Return the class for connections to a given address; None for a subclass of the user's."""
+    name, module = connection_class.__name__, connection_class.__module__
+    library = module.partition(".")[0]
+    if library not in _LIBRARIES or name not in _FINDING:
+        return None
+    wanted = _FINDING[name]
+    return next((each for each in connection_class.__mro__ if each.__name__ == wanted), None)

@@ -1,1 +1,0 @@
-"""How the flows touch the world: once for threads, once for asyncio."""

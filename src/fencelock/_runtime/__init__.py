@@ -1,0 +1,1 @@
+"""This process: its clock, log, mutex, descriptors, and what a fork changes."""

@@ -1,0 +1,134 @@
+"""The mutex of all shared tables, and the work of those that interrupt a thread inside it.
+
+Python runs finalizers and signal handlers between any two instructions, so also while a thread
+changes a table. What they ask for there can neither wait for the mutex, since the thread that
+would unlock it is their own, nor begin with the table half changed.
+
+Rules of this file:
+
+- One mutex serves all clients: with two, the finalizers of two threads could wait for each other.
+- It is reentrant only so that ``inside`` can be answered; no code relies on entering it twice.
+- Inside it nothing waits for another thread, starts one, logs, or calls code of the user.
+- A release or a clean-up asked for inside runs in another thread, which waits for the unlock. All
+  else is refused with an error that says why: its caller needs an answer, and none could come.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from fencelock._runtime.log import log
+
+Work = Callable[[], object]
+
+_lock = threading.RLock()
+_put_off: deque[Work] = deque()
+
+
+def mutex() -> threading.RLock:
+    """Return the mutex of this process; a child process has another one."""
+    return _lock
+
+
+def inside() -> bool:
+    """Return True if this thread is inside the mutex: whoever asks has interrupted it there."""
+    return _lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # as threading.Condition
+
+
+def refuse() -> RuntimeError:
+    """Return the error for a call that needs an answer before the thread it interrupted goes on."""
+    return RuntimeError(
+        "a signal handler or finalizer called fencelock while its own thread was inside it, so"
+        " the call could never end: only releases are possible there. Set a flag in the handler"
+        " and make the call outside"
+    )
+
+
+def put_off(work: Work) -> None:
+    """Have work done after the unlock, by a thread of its own."""
+    _put_off.append(work)
+    try:
+        # Not ``threading.Thread``: its start waits for the new thread, which may need the mutex.
+        _thread.start_new_thread(catch_up, ())
+    except RuntimeError:
+        return  # the next call of the library does it
+
+
+def outside(work: Work) -> None:
+    """Do work of a finalizer: now, or after the unlock. It may log, which nothing inside may."""
+    if inside():
+        put_off(work)
+    else:
+        work()
+
+
+def waiting() -> bool:
+    """Return True if work was put off and not begun yet."""
+    return bool(_put_off)
+
+
+def catch_up() -> None:
+    """Do what was put off; errors are logged, as their caller has gone on."""
+    while _put_off:
+        try:
+            work = _put_off.popleft()
+        except IndexError:  # another thread was faster
+            return
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - the next one must be done all the same
+            log.warning("a release in a finalizer or signal handler failed: %s", error)
+
+
+def started(thread: threading.Thread) -> RuntimeError | None:
+    """Start a thread; return what keeps it from being started, as a limit or the interpreter's end.
+
+    ``threading`` waits for the new thread with a lock of its own. A signal's exception that strikes
+    there may leave it as a RuntimeError of that lock: then it is raised as what it was.
+    """
+    before = sys.exception()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        strike = error.__context__
+        if strike is None or strike is before or isinstance(strike, Exception):
+            return error
+        raise strike from None
+    return None
+
+
+class OneShotLatch:
+    """Opens once, and threads wait for it.
+
+    An Event waits inside a lock of its own: a finalizer that interrupts the wait, and waits for the
+    same event or sets it, would wait for ever.
+    """
+
+    def __init__(self) -> None:
+        self._shut = threading.Lock()
+        self._shut.acquire()
+        self.is_open: bool = False
+
+    def open(self) -> None:
+        """Let all pass who wait, now and later."""
+        self.is_open = True
+        with contextlib.suppress(RuntimeError):  # it is open, or about to be opened again
+            self._shut.release()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for so many seconds at most; return True if it is open."""
+        if not self.is_open and self._shut.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
+            self.open()  # for the next one that waits
+        return self.is_open
+
+
+def in_child() -> None:
+    """Begin anew in a child process: a thread that is not here may have been inside."""
+    global _lock  # noqa: PLW0603 - one mutex per process
+    _lock = threading.RLock()
+    _put_off.clear()

@@ -1,0 +1,141 @@
+"""The kernel's proof that a server lives: an flock that the server process itself holds.
+
+Rules:
+
+- A server lives exactly as long as the file ``alive`` is locked. Nothing else is believed: not a
+  pid in a file, not a socket that refuses, not a question without an answer.
+- The lock is taken first, by the starter; the server inherits the descriptor and the starter closes
+  its own. There is no instant at which a server runs without the lock.
+- Nobody unlocks, ever: LOCK_UN would end the lock of every copy of the descriptor. We only close.
+- Nobody removes the file: a lock on a removed file excludes nobody.
+- The descriptor is never 0, 1 or 2. A starter without a standard stream (cron, a daemon) would get
+  such a number from the system, and the server's own streams would take its place.
+"""
+
+# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Self
+
+from fencelock.errors import ServerUnreachable
+
+_STANDARD_MAX = 2  # stderr
+_in_hand: set[int] = set()
+
+
+class StartClaim:
+    """The lock, taken: no server lives and only we may start one, until this is closed."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd: int = fd
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _close(self.fd)
+
+
+def take(path: str) -> StartClaim | None:
+    """Claim the right to start a server; None when a server lives or somebody else is starting one.
+
+    Raises:
+        ServerUnreachable: the file cannot be opened, or its file system knows no locks.
+    """
+    fd = _open(path)
+    try:
+        if _lock(fd, path) and _is_still(fd, path):
+            return StartClaim(fd)
+    except BaseException:
+        _close(fd)
+        raise
+    _close(fd)
+    return None
+
+
+def held(path: str) -> bool:
+    """Return True if a server lives, or is just being started."""
+    import fcntl
+
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    _in_hand.add(fd)  # a child that kept it would look like a server
+    try:
+        # Shared, so that two who look do not take each other for a server.
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        _close(fd)
+    return False
+
+
+def _open(path: str) -> int:
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = _above_standard(os.open(path, flags, 0o600))
+    except OSError as error:
+        raise ServerUnreachable(f"cannot open {path}: {error.strerror}") from error
+    _in_hand.add(fd)
+    return fd
+
+
+def _above_standard(fd: int) -> int:
+    """Return a descriptor of the same open file that is not one of the standard streams."""
+    import fcntl
+
+    if fd > _STANDARD_MAX:
+        return fd
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _STANDARD_MAX + 1)
+    finally:
+        os.close(fd)
+
+
+def _lock(fd: int, path: str) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise ServerUnreachable(
+            f"cannot lock {path}: {error.strerror}; set FENCELOCK_DIR to a local disk"
+        ) from error
+    return True
+
+
+def _is_still(fd: int, path: str) -> bool:
+    """Return True if the locked file is still the one at that path: it may have been replaced."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _close(fd: int) -> None:
+    _in_hand.discard(fd)
+    os.close(fd)
+
+
+def _close_all() -> None:
+    while _in_hand:
+        os.close(_in_hand.pop())
+
+
+# A child forked by another thread meanwhile would keep the lock after the server's end.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_all)

@@ -1,0 +1,57 @@
+"""May a server be started by itself here?
+
+An embedded server excludes the processes that share it and nobody else. Where processes that want
+to exclude each other probably do not share it, starting one would give every lock to several
+holders, silently; so it must be asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+from fencelock.errors import ServerUnreachable
+
+SWITCH = "FENCELOCK_EMBEDDED"
+
+_MARKS = ("/.dockerenv", "/run/.containerenv")
+
+
+def refuse_start(
+    environ: Mapping[str, str] = os.environ,
+    exists: Callable[[str], bool] = os.path.exists,
+    system: str = os.name,
+) -> None:
+    """Return if an embedded server may be used here.
+
+    Raises:
+        ServerUnreachable: on Windows; when ``FENCELOCK_EMBEDDED=0``; inside a container unless
+            ``FENCELOCK_EMBEDDED=1``.
+        ValueError: ``FENCELOCK_EMBEDDED`` is something else than 0, 1 or empty.
+    """
+    if system != "posix":
+        raise ServerUnreachable(
+            "no server is configured, and on this system none can be started: set FENCELOCK_URL"
+        )
+    switch = environ.get(SWITCH, "")
+    if switch not in ("", "0", "1"):
+        raise ValueError(f"{SWITCH} must be 0 or 1, not {switch!r}")
+    if switch == "0":
+        raise ServerUnreachable(
+            f"no server is configured, and {SWITCH}=0 forbids starting one: set FENCELOCK_URL"
+        )
+    mark = "" if switch == "1" else _container(environ, exists)
+    if mark:
+        raise ServerUnreachable(
+            f"no server is configured, and this is a container ({mark}): two containers would"
+            " each start a server of their own and not exclude each other. Set FENCELOCK_URL to"
+            " a server "
+            f"that all of them share, or {SWITCH}=1 when this container is the only one."
+        )
+
+
+def _container(environ: Mapping[str, str], exists: Callable[[str], bool]) -> str:
+    """Name the sign that this is a container; empty when there is none."""
+    if environ.get("KUBERNETES_SERVICE_HOST"):
+        return "KUBERNETES_SERVICE_HOST is set"
+    return next((mark for mark in _MARKS if exists(mark)), "")

@@ -1,0 +1,66 @@
+-- Fragment: a lock and its line. Included by each script that can grant a lock.
+--
+-- It guards I1 (one script decides), I5 (a release hands over), I7 (dead waiters are skipped) and I10
+-- (each key ends by itself).
+--
+-- The keys of one lock always come together and in this order; `base` is the index of the first:
+--   lock     string  the holder id; any client that does SET NX PX on it excludes us, and we it
+--   record   string  "fence holder terms" of the last grant
+--   queue    zset    waiter entries by arrival (server microseconds)
+--   alive    zset    home of a client -> its last heartbeat (server microseconds); and ids that are
+--                    remembered for 60 s
+--   holds    set     hold ids of an explicit reentrant owner
+--   revoked  string  "holder reason", after an operator revoked the lease
+--
+-- A home is the channel of a whole client: it tells clients apart, and revocations go there.
+-- A waiter entry is "waiter holder channel terms": the waiter's id, the holder id that it will have,
+-- and where it listens. Clients write it. The terms are "ttl claim owned home info": the lease that it
+-- wants (ms), the lease that a handoff starts with (ms), 1 for an explicit owner, its client, and what
+-- `show` prints.
+
+-- include: _fence
+-- include: _line
+-- include: lock/_grant
+
+-- constants: CONDITION_MARK
+
+local LOCK = {}
+
+-- An entry of another form is of a semaphore with the lock's name whose holders are gone.
+function LOCK.waiter_of(entry)
+  local id, holder, channel, at, ttl, claim, owned, home = string.match(entry,
+    '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)')
+  return id and {id = id, holder = holder, channel = channel, terms = string.sub(entry, at), ttl = ttl,
+    claim = claim, owned = owned == '1', home = home}
+end
+
+function LOCK.verdict(_, _, alive) return alive and 'grant' or 'drop' end
+
+function LOCK.fence(pool) return next_fence(call('GET', KEYS[pool.base + 1]), pool.clock) end
+
+function LOCK.take(pool, waiter, fence, lease_ms)
+  call('SET', KEYS[pool.base], waiter.holder, 'PX', lease_ms)
+  write_record(pool.base, fence, waiter.holder, waiter.terms, lease_ms)
+  if waiter.owned then first_hold(pool.base, waiter.id, lease_ms) end
+  pool.full, pool.granted, pool.fence = true, waiter.id, fence
+end
+
+-- It died after a notification of its condition: see _condition.lua.
+function LOCK.dropped(pool, waiter)
+  if string.sub(waiter.id, 1, 1) == CONDITION_MARK then
+    remember(pool.base, pool.clock, 'dead ' .. waiter.id)
+  end
+end
+
+-- Grants a free lock to the first live waiter; `me` and `near` are those of grant_line.
+-- Returns the waiter and its fence, or nil when no live waiter is in line.
+local function grant_next(base, me, near)
+  local pool = {base = base}
+  grant_line(pool, LOCK, me, near)
+  return pool.granted, pool.fence
+end
+
+-- Gives a lock to the next waiter, or to none.
+local function hand_over(base, near)
+  if not grant_next(base, '', near) then call('DEL', KEYS[base]) end
+end

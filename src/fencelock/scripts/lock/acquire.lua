@@ -1,0 +1,103 @@
+-- Acquires the lock, or a place in line for it. Idempotent per waiter id (I4).
+--
+-- KEYS  lock record queue alive holds   (see _lock.lua)
+-- ARGV  1 holder
+--       2 the waiter entry without its terms, or '' for an attempt that does not wait in line
+--       3 ttl ms
+--       4 how long the record is kept, ms
+--       5 terms
+--       6 waiter, only of an explicit reentrant owner: for others the holder id names the request, too
+-- Reply fence                                    granted
+--       {now us, pttl ms, position, foreign}     held; position 0 is the head, -1 is not in line,
+--                                                foreign 1: the holder is no fencelock client
+
+-- All is read before anything is written, here and below: a user that may not read leaves no lock.
+local call, holder, owned = redis.call, ARGV[1], ARGV[6] ~= nil
+-- include: _now
+
+-- The usual case, in the fewest steps: the lock is free, and no client waits.
+if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
+  local last = call('GET', KEYS[2])
+-- include: _next_fence
+  call('SET', KEYS[2], fence .. ' ' .. holder .. ' ' .. ARGV[5], 'PX', ARGV[4])
+  call('SET', KEYS[1], holder, 'PX', ARGV[3])
+  return fence
+end
+
+local entry, waiter = ARGV[2] ~= '' and ARGV[2] .. ARGV[5] or '', ARGV[6] or holder
+local record, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
+
+-- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
+-- clients wait in its line.
+if type(current) ~= 'string' then
+  local other = record and string.match(record, '^%d+ =(%l+) ')
+  if current and string.find(current.err, 'WRONGTYPE')
+    or other and not current and call('EXISTS', KEYS[3]) == 1 then
+    if not other and call('TYPE', KEYS[1]).ok == 'hash' then other = call('HGET', KEYS[1], 'kind') end
+    local what = other and (other == 'event' and 'an ' or 'a ') .. other or 'no lock'
+    return redis.error_reply('WRONGTYPE the name holds ' .. what)
+  end
+  if current then return current end
+end
+
+-- include: _enqueue
+
+-- Returns true if fencelock granted the lock to its holder.
+local function is_recorded()
+  local at = record and string.find(record, ' ', 1, true)
+  return at and string.sub(record, at + 1, at + #current + 1) == current .. ' '
+end
+
+local function held()
+  local position = -1
+  if entry ~= '' then
+    enqueue(KEYS[3], entry, now)
+    position = call('ZRANK', KEYS[3], entry)
+  end
+  return {tonumber(now), call('PTTL', KEYS[1]), position, is_recorded() and 0 or 1}
+end
+
+-- The other usual case: another client holds.
+if type(current) == 'string' and current ~= holder then return held() end
+
+-- include: lock/_lock
+
+local ttl = tonumber(ARGV[3])
+
+local function take_lock()
+  local fence = next_fence(record, now)
+  write_record(1, fence, holder, ARGV[5], ttl)
+  call('SET', KEYS[1], holder, 'PX', ttl)
+  if owned then first_hold(1, waiter, ttl) end
+  return fence
+end
+
+-- The holder asks again: a repeated request, or an explicit owner that enters again. R2: a full lease.
+local function reenter()
+  prolong(KEYS[1], ttl)
+  prolong(KEYS[2], RECORD_MS + ttl)
+  if owned then
+    if entry ~= '' then call('ZREM', KEYS[3], entry) end
+    call('SADD', KEYS[5], waiter)
+    prolong(KEYS[5], ttl)
+  end
+  local fence = record and string.match(record, '^%d+')
+  if not fence then
+    fence = now
+    write_record(1, fence, holder, ARGV[5], ttl)
+  end
+  return fence
+end
+
+if current == holder then return reenter() end
+if not current then
+  -- Free: those that came before go first. This client is granted when no waiter lives.
+  if entry ~= '' and call('EXISTS', KEYS[3]) == 1 then enqueue(KEYS[3], entry, now) end
+  local home = string.match(ARGV[5], '^%d+ %d+ %d (%S+)')
+  local next_waiter, fence = grant_next(1, waiter, home)
+  if not next_waiter then return take_lock() end
+  if next_waiter == waiter then return fence end
+  record, current = call('GET', KEYS[2]), call('GET', KEYS[1])
+end
+
+return held()

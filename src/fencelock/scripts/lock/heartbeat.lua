@@ -1,0 +1,42 @@
+-- Keeps the heartbeat of a client that waits, grants a lock whose holder is gone, and says where the
+-- client's waiters are in line (I6, I7). One call for many locks.
+--
+-- KEYS  per lock: lock record queue alive holds   (see _lock.lua)
+-- ARGV  1 home of the client, then per lock: n, and n waiter entries
+-- Reply {now us, per lock {holder or '', fence, pttl ms, foreign, {position or -1 per entry}}}
+--       Where a name is another kind of thing by now, no waiter is in line: those of this client ask
+--       again, and are refused. The other locks are served.
+-- include: lock/_lock
+-- include: _heartbeat
+
+local now, base, arg = clock(), 1, 2
+local reply = {tonumber(now)}
+
+local function serve_lock(holder)
+  heartbeat(base, now, ARGV[1])
+  if not holder then
+    grant_next(base, '', ARGV[1])
+    holder = call('GET', KEYS[base])
+  end
+  local fence, granted = string.match(call('GET', KEYS[base + 1]) or '', '^(%d+) (%S+)')
+  return {holder or '', tonumber(fence or 0), call('PTTL', KEYS[base]),
+    (holder and granted ~= holder) and 1 or 0}
+end
+
+while base <= #KEYS do
+  local holder, answer = redis.pcall('GET', KEYS[base]), {'', 0, -1, 0}
+  local is_lock = type(holder) ~= 'table'
+  if is_lock then
+    answer = serve_lock(holder)
+  elseif not string.find(holder.err, 'WRONGTYPE') then
+    return holder
+  end
+  local positions, n = {}, tonumber(ARGV[arg])
+  for i = 1, n do
+    positions[i] = is_lock and call('ZRANK', KEYS[base + 2], ARGV[arg + i]) or -1
+  end
+  answer[5] = positions
+  reply[#reply + 1] = answer
+  base, arg = base + 5, arg + n + 1
+end
+return reply

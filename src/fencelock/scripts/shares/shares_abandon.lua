@@ -1,0 +1,21 @@
+-- Undoes an acquire that its client gave up: leaves the line, and releases the grant (I9). Idempotent,
+-- and harmless when the acquire never ran.
+--
+-- KEYS  lock record queue alive holds   (see _shares.lua)
+-- ARGV  1 holder   2 waiter entry, or '' when it cannot be in line   3 home
+-- Reply {left the line, released a grant}   each 0 or 1
+-- include: shares/_shares
+-- include: shares/_shares_line
+
+local s = open(1)
+if not (s and s.kind) then return {0, 0} end
+local left, released = 0, 0
+if ARGV[2] ~= '' then left = call('ZREM', KEYS[3], ARGV[2]) end
+local held = call('HGET', KEYS[5], ARGV[1])
+if held then
+  give_back(s, ARGV[1], 0, held)
+  released = 1
+end
+serve(s, '', ARGV[3])
+save(s)
+return {left, released}

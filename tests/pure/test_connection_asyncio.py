@@ -1,0 +1,42 @@
+"""_io/connection_asyncio.py: when a connection is looked at again while answers are owed."""
+
+import asyncio
+from types import SimpleNamespace
+
+from fencelock._io import connection_asyncio as module
+from fencelock._io.connection_asyncio import AsyncConnection
+from fencelock._runtime.clock import now
+
+NOW, SILENCE, STALL = 1000.0, 5.0, 500.0
+
+
+def test_a_connection_that_owes_answers_is_looked_at_when_it_would_be_silent(monkeypatch):
+    monkeypatch.setattr(module, "now", lambda: NOW)
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        mux = AsyncConnection(loop, lambda _: None, stall=STALL)
+        mux.sound, mux.silence = True, SILENCE
+        slot = loop.create_future()
+        mux._slots.append((slot, NOW + STALL, NOW - 1))
+        mux._check()
+        assert mux._watch_at == NOW + SILENCE - 1
+        mux._watch.cancel()
+        slot.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_quiet_connection_sends_at_once_and_what_a_turn_adds_together():
+    async def run():
+        mux, sent = AsyncConnection(asyncio.get_running_loop(), lambda _: None, stall=STALL), []
+        mux.sound, mux._transport = True, SimpleNamespace(write=sent.append, is_closing=bool)
+        asked = [mux.request(each, now() + STALL) for each in (b"1", b"2", b"3")]
+        assert sent == [b"1"]
+        await asyncio.sleep(0)
+        assert sent == [b"1", b"23"]
+        mux._watch.cancel()
+        for each in asked:
+            each.cancel()
+
+    asyncio.run(run())

@@ -1,0 +1,32 @@
+"""_io/loss_callbacks.py: which thread calls ``on_lost`` when no other can be started."""
+
+import logging
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from fencelock._io import loss_callbacks
+
+
+def hold(told):
+    terms = SimpleNamespace(on_lost=told.append)
+    return SimpleNamespace(want=SimpleNamespace(terms=terms))
+
+
+@pytest.mark.parametrize(
+    ("busy", "said"), [(False, "delays its caller"), (True, "waits for another on_lost")]
+)
+def test_where_no_thread_can_be_started_one_that_is_in_a_callback_goes_on(
+    monkeypatch, caplog, busy, said
+):
+    monkeypatch.setattr(loss_callbacks, "started", lambda _: RuntimeError("can't start new thread"))
+    caplog.set_level(logging.WARNING, "fencelock")
+    found, told = loss_callbacks.LossCallbacks(), []
+    if busy:
+        found._busy.add(threading.current_thread())
+    lost = hold(told)
+    found.add(lost)
+    assert told == ([] if busy else [lost])
+    assert len(found._untold) == (1 if busy else 0)
+    assert said in caplog.text

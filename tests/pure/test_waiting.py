@@ -1,0 +1,139 @@
+"""_core/lock/waiting.py: how long a waiter may sleep before somebody looks (I6)."""
+
+from fencelock._core.deadlines import FOREIGN_SECONDS, HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
+from fencelock._core.keys import LockKeys
+from fencelock._core.lock.hold import Grant
+from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.waiting import ENTRIES_PER_HEARTBEAT, LOCKS_PER_HEARTBEAT, Line, Lines
+from fencelock._core.objects.state import LATER_WAITER_SECONDS
+from fencelock.scripts import HEARTBEAT
+
+NOW = 1000.0
+
+
+def waiter(name: str = "a", number: int = 0) -> Waiter:
+    who = f"w{number}".encode()
+    form = Form(
+        keys=LockKeys("p:", name), terms=Terms(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0
+    )
+    return Waiter(Want(form, who))
+
+
+def test_a_look_comes_when_the_lease_ends_or_a_proof_is_due():
+    line = Line()
+    line.postpone(NOW, 500, 0, foreign=False)
+    assert NOW + 0.5 < line.heartbeat_at < NOW + 0.6
+    line.postpone(NOW, 60_000, 0, foreign=False)
+    assert line.heartbeat_at == NOW + HEARTBEAT_SECONDS
+
+
+def test_clients_that_came_together_do_not_go_on_looking_together():
+    line, looks = Line(), set()
+    for jitter in (0.0, 0.5, 0.99):
+        line.postpone(NOW, 60_000, 0, foreign=False, jitter=jitter)
+        looks.add(line.heartbeat_at)
+    assert len(looks) == 3
+    assert NOW + 0.75 * HEARTBEAT_SECONDS < min(looks) < max(looks) == NOW + HEARTBEAT_SECONDS
+
+
+def test_those_further_back_look_later():
+    looks = []
+    for position in (0, 1, 10, 1000):
+        line = Line()
+        line.postpone(NOW, 100, position, foreign=False)
+        looks.append(line.heartbeat_at)
+    assert looks == sorted(looks)
+    assert looks[0] < looks[1] < looks[2]
+    assert looks[-1] <= NOW + HEARTBEAT_SECONDS
+
+
+def test_behind_a_foreign_holder_the_head_looks_often():
+    line = Line()
+    line.postpone(NOW, -1, 0, foreign=True)
+    assert line.heartbeat_at == NOW + FOREIGN_SECONDS
+    line.postpone(NOW, -1, 3, foreign=True)
+    assert line.heartbeat_at > NOW + FOREIGN_SECONDS
+
+
+def test_a_clients_second_waiter_leaves_looking_to_its_first():
+    lines, one, two = Lines(), waiter(number=1), waiter(number=2)
+    line = lines.join(one)
+    assert lines.join(two) is line
+    line.heartbeat_at = NOW
+    assert (line.bound(one), line.bound(two)) == (NOW, NOW + LATER_WAITER_SECONDS)
+    lines.leave(one, NOW)
+    assert line.bound(two) == NOW
+
+
+def test_a_line_ends_with_its_last_waiter():
+    lines, one, two = Lines(), waiter(number=1), waiter(number=2)
+    lines.join(one)
+    lines.join(two)
+    lines.leave(one, NOW)
+    lines.leave(one, NOW)
+    assert (len(lines), lines.all_waiters()) == (1, [two])
+    lines.leave(two, NOW)
+    assert (len(lines), lines.all_waiters()) == (0, [])
+
+
+def test_a_line_that_always_moves_proves_life_all_the_same():
+    """Whoever waits long in it would be taken for dead, and lose its place."""
+    lines, now, first_look = Lines(), NOW, None
+    crowd = [waiter(number=number) for number in range(400)]
+    for each in crowd:
+        each.asked_at = NOW
+        lines.join(each).postpone(NOW, 60_000, 1, foreign=False)
+    for each in crowd:
+        now += 0.05
+        each.grant = Grant(1, now + 30, 30.0)
+        lines.leave(each, now)
+        if lines.due(now, HEARTBEAT):
+            first_look = first_look or now
+    assert first_look is not None
+    assert (
+        2 * HEARTBEAT_SECONDS - 1 < first_look - NOW < LIVENESS_TIMEOUT_SECONDS - HEARTBEAT_SECONDS
+    )
+
+
+def test_one_look_serves_all_lines_that_are_due():
+    lines = Lines()
+    for name in "abc":
+        for number in range(100):
+            lines.join(waiter(name, number)).heartbeat_at = NOW + (60 if name == "c" else 0)
+    due = lines.due(NOW, HEARTBEAT)
+    assert [len(waiters) for _, waiters in due] == [ENTRIES_PER_HEARTBEAT] * 2
+    assert lines.due(NOW, HEARTBEAT) == [], "claimed: nobody else looks at the same time"
+
+
+def test_behind_many_foreign_holders_no_lock_is_looked_at_more_often_and_none_less():
+    """The first hundred lines were always due, and the others looked again and again in vain."""
+    crowd = 5 * LOCKS_PER_HEARTBEAT // 2
+    lines, looks, asked = Lines(), 0, dict.fromkeys(range(crowd), 0)
+    numbers = {waiter(f"{number}"): number for number in range(crowd)}
+    for each in numbers:
+        lines.join(each).postpone(NOW, -1, 0, foreign=True)
+    lines.foreign = crowd
+    for step in range(1000):
+        now = NOW + step / 500  # two seconds
+        for each in numbers:
+            line = lines.join(each)
+            while now >= line.bound(each):
+                looks += 1
+                for found, waiters in lines.due(now, HEARTBEAT, each):
+                    asked[numbers[waiters[0]]] += 1
+                    found.postpone(now, -1, 0, foreign=True, crowd=lines.foreign)
+    often = 2 / (FOREIGN_SECONDS * crowd / LOCKS_PER_HEARTBEAT)
+    assert 0.7 * often <= min(asked.values()) <= max(asked.values()) <= often * 4 / 3 + 2
+    assert looks <= 2 / FOREIGN_SECONDS * 1.5
+
+
+def test_a_look_asks_about_the_lock_of_the_waiter_that_looks():
+    lines = Lines()
+    crowd = [waiter(f"{number}") for number in range(2 * LOCKS_PER_HEARTBEAT)]
+    for number, each in enumerate(crowd):
+        lines.join(each).heartbeat_at = NOW - 1 + number / 1000
+    due = lines.due(NOW, HEARTBEAT, crowd[-1])
+    assert len(due) == LOCKS_PER_HEARTBEAT
+    assert due[0][1] == [crowd[-1]]
+    assert due[1][1] == [crowd[0]]
