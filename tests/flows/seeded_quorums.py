@@ -156,7 +156,9 @@ SEEDS = (
             maintain,
             Change(maintain, "if hold.open and not hold.notified:", "if False:"),
             Change(
-                quorum_hold.Majority, "if not whole.open or whole.told or hold", "if True or hold"
+                quorum_hold.Majority,
+                "if not whole.open or whole.notified or hold",
+                "if True or hold",
             ),
             Change(quorum_hold.Majority, "hold.lose(hold.end, hold.deadline)", "pass"),
         ),

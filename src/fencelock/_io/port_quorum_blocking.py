@@ -15,6 +15,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from fencelock._core.lock.renew import lose_all
 from fencelock._core.quorum.broadcast import NodeRequest

@@ -61,7 +61,9 @@ class NodeRequest(Waiter):
         """Take the silence for the error, unless it has ended."""
         if not self.ended:
             what = "answer" if self.began else "connection"
-            self.fail(NoReply(f"no {what} in time", sent=self.began, undo_connection=self.open_now))
+            self.fail(
+                NoReply(f"no {what} in time", sent=self.began, undo_connection=self.connection)
+            )
 
     def ask_anew(self) -> None:
         """Forget an error: it is asked again."""
