@@ -139,6 +139,10 @@ class ClientOptions(ClientBase, Generic[SourceT]):
         self._defaults = given._replace(quorum=quorum, server=server)
         self._within = set()
 
+    def __shared__(self) -> tuple[Any, str]:
+        """Return its port and the prefix of its keys, for what operators ask."""
+        return self._port, self._defaults.key_prefix
+
     def _open(
         self,
         source: SourceT | None,
@@ -373,11 +377,11 @@ class StateFactory(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         if not isinstance(lock, (str, *self._of_condition)):
             raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")
         made: Any = self._lock_of_condition(lock) if isinstance(lock, str) else lock
-        if made._port != self._port:
+        port, holds = made.__shared__()
+        if port != self._port:
             raise ValueError(
                 f"the lock {made.name!r} is of another client: use that one's condition"
             )
-        holds = made._holds
         if holds.settings.terms.plain or holds.settings.owner is not None:
             raise ValueError("a condition needs a lock with Queue() and without an owner")
         title = "" if name == "" else options.lock_name(name)

@@ -37,7 +37,7 @@ class BaseCondition(ProcessBound):
     async def _waited(
         self, port: Any, unit: object, unit_name: str, timeout: options.Seconds | None
     ) -> bool:
-        holds = self.lock._holds
+        _, holds = self.lock.__shared__()
         return await core.wait(
             port,
             self._place,
@@ -47,7 +47,7 @@ class BaseCondition(ProcessBound):
         )
 
     async def _notified(self, port: Any, unit: object, n: int) -> None:
-        holds = self.lock._holds
+        _, holds = self.lock.__shared__()
         hold = holds.of(unit) or (None if self._owned else holds.newest())
         if hold is None:
             raise holds.not_held()

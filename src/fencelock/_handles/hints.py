@@ -301,7 +301,7 @@ RENEW: Final = "a lease is renewed automatically; to renew it now, call renew() 
 
 def calling_level() -> int:
     """Return the stack level, for the caller's warning, of the line that called the library."""
-    frame, level = sys._getframe(1), 1
+    frame, level = sys._getframe(1), 1  # noqa: SLF001 - inspect loads for long
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("fencelock."):
         frame, level = frame.f_back, level + 1
     return level

@@ -272,6 +272,10 @@ class Holds(Taker):
             self._holds, self.bodies = [], Bodies()
         return self._holds
 
+    def all(self) -> tuple[Hold, ...]:
+        """Return the holds, oldest first."""
+        return tuple(self._now())
+
     def want(self, port: Port, unit: str) -> Want:
         """Return a fresh request by a thread or task of that name."""
         form, settings = self._form, self.settings

@@ -51,12 +51,12 @@ def _part_of(prefix: str, each: Any, port: object, kinds: tuple[type, ...]) -> L
         known = ", ".join(kind.__name__ for kind in kinds)
         raise TypeError(f"name must be str, or a handle of this client ({known}), not {each!r}")
     handle: Any = each
-    if handle._port != port:
+    theirs, holds = handle.__shared__()
+    if theirs != port:
         raise ValueError(
             f"all locks of a multi must belong to one client: {each!r} belongs to another"
         )
-    holds: Holds = handle._holds
-    return holds
+    return holds  # type: ignore[no-any-return]  # of one of these kinds
 
 
 def _keys_of(part: LockKeys | Holds) -> LockKeys:
@@ -215,7 +215,7 @@ class MultiHolds:
                 self._remove(group)
                 found += group.holds
         for part in self.parts:
-            found += [hold for hold in part._now() if id(hold.want) in known and part.remove(hold)]
+            found += [hold for hold in part.all() if id(hold.want) in known and part.remove(hold)]
         return found
 
     def show(self, handle: object) -> str:

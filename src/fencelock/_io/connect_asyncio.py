@@ -148,25 +148,33 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
     cloned.quiet(theirs)
     try:
         await theirs.connect()
-        transport = theirs._writer.transport
+        writer = _taken(theirs)
     except BaseException as error:
         _drop(theirs)
         if isinstance(error, Exception):
             raise cloned.failure(source, error) from error
         raise
     # Ours from here on. The writer must live as long as the transport: its end would close it.
-    mux.keepsake = theirs._writer
-    theirs._reader = theirs._writer = None
+    mux.keepsake, transport = writer, writer.transport
     transport.set_protocol(mux)
     mux.connection_made(transport)
     transport.resume_reading()
     await _greet(mux, [GREETING], source.label, until)
 
 
+def _taken(theirs: Any) -> Any:
+    """Take the stream out of a client's connection, which would close it; there is no public way.
+
+    None when it has none.
+    """
+    writer = vars(theirs).get("_writer")
+    vars(theirs).update(_reader=None, _writer=None)
+    return writer
+
+
 def _drop(theirs: Any) -> None:
     """Close a client's connection that is not ours yet: after a cancellation it stays open."""
-    writer = theirs._writer
-    theirs._reader = theirs._writer = None
+    writer = _taken(theirs)
     if writer is not None:
         writer.transport.abort()
 

@@ -40,7 +40,7 @@ class Link:
         self._unplugged = unplugged
         self._server_timeout = server_timeout
         self._dialling: asyncio.Task[AsyncConnection] | None = None
-        self._reached = False
+        self.reached = False
         # of a connection that was used before; see connection_asyncio.py
         self.silence = SILENT_SECONDS
         self._retired: list[AsyncConnection] = []
@@ -96,12 +96,12 @@ class Link:
             mux = await self._open(now() + self._server_timeout)
         except ServerUnreachable as error:
             # Nobody answered there ever: more likely a wrong address than a restart.
-            if not self._reached or error.code not in {"", "REFUSED"}:
+            if not self.reached or error.code not in {"", "REFUSED"}:
                 raise
             raise NoReply(str(error), sent=False) from error
         old = self.mux
         self._retired = [each for each in (*self._retired, old) if each is not None and each.open]
-        self.mux, self._reached, self.listening = mux, True, False
+        self.mux, self.reached, self.listening = mux, True, False
         mux.silence, mux.fresh = self.silence, True
         mux.closed.add_done_callback(lambda _: self._lost())
         return mux

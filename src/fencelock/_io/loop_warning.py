@@ -18,7 +18,7 @@ WAITING = frozenset(
 def in_loop() -> bool:
     """Return True if this thread runs an event loop just now; asyncio is not imported for that."""
     events = sys.modules.get("asyncio.events")
-    return events is not None and events._get_running_loop() is not None
+    return events is not None and events._get_running_loop() is not None  # noqa: SLF001 - its public twin raises when there is none
 
 
 def warn(flow: Coroutine[Any, Any, Any]) -> None:

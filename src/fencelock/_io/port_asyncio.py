@@ -169,7 +169,7 @@ class AioPort:
         """Hear revocations, once a lease lasts: short ones cost nothing."""
         if self._hearing is None and not self.link.listening and not self.closing:
             self._hearing = self.loop.call_later(
-                LISTEN_AFTER_SECONDS, lambda: self._spawn(self._hear(), "fencelock-ear")
+                LISTEN_AFTER_SECONDS, lambda: self.spawn(self._hear(), "fencelock-ear")
             )
 
     async def _hear(self) -> None:
@@ -260,7 +260,7 @@ class AioPort:
 
     def _due(self) -> None:
         self._timer = None
-        self._spawn(self._maintain(), "fencelock-leases")
+        self.spawn(self._maintain(), "fencelock-leases")
         # The task takes out what is due before it waits; others may be due before it ends.
         self.loop.call_soon(lambda: self._set_timer(self._next_at()))
 
@@ -273,7 +273,8 @@ class AioPort:
         finally:
             self._set_timer(self._next_at())
 
-    def _spawn(self, flow: Coroutine[Any, Any, None], name: str) -> None:
+    def spawn(self, flow: Coroutine[Any, Any, None], name: str) -> None:
+        """Run a flow in a task of the port."""
         _ = self._begun(flow, name)
 
     def _begun(self, flow: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -306,7 +307,7 @@ class AioPort:
                 hold.cancelled = True
                 hold.body.cancel(f"lease of {hold.name!r} is lost")
         else:
-            self._spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
+            self.spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
 
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
@@ -323,7 +324,7 @@ class AioPort:
         if mux is not None:
             until = now() + (UNDO_SECONDS if mux.retired else CLEANUP_SECONDS)
             slot = mux.behind(pack_source(script, keys, args), until)
-        self._spawn(self._deliver(script, keys, args, slot), "fencelock-post")
+        self.spawn(self._deliver(script, keys, args, slot), "fencelock-post")
 
     def _mux_for(self, key: bytes) -> AsyncConnection | None:
         """Return the connection for a key, if it is there."""
@@ -394,7 +395,7 @@ async def run_release(port: AioPort, handle: object, flow: Coroutine[Any, Any, T
     """
     if not inside():
         return await flow
-    port.loop.call_soon(lambda: port._spawn(_release_late(handle, flow), "fencelock-post"))
+    port.loop.call_soon(lambda: port.spawn(_release_late(handle, flow), "fencelock-post"))
     return None
 
 

@@ -51,7 +51,7 @@ class AsyncClusterReplicas:
         link = replica_link(
             self._cluster.at(node), self._asked, self._client_channel, self._server_timeout
         )
-        link._reached = True  # it answered just now: that nobody answers there may pass
+        link.reached = True  # it answered just now: that nobody answers there may pass
         return AsyncReplicas(link, self._asked)
 
     async def close(self) -> None:

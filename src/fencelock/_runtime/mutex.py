@@ -37,7 +37,7 @@ def mutex() -> threading.RLock:
 
 def inside() -> bool:
     """Return True if this thread is inside the mutex: whoever asks has interrupted it there."""
-    return _lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # as threading.Condition
+    return _lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - as threading.Condition
 
 
 def refuse() -> RuntimeError:

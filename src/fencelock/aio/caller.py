@@ -29,7 +29,8 @@ def by_caller(method: Method) -> Method:
         return _as_caller(_now(), method, args, options)
 
     # As ``asyncio.coroutine`` marked it: for ``asyncio.iscoroutinefunction``.
-    call._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]  # see above
+    mark: Any = asyncio.coroutines
+    call._is_coroutine = mark._is_coroutine  # type: ignore[attr-defined]  # noqa: SLF001 - see above
     return call  # type: ignore[return-value]  # it is called and awaited as the method is
 
 

@@ -187,7 +187,7 @@ class AsyncClient(
         self, call: DecoratedCall, handle: Callable[[str], AsyncLock], on_busy: str
     ) -> Any:
         lock = handle(call.name)
-        me = (process.generation, asyncio.current_task(), lock._holds.keys.lock)
+        me = (process.generation, asyncio.current_task(), self._keys(call.name).lock)
         mark, began = RunningCalls(self._within, me), False
         try:
             if mark.found:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from fencelock import options
 from fencelock._core.objects.condition import ALL
 from fencelock._handles.condition import BaseCondition
+from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime.clock import now
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease
@@ -29,6 +30,10 @@ class AsyncCondition(BaseCondition):
 
     _reentrant = AsyncRLock
     lock: AsyncLock | AsyncRLock
+
+    @property
+    def _port(self) -> AioPort:
+        return self.lock.__shared__()[0]()
 
     @by_caller
     async def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
@@ -63,7 +68,7 @@ class AsyncCondition(BaseCondition):
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
         task = caller()
-        return await self._waited(self.lock._port(), task, task.get_name(), timeout)
+        return await self._waited(self._port, task, task.get_name(), timeout)
 
     @by_caller
     async def wait_for(
@@ -100,7 +105,7 @@ class AsyncCondition(BaseCondition):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             TypeError, ValueError: ``n`` is not a whole number of at least 1.
         """
-        await self._notified(self.lock._port(), caller(), options.count("n", n))
+        await self._notified(self._port, caller(), options.count("n", n))
 
     @by_caller
     async def notify_all(self) -> None:
@@ -109,7 +114,7 @@ class AsyncCondition(BaseCondition):
         Raises:
             NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``notify``.
         """
-        await self._notified(self.lock._port(), caller(), ALL)
+        await self._notified(self._port, caller(), ALL)
 
     async def __aenter__(self) -> AsyncLease:
         """Acquire the lock, as ``async with lock``, and return the lease."""

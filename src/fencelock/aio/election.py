@@ -41,11 +41,13 @@ class AsyncLeaderLock(AsyncLock):
 
     _holds: CandidateHolds
 
-    def __init__(
-        self, port: Callable[[], AioPort], keys: ElectionKeys, settings: Settings, candidate: str
-    ) -> None:
-        super().__init__(port, keys, settings)
-        self._holds = CandidateHolds(keys, settings, AsyncHold, candidate)
+    def __init__(self, port: Callable[[], AioPort], holds: CandidateHolds) -> None:
+        super().__init__(port, holds.keys, holds.settings)
+        self._holds = holds
+
+    async def obtain(self, seconds: float | None) -> Hold | None:
+        """Stand for election; None when it was not in time."""
+        return await self._obtain(seconds)
 
 
 class AsyncElection(ProcessBound):
@@ -70,8 +72,8 @@ class AsyncElection(ProcessBound):
         on_elected: Callable[[AsyncLease], Any] | None,
     ) -> None:
         self._port = port
-        self._lock = AsyncLeaderLock(port, keys, settings, candidate)
-        self._holds = self._lock._holds
+        self._holds = CandidateHolds(keys, settings, AsyncHold, candidate)
+        self._lock = AsyncLeaderLock(port, self._holds)
         self._on_elected = on_elected
 
     @property
@@ -120,7 +122,7 @@ class AsyncElection(ProcessBound):
         for lost in holds.begin():
             give_up(port, lost)
         try:
-            hold = await self._lock._obtain(seconds)
+            hold = await self._lock.obtain(seconds)
             if hold is None:
                 return None
             with port.mutex():

@@ -41,6 +41,10 @@ class AsyncLockBase(ProcessBound):
         self._port = port
         self._holds = Holds(keys, settings, AsyncHold)
 
+    def __shared__(self) -> tuple[Callable[[], AioPort], Holds]:
+        """Return its port and its holds, for what else this client makes of the handle."""
+        return self._port, self._holds
+
     @property
     def name(self) -> str:
         """Return the lock's name, without the prefix."""

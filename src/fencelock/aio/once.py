@@ -150,24 +150,25 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         return OnceKeys(self._prefix, name)
 
     async def _run(self, name: str, body: Callable[[object], Any]) -> Outcome[Any]:
-        run = AsyncOnceLock(self._port, self._keys(name), self._settings)
-        me = (process.generation, caller(), run._holds.keys.lock)
+        holds = OnceHolds(self._keys(name), self._settings, AsyncHold)
+        run = AsyncOnceLock(self._port, holds)
+        me = (process.generation, caller(), holds.keys.lock)
         mark = RunningCalls(self._terms.under_way, me)
         if mark.found and self._terms.wait:
-            raise nested_call_error(name, run._holds.settings.server)
+            raise nested_call_error(name, holds.settings.server)
         try:  # whatever comes from here on, what is held is given back
-            begun = await run._begin()
+            begun = await run.begin()
             if not isinstance(begun, Hold):
                 if begun is None and self._terms.wait:
-                    raise run._holds.timed_out()
-                by = None if begun else await run_by(self._port(), run._holds.once)
+                    raise holds.timed_out()
+                by = None if begun else await run_by(self._port(), holds.once)
                 return Outcome(name, begun, running=by)
             mark.put()
-            value = await body(run._entered(begun))
+            value = await body(run.entered(begun))
             begun.body = None  # a loss cancels it no more
-            return await run._end(begun, self._terms.within, value)
+            return await run.end(begun, self._terms.within, value)
         except BaseException as error:
-            if run._holds.newest() is not None:
+            if holds.newest() is not None:
                 await run.__aexit__(type(error), error, error.__traceback__)
             raise
         finally:
@@ -181,17 +182,23 @@ class AsyncOnceLock(AsyncLock):
 
     _holds: OnceHolds
 
-    def __init__(self, port: Callable[[], AioPort], keys: OnceKeys, settings: Settings) -> None:
-        super().__init__(port, keys, settings)
-        self._holds = OnceHolds(keys, settings, AsyncHold)
+    def __init__(self, port: Callable[[], AioPort], holds: OnceHolds) -> None:
+        super().__init__(port, holds.keys, holds.settings)
+        self._holds = holds
 
-    async def _begin(self) -> Hold | FinishedOnce | None:
+    def entered(self, hold: Hold) -> AsyncLease:
+        """Return the lease for the body."""
+        return self._entered(hold)
+
+    async def begin(self) -> Hold | FinishedOnce | None:
+        """Begin the run, or return what it came to; None when time is up."""
         holds, task = self._holds, caller()
         port, seconds = self._port(), holds.settings.timeout
         want = holds.want(port, task.get_name())
         return await start(port, want, seconds, holds, task)
 
-    async def _end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
+    async def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
+        """Keep the result, and end the run."""
         name, fence = self.name, hold.fence
         try:
             form, data = encoded(name, value)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import TracebackType
+from typing import Any, cast
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
@@ -160,7 +161,7 @@ class AsyncSemaphore(AsyncLockBase):
         Raises:
             ValueError: fewer than 1.
         """
-        return AsyncPermitsContext(self, options.count("n", n))
+        return AsyncPermitsContext(self, options.count("n", n), self._enter_body)
 
     async def _permits(self, seconds: float | None, permits: int) -> Hold | None:
         want = self._holds.want_permits(self._port(), caller().get_name(), permits)
@@ -169,6 +170,11 @@ class AsyncSemaphore(AsyncLockBase):
         except ServerUnsuitable as refused:
             self._holds.refuse_too_many(permits, refused)
             raise
+
+    async def _enter_body(self, permits: int) -> Hold:
+        hold = await self._enter(permits)
+        self._watched(hold)
+        return hold
 
     async def _enter(self, permits: int) -> Hold:
         hold = await self._permits(self._holds.settings.timeout, permits)
@@ -180,10 +186,18 @@ class AsyncSemaphore(AsyncLockBase):
 class AsyncPermitsContext:
     """What an ``async with`` acquires several permits by; made by ``AsyncSemaphore.permits``."""
 
-    __slots__ = ("_bodies", "_permits", "_semaphore")
+    __slots__ = ("_bodies", "_enter", "_holds", "_permits", "_port", "_semaphore")
 
-    def __init__(self, semaphore: AsyncSemaphore, permits: int) -> None:
+    def __init__(
+        self,
+        semaphore: AsyncSemaphore,
+        permits: int,
+        enter: Callable[[int], Coroutine[Any, Any, Hold]],
+    ) -> None:
         self._semaphore = semaphore
+        self._port, holds = semaphore.__shared__()
+        self._holds = cast("SemaphoreHolds", holds)
+        self._enter = enter
         self._permits = permits
         self._bodies: Bodies = Bodies()
 
@@ -194,9 +208,9 @@ class AsyncPermitsContext:
             AcquireTimeout: they were not granted in time; and all that ``AsyncSemaphore.acquire``
                 raises.
         """
-        hold = await self._semaphore._enter(self._permits)
+        hold = await self._enter(self._permits)
         self._bodies.begin(hold)
-        return self._semaphore._watched(hold)
+        return hold  # type: ignore[return-value]  # acquire() was given its type
 
     async def __aexit__(
         self,
@@ -211,9 +225,9 @@ class AsyncPermitsContext:
                 unless the body raised itself.
         """
         semaphore, hold = self._semaphore, self._bodies.end(caller())
-        holds, stopped = semaphore._holds, _was_stopped(hold, error)
+        holds, stopped = self._holds, _was_stopped(hold, error)
         try:
-            port = semaphore._port()
+            port = self._port()
             flow = release_permits(port, lambda taken: holds.take_rest(hold, taken))
             await run_release(port, semaphore, flow)
         except FencelockError as trouble:

@@ -179,7 +179,7 @@ class Client(
 
     def _call_locked(self, call: DecoratedCall, handle: Callable[[str], Lock], on_busy: str) -> Any:
         lock = handle(call.name)
-        me = (process.generation, thread_unit(), lock._holds.keys.lock)
+        me = (process.generation, thread_unit(), self._keys(call.name).lock)
         mark, began = RunningCalls(self._within, me), False
         try:
             if mark.found:

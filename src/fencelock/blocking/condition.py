@@ -10,7 +10,7 @@ from typing import TypeVar
 from fencelock import options
 from fencelock._core.objects.condition import ALL
 from fencelock._handles.condition import BaseCondition
-from fencelock._io.port_blocking import run_blocking
+from fencelock._io.port_blocking import BlockingPort, run_blocking
 from fencelock._runtime.clock import now
 from fencelock._runtime.process import thread_unit
 from fencelock.blocking.lease import Lease
@@ -31,6 +31,10 @@ class Condition(BaseCondition):
 
     _reentrant = RLock
     lock: Lock | RLock
+
+    @property
+    def _port(self) -> BlockingPort:
+        return self.lock.__shared__()[0]
 
     def acquire(self, blocking: bool = True, timeout: options.Seconds = -1) -> bool:
         """Acquire the lock, as ``Lock.acquire`` does, in the same time and with its errors."""
@@ -62,7 +66,7 @@ class Condition(BaseCondition):
             ServerError: the server refuses; nothing is held.
             TypeError, ValueError, OverflowError: a timeout that cannot be.
         """
-        flow = self._waited(self.lock._port, thread_unit(), current_thread().name, timeout)
+        flow = self._waited(self._port, thread_unit(), current_thread().name, timeout)
         return run_blocking(flow)
 
     def wait_for(self, predicate: Callable[[], T], timeout: options.Seconds | None = None) -> T:
@@ -96,7 +100,7 @@ class Condition(BaseCondition):
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
             TypeError, ValueError: ``n`` is not a whole number of at least 1.
         """
-        run_blocking(self._notified(self.lock._port, thread_unit(), options.count("n", n)))
+        run_blocking(self._notified(self._port, thread_unit(), options.count("n", n)))
 
     def notify_all(self) -> None:
         """Wake all threads that wait: they get the lock one after the other.
@@ -104,7 +108,7 @@ class Condition(BaseCondition):
         Raises:
             NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``notify``.
         """
-        run_blocking(self._notified(self.lock._port, thread_unit(), ALL))
+        run_blocking(self._notified(self._port, thread_unit(), ALL))
 
     def __enter__(self) -> Lease:
         """Acquire the lock, as ``with lock``, and return the lease."""

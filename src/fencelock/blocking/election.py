@@ -39,11 +39,17 @@ class LeaderLock(Lock):
 
     _holds: CandidateHolds
 
-    def __init__(
-        self, port: BlockingPort, keys: ElectionKeys, settings: Settings, candidate: str
-    ) -> None:
-        super().__init__(port, keys, settings)
-        self._holds = CandidateHolds(keys, settings, BlockingHold, candidate)
+    def __init__(self, port: BlockingPort, holds: CandidateHolds) -> None:
+        super().__init__(port, holds.keys, holds.settings)
+        self._holds = holds
+
+    def obtain(self, seconds: float | None) -> Hold | None:
+        """Stand for election; None when it was not in time."""
+        return self._obtain(seconds)
+
+    def withdraw(self, hold: Hold) -> None:
+        """Give back a leadership that the caller never heard of."""
+        self._withdraw(hold)
 
 
 class Election(ProcessBound):
@@ -68,8 +74,8 @@ class Election(ProcessBound):
         on_elected: Callable[[Lease], object] | None,
     ) -> None:
         self._port = port
-        self._lock = LeaderLock(port, keys, settings, candidate)
-        self._holds = self._lock._holds
+        self._holds = CandidateHolds(keys, settings, BlockingHold, candidate)
+        self._lock = LeaderLock(port, self._holds)
         self._on_elected = on_elected
 
     @property
@@ -117,7 +123,7 @@ class Election(ProcessBound):
         for lost in holds.begin():
             give_up(self._port, lost)
         try:
-            hold = self._lock._obtain(seconds)
+            hold = self._lock.obtain(seconds)
             if hold is None:
                 return None
             with self._port.mutex():
@@ -241,7 +247,7 @@ class Election(ProcessBound):
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"to resign from {self.name!r}")
         except BaseException:  # a signal's exception: nobody would give it up
-            self._lock._withdraw(hold)
+            self._lock.withdraw(hold)
             raise
         announce(self._port, holds.election)
 

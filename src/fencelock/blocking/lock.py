@@ -44,6 +44,10 @@ class LockBase(ProcessBound):
         self._port = port
         self._holds = Holds(keys, settings, BlockingHold)
 
+    def __shared__(self) -> tuple[BlockingPort, Holds]:
+        """Return its port and its holds, for what else this client makes of the handle."""
+        return self._port, self._holds
+
     @property
     def name(self) -> str:
         """Return the lock's name, without the prefix."""

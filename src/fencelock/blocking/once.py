@@ -133,23 +133,24 @@ class Once(ProcessBound, Generic[Given]):
         return OnceKeys(self._prefix, name)
 
     def _run(self, name: str, plan: NameTemplate, body: Callable[[object], Any]) -> Outcome[Any]:
-        run = OnceLock(self._port, self._keys(name), self._settings)
-        me = (process.generation, thread_unit(), run._holds.keys.lock)
+        holds = OnceHolds(self._keys(name), self._settings, BlockingHold)
+        run = OnceLock(self._port, holds)
+        me = (process.generation, thread_unit(), holds.keys.lock)
         mark = RunningCalls(self._terms.under_way, me)
         if mark.found and self._terms.wait:
-            raise nested_call_error(name, run._holds.settings.server)
+            raise nested_call_error(name, holds.settings.server)
         try:  # whatever comes from here on, what is held is given back
-            begun = run._begin()
+            begun = run.begin()
             if not isinstance(begun, Hold):
                 if begun is None and self._terms.wait:
-                    raise run._holds.timed_out()
-                by = None if begun else run_blocking(run_by(self._port, run._holds.once))
+                    raise holds.timed_out()
+                by = None if begun else run_blocking(run_by(self._port, holds.once))
                 return Outcome(name, begun, running=by)
             mark.put()
             value = refuse_coroutine(body(begun), plan.function)
-            return run._end(begun, self._terms.within, value)
+            return run.end(begun, self._terms.within, value)
         except BaseException as error:
-            if run._holds.newest() is not None:
+            if holds.newest() is not None:
                 run.__exit__(type(error), error, error.__traceback__)
             raise
         finally:
@@ -163,11 +164,12 @@ class OnceLock(Lock):
 
     _holds: OnceHolds
 
-    def __init__(self, port: BlockingPort, keys: OnceKeys, settings: Settings) -> None:
-        super().__init__(port, keys, settings)
-        self._holds = OnceHolds(keys, settings, BlockingHold)
+    def __init__(self, port: BlockingPort, holds: OnceHolds) -> None:
+        super().__init__(port, holds.keys, holds.settings)
+        self._holds = holds
 
-    def _begin(self) -> Hold | FinishedOnce | None:
+    def begin(self) -> Hold | FinishedOnce | None:
+        """Begin the run, or return what it came to; None when time is up."""
         holds, seconds = self._holds, self._holds.settings.timeout
         want = holds.want(self._port, current_thread().name)
         try:
@@ -177,7 +179,8 @@ class OnceLock(Lock):
                 self._withdraw(hold)
             raise
 
-    def _end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
+    def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
+        """Keep the result, and end the run."""
         name, fence = self.name, hold.fence
         try:
             form, data = encoded(name, value)

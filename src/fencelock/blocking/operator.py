@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
+from fencelock import options
 from fencelock._core.attempt_log import Asked
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys, SignalKeys
@@ -21,7 +22,7 @@ from fencelock._core.lock.inspect import ClientInfo, HolderInfo, LockInfo, names
 from fencelock._core.lock.release import retire
 from fencelock._core.retry import persist
 from fencelock._handles import lock as handles
-from fencelock._io.port_blocking import run_blocking
+from fencelock._io.port_blocking import BlockingPort, run_blocking
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import LeaseLost
@@ -42,8 +43,8 @@ class Operator:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._port = client._port
-        self._prefix = client._defaults.key_prefix
+        port, self._prefix = client.__shared__()
+        self._port: BlockingPort = port
 
     @property
     def server(self) -> str:
@@ -69,7 +70,7 @@ class Operator:
     # -- locks ----------------------------------------------------------------------------------
 
     def _keys(self, name: str) -> LockKeys:
-        return self._client._keys(name)
+        return LockKeys(self._prefix, options.lock_name(name))
 
     def key(self, name: str) -> str:
         """Return the key of a lock; ValueError for a name that cannot be one."""
@@ -139,7 +140,8 @@ class Operator:
         """
         port = self._port
         lock = self._client.lock(name, ttl=ttl, renew=False)
-        want = lock._holds.want(port, "")
+        _, holds = lock.__shared__()
+        want = holds.want(port, "")
         want.waiter = want.holder = holder.encode()
         if port.nodes:
             from fencelock._core.quorum.adopt import adopted
@@ -147,7 +149,7 @@ class Operator:
             hold: Any = adopted(port, want, ttl, BlockingHold)
         else:
             hold = BlockingHold(port, want, 0, port.now() + ttl)
-        lock._holds.add(hold)
+        holds.add(hold)
         return lock, hold
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import current_thread
 from types import TracebackType
+from typing import cast
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
@@ -156,7 +158,7 @@ class Semaphore(LockBase):
         Raises:
             ValueError: fewer than 1.
         """
-        return PermitsContext(self, options.count("n", n))
+        return PermitsContext(self, options.count("n", n), self._enter)
 
     def _permits(self, seconds: float | None, permits: int) -> Hold | None:
         want = self._holds.want_permits(self._port, current_thread().name, permits)
@@ -176,10 +178,13 @@ class Semaphore(LockBase):
 class PermitsContext:
     """What a ``with`` acquires several permits by; made by ``Semaphore.permits``."""
 
-    __slots__ = ("_bodies", "_permits", "_semaphore")
+    __slots__ = ("_bodies", "_enter", "_holds", "_permits", "_port", "_semaphore")
 
-    def __init__(self, semaphore: Semaphore, permits: int) -> None:
+    def __init__(self, semaphore: Semaphore, permits: int, enter: Callable[[int], Hold]) -> None:
         self._semaphore = semaphore
+        self._port, holds = semaphore.__shared__()
+        self._holds = cast("SemaphoreHolds", holds)
+        self._enter = enter
         self._permits = permits
         self._bodies: Bodies = Bodies()
 
@@ -190,7 +195,7 @@ class PermitsContext:
             AcquireTimeout: they were not granted in time; and all that ``Semaphore.acquire``
                 raises.
         """
-        hold = self._semaphore._enter(self._permits)
+        hold = self._enter(self._permits)
         self._bodies.begin(hold)
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
@@ -207,9 +212,9 @@ class PermitsContext:
                 the body raised itself.
         """
         semaphore, hold = self._semaphore, self._bodies.end(thread_unit())
-        holds = semaphore._holds
+        holds = self._holds
         try:
-            flow = release_permits(semaphore._port, lambda taken: holds.take_rest(hold, taken))
+            flow = release_permits(self._port, lambda taken: holds.take_rest(hold, taken))
             run_release(semaphore, flow)
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"release of {semaphore.name!r}")

@@ -100,9 +100,9 @@ def connect(cloned: Cloned, until: float, pushed: Pushed, make: Make = Connectio
         theirs = within(
             until, key, open_theirs, name="fencelock-dial", dispose=_close, lives=cloned.settings
         )
-        sock = theirs._sock
+        sock = theirs._sock  # noqa: SLF001 - the client's library gives it away no other way
     except Exception as error:
         raise failure(cloned, error) from error
-    theirs._sock = None
+    theirs._sock = None  # noqa: SLF001 - else its end would close ours
     sock.settimeout(None)
     return greeted(make(sock, pushed), [GREETING], cloned.label, until)
