@@ -1,11 +1,12 @@
 """The commands over a quorum of three servers, and what ``doctor`` says of one."""
 
 import os
+import signal
 
 import pytest
 
 from fencelock._core.keys import membership_key
-from tests.cli.shell import FENCELOCK, Shell, eventually
+from tests.cli.shell import FENCELOCK, Shell, alive, eventually, gone
 from tests.topologies.quorum import Quorum
 
 pytestmark = pytest.mark.slow
@@ -42,6 +43,31 @@ def test_a_lock_is_held_shown_and_given_back(shell, nodes):
     assert told.status == 0, told.err
     assert "held" in told.out
     assert [node.command("GET", "fencelock:a") for node in nodes.nodes] == [None] * 3
+
+
+def was_renewed(node):
+    """Wait until the lease of ``a`` is renewed at a node."""
+    left = []
+
+    def rises():
+        left.append(node.command("PTTL", "fencelock:a"))
+        return len(left) > 1 and left[-1] > left[-2]
+
+    eventually(rises, "a renewal")
+
+
+def test_a_stopped_fencelock_does_not_keep_the_command_from_being_stopped(shell, nodes):
+    """Each new deadline of a quorum's lease reaches the supervisor, too."""
+    words, report = shell.reporter(handles="TERM")
+    process = shell.start("run", "a", "--ttl", "2s", "--", *words)
+    pid = report.up()
+    was_renewed(nodes.nodes[0])
+    assert alive(pid)
+    process.send(signal.SIGSTOP)
+    gone(pid)
+    assert "SIGTERM" in report.words()
+    process.send(signal.SIGCONT)
+    assert process.end() == 76
 
 
 def test_doctor_looks_at_every_node_and_at_the_whole(shell, nodes):
