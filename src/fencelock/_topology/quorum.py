@@ -73,11 +73,13 @@ class QuorumPortRules:
         """Refuse: a flow that asks one server has no business here."""
         raise RuntimeError(f"{script.name}: a quorum is not one server")
 
-    def post(self, script: Script, keys: Keys, args: Args, undo_connection: object = None) -> None:
+    def run_in_background(
+        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+    ) -> None:
         """Send to every node."""
         del undo_connection  # the nodes' own requests have them
         for node in self.nodes:
-            node.post(script, keys, args)
+            node.run_in_background(script, keys, args)
 
     def move(self, hold: Hold, when: float) -> None:
         """Have a hold get attention at another instant."""
