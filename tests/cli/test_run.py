@@ -380,7 +380,7 @@ HEAVY = ("asyncio", "ctypes", "dataclasses", "encodings.idna", "hashlib", "impor
 HEAVY += ("importlib.resources", "inspect", "logging", "pathlib", "random", "redis", "secrets")
 HEAVY += ("shutil", "ssl", "subprocess", "tempfile", "traceback", "urllib", "uuid")
 OURS = ("fencelock.aio", "fencelock.embedded", "fencelock._io.sources.client")
-RARE = ("barrier", "condition", "election", "multi", "once", "rwlock", "semaphore", "signals")
+RARE = ("barrier", "condition", "election", "event_latch", "multi", "once", "rwlock", "semaphore")
 OURS += tuple(f"fencelock.blocking.{name}" for name in RARE)
 
 
