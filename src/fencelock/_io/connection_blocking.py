@@ -146,10 +146,17 @@ class Connection:
         SUBSCRIBE is answered by a push: ``confirms`` takes that one for the answer.
         """
         try:
-            while type(reply := self._next(until)) is Push:
-                if confirms and reply[0] in CONFIRMS:
+            reply = self._reader.gets()  # nearly always it is there
+            while True:
+                if type(reply) is Push:
+                    if confirms and reply[0] in CONFIRMS:
+                        break
+                    self.pushed(self, reply)
+                elif reply is not INCOMPLETE:
                     break
-                self.pushed(self, reply)
+                reply = self._next(until)
+        except ConnectionError as error:
+            raise self._foreign(error) from error
         except BaseException:
             self.sound = False
             raise
@@ -286,8 +293,12 @@ class Connection:
         try:
             return self._reader.gets()
         except ConnectionError as error:
-            self._fail()
-            raise NoReply(f"no Redis or Valkey server: {error}", sent=True) from error
+            raise self._foreign(error) from error
+
+    def _foreign(self, error: ConnectionError) -> NoReply:
+        """Close the connection; return the error for bytes that are no answer of a server."""
+        self._fail()
+        return NoReply(f"no Redis or Valkey server: {error}", sent=True)
 
     def _overdue(self, *, broken: bool) -> Any:
         """Return what came all the same: a process that was frozen finds its answer there."""
