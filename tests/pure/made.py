@@ -21,5 +21,5 @@ def held(deadline=9.0, *, fence=1, ttl=30.0, unit=None, clock=lambda: 1.0, kind=
     """Return a hold of the lock "a", by that clock."""
     terms = Terms(ttl=ttl, renew=True)
     form = Form(keys=LockKeys("p:", "a"), terms=terms, client_channel=b"h", ttl=ttl)
-    port = SimpleNamespace(now=clock, label="", tell=lambda hold: None)
+    port = SimpleNamespace(now=clock, label="", notify_loss=lambda hold: None)
     return kind(port, Want(form, b"w"), fence, deadline, unit)
