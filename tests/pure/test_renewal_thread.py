@@ -40,12 +40,12 @@ def tender(port):
 
 
 def test_the_thread_is_nudged_for_what_is_due_before_it_wakes(tender):
-    tender._wakes_at = 100.0
+    tender.wakes_at = 100.0
     assert tender.mind(101.0) is None
     assert not nudged(tender._pipe[0])
     assert tender.mind(99.0) is None
     assert nudged(tender._pipe[0])
-    assert tender._wakes_at == 99.0
+    assert tender.wakes_at == 99.0
 
 
 def test_a_nudge_ends_a_rest_that_hears_revocations(tender, port):

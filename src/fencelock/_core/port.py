@@ -107,6 +107,7 @@ class Flows(NamedTuple):
     ]
     # Return how long replicas may take to acknowledge, in seconds.
     confirm_seconds: Callable[[AnyPort], float]
+    confirms: bool  # replicas count: ``confirm`` does something
 
 
 class Port(Protocol):

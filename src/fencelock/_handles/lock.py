@@ -292,7 +292,8 @@ class Holds(Taker):
                 owned=settings.owner is not None,
                 ends=settings.ends(port.now()),
             )
-        return Want(form, port.new_id(), describe(unit, settings.label), settings.owner)
+        acting = acting_for or (os.getpid(), unit)
+        return Want(form, port.new_id(), _described(*acting, settings.label), settings.owner)
 
     def want_for(self, port: Port, name: str, unit: object) -> Want:
         """Return a fresh request by a thread or task, as a part of a multi makes it."""
@@ -338,7 +339,9 @@ class Holds(Taker):
 
     def add(self, hold: Hold) -> None:
         """Keep a hold."""
-        self._now().append(hold)
+        if self._generation != process.generation:
+            self._now()
+        self._holds.append(hold)
 
     def of(self, unit: object) -> Hold | None:
         """Return the newest hold of a thread or task."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Coroutine
 from typing import Any
@@ -13,12 +12,6 @@ from fencelock._handles.hints import calling_level
 WAITING = frozenset(
     {"acquire", "acquire_all", "start", "passes", "next_change", "_passed", "_crossed", "_waited"}
 )
-
-
-def in_loop() -> bool:
-    """Return True if this thread runs an event loop just now; asyncio is not imported for that."""
-    events = sys.modules.get("asyncio.events")
-    return events is not None and events._get_running_loop() is not None  # noqa: SLF001 - its public twin raises when there is none
 
 
 def warn(flow: Coroutine[Any, Any, Any]) -> None:

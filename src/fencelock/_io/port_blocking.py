@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -38,7 +39,7 @@ from fencelock._io.repeat_blocking import RepeatingThread
 from fencelock._io.sources.kinds import Source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, refuse, waiting
+from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, put_off_work, refuse
 from fencelock._topology.flows.single import SINGLE
 from fencelock.errors import FencelockError, NotRenewable
 from fencelock.scripts import Script
@@ -60,9 +61,10 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
     if inside():
         flow.close()
         raise refuse()
-    if waiting():
+    if put_off_work:
         catch_up()
-    if loop_warning.in_loop():
+    events = sys.modules.get("asyncio.events")  # it is not imported for that
+    if events is not None and events._get_running_loop() is not None:  # noqa: SLF001 - its public twin raises when there is none
         loop_warning.warn(flow)
     try:
         flow.send(None)
@@ -257,7 +259,7 @@ class BlockingPort:
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
         self._renewal_thread.start_soon()
-        if waiting():
+        if put_off_work:
             catch_up()
         if (self.book.busy or self._lent) and not self._spares_one(waiter, until):
             return
@@ -316,7 +318,8 @@ class BlockingPort:
         """Put a new hold into the renewal book and see that somebody tends it."""
         with self._lock:
             self.book.add(hold, when)
-        trouble = self._renewal_thread.mind(when)
+        thread = self._renewal_thread
+        trouble = None if when >= thread.wakes_at else thread.mind(when)
         terms = hold.want.terms
         if trouble is not None and (terms.renew or terms.on_lost is not None):
             name = hold.name

@@ -11,6 +11,7 @@ import os
 import select
 import threading
 import time
+from math import inf
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -42,7 +43,7 @@ class RenewalThread:
         self._lock = mutex()
         self._thread: threading.Thread | None = None
         self._ended: threading.Thread | None = None  # the last one that ended
-        self._wakes_at = 0.0
+        self.wakes_at: float = inf  # at the latest; never without a thread
         self._pipe: tuple[int, int] | None = None
         self._ear: Connection | None = None
         self._deaf_until = 0.0
@@ -57,12 +58,12 @@ class RenewalThread:
 
     def mind(self, when: float) -> RuntimeError | None:
         """See that the thread is up by ``when``; return what keeps it from being started."""
-        if self._thread is not None and when >= self._wakes_at:
+        if self._thread is not None and when >= self.wakes_at:
             return None
         with self._lock:
             up = self._thread is not None
-            if up and when < self._wakes_at:
-                self._wakes_at = when
+            if up and when < self.wakes_at:
+                self.wakes_at = when
                 self._nudge()
         return None if up else self._start()
 
@@ -79,7 +80,7 @@ class RenewalThread:
             return trouble
         with self._lock:
             if self._thread is None and thread is not self._ended:
-                self._wakes_at = 0.0
+                self.wakes_at = 0.0
                 self._thread = thread
         return None
 
@@ -88,7 +89,7 @@ class RenewalThread:
         me = threading.current_thread()
         with self._lock:
             if self._thread is None:
-                self._wakes_at = 0.0
+                self.wakes_at = 0.0
                 self._thread = me
             if self._thread is not me:
                 self._ended = me
@@ -147,6 +148,7 @@ class RenewalThread:
             if port.book.busy or len(port.lines):
                 return False
             self._thread, self._ended = None, self._thread
+            self.wakes_at = inf
             self._hang_up()
             self._close_pipe()
             return True
@@ -167,7 +169,7 @@ class RenewalThread:
         short = ear is None or len(port.lines)
         until = min(until, now() + (LISTEN_AFTER_SECONDS if short else REST_SECONDS))
         with self._lock:
-            self._wakes_at = until
+            self.wakes_at = until
         with port.mutex():
             sooner = port.book.next_at()
         if sooner is not None and sooner < until:

@@ -27,7 +27,7 @@ from fencelock._runtime.log import log
 Work = Callable[[], object]
 
 _lock = threading.RLock()
-_put_off: deque[Work] = deque()
+put_off_work: deque[Work] = deque()  # what waits for the unlock; see ``put_off``
 
 
 def mutex() -> threading.RLock:
@@ -51,7 +51,7 @@ def refuse() -> RuntimeError:
 
 def put_off(work: Work) -> None:
     """Have work done after the unlock, by a thread of its own."""
-    _put_off.append(work)
+    put_off_work.append(work)
     try:
         # Not ``threading.Thread``: its start waits for the new thread, which may need the mutex.
         _thread.start_new_thread(catch_up, ())
@@ -69,14 +69,14 @@ def outside(work: Work) -> None:
 
 def waiting() -> bool:
     """Return True if work was put off and not begun yet."""
-    return bool(_put_off)
+    return bool(put_off_work)
 
 
 def catch_up() -> None:
     """Do what was put off; errors are logged, as their caller has gone on."""
-    while _put_off:
+    while put_off_work:
         try:
-            work = _put_off.popleft()
+            work = put_off_work.popleft()
         except IndexError:  # another thread was faster
             return
         try:
@@ -131,4 +131,4 @@ def in_child() -> None:
     """Begin anew in a child process: a thread that is not here may have been inside."""
     global _lock  # noqa: PLW0603 - one mutex per process
     _lock = threading.RLock()
-    _put_off.clear()
+    put_off_work.clear()

@@ -28,12 +28,12 @@ class _Here(threading.local):
         self.unit: object = object()
 
 
-_here = _Here()
+here = _Here()  # ``here.unit``: what ``thread_unit`` returns, without a call
 
 
 def thread_unit() -> object:
     """Return what stands for this thread: no later thread gets the same, unlike its ident."""
-    return _here.unit
+    return here.unit
 
 
 class ProcessBound:

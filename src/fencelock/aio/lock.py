@@ -190,7 +190,8 @@ class AsyncLock(AsyncLockBase):
         seconds = options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
-        self._holds.refuse_second(caller())
+        if self._holds.settings.strict:
+            self._holds.refuse_second(caller())
         return await self._obtain(seconds) is not None
 
     @by_caller
@@ -214,7 +215,8 @@ class AsyncLock(AsyncLockBase):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        self._holds.refuse_second(caller())
+        if self._holds.settings.strict:
+            self._holds.refuse_second(caller())
         return self._entered(await self._obtain(self._holds.settings.timeout))
 
 

@@ -23,7 +23,7 @@ from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._io.port_blocking import BlockingPort, run_blocking, run_release
-from fencelock._runtime.process import ProcessBound, thread_unit
+from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.errors import FencelockError
 
@@ -56,7 +56,7 @@ class LockBase(ProcessBound):
     @property
     def lease(self) -> Lease | None:
         """Return this thread's lease of this handle, else the newest of any thread, else None."""
-        return self._holds.lease_for(thread_unit())  # type: ignore[return-value]  # they are of this type
+        return self._holds.lease_for(here.unit)  # type: ignore[return-value]  # they are of this type
 
     def locked(self) -> bool:
         """Ask the server whether anybody holds the lock now.
@@ -82,7 +82,7 @@ class LockBase(ProcessBound):
         if want is None:
             want = holds.want(self._port, current_thread().name)
         try:
-            return run_blocking(acquire(self._port, want, seconds, holds, thread_unit()))
+            return run_blocking(acquire(self._port, want, seconds, holds, here.unit))
         except BaseException:  # a signal's exception may come when the flow had ended
             for hold in holds.made_by(want):
                 self._withdraw(hold)
@@ -95,7 +95,7 @@ class LockBase(ProcessBound):
             release_in_background(self._port, hold)
 
     def _give_back(self, *, only_own: bool = False) -> int:
-        unit = thread_unit()
+        unit = here.unit
         flow = take_and_release(
             self._port, lambda taken: self._holds.take(unit, taken, only_own=only_own)
         )
@@ -113,7 +113,7 @@ class LockBase(ProcessBound):
             LeaseLost: the lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        held = self._holds.bodies.end(thread_unit())
+        held = self._holds.bodies.end(here.unit)
         try:
             if held is None:
                 self.release()
@@ -172,10 +172,12 @@ class Lock(LockBase):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        seconds = options.acquire_timeout(timeout, blocking=blocking)
+        usual = blocking is True and timeout == -1
+        seconds = None if usual else options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
-        self._holds.refuse_second(thread_unit())
+        if self._holds.settings.strict:
+            self._holds.refuse_second(here.unit)
         return self._obtain(seconds) is not None
 
     def release(self) -> None:
@@ -197,7 +199,8 @@ class Lock(LockBase):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        self._holds.refuse_second(thread_unit())
+        if self._holds.settings.strict:
+            self._holds.refuse_second(here.unit)
         hold = self._obtain(self._holds.settings.timeout)
         if hold is None:
             raise self._holds.not_granted()
@@ -236,7 +239,7 @@ class RLock(LockBase):
             LeaseLost: the lease had ended before; somebody else may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``Lock.release``.
         """
-        unit = thread_unit()
+        unit = here.unit
         hold = self._holds.of(unit)
         if hold is not None and hold.count > 1:
             hold.count -= 1
@@ -254,7 +257,7 @@ class RLock(LockBase):
         return left
 
     def _enter(self, seconds: float | None) -> Hold | None:
-        hold = None if self._holds.settings.owner else self._holds.of(thread_unit())
+        hold = None if self._holds.settings.owner else self._holds.of(here.unit)
         if hold is None:
             return self._obtain(seconds)
         hold.check()

@@ -151,25 +151,27 @@ async def line_up(
     """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted."""
     want = waiter.want
     asked_at = port.now()
-    until = answer_by(port, asked_at, give_up_at)
-    waiter.start()
+    patient = give_up_at == FOR_EVER
+    until = asked_at + port.server_timeout if patient else answer_by(port, asked_at, give_up_at)
+    if waiter.tries:
+        waiter.start()
     while True:
         try:
             if not port.open_now(waiter, listen=listen):
                 await port.open(waiter, until, listen=listen)
                 asked_at = port.now()
-            waiter.begin()
+            waiter.began, waiter.undo_connection = True, None  # as ``begin``
             lasting = want.lasting(asked_at)
             reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)
-            if isinstance(reply, bytes) and reply != NO_GRANT:
-                ends = asked_at + validity(lasting)
+            ends = asked_at + validity(lasting)
+            if port.flows.confirms and isinstance(reply, bytes) and reply != NO_GRANT:
                 await port.flows.confirm(port, waiter, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
             until = await _once_more(port, waiter, trouble, until, give_up_at)
             asked_at = port.now()
             continue
         if isinstance(reply, bytes):
-            return Grant(int(reply), asked_at + validity(lasting), lasting)
+            return Grant(int(reply), ends, lasting)
         if listen:
             _lined_up(port, waiter, reply, asked_at)
         return None

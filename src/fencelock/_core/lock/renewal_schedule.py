@@ -69,7 +69,12 @@ class RenewalSchedule:
             return
         bucket.first = min(bucket.first, when)
         bucket.end = min(bucket.end, hold.deadline)
-        self._place(hold, int(when / self.GRAIN), bucket, when)
+        before = self._buckets.get(hold.bucket)
+        if before is not None:
+            before.pop(hold, None)
+        hold.bucket = int(when / self.GRAIN)
+        bucket[hold] = when
+        self.under_way.pop(hold, None)
 
     def add_all(self, holds: Sequence[Hold], when: float) -> None:
         """Note that holds want attention at ``when``, all of them."""

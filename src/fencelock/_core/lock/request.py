@@ -200,8 +200,11 @@ class Want:
 
     def lasting(self, now: float) -> float:
         """Return how long the lease is that a grant at once brings, when it is asked for now."""
-        length = self.form.lasting(now)
-        self.ttl = self.form.ttl
+        form = self.form
+        if form.ends == inf:
+            return self.ttl
+        length = form.lasting(now)
+        self.ttl = form.ttl
         return length
 
     @property

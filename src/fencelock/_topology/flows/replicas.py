@@ -26,6 +26,7 @@ def _confirmed(flows: Flows) -> Flows:
         confirm=acknowledged,
         ask_confirmed=ask_acknowledged,
         confirm_seconds=confirm_seconds,
+        confirms=True,
     )
 
 

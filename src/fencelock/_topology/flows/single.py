@@ -69,4 +69,5 @@ SINGLE: Final = Flows(
     confirm=_confirm,
     ask_confirmed=_ask,
     confirm_seconds=_no_seconds,
+    confirms=False,
 )
