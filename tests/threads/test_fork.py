@@ -242,7 +242,7 @@ until(lambda: len(client._port.lines) == 2)
     "a lease that is held": """
 lock = client.lock("c", ttl=1)
 lock.acquire()
-until(lambda: client._port._tender._ear is not None)
+until(lambda: client._port._renewal_thread._ear is not None)
 """,
 }
 ALONE = """
