@@ -41,6 +41,9 @@ KINDS = (
     *("back", "jump", "restart", "reboot", "down", "unacked", "failover"),
 )
 ON_SERVERS = ("back", "jump", "restart", "reboot", "down", "failover")
+ON_SLOTS = ("move", "migrate", "freeze", "gone")  # of a Cluster: see cluster.py
+# What is no fault: clients must lose nothing by it.
+PLANNED = ("move", "migrate")
 # A clock that is set back by this much runs behind all fences that were given; one that is set
 # forward by it has ended all leases.
 BACK_US = 10_000_000
@@ -87,7 +90,7 @@ def anywhere(world: World) -> list[Action]:
         if client.alive and not _over(client):
             found += [(kind, client.number) for kind in ("crash", "pause") if left.get(kind)]
             found += _cancellations(client) if left.get("cancel") else []
-    return found + _on_servers(world) + _expiry(world)
+    return found + _on_servers(world) + world.own_faults() + _expiry(world)
 
 
 def _is_waited_on(link: Link) -> bool:
@@ -125,7 +128,7 @@ def _cancellations(client: Client) -> list[Action]:
     return [
         ("cancel", client.number, task.number)
         for task in client.tasks
-        if task.state is not None and not task.keeper and not task.done
+        if task.state is not None and not (task.keeper or task.beside or task.done)
     ]
 
 
@@ -160,6 +163,8 @@ def strike(world: World, action: Action) -> None:
         server = world.servers[action[1]]
         server.skew_us += set_us
         server.now_us += set_us
+    elif kind in ON_SLOTS:
+        world.disturb(kind)
     elif kind in {"restart", "reboot", "down", "failover"}:
         _restart(world, world.servers[action[1]], kind)
     else:
@@ -244,18 +249,9 @@ def break_link(world: World, link: Link, *, keeps: bool) -> None:
         if asker is not None and not asker.done:
             asker.take(("error", NoReply("connection lost", sent=True)))
     client.remember("broken", link.number, keeps, world.now_us, lane=link.port.lane)
-    _unplug(world, client, link)
+    link.port.unplugged(link)
     for post in posts:
         post.posted(post)
-
-
-def _unplug(world: World, client: Client, link: Link) -> None:
-    """Tell the waiters of a broken connection, as the ports do."""
-    port = link.port
-    for waiter in port.waiters.values():
-        if port.shared or (waiter.connection is link and world.waits(client, waiter)):
-            waiter.lose_place()
-            world.wake(client, waiter)
 
 
 def _cancel(world: World, task: Task) -> None:

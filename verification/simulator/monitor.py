@@ -82,6 +82,7 @@ def proves(hold: Hold) -> bool:
 class Monitor:
     """Checks after every step."""
 
+    unserved_us_max = UNSERVED_US_MAX
     unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
     granting_seconds: float = 0.05  # how long after its grant a lease may be heard of
     pause_us = 3_000_000  # a paused process stands still for at least this long
@@ -316,7 +317,7 @@ class Monitor:
             return
         if self._unserved_us is None:
             self._unserved_us = self._since_us(instant)
-        most = UNSERVED_US_MAX if world.faulty else self.unserved_us_max_faultless
+        most = self.unserved_us_max if world.faulty else self.unserved_us_max_faultless
         if instant - self._unserved_us > most:
             raise Violation("I6", "a live waiter stands behind a lock that nobody has")
 

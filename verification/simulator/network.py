@@ -69,6 +69,7 @@ class Link:
         "blocked_down_us",
         "blocked_up_us",
         "channel",
+        "channels",
         "client",
         "closed",
         "dies_us",
@@ -77,6 +78,8 @@ class Link:
         "generation",
         "late_down",
         "late_up",
+        "name",
+        "node",
         "number",
         "owed",
         "port",
@@ -103,6 +106,10 @@ class Link:
         self.dies_us: int = NEVER_US
         self.owed: int = 0  # answers that did not come yet
         self.channel: bytes = b""
+        # In a Cluster: where it leads, the channels that it hears, by slot, and how they begin.
+        self.node: Any = None
+        self.channels: dict[int, bytes] = {}
+        self.name: bytes = b""
         self.apart: bool = False  # for acknowledgements only
         self.generation: int = 0  # of the server that it leads to
         self.seat_of: Waiter | None = None  # who waits on it, with a connection each
@@ -115,6 +122,10 @@ class Link:
     def who(self) -> tuple[int, int]:
         """Return what names the connection in every schedule."""
         return (self.client.number, self.number)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.port.hang_up(self)
 
     def passes_up(self, now_us: int) -> bool:
         """Return True if a request can reach the server now."""
@@ -142,7 +153,17 @@ class Link:
 class Task:
     """One flow on its way: a coroutine, what it waits for, and what it will be resumed with."""
 
-    __slots__ = ("client", "coroutine", "done", "keeper", "lane", "number", "ready", "state")
+    __slots__ = (
+        "beside",
+        "client",
+        "coroutine",
+        "done",
+        "keeper",
+        "lane",
+        "number",
+        "ready",
+        "state",
+    )
 
     def __init__(
         self,
@@ -151,8 +172,10 @@ class Task:
         coroutine: Coroutine[Any, Any, None],
         *,
         keeper: bool,
+        beside: bool = False,
         lane: int = -1,
     ) -> None:
+        self.beside: bool = beside  # no user's: it is not cancelled, but the world waits for it
         self.client: Client = client
         self.number: int = number
         self.coroutine: Coroutine[Any, Any, None] = coroutine

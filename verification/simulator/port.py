@@ -267,6 +267,17 @@ class SimulatedPort:
         """Sleep until a lease wants attention: what the keeper of a real port does."""
         await self._suspend(State("mind", NEVER_US, port=self))
 
+    def unplugged(self, link: Link) -> None:
+        """Have the waiters of a broken connection ask again."""
+        for waiter in self.waiters.values():
+            if self.shared or (waiter.connection is link and self.world.waits(self.client, waiter)):
+                waiter.lose_place()
+                self.world.wake(self.client, waiter)
+
+    async def suspend(self, state: State) -> Any:
+        """Suspend the running flow; one of a dead process ends."""
+        return await self._suspend(state)
+
     async def _suspend(self, state: State) -> Any:
         if not self.client.alive:  # a dead process cleans nothing up
             raise GeneratorExit

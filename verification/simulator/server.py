@@ -97,6 +97,9 @@ class Server:
         self._replicated = replicated
         self.reset()
 
+    frozen = False  # it serves nothing
+    gone = False  # nor ever will
+
     def reset(self) -> None:
         """Begin again, empty and at the first instant; what was learnt of outcomes stays."""
         self.state: Frozen = EMPTY

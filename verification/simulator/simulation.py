@@ -19,6 +19,7 @@ from typing import Any
 
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import NoReply
+from fencelock._io.wire import ReplyError
 from fencelock.errors import ServerError
 from verification.simulator import faults, steps
 from verification.simulator.monitor import Monitor, Violation
@@ -93,10 +94,12 @@ class World:
         flow: Coroutine[Any, Any, None],
         *,
         keeper: bool = False,
+        beside: bool = False,
         lane: int = -1,
     ) -> Task:
         """Start a task in a process; it runs to its first suspension at once."""
-        task = Task(client, len(client.tasks), flow, keeper=keeper, lane=lane)
+        number = len(client.tasks)
+        task = Task(client, number, flow, keeper=keeper, beside=beside, lane=lane)
         client.tasks.append(task)
         self._step(task, None)
         return task
@@ -126,12 +129,34 @@ class World:
             self._pass()
         elif name == "copy":
             self._copy(self.servers[action[1]])
+        elif name in steps.PROGRESS:
+            self.advance(name)
         elif name == "die":
             faults.break_link(self, self.link(action), keeps=False)
         else:
-            self.faulty = True
+            self.faulty = self.faulty or name not in faults.PLANNED
             faults.strike(self, action)
         self.monitor.check()
+
+    def own_faults(self) -> list[steps.Action]:
+        """Return the faults that only a world of this kind has."""
+        return []
+
+    def disturb(self, kind: str) -> None:
+        """Let such a fault begin."""
+        raise NotImplementedError(kind)
+
+    def progress(self) -> list[steps.Action]:
+        """Return how what has begun may go on by itself."""
+        return []
+
+    def advance(self, name: str) -> None:
+        """Let it go on."""
+        raise NotImplementedError(name)
+
+    def instants_us(self) -> list[int]:
+        """Return when something happens to a server by itself."""
+        return []
 
     def link(self, action: steps.Action) -> Link:
         """Return the connection that a step names."""
@@ -254,7 +279,7 @@ class World:
 
     def _next_us(self, links: list[Link]) -> int:
         """Return the next instant of a timer, of a blocked message, of the end of a pause."""
-        instants = [us for link in links for us in link.instants_us()]
+        instants = [us for link in links for us in link.instants_us()] + self.instants_us()
         for client in self.clients:
             if client.alive and client.paused_us > self.now_us:
                 instants.append(client.paused_us)
@@ -303,5 +328,7 @@ class World:
 def answer(reply: Any) -> tuple[str, Any]:
     """Return what a flow is resumed with: the reply, or the error that a port makes of it."""
     if isinstance(reply, Refusal):
-        return "error", ServerError(reply.message, code=reply.message.partition(" ")[0])
+        error = ServerError(reply.message, code=reply.message.partition(" ")[0])
+        error.__cause__ = ReplyError(reply.message)
+        return "error", error
     return "value", reply

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 # A step: what happens, to which process, connection or task (numbers, so that it can be replayed).
 Action = tuple[Any, ...]
 # Steps whose number is a server's.
-ON_SERVERS = ("copy", *faults.ON_SERVERS)
+PROGRESS = ("migrated", "thaw", "learn")  # of a Cluster: see cluster.py
+ON_SERVERS = ("copy", *faults.ON_SERVERS, *faults.ON_SLOTS, *PROGRESS)
 
 
 def options(world: World) -> list[Action]:
@@ -26,8 +27,9 @@ def options(world: World) -> list[Action]:
         ("serve", *link.who)
         for client in world.clients
         for link in client.links
-        if link.up and link.passes_up(world.now_us)
+        if link.up and link.passes_up(world.now_us) and not link.server.frozen
     ]
+    steps += world.progress()
     steps += [("copy", n) for n, server in enumerate(world.servers) if server.lags]
     if not any(step[0] == "serve" for step in steps) and _unfinished(world):
         steps.append(("pass",))
@@ -87,7 +89,9 @@ def timer_us(task: Task) -> int:
 def _unfinished(world: World) -> bool:
     return any(
         (client.alive and any(not (task.done or task.keeper) for task in client.tasks))
-        or any(link.up or _to_be_heard(world, link) for link in client.links)
+        or any(
+            (link.up and not link.server.gone) or _to_be_heard(world, link) for link in client.links
+        )
         or (client.alive and client.paused_us > world.now_us)
         for client in world.clients
     )

@@ -225,7 +225,7 @@ class MasterGuard:
     def __init__(self, monitor: MasterMonitor, generation: int) -> None:
         self._monitor = monitor
         self._generation = generation
-        self._held: list[tuple[list[bytes], Callable[[list[bytes]], None], float]] = []
+        self._held: list[tuple[Any, Callable[[Any], None], float]] = []
         self.greeting = True  # what a server says in its greeting grants nothing
 
     @property
@@ -275,9 +275,7 @@ class MasterGuard:
         """
         await self.prove(LONG_AGO, until)
 
-    def take(
-        self, message: list[bytes], deliver: Callable[[list[bytes]], None], until: float
-    ) -> Flow | None:
+    def take(self, message: Any, deliver: Callable[[Any], None], until: float) -> Flow | None:
         """Deliver a push that counts; return the flow that proves it, if that must be asked.
 
         Later pushes wait for the end of that flow, too; it ends by ``until``, about.
