@@ -55,6 +55,7 @@ class Connection:
         "asked_at",
         "channel",
         "channels",
+        "descriptor",
         "fresh",
         "name",
         "node",
@@ -69,6 +70,7 @@ class Connection:
         self, sock: socket.socket, pushed: Callable[[Connection, list[bytes]], None]
     ) -> None:
         self._sock = own(sock)
+        self.descriptor: int = sock.fileno()  # to wait for several
         self._reader = reader()
         self._slice = 0.0
         self._poll: select.poll | None = None

@@ -192,7 +192,8 @@ class AioQuorum(QuorumPortRules, AioPort):
         finally:
             exchange.end()
         for ask in asks:
-            ask.give_up()
+            if not ask.ended:
+                ask.give_up()
 
     def put_back(self, asks: Iterable[NodeRequest]) -> None:
         """Forget on which connections they went: all tasks share those."""

@@ -202,7 +202,7 @@ class _Exchange:
         except (NoReply, FencelockError) as error:
             ask.fail(error)
         else:
-            number = connection.fileno()
+            number = connection.descriptor
             self._waiting[number] = ask
             self._poll.register(number, select.POLLIN)
 
@@ -330,7 +330,8 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         finally:
             exchange.end()
         for ask in asks:
-            ask.give_up()
+            if not ask.ended:
+                ask.give_up()
 
     def put_back(self, asks: Iterable[NodeRequest]) -> None:
         """Give the connections back to their pools; see ``QuorumPort``."""

@@ -69,6 +69,7 @@ class Form:
         "_free",
         "_freed",
         "_ttl",
+        "_ttl_ms",
         "_vote",
         "batch",
         "client_channel",
@@ -107,7 +108,7 @@ class Form:
         self._ttl = _ttl_words(ttl)
         self._free = head(RELEASE, keys.all, 2)
         self._freed = bulk(client_channel)
-        self._vote = b""
+        self._vote = self._ttl_ms = b""
 
     def _claim(self) -> float:
         """Return the lease that a handoff starts with: short when renewal will prolong it."""
@@ -119,6 +120,7 @@ class Form:
         if self.ends < inf:
             self.ttl = max(LEAST_SECONDS, min(self.terms.first_ttl(), self.ends - now))
             self._ttl = _ttl_words(self.ttl)
+            self._ttl_ms = b"%d" % milliseconds(self.ttl)
         return self.ttl
 
     def on(self, client_channel: bytes, terms: Terms) -> Form:
@@ -143,7 +145,8 @@ class Form:
     def vote(self, holder: bytes, info: bytes, ttl: float, fence: int) -> bytes:
         """Return a call of ``quorum_vote.lua``."""
         beginning = self._vote or self._begin_vote(head(QUORUM_VOTE, self.keys.grant, 4))
-        ttl_ms, least, words = b"%d" % milliseconds(ttl), b"%d" % fence, self.words
+        ttl_ms = self._ttl_ms if ttl == self.ttl else b"%d" % milliseconds(ttl)
+        least, words = b"%d" % fence, self.words
         return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b%b\r\n$%d\r\n%b\r\n" % (
             beginning, len(holder), holder, len(ttl_ms), ttl_ms,
             len(words) + len(info), words, info, len(least), least,
@@ -151,7 +154,7 @@ class Form:
 
     def _begin_vote(self, beginning: bytes) -> bytes:
         """Keep how a vote begins: only a quorum's nodes are asked for one."""
-        self._vote = beginning
+        self._vote, self._ttl_ms = beginning, b"%d" % milliseconds(self.ttl)
         return beginning
 
     def release(self, holder: bytes) -> bytes:

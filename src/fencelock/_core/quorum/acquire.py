@@ -188,7 +188,8 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
             await queue_at_nodes(quorum_attempt, grants, give_up_at)
         hold = await _taken(quorum_attempt, grants, taker, unit)
         if hold is not None:
-            undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)
+            if len(asks) >= len(grants):  # some of them were in vain
+                undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)
             return hold
         undo(port, asks)
         port.put_back(asks)
@@ -310,9 +311,9 @@ def _begin(
     try:
         for node, grant in grants.items():
             own = grant._replace(fence=fence)
-            part = begin(port.nodes[node], quorum_attempt.wants[node], own, PARTS, None)
-            with port.mutex():
-                parts.join(node, part)
+            parts[node] = begin(port.nodes[node], quorum_attempt.wants[node], own, PARTS, None)
+        with port.mutex():
+            parts.unite()
         taker.add(hold)
         parts.plan_reacquire(port.now())
         port.track(hold, parts.next_due())

@@ -58,12 +58,9 @@ class NodeRequest(Waiter):
             self.note(error)
 
     def give_up(self) -> None:
-        """Take the silence for the error, unless it has ended."""
-        if not self.ended:
-            what = "answer" if self.began else "connection"
-            self.fail(
-                NoReply(f"no {what} in time", sent=self.began, undo_connection=self.connection)
-            )
+        """Take the silence for the error."""
+        what = "answer" if self.began else "connection"
+        self.fail(NoReply(f"no {what} in time", sent=self.began, undo_connection=self.connection))
 
     def ask_anew(self) -> None:
         """Forget an error: it is asked again."""
@@ -156,16 +153,18 @@ async def broadcast(
         ask.wish = good
     over = _AnswerLimit(port, asks, needed, last)
     await port.exchange(asks, last, over.limit)
-    failed = [ask for ask in asks if ask.error is not None]
-    broken = [ask for ask in failed if ask.cut_off]
-    if broken and port.now() < over.limit():
-        port.put_back(broken)
-        for ask in broken:
-            ask.ask_anew()
-        await port.exchange(broken, last, over.limit)
-    if failed or port.suspect:
+    good_ones = [ask for ask in asks if ask.good]
+    if len(good_ones) < len(asks):
+        broken = [ask for ask in asks if ask.cut_off]
+        if broken and port.now() < over.limit():
+            port.put_back(broken)
+            for ask in broken:
+                ask.ask_anew()
+            await port.exchange(broken, last, over.limit)
+            good_ones = [ask for ask in asks if ask.good]
+    if len(good_ones) < len(asks) or port.suspect:
         _note_ill(port, asks)
-    return [ask for ask in asks if ask.good]
+    return good_ones
 
 
 def _note_ill(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:

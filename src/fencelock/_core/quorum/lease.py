@@ -63,11 +63,17 @@ class Majority(list[Hold | None], Observer, Claimant):
         hold = self.hold
         if not hold.open or hold.notified or hold.loss is not None:
             return False
-        part.granted_at = hold.granted_at
         self[node] = part
-        part.observer = self
-        self._settle()
+        self.unite()
         return True
+
+    def unite(self) -> None:
+        """Make one lease of the parts that are here. Under the port's mutex."""
+        for part in self:
+            if part is not None:
+                part.granted_at = self.hold.granted_at
+                part.observer = self
+        self._settle()
 
     def cover(self, ttl: float) -> None:
         """Have a lease of this length claimed as long as it is held; see membership.py."""
@@ -88,8 +94,7 @@ class Majority(list[Hold | None], Observer, Claimant):
 
     def missing(self) -> list[int]:
         """Return the nodes that have no lease of this hold."""
-        lasting = self.lasting()
-        return [node for node in range(len(self)) if node not in lasting]
+        return [node for node, part in enumerate(self) if part is None or part.loss is not None]
 
     def plan_reacquire(self, now: float) -> None:
         """Set when the nodes without a lease are asked again: at the rhythm of renewal.
@@ -122,11 +127,13 @@ class Majority(list[Hold | None], Observer, Claimant):
         if hold.loss is not None:
             hold.move_deadline(hold.loss.since)
             return
-        proved = proved_until(
+        ends = [
+            part.deadline
+            for part in self
             # A part that was refused before its deadline proves nothing.
-            [part.deadline for part in self if part and _lasted(part)],
-            self.port.needed,
-        )
+            if part and (part.loss is None or part.loss.since >= part.deadline)
+        ]
+        proved = proved_until(ends, self.port.needed)
         claimed = inf if self._claims is None else self._claims.claim_until
         hold.move_deadline(min(proved, claimed))
 
@@ -165,11 +172,6 @@ class Majority(list[Hold | None], Observer, Claimant):
             drop_node_leases(port, whole)
         else:
             end_node_leases(port, whole)
-
-
-def _lasted(part: Hold) -> bool:
-    """Return True if a part's deadline still says something: not when it was refused before."""
-    return part.loss is None or part.loss.since >= part.deadline
 
 
 def majority_of(hold: Hold) -> Majority:
