@@ -13,6 +13,7 @@ from fencelock._core.lock.release import undo_strays
 from fencelock._core.lock.request import Form, Stray, Terms, Want
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.objects import multi
+from fencelock._topology.flows.quorum import QUORUM
 from fencelock._topology.flows.single import SINGLE
 
 TERMS = Terms(ttl=30.0, renew=True)
@@ -74,3 +75,12 @@ def test_a_late_grant_to_a_request_that_was_asked_again_and_is_over_is_given_bac
     port.posted.clear()
     late_grant(port, asked.waiter)
     assert port.posted == ([("abandon", b"", None)] if strays else [])
+
+
+def test_what_a_node_of_a_quorum_may_still_bring_is_undone_with_the_hold():
+    nodes, asked = [Posts(), Posts(), Posts()], want("a")
+    asked.strays = (Stray("silent", b"c"),)
+    hold = SimpleNamespace(parts=[None, SimpleNamespace(want=asked), None])
+    port = SimpleNamespace(nodes=nodes, membership=SimpleNamespace(claimants=()))
+    QUORUM.clean_up(port, hold)
+    assert [node.posted for node in nodes] == [[], [("abandon", asked.entry(b"c"), "silent")], []]

@@ -16,12 +16,15 @@ from fencelock._core.lock.waiting import Lines
 from fencelock._core.quorum import acquire as flow
 from fencelock._core.quorum import queue as quorum_line
 from fencelock._core.quorum.attempt import QuorumAttempt, granted
+from fencelock._core.quorum.broadcast import NodeRequest
 from fencelock._core.quorum.lease import Majority, end_node_leases
 from fencelock._core.quorum.membership import Membership, parse_info
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, decided, majority, order, proved_until
 from fencelock._core.types import NoReply
+from fencelock._io.port_quorum_asyncio import AioQuorum
 from fencelock._io.port_quorum_blocking import BlockingQuorum
 from fencelock._io.sources import quorum
+from fencelock._runtime.clock import now
 from fencelock.scripts import MEMBERSHIP
 from tests.pure.made import held
 
@@ -380,3 +383,19 @@ def test_a_hold_that_is_over_gets_no_more_attention(over, due):
     port.move(hold, 5.0)
     assert port.book.next_at() == due
     assert tracked == ([due] if due else [])
+
+
+def test_what_is_not_answered_in_a_loop_is_undone_on_its_connection():
+    """On another one the undo may overtake it."""
+
+    async def asked():
+        loop, port = asyncio.get_running_loop(), object.__new__(AioQuorum)
+        mux = SimpleNamespace(sound=True, request=lambda *_: loop.create_future())
+        port.loop, port.closing = loop, False
+        port.nodes = [SimpleNamespace(link=SimpleNamespace(mux=mux))]
+        request = NodeRequest(0, None, b"packed")
+        await port.exchange([request], now() + 9, now)
+        return request.error, mux
+
+    error, mux = asyncio.run(asked())
+    assert (error.sent, error.undo_connection) == (True, mux)

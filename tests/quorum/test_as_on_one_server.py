@@ -1,0 +1,28 @@
+"""A quorum says and leaves behind what one server does: each of these was different once."""
+
+import pytest
+
+import fencelock
+from fencelock import QuorumNotReached
+from fencelock._core.lock.inspect import show
+from fencelock._io.port_blocking import run_blocking
+
+pytestmark = pytest.mark.quorum
+
+
+def test_a_name_in_use_for_a_foreign_sorted_set_is_shown(world):
+    for node in world.server.nodes:
+        node.command("ZADD", world.key("a"), 1, "foreign")
+    with fencelock.Client(world.server.url) as client:
+        info = run_blocking(show(client._port, world.keys("a")))
+    assert (info.kind, info.limit, info.holders) == ("other", 0, ())
+
+
+@pytest.mark.slow
+async def test_a_release_without_a_majority_says_of_which_lock_it_was(world):
+    lock = world.client().lock("a", ttl=60)
+    await lock.acquire()
+    world.server.kill(0, 1, 2)
+    with pytest.raises(QuorumNotReached) as refused:
+        await lock.release()
+    assert refused.value.name == "a"
