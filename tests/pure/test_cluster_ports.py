@@ -105,7 +105,7 @@ class Port(ClusterPort):
     closing = False
 
     def __init__(self, nodes):
-        self.io, self.seats, self.roused = nodes, {}, []
+        self.io, self.seats, self.roused = nodes, [], []
         self._use(CLUSTERED, nodes)
         self.slots.learn(ALL, A)
         self.slots.master_check._at = dict.fromkeys((A, B, C), now() + SOON)
@@ -114,19 +114,17 @@ class Port(ClusterPort):
         return self.io.mutex()
 
     def close(self, waiter):
-        self.seats.pop(waiter, None)
+        waiter.origin = None
 
     def wake(self, waiter):
         self.roused.append(waiter)
 
-    def seat_of(self, waiter):
-        return self.seats.get(waiter)
-
     def sit(self, waiter, connection):
-        self.seats[waiter] = connection
+        waiter.origin = connection
+        self.seats.append(waiter)
 
     def seated(self, connection):
-        return [waiter for waiter, seat in self.seats.items() if seat is connection]
+        return [waiter for waiter in self.seats if waiter.origin is connection]
 
     def seated_as(self, connection, who):
         return next((each for each in self.seated(connection) if each.want.waiter == who), None)
@@ -140,7 +138,7 @@ def waiter(number=0):
 
 def opened(port, asks):
     run_blocking(port.open(asks, now() + SOON))
-    return port.seat_of(asks)
+    return asks.origin
 
 
 def asked_for(port, asks):
@@ -164,7 +162,7 @@ def test_a_waiter_keeps_its_channel_where_its_request_is_sent_on(sharded):
     channel = asks.channel
     assert channel.endswith(LOCAL) is not sharded
     assert asked_for(port, asks) == b"done"
-    there = port.seat_of(asks)
+    there = asks.origin
     assert (here.node, there.node, asks.channel) == (A, B, channel)
     assert channel in there.channels.values()
 
@@ -176,7 +174,7 @@ def test_a_grant_counts_only_where_its_waiter_sits():
     here = opened(port, asks)
     asked_for(port, asks)
     assert port.seated_as(here, asks.want.waiter) is None
-    assert port.seated_as(port.seat_of(asks), asks.want.waiter) is asks
+    assert port.seated_as(asks.origin, asks.want.waiter) is asks
 
 
 def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
@@ -303,7 +301,7 @@ def test_a_waiter_is_seated_at_once_where_its_node_listens_already():
     channel = in_slot(b"other", slot(asks.key))
     port.io.connections[A].channels[slot(asks.key)] = channel
     assert port.open_now(asks, listen=True) is True
-    assert (port.seat_of(asks), asks.channel) == (port.io.connections[A], channel)
+    assert (asks.origin, asks.channel) == (port.io.connections[A], channel)
     port.closing = True
     assert port.open_now(asks, listen=True) is False
 
@@ -431,7 +429,7 @@ def test_all_that_doubt_one_node_at_once_have_it_asked_about_once(replaced):
     nodes = Nodes(command_b=lambda word, *_: slow() if word == GET else [[0, 16383, [b"b", 2]]])
     joined = waiting_for(nodes, CALLERS - 1)
     known = found_by(nodes)
-    jobs = at_once(lambda: known.confirm(key, A, now(), now() + SOON), slow, joined)
+    jobs = at_once(lambda: known.confirm(key, A, now() + SOON), slow, joined)
     for job in jobs:
         assert isinstance(job.exception(SOON), NoReply) is replaced
     assert slow.asked == 1
@@ -442,7 +440,7 @@ def test_who_runs_out_of_time_leaves_the_question_to_the_next():
     known = found_by(nodes)
     question, mine = known._question(A)
     assert mine
-    job = spawn(run_blocking, known.confirm(key_in(1), A, now(), now() + SOON))
+    job = spawn(run_blocking, known.confirm(key_in(1), A, now() + SOON))
     del known._questions[A]
     question.latch.open()
     assert job.result(SOON) is None

@@ -38,6 +38,7 @@ RESERVED: Final = tuple(
 _SLOTS: Final = 16384
 
 
+@lru_cache(maxsize=1024)
 def slot(key: bytes) -> int:
     """Return the Cluster hash slot of a key (CRC16/XMODEM of its tag, as the Cluster spec says)."""
     tag = hash_tag(key)

@@ -180,11 +180,6 @@ class AsyncioClusterPort(ClusterPort, AioPort):
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def seat_of(self, waiter: Waiter) -> AsyncConnection | None:
-        """Return the connection that the waiter asks and listens on."""
-        origin = waiter.origin
-        return origin if isinstance(origin, AsyncConnection) else None
-
     def sit(self, waiter: Waiter, connection: AsyncConnection) -> None:
         """Have a waiter ask and listen on a connection."""
         waiter.origin = connection
@@ -201,7 +196,8 @@ class AsyncioClusterPort(ClusterPort, AioPort):
 
     def close(self, waiter: Waiter) -> None:
         """Forget a waiter; leave channels when many are idle."""
-        mux, waiter.origin = self.seat_of(waiter), None
+        mux: AsyncConnection | None = waiter.origin
+        waiter.origin = None
         AioPort.close(self, waiter)
         if mux is None or len(mux.channels) <= cluster.CHANNELS_MAX:
             return

@@ -21,7 +21,7 @@ Pushed = Callable[[Connection, list[bytes]], None]
 
 
 class NodePool(Pool):
-    """Connections to one node. One that hears very many channels is not kept."""
+    """Connections to one node."""
 
     __slots__ = ("_names", "node")
 
@@ -31,13 +31,6 @@ class NodePool(Pool):
         super().__init__(source, pushed)
         self._names = names
         self.node = node
-
-    def give(self, connection: Connection) -> None:
-        """Keep a connection for the next call to its node."""
-        if len(connection.channels) > cluster.CHANNELS_MAX and not connection.owed:
-            connection.close()
-        else:
-            super().give(connection)
 
     def _dial(self, until: float) -> Connection:
         connection = super()._dial(until)
@@ -68,8 +61,11 @@ class BlockingNodes(BlockingIo):
         return self._pool(node).take(until)
 
     def give_back(self, connection: Connection) -> None:
-        """Keep a connection for the next call to its node."""
-        pool = self._pool(connection.node)
+        """Keep a connection for the next call to its node, unless it hears very many channels."""
+        if len(connection.channels) > cluster.CHANNELS_MAX and not connection.owed:
+            connection.close()
+            return
+        pool = self._pools[connection.node]
         pool.closed = self.closed
         pool.give(connection)
 
@@ -110,21 +106,21 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
 
     mutex = BlockingPort.mutex
     wake = BlockingPort.wake
-    close = BlockingPort.close
 
     def take_any(self, until: float) -> Connection:
         """Return a connection to any master: revocations go to all nodes."""
         connection: Connection = run_blocking(self._map.anywhere(until))
         return connection
 
-    def seat_of(self, waiter: Waiter) -> Connection | None:
-        """Return the connection that the waiter has for itself."""
-        connection = waiter.connection
-        return connection if isinstance(connection, Connection) else None
-
     def sit(self, waiter: Waiter, connection: Connection) -> None:
         """Give a waiter a connection for itself."""
-        waiter.connection, connection.waiter = connection, waiter
+        waiter.connection = waiter.origin = connection
+        connection.waiter = waiter
+
+    def close(self, waiter: Waiter) -> None:
+        """Take the connection back from a waiter."""
+        waiter.origin = None
+        BlockingPort.close(self, waiter)
 
     def seated(self, connection: Connection) -> Iterable[Waiter]:
         """Return the waiter that has this connection, if one has."""
@@ -137,7 +133,7 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Read the waiter's connection; when it is gone, so may be its node."""
-        connection = self.seat_of(waiter)
+        connection = waiter.origin
         await BlockingPort.wait(self, waiter, until)
         if connection is not None and not connection.sound:
             self.slots.doubt(connection.node)

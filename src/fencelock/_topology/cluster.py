@@ -70,6 +70,7 @@ class ClusterPort:
         self._io = io
         self._map = ClusterMap(cluster, io)
         self.slots: SlotMap = self._map.slots
+        self._counts = self._map.slots.counts
         self._sharded = True  # until a server refuses sharded channels
         self._busy: set[object] = set()  # the places where a flow runs beside
 
@@ -87,12 +88,8 @@ class ClusterPort:
         """Make a waiting ``wait`` return soon; see ``Port``."""
         raise NotImplementedError
 
-    def seat_of(self, waiter: Waiter) -> Any:
-        """Return the connection on which a waiter sits, or None."""
-        raise NotImplementedError
-
     def sit(self, waiter: Waiter, connection: Any) -> None:
-        """Seat a waiter on a connection: its requests and their undos go there."""
+        """Seat a waiter on a connection: its ``origin``, until ``close`` takes it back."""
         raise NotImplementedError
 
     def seated(self, connection: Any) -> Iterable[Waiter]:
@@ -153,8 +150,9 @@ class ClusterPort:
                 if step is None:
                     raise
             else:
-                if proves and not asking:  # the others name a slot's old node until it has moved
-                    await self._map.confirm(key, connection.node, asked_at, until)
+                # The other nodes name a slot's old node until it has moved.
+                if proves and not asking and not self._counts(key, connection.node, asked_at):
+                    await self._map.confirm(key, connection.node, until)
                 return reply
             finally:
                 if waiter is None:
@@ -169,7 +167,7 @@ class ClusterPort:
             return await self._map.lend(node, until)
         if step is not None:
             await self._follow(waiter, step, until)
-        connection = self.seat_of(waiter)
+        connection = waiter.origin
         if connection is None or not connection.sound:
             raise NoReply("the waiter's connection was lost", sent=False)
         return connection
@@ -181,7 +179,7 @@ class ClusterPort:
         node = self.slots.sure(waiter.key)
         if node is None or self.closing:
             return False
-        connection = self.seat_of(waiter)
+        connection = waiter.origin
         if connection is None:
             connection = self._io.idle(node)
             if connection is None:
@@ -191,6 +189,10 @@ class ClusterPort:
             return False
         if not listen:
             return True
+        return bool(connection.channels) and self._hears(waiter, connection)
+
+    def _hears(self, waiter: Waiter, connection: Any) -> bool:
+        """Return True if a seat listens to a channel for a waiter, which is the waiter's then."""
         number, channel = self._channel(waiter, connection)
         if connection.channels.get(number) != channel:
             return False
@@ -203,7 +205,7 @@ class ClusterPort:
             raise closed()
         until = min(until, self._io.now() + ANSWER_SECONDS)
         node = await self._map.owner(waiter.key, until)
-        connection = self.seat_of(waiter)
+        connection = waiter.origin
         if connection is None or not connection.sound or connection.node != node:
             await self._reconnect(waiter, node, until)
         if listen:
@@ -215,7 +217,7 @@ class ClusterPort:
 
     async def _follow(self, waiter: Waiter, step: Redirect, until: float) -> None:
         """Move a waiter where its request was sent; Broken when its channel is another one then."""
-        connection, channel = self.seat_of(waiter), waiter.channel
+        connection, channel = waiter.origin, waiter.channel
         if connection is None or connection.node != step.node:
             await self._reconnect(waiter, step.node, until)
         if channel:
@@ -238,11 +240,10 @@ class ClusterPort:
 
     async def _listen(self, waiter: Waiter, until: float, *, asking: bool) -> None:
         """Have the waiter's seat listen; Broken when the slot has gone elsewhere: ask again."""
-        connection = self.seat_of(waiter)
-        number, channel = self._channel(waiter, connection)
-        if connection.channels.get(number) == channel:
-            waiter.channel = channel
+        connection = waiter.origin
+        if self._hears(waiter, connection):
             return
+        number, channel = self._channel(waiter, connection)
         # before the answer: the end of it may come right behind
         connection.channels[number] = channel
         try:
@@ -406,7 +407,8 @@ class ClusterPort:
             self.slots.doubt(node)
         if len(silent) < len(answers):
             try:
-                await self._map.confirm(key, node, pending.asked_at, until)
+                if not self._counts(key, node, pending.asked_at):
+                    await self._map.confirm(key, node, until)
             except (NoReply, ServerError) as error:
                 return [error] * len(answers)
         return answers

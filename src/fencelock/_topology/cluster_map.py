@@ -130,13 +130,11 @@ class ClusterMap:
 
     # -- who is the master ----------------------------------------------------------------------
 
-    async def confirm(self, key: bytes, node: NodeAddress, asked_at: float, until: float) -> None:
+    async def confirm(self, key: bytes, node: NodeAddress, until: float) -> None:
         """See that the answer that came just now is a master's; Broken when others say it is none.
 
-        See master_check.py.
+        Only for one that does not count by itself; see master_check.py.
         """
-        if not key or self.slots.master_check.counts(node, asked_at):
-            return
         answered_at, proved = self._io.now(), True
         while proved and not self.slots.master_check.covers(node, answered_at):
             inquiry = partial(self._inquire, key, node, until)

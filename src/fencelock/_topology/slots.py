@@ -92,6 +92,10 @@ class SlotMap:
         """Return who serves a key; None when that must be asked for."""
         return None if self.doubtful else self._owners[slot(key)]
 
+    def counts(self, key: bytes, node: NodeAddress, asked_at: float) -> bool:
+        """Return True if an answer about a key that came just now counts."""
+        return not key or self.master_check.counts(node, asked_at)
+
     def disbelieves(self, message: Sequence[bytes], waiter: Waiter, node: NodeAddress) -> bool:
         """Return True if a pushed grant must be asked for: its node may have been replaced."""
         if not is_grant(message) or not waiter.doubts:
