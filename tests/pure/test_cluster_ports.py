@@ -447,6 +447,33 @@ def test_who_runs_out_of_time_leaves_the_question_to_the_next():
     assert [word for _, _, word, _ in nodes.asked] == [GET]
 
 
+def test_a_node_that_had_no_time_to_answer_is_not_taken_for_silent():
+    """The answer that is doubted would be believed."""
+    nodes = Nodes(command_b=NoReply("silent", sent=True))
+    known = found_by(nodes)
+    with pytest.raises(NoReply):
+        run_blocking(known.confirm(key_in(1), A, now()))
+    nodes.answers["command_b"] = error("MOVED 1 a:1")
+    run_blocking(known.confirm(key_in(1), A, now() + SOON))
+    assert nodes.asked == [(B, "command", GET, False)] * 2
+
+
+def test_a_map_that_could_not_be_read_again_proves_nothing():
+    def answer(word, *_):
+        return b"mine" if word == GET else NoReply("silent", sent=True)
+
+    known = found_by(Nodes(command_b=answer, command_a=NoReply("silent", sent=True)))
+    with pytest.raises(NoReply, match="taken the place"):
+        run_blocking(known.confirm(key_in(1), A, now() + SOON))
+
+
+def test_the_answer_to_a_clean_up_counts_only_if_its_node_was_a_master_just_now():
+    port = Port(Nodes())
+    assert port.settles(connection(A), key_in(1), now())
+    port.slots.master_check.note(A, 0.0)
+    assert not port.settles(connection(A), key_in(1), now())
+
+
 # --- many requests --------------------------------------------------------------------------------
 
 

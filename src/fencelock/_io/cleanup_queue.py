@@ -43,6 +43,7 @@ class Job(NamedTuple):
     args: Args
     undo_connection: Connection | None
     until: float
+    asked_at: float
 
 
 class CleanupQueue:
@@ -65,7 +66,8 @@ class CleanupQueue:
         """Send behind the trail, and have the answer seen to."""
         if undo_connection is not None and not _sent_behind(undo_connection, script, keys, args):
             undo_connection = None
-        job = Job(script, keys, args, undo_connection, now() + CLEANUP_SECONDS)
+        asked_at = now()
+        job = Job(script, keys, args, undo_connection, asked_at + CLEANUP_SECONDS, asked_at)
         with self._lock:
             # What was not sent yet comes first: the others only wait for an answer.
             (self._jobs.append if undo_connection else self._jobs.appendleft)(job)
@@ -131,11 +133,15 @@ class CleanupQueue:
 def _do(port: BlockingPort, job: Job) -> None:
     from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - they need each other
 
-    if job.undo_connection is not None and _answered(
-        job.undo_connection, min(job.until, now() + UNDO_SECONDS)
-    ):
+    if job.undo_connection is not None and _settled(port, job, job.undo_connection):
         return
     run_blocking(port.deliver(job.script, job.keys, job.args, job.until))
+
+
+def _settled(port: BlockingPort, job: Job, undo_connection: Connection) -> bool:
+    """Return True if the answer came behind the request, and counts."""
+    answered = _answered(undo_connection, min(job.until, now() + UNDO_SECONDS))
+    return answered and port.settles(undo_connection, job.keys[0], job.asked_at)
 
 
 def _sent_behind(undo_connection: Connection, script: Script, keys: Keys, args: Args) -> bool:

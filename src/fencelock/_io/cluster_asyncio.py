@@ -2,7 +2,7 @@
 
 Rules of this file:
 
-- An undo goes out behind its request, on the same connection: a waiter's ``undo_connection``.
+- An undo goes out behind its request, on the same connection: a waiter's ``origin``.
 - A channel is left when none of the waiters needs it; one refusal, and none is left again.
 """
 
@@ -26,7 +26,7 @@ from fencelock._runtime.log import log
 from fencelock._topology import cluster
 from fencelock._topology.cluster import ANYWHERE, ClusterPort
 from fencelock._topology.master_check import NodeAddress
-from fencelock._topology.slots import MAP_SECONDS, SLOTS, ClusterSource, Redirect
+from fencelock._topology.slots import MAP_SECONDS, SLOTS, ClusterSource
 
 Pushed = Callable[[AsyncConnection, list[bytes]], None]
 Lost = Callable[[AsyncConnection], None]
@@ -165,14 +165,6 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         """Hear revocations, which go to all nodes, at any master."""
         mux = await self._map.anywhere(min(until, now() + MAP_SECONDS))
         await self.link.links[mux.node].listen(until)
-
-    async def _connection(
-        self, key: bytes, step: Redirect | None, until: float, waiter: Waiter | None
-    ) -> AsyncConnection:
-        mux: AsyncConnection = await super()._connection(key, step, until, waiter)
-        if waiter is not None:
-            waiter.undo_connection = mux
-        return mux
 
     def _mux_for(self, key: bytes) -> AsyncConnection | None:
         node = self.slots.sure(key)

@@ -315,28 +315,41 @@ class AioPort:
         """Write the request at once, behind all that went before; see to its answer in a task."""
         if self.loop.is_closed() or self.link.closed:
             return
-        slot, mux = (
-            None,
+        asked_at, slot = now(), None
+        mux = (
             undo_connection
             if isinstance(undo_connection, AsyncConnection) and undo_connection.open
-            else self._mux_for(keys[0]),
+            else self._mux_for(keys[0])
         )
         if mux is not None:
             until = now() + (UNDO_SECONDS if mux.retired else CLEANUP_SECONDS)
             slot = mux.behind(pack_source(script, keys, args), until)
-        self.spawn(self._deliver(script, keys, args, slot), "fencelock-post")
+
+        def settled() -> bool:
+            return mux is not None and self.settles(mux, keys[0], asked_at)
+
+        self.spawn(self._deliver(script, keys, args, slot, settled), "fencelock-post")
 
     def _mux_for(self, key: bytes) -> AsyncConnection | None:
         """Return the connection for a key, if it is there."""
         del key  # one server has all
         return self.link.mux
 
+    def settles(self, undo_connection: AsyncConnection, key: bytes, asked_at: float) -> bool:
+        """Return True if the answer to a clean-up that went behind a trail counts."""
+        return True
+
     async def _deliver(
-        self, script: Script, keys: Keys, args: Args, slot: asyncio.Future[Any] | None
+        self,
+        script: Script,
+        keys: Keys,
+        args: Args,
+        slot: asyncio.Future[Any] | None,
+        settled: Callable[[], bool],
     ) -> None:
         until = now() + CLEANUP_SECONDS
         try:
-            if slot is not None and await _done(slot):
+            if slot is not None and await _done(slot) and settled():
                 return
             await ask(self, script, keys, args, until)
         except FencelockError as error:

@@ -209,7 +209,7 @@ class ClusterPort:
         if connection is None or not connection.sound or connection.node != node:
             await self._reconnect(waiter, node, until)
         if listen:
-            await self._listen(waiter, until, asking=False)
+            await self._listen_for(waiter, until, asking=False)
 
     async def _reconnect(self, waiter: Waiter, node: NodeAddress, until: float) -> None:
         self.close(waiter)
@@ -221,7 +221,7 @@ class ClusterPort:
         if connection is None or connection.node != step.node:
             await self._reconnect(waiter, step.node, until)
         if channel:
-            await self._listen(waiter, until, asking=step.asking)
+            await self._listen_for(waiter, until, asking=step.asking)
         if waiter.channel != channel:
             raise NoReply("the waiter listens to another channel now: ask anew", sent=False)
 
@@ -238,7 +238,7 @@ class ClusterPort:
             name = connection.channels.get(ANYWHERE) or connection.name + LOCAL
         return ANYWHERE if name.endswith(LOCAL) else number, name
 
-    async def _listen(self, waiter: Waiter, until: float, *, asking: bool) -> None:
+    async def _listen_for(self, waiter: Waiter, until: float, *, asking: bool) -> None:
         """Have the waiter's seat listen; Broken when the slot has gone elsewhere: ask again."""
         connection = waiter.origin
         if self._hears(waiter, connection):
@@ -254,7 +254,7 @@ class ClusterPort:
             self._sharded = False  # an old server, or the user may not
             log.info("no sharded channels: %s", error)
             waiter.channel = b""
-            await self._listen(waiter, until, asking=asking)
+            await self._listen_for(waiter, until, asking=asking)
             return
         if connection.channels.get(number) != channel:
             raise NoReply("the server ended the subscription at once", sent=False)
@@ -424,6 +424,13 @@ class ClusterPort:
             return await self.call(*request, until, waiter if own else None)
         except (NoReply, FencelockError) as error:
             return error
+
+    def settles(self, undo_connection: Any, key: bytes, asked_at: float) -> bool:
+        """Return True if the answer to a clean-up that went behind a trail counts.
+
+        Else it goes to the master of the slot once more: this node may be none any more.
+        """
+        return self._counts(key, undo_connection.node, asked_at)
 
     # -- beside ---------------------------------------------------------------------------------
 

@@ -152,29 +152,42 @@ class ClusterMap:
         return agreed
 
     async def _see_replaced(self, key: bytes, node: NodeAddress, until: float) -> None:
-        """Read the map, from another node if there is one; Broken unless that names this node."""
+        """Read the map, from another node if there is one; Broken unless that names this node.
+
+        What the map said before proves nothing, so Broken also when none could be read.
+        """
         self.slots.doubt(node)
         await self._ask_around(until)
-        if self.slots.owner(slot(key)) != node:
+        if self.slots.doubtful or self.slots.owner(slot(key)) != node:
             raise replaced(node)
 
     async def _named(self, node: NodeAddress, key: bytes, until: float) -> NodeAddress | None:
-        """Return the node that another one takes for the master of a key; None for silence."""
-        until = min(until, self._io.now() + MAP_SECONDS)
+        """Return the node that another one takes for the master of a key; None for silence.
+
+        Broken when the caller's time was up: that is no silence.
+        """
+        silent_at = min(until, self._io.now() + MAP_SECONDS)
         try:
-            connection = await self.lend(node, until)
+            connection = await self.lend(node, silent_at)
         except (NoReply, ServerError):
+            self._in_time(until)
             return None
         try:
-            await self._io.command(connection, (b"GET", key), until)  # every user of locks may
+            await self._io.command(connection, (b"GET", key), silent_at)  # every user of locks may
         except NoReply:
             self.slots.doubt(node)
+            self._in_time(until)
             return None
         except ServerError as error:
             return self.slots.named(error, node)
         finally:
             self._io.give_back(connection)
         return node
+
+    def _in_time(self, until: float) -> None:
+        """Raise Broken if a node was not given the time to answer: then it was not silent."""
+        if self._io.now() >= until:
+            raise NoReply("no node said in time which one is the master", sent=True)
 
     # -- once for all ---------------------------------------------------------------------------
 

@@ -59,6 +59,10 @@ class MasterCheck:
         """Return True if what a node said at this instant counts."""
         return said_at - self._at.get(node, -inf) <= SURE_SECONDS
 
+    def note(self, node: NodeAddress, at: float) -> None:
+        """Note that a node was alive and a master at an instant."""
+        self._at[node] = at
+
     def counts(self, node: NodeAddress, asked_at: float) -> bool:
         """Return True if the answer that came just now counts; then the next one may, too."""
         if self._now() - asked_at > PROMPT_SECONDS or not self.covers(node, asked_at):
@@ -82,7 +86,7 @@ class MasterCheck:
         if agreed is None:
             agreed = await self._asked(node, others, named, enough=1)
         if agreed:
-            self._at[node] = answered_at
+            self.note(node, answered_at)
         return agreed
 
     async def _asked(

@@ -123,9 +123,7 @@ def _undo(port: Port, waiter: Waiter) -> None:
     want = waiter.want
     with port.mutex():
         port.lines.give_up(want)
-    port.run_in_background(
-        *want.abandon(waiter.channel), waiter.undo_connection or waiter.connection
-    )
+    port.run_in_background(*want.abandon(waiter.channel), waiter.path)
 
 
 def start_over(port: Port, waiter: Waiter) -> None:

@@ -30,12 +30,7 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
 
     def undo() -> None:
         if waiter.began:
-            port.run_in_background(
-                POLL_RELEASE,
-                want.keys.plain,
-                (want.holder,),
-                waiter.undo_connection or waiter.connection,
-            )
+            port.run_in_background(POLL_RELEASE, want.keys.plain, (want.holder,), waiter.path)
 
     async def once() -> tuple[float, Reply]:
         # a silent connection may still bring it: go on by another id

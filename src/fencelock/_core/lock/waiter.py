@@ -28,7 +28,7 @@ class Waiter(Asked):
     grant: Grant | None = None
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms
     connection: Any = None  # the port's: connection, future
-    origin: Any = None  # the port's: the connection of its requests, where replicas acknowledge
+    origin: Any = None  # the port's: the connection of its requests, in a Cluster or with replicas
 
     renew_elsewhere_at: float = (
         inf  # when ``keep`` is due: only a quorum's waiter has something to keep
@@ -39,6 +39,11 @@ class Waiter(Asked):
 
     async def renew_elsewhere(self) -> None:
         """Keep what it was granted elsewhere while it stands in this line."""
+
+    @property
+    def path(self) -> object:
+        """Return the connection that its last request went on: an undo goes behind it."""
+        return self.undo_connection or self.origin or self.connection
 
     @property
     def key(self) -> bytes:

@@ -144,7 +144,7 @@ def _start_over(port: Port, wants: Sequence[Want], waiter: Waiter) -> None:
 
 def _undo(port: Port, wants: Sequence[Want], waiter: Waiter) -> None:
     if waiter.began:
-        port.run_in_background(*_request(wants), waiter.undo_connection or waiter.connection)
+        port.run_in_background(*_request(wants), waiter.path)
 
 
 def _begin_all(

@@ -249,6 +249,4 @@ async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
 def _undo(port: Port, watcher: StateWaiter) -> None:
     """Leave the list behind the last request, on the connection that it went on."""
     if watcher.began and watcher.channel:
-        port.run_in_background(
-            *_last_request(port, watcher, late=False), watcher.undo_connection or watcher.connection
-        )
+        port.run_in_background(*_last_request(port, watcher, late=False), watcher.path)
