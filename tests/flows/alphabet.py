@@ -97,6 +97,11 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Condition.notify": ("condition.notify",),
         "Condition.notify_all": ("condition.notify",),
     },
+    "cluster": {
+        "Lock.acquire in a Cluster": (ACQUIRE, "apart.line_up_by_slot"),
+        "Lock.release in a Cluster": (RELEASE,),
+        "Lease.renew in a Cluster": ("apart.renew_due_by_slot",),
+    },
     "quorum": {
         "Lock.acquire on a quorum": ("quorum.take",),
         "Lock.release on a quorum": ("quorum_keep.give_back",),

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from tests.flows import (
     acknowledged,
     barriers,
+    clusters,
     conditions,
     elections,
     forgetting,
@@ -152,7 +153,7 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
-    for module in (signals, barriers, conditions, acknowledged, quorums, quorum_shares):
+    for module in (signals, barriers, conditions, acknowledged, clusters, quorums, quorum_shares):
         for scenario in module.plan():
             yield from both(scenario)
 

@@ -3,6 +3,7 @@
 import pytest
 
 import fencelock
+from tests.flows import clusters
 from tests.flows.alphabet import CALLS, FAULTS, LEFT_OUT, met
 from tests.test_parity import NAMES
 
@@ -21,6 +22,10 @@ SPARED = {
         "cut": "a node that is away for longer is the harder fault: down",
     },
 }
+SPARED["cluster"] = dict.fromkeys(
+    ("expiry", "noise", "back", "restart", "reboot", "cut"),
+    "what befalls one server alone is the same for a node: the lock's worlds",
+)
 SPARED["latch"] = SPARED["barrier"] = SPARED["event"]
 
 
@@ -52,4 +57,5 @@ def test_every_fault_meets_every_call(family, call):
     worlds = met()[call]
     assert worlds
     seen = set().union(*worlds.values())
-    assert set(FAULTS) - seen - SPARED.get(family, {}).keys() == set()
+    faults = {*FAULTS, *(clusters.FAULTS if family == "cluster" else ())}
+    assert faults - seen - SPARED.get(family, {}).keys() == set()

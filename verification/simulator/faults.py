@@ -19,6 +19,10 @@ reboot      a server restarts with what it had
 down        a server is gone for five seconds, and comes back with what it had
 unacked     no replica acknowledges in time what one WAIT asks about
 failover    a server's replica is promoted: connections break, what it did not get is forgotten
+move        of a Cluster, as the three that follow: the slot moves to another node (cluster.py)
+migrate     the slot moves key by key
+freeze      the master stands still, is replaced, and wakes up without knowing it
+gone        the master stands still for good, and is replaced
 ==========  =====================================================================================
 """
 
@@ -39,6 +43,7 @@ KINDS = (
     *("lost", "cut", "zombie", "silent", "wake", "noise", "late", "expiry", "crash"),
     *("pause", "cancel"),
     *("back", "jump", "restart", "reboot", "down", "unacked", "failover"),
+    *("move", "migrate", "freeze", "gone"),
 )
 ON_SERVERS = ("back", "jump", "restart", "reboot", "down", "failover")
 ON_SLOTS = ("move", "migrate", "freeze", "gone")  # of a Cluster: see cluster.py

@@ -159,7 +159,8 @@ class Monitor:
         if self._world.faulty or wished or hold.want.holder in self._revoked:
             return
         lasted = hold.loss.since - hold.granted_at
-        if lasted < validity(least) - LEAST_SLACK - self.granting_seconds:
+        promised = least if least == inf else validity(least)  # of no end, that would be no number
+        if lasted < promised - LEAST_SLACK - self.granting_seconds:
             raise Violation("L", f"{hold.want.holder!r} had its lease for {lasted} s, not {least}")
 
     def was_revoked(self, hold: Hold) -> bool:

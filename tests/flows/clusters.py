@@ -1,0 +1,128 @@
+"""Worlds of a Cluster: slots that move, masters that are replaced, the shipping ``ClusterPort``."""
+
+from dataclasses import dataclass, replace
+
+from fencelock._topology.cluster import ClusterPort
+from fencelock._topology.master_check import MasterCheck
+from fencelock._topology.slots import SlotMap
+from tests.flows.scenarios import FIXED, Scenario, user
+from tests.flows.seeded import Change, seed
+from verification.simulator.cluster import ClusterMonitor, ClusterWorld, nodes
+from verification.simulator.cluster_port import SimulatedClusterPort
+from verification.simulator.explorer import Report, explore
+from verification.simulator.faults import ON_SLOTS
+
+
+@dataclass(frozen=True)
+class Clusters(Scenario):
+    """One world of three nodes."""
+
+    monitor: type = ClusterMonitor
+    others: tuple = ()
+    long: bool = False  # a slot is under way for longer than a lease
+    at: str = ""  # the Cluster's fault strikes while such a request is on its way
+
+    def world(self, server, traced):
+        return ClusterWorld(
+            server,
+            others=self.others,
+            long=self.long,
+            at=self.at,
+            budgets=self.budgets,
+            symmetric=self.alike,
+            push_first=self.push_first,
+            traced=traced,
+            monitor=self.monitor,
+            port=SimulatedClusterPort,
+        )
+
+    def explore(self, *, seconds: float = 60.0, schedules: int = 10_000_000) -> Report:
+        first, *others = nodes(self.sources)
+        whole = replace(self, others=tuple(others))
+        return explore(whole.build, first, seconds=seconds, schedules=schedules)
+
+
+ALONE = Clusters("cluster: 1 alone", (user(),))
+TWICE = Clusters("cluster: 1 twice", (user(rounds=2),))
+# The slot is under way for longer than the lease: it is renewed there, behind ASKING.
+LONG = Clusters("cluster: 1 working 5 s", (user(work=5.0),), long=True)
+TWO = Clusters("cluster: 2", (user(FIXED), user(FIXED)), alike=True)
+TWO_WORKING = Clusters("cluster: 2 working 1 s", (user(work=1.0), user(work=1.0)), alike=True)
+TRIES = Clusters("cluster: 2 try once", (user(timeout=0), user(timeout=0)), alike=True)
+IMPATIENT = Clusters(
+    "cluster: 1 working 1 s beside 1 impatient", (user(FIXED, work=1.0), user(FIXED, timeout=0.5))
+)
+# One comes back for the lock while the other one stands in line.
+AGAIN = Clusters("cluster: 1 twice beside 1", (user(FIXED, rounds=2), user(FIXED)))
+# The holder's release is frozen with the master, and the other one stands in line there.
+HANDED_OVER = replace(TWO, name="cluster: 2, handed over", at="release")
+
+ALL = (ALONE, TWICE, TWO, TWO_WORKING, TRIES, IMPATIENT, AGAIN)
+FAULTS = ON_SLOTS
+TOGETHER = tuple(
+    {fault: 1, other: 1}
+    for fault in FAULTS
+    for other in ("lost", "silent", "late", "cancel", "crash", "pause", "zombie", "wake")
+)
+
+
+def plan():
+    """Yield what the deep exploration goes through."""
+    yield LONG.under(migrate=1)
+    for scenario in ALL:
+        for faults in (*({fault: 1} for fault in FAULTS), *TOGETHER):
+            yield scenario.under(**faults)
+
+
+SEEDS = (
+    seed(
+        "a request that is sent on without ASKING",
+        Change(
+            ClusterPort,
+            "asking, asked_at = step is not None and step.asking,",
+            "asking, asked_at = False,",
+        ),
+        LONG.under(migrate=1),
+        "L",
+    ),
+    seed(
+        "a waiter that stays where its channel ended",
+        Change(ClusterPort, "self._end_channel(connection, message[1])", "pass"),
+        TWO_WORKING.under(move=1),
+        "I6",
+    ),
+    seed(
+        "a redirect that is an error",
+        Change(ClusterPort, "step = self.slots.redirect(error)", "raise_fence"),
+        TWO_WORKING.under(move=1),
+        "I12",
+    ),
+    seed(
+        "a redirected renewal that is not sent on",
+        Change(ClusterPort, "if not isinstance(answer, ReplyError):", "if True:"),
+        LONG.under(move=1),
+        "L",
+    ),
+    seed(
+        "an answer of a master that was replaced and woke up",
+        Change(
+            MasterCheck,
+            "if self._now() - asked_at > PROMPT_SECONDS or not self.covers(node, asked_at):",
+            "if False:",
+        ),
+        AGAIN.under(freeze=1),
+        "I1 I4 I9",
+    ),
+    seed(
+        "a grant that such a master pushed",
+        Change(SlotMap, "if not is_grant(message) or not waiter.doubts:", "if True:"),
+        HANDED_OVER.under(freeze=1),
+        "I1 I4 I9",
+    ),
+    seed(
+        "a map that is not read again when a node is silent",
+        Change(SlotMap, "self.doubtful = True", "pass"),
+        TWO_WORKING.under(gone=1),
+        "I6",
+    ),
+)

@@ -1,0 +1,303 @@
+"""A simulated Cluster: nodes that redirect, slots that move, a master that is replaced.
+
+All keys of a scenario lie in one slot. Node 0 is its master at first; node 1 is another master, to
+which the slot may move; node 2 is the replica of node 0. Each node has its own view of who serves
+the slot, and answers as that view says:
+
+==========  =====================================================================================
+move        the slot moves to node 1 in an instant
+migrate     the slot moves key by key: ASK and TRYAGAIN until the last step of it
+freeze      node 0 stands still, and its replica takes its place; when it wakes up, it serves what
+            it was sent before it learns of that
+gone        node 0 stands still for good, and is replaced
+==========  =====================================================================================
+
+A replica has what its master had: what a failover loses is another subject (replicas.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core.keys import slot
+from fencelock._topology.master_check import NodeAddress
+from fencelock._topology.slots import READ_MAP
+from verification.simulator.faults import ON_SLOTS
+from verification.simulator.monitor import Monitor
+from verification.simulator.network import NEVER_US, Item
+from verification.simulator.server import EMPTY, Outcome, Refusal, Request, Server
+from verification.simulator.simulation import World
+from verification.simulator.strings import SHARDED
+from verification.simulator.view import read
+
+if TYPE_CHECKING:
+    from verification.simulator.steps import Action
+
+SLOT = slot(b"lock")
+LAST = 16383
+MASTER, OTHER, REPLICA = range(3)
+# A node timeout of a second at least, and the election.
+REPLACED_US = 1_500_000
+# How long a frozen master sleeps on after that, and a slot is under way, at the most.
+THAWED_US = 300_000
+MIGRATION_US = 60_000
+# A long migration begins before this, and is over before the work is that is done meanwhile.
+EARLY_US = 900_000
+LONG_US = 4_000_000
+
+
+def address(number: int) -> NodeAddress:
+    """Return where a node is."""
+    return NodeAddress(f"n{number}", 7000 + number)
+
+
+class ClusterRequest(Request):
+    """A request to a node: ``asking`` after ASKING; ``who``: the connection that subscribes."""
+
+    __slots__ = ("asking", "who")
+
+    def __init__(
+        self,
+        name: str,
+        keys: tuple[bytes, ...],
+        args: tuple[bytes | int, ...],
+        *,
+        asking: bool = False,
+        who: tuple[int, int] = (-1, -1),
+    ) -> None:
+        super().__init__(name, keys, args)
+        self.asking = asking
+        self.who = who
+
+
+class ClusterNode(Server):
+    """One node: a server that says where the slot is when it is not here."""
+
+    def __init__(self, number: int, sources: Mapping[str, bytes] | None = None) -> None:
+        self.number = number
+        super().__init__(sources, cluster=True)
+
+    def reset(self) -> None:
+        """Begin again, with node 0 as the master of the slot."""
+        super().reset()
+        self.owner = MASTER  # the master of the slot, in this node's view
+        self.migrating = self.importing = False
+        self.frozen = self.gone = False
+
+    def key(self) -> Any:
+        """Return all that decides what it will answer."""
+        return super().key(), self.owner, self.migrating, self.importing, self.frozen
+
+    def run(self, request: Request) -> Outcome:
+        """Run a request, or say where it belongs."""
+        if request.name == READ_MAP[0].decode():
+            return Outcome(self._map(), (), self.state)
+        refusal = self._refusal(request)
+        if refusal:
+            return Outcome(Refusal(refusal), (), self.state)
+        if request.name.endswith("SUBSCRIBE"):
+            assert isinstance(request, ClusterRequest)
+            self.subscribe(bytes(request.args[-1]), request.who)
+            return Outcome(None, (), self.state)
+        return super().run(request)
+
+    def _map(self) -> Any:
+        """Return what CLUSTER SLOTS says here: the slot's master, and another one's slots."""
+        here = [address(self.owner)]
+        if self.owner == MASTER:
+            here.append(address(REPLICA))
+        return tuple(
+            (first, last, *((node.host.encode(), node.port) for node in nodes))
+            for first, last, nodes in (
+                (0, SLOT - 1, [address(OTHER)]),
+                (SLOT, SLOT, here),
+                (SLOT + 1, LAST, [address(OTHER)]),
+            )
+        )
+
+    def _refusal(self, request: Request) -> str:
+        if request.name == "SUBSCRIBE":
+            return ""
+        guest = self.importing and isinstance(request, ClusterRequest) and request.asking
+        if self.owner != self.number and not guest:
+            return f"MOVED {SLOT} {address(self.owner)}"
+        if not (self.migrating or guest) or request.name == "SSUBSCRIBE":
+            return ""
+        keys = request.keys or tuple(each for each in request.args[1:2] if isinstance(each, bytes))
+        missing = set(keys) - self.living().keys()
+        if guest:
+            return "TRYAGAIN" if missing and len(keys) > 1 else ""
+        if not missing:
+            return ""
+        return "TRYAGAIN" if len(missing) < len(keys) else f"ASK {SLOT} {address(OTHER)}"
+
+
+class ClusterMonitor(Monitor):
+    """Watches one lock in a Cluster. That a slot moves is no fault: nothing may be lost by it."""
+
+    _world: ClusterWorld
+
+    def view(self) -> Any:
+        """Return the lock as it stands in the Cluster; on two nodes while its slot is under way."""
+        world = self._world
+        state = world.server.state
+        if world.under_way:
+            state |= world.nodes[OTHER].state
+        view = read(state)
+        return view if view.end_us > world.server.now_us else view._replace(holder=None)
+
+    def _unserved(self, view: Any) -> bool:
+        """Leave out the time in which no node can serve the lock."""
+        return not (self._world.under_way or self._world.headless) and super()._unserved(view)
+
+
+class ClusterWorld(World):
+    """A world whose servers are the nodes of a Cluster; ``server`` is the slot's master."""
+
+    def __init__(self, server: Server, *, long: bool = False, at: str = "", **options: Any) -> None:
+        self.at = at  # the fault strikes while such a request is on its way
+        self.long = long  # a slot is under way for longer than a lease, with all its keys there
+        self.lasts_us = LONG_US if long else MIGRATION_US
+        nodes: Any = (server, *options["others"])
+        self.nodes: tuple[ClusterNode, ...] = nodes
+        self.stage = 0  # of the migration: how much of it is done
+        self.began_us = NEVER_US  # the migration, or the frost
+        self.replaced = False
+        super().__init__(server, **options)
+
+    @property
+    def server(self) -> Server:
+        """Return the node that serves the slot."""
+        if self.replaced:
+            return self.nodes[REPLICA]
+        return self.nodes[OTHER if self.nodes[OTHER].owner == OTHER else MASTER]
+
+    @server.setter
+    def server(self, server: Server) -> None:
+        """Leave it to the nodes."""
+
+    @property
+    def under_way(self) -> bool:
+        """Return True while the slot is on its way to another node."""
+        return self.nodes[MASTER].migrating
+
+    @property
+    def headless(self) -> bool:
+        """Return True while the slot's master stands still and is not replaced yet."""
+        return self.nodes[MASTER].frozen and not self.replaced
+
+    def key(self) -> int:
+        """Return a number that two runs share when all that can follow is the same."""
+        return hash((super().key(), self.stage, self.began_us, self.replaced))
+
+    # -- what may happen ------------------------------------------------------------------------
+
+    def own_faults(self) -> list[Action]:
+        """Return what may befall the slot now: one of all, once."""
+        if self.began_us < NEVER_US or self.server is not self.nodes[MASTER]:
+            return []
+        if self.long and self.now_us > EARLY_US:
+            return []
+        asked = (each for client in self.clients for link in client.links for each in link.up)
+        if self.at and not any(each.name == self.at for each in asked):
+            return []
+        return [(kind, MASTER) for kind in ON_SLOTS if self.budgets.get(kind)]
+
+    def progress(self) -> list[Action]:
+        """Return how what has begun may go on."""
+        steps: list[Action] = [("migrated", MASTER)] if self.under_way and not self.long else []
+        master = self.nodes[MASTER]
+        if self.replaced and not self.nodes[MASTER].gone:
+            steps += [("thaw", MASTER)] if master.frozen else []
+            steps += [("learn", MASTER)] if not master.frozen and master.owner == MASTER else []
+        return steps
+
+    def disturb(self, kind: str) -> None:
+        """Let something begin."""
+        self.began_us = self.now_us
+        if kind == "move":
+            self._moved()
+        elif kind == "migrate":
+            self.nodes[MASTER].migrating = self.nodes[OTHER].importing = True
+            self._migrate(2 if self.long else 1)
+        else:
+            self.nodes[MASTER].frozen = True
+            self.nodes[MASTER].gone = kind == "gone"
+
+    def advance(self, name: str) -> None:
+        """Let it go on."""
+        self.say(lambda: f"! {name}")
+        if name == "thaw":
+            self.nodes[MASTER].frozen = False
+        elif name == "learn":
+            self._leaves(self.nodes[MASTER], REPLICA)
+        else:
+            self._migrate(self.stage + 1)
+
+    def pass_to(self, instant: int) -> None:
+        """Set the world's clock forward; what was due on the way happens first."""
+        if self.headless and instant >= self.began_us + REPLACED_US:
+            self._replace()
+        super().pass_to(instant)
+        if self.under_way and self.now_us >= self.began_us + self.lasts_us:
+            self._moved()
+        late = self.now_us >= self.began_us + REPLACED_US + THAWED_US
+        master = self.nodes[MASTER]
+        if self.replaced and not self.nodes[MASTER].gone and (late or not master.frozen):
+            master.frozen = False
+            if master.owner == MASTER:
+                self._leaves(master, REPLICA)
+
+    def instants_us(self) -> list[int]:
+        """Return when something happens to a node by itself."""
+        if self.headless:
+            return [self.began_us + REPLACED_US]
+        if self.nodes[MASTER].frozen and not self.nodes[MASTER].gone:
+            return [self.began_us + REPLACED_US + THAWED_US]
+        return [self.began_us + self.lasts_us] if self.under_way else []
+
+    # -- what becomes of the slot ----------------------------------------------------------------
+
+    def _migrate(self, stage: int) -> None:
+        """Move the first key, then all others, then the slot."""
+        self.stage = stage
+        if stage > 2:
+            self._moved()
+            return
+        source, target = self.nodes[MASTER], self.nodes[OTHER]
+        moving = frozenset(
+            sorted(source.state, key=lambda each: each[0])[: 1 if stage == 1 else None]
+        )
+        source.state, target.state = source.state - moving, target.state | moving
+
+    def _moved(self) -> None:
+        source, target = self.nodes[MASTER], self.nodes[OTHER]
+        target.state |= source.state
+        source.state = EMPTY
+        source.migrating = target.importing = False
+        target.owner = OTHER
+        self._leaves(source, OTHER)
+
+    def _replace(self) -> None:
+        """Let the replica take the place of the master that stands still."""
+        self.say(lambda: "! the replica takes the master's place")
+        self.nodes[REPLICA].state = self.nodes[MASTER].state
+        self.replaced = True
+        for node in self.nodes[OTHER:]:
+            node.owner = REPLICA
+
+    def _leaves(self, node: ClusterNode, owner: int) -> None:
+        """Let a node learn that the slot is another one's: it closes the channels of the slot."""
+        node.owner = owner
+        for channel, (number, line) in sorted(node.listeners):
+            link = self.clients[number].links[line]
+            if channel.endswith(SHARDED):
+                node.listeners -= {(channel, link.who)}
+                if not link.closed:
+                    link.down.append(Item(None, b"sunsubscribe " + channel))
+
+
+def nodes(sources: Mapping[str, bytes]) -> list[ClusterNode]:
+    """Return the nodes of a Cluster that run these scripts."""
+    return [ClusterNode(number, sources) for number in (MASTER, OTHER, REPLICA)]

@@ -1,0 +1,375 @@
+"""The simulated port for a Cluster: the shipping ``ClusterPort``, over simulated connections."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Any
+
+from fencelock._core.lock.waiter import Waiter
+from fencelock._core.pushes import dispatch
+from fencelock._core.retry import ask
+from fencelock._core.types import Args, Keys, NoReply, Reply
+from fencelock._core.types import Request as Call
+from fencelock._io.wire import ReplyError, not_now
+from fencelock._topology.cluster import ClusterPort
+from fencelock._topology.io import Flow
+from fencelock._topology.master_check import NodeAddress
+from fencelock._topology.slots import ClusterSource
+from fencelock.errors import FencelockError, ServerError
+from fencelock.scripts import Script
+from verification.simulator.cluster import (
+    MASTER,
+    ClusterNode,
+    ClusterRequest,
+    ClusterWorld,
+    address,
+)
+from verification.simulator.network import Client, Link, State, Task
+from verification.simulator.port import SimulatedPort
+from verification.simulator.server import unpacked
+
+if TYPE_CHECKING:
+    from verification.simulator.simulation import World
+
+# As in _io/cleanup_queue.py.
+POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
+
+
+class SimulatedLatch:
+    """Implements ``_topology.io.Latch``."""
+
+    def __init__(self, port: SimulatedPort) -> None:
+        self._port = port
+        self._waiting: list[Task] = []
+        self.is_open = False
+
+    def open(self) -> None:
+        """Let all flows pass that wait, now and later."""
+        self.is_open = True
+        for task in self._waiting:
+            if not task.done and task.state is not None:
+                task.ready = ("value", None)
+
+    async def wait(self, until: float) -> bool:
+        """Wait until it opens, or until the instant; return True if it is open."""
+        task = self._port.world.running
+        if not self.is_open and task is not None:
+            self._waiting.append(task)
+            try:
+                await self._port.suspend(State("latch", self._port.client.world_us(until)))
+            finally:
+                self._waiting.remove(task)
+        return self.is_open
+
+
+class Part:
+    """One request of several that were written together, and its answer."""
+
+    def __init__(self, whole: Written, request: ClusterRequest) -> None:
+        self.whole = whole
+        self.request = request
+        self.answer: Reply | Exception = None
+        self.ended = False
+
+    @property
+    def done(self) -> bool:
+        """Return True if no flow waits for it any more."""
+        return self.whole.task is None or self.whole.task.done
+
+    @property
+    def state(self) -> State | None:
+        """Return what the flow waits for."""
+        return self.whole.state
+
+    def take(self, answer: tuple[str, Any]) -> Task | None:
+        """Take the answer; return the task when that was the last it waits for."""
+        kind, value = answer
+        refused = kind == "error" and isinstance(value, ServerError)
+        self.answer, self.ended = value.__cause__ if refused else value, True
+        whole = self.whole
+        if whole.state is None or whole.task is None or not whole.ended:
+            return None
+        whole.task.ready = ("value", None)
+        return whole.task
+
+
+class Written:
+    """Implements ``_topology.io.Pending``."""
+
+    def __init__(self, link: Link, asked_at: float) -> None:
+        self.link = link
+        self.asked_at = asked_at
+        self.parts: list[Part] = []
+        self.task: Task | None = None
+        self.state: State | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Return True if all answers came."""
+        return all(part.ended for part in self.parts)
+
+    @property
+    def answers(self) -> Sequence[Reply | Exception]:
+        """Return the answers."""
+        return [part.answer for part in self.parts]
+
+
+class Gathering(State):
+    """What a task waits for that asks several nodes: all answers of one of them."""
+
+    def __init__(self, pendings: Sequence[Written], until_us: int) -> None:
+        super().__init__("fan", until_us)
+        self.pendings = pendings
+
+    def reads(self, link: Link) -> bool:
+        """Return True if an answer may come on this connection."""
+        return any(each.link is link and not each.ended for each in self.pendings)
+
+
+class SimulatedNodes:
+    """Implements ``_topology.io.NodeIo`` for one simulated process."""
+
+    def __init__(self, port: SimulatedClusterPort) -> None:
+        self._port = port
+
+    def now(self) -> float:
+        """Return the process's monotonic clock."""
+        return self._port.now()
+
+    def mutex(self) -> AbstractContextManager[Any]:
+        """Guard nothing: between two awaits a flow is alone here."""
+        return self._port.mutex()
+
+    def caller(self) -> Hashable:
+        """Return the task that runs now."""
+        return self._port.world.running
+
+    def latch(self) -> SimulatedLatch:
+        """Return a new latch."""
+        return SimulatedLatch(self._port)
+
+    def spawn(self, flow: Flow, name: str) -> bool:
+        """Run a flow in a task of the process."""
+        del name
+        self._port.world.start(self._port.client, flow(), keeper=True)
+        return True
+
+    def idle(self, node: NodeAddress) -> Link | None:
+        """Return a sound connection that no other task uses, or the shared one."""
+        for link in self._port.client.links:
+            free = self._port.shared or (link.seat_of is None and not link.owed)
+            if link.sound and free and link.node == node:
+                return link
+        return None
+
+    async def lend(self, node: NodeAddress, until: float) -> Link:
+        """Return a connection to a node; it opens at once."""
+        del until
+        link = self.idle(node)
+        return self._port.dial_to(node) if link is None else link
+
+    def give_back(self, connection: Link) -> None:
+        """Use a connection no more on which an answer is owed."""
+        if connection.owed and not self._port.shared:
+            connection.sound = False
+
+    async def run(
+        self, connection: Link, packed: bytes, until: float, *, asking: bool = False
+    ) -> Reply:
+        """Run a packed script call."""
+        call = unpacked(packed)
+        request = ClusterRequest(call.name, call.keys, call.args, asking=asking)
+        return await self._port.ask_on(connection, request, until)
+
+    async def command(
+        self, connection: Link, args: Args, until: float, *, asking: bool = False
+    ) -> Reply:
+        """Run a plain command."""
+        name = args[0] if isinstance(args[0], bytes) else b""
+        request = ClusterRequest(name.decode(), (), tuple(args), asking=asking)
+        return await self._port.ask_on(connection, request, until)
+
+    async def subscribe(
+        self,
+        connection: Link,
+        channel: bytes,
+        until: float,
+        word: bytes = b"SUBSCRIBE",
+        *,
+        asking: bool = False,
+    ) -> None:
+        """Listen to a channel."""
+        args = (word, channel)
+        request = ClusterRequest(word.decode(), (), args, asking=asking, who=connection.who)
+        await self._port.ask_on(connection, request, until)
+        connection.channel = channel
+
+    def begin(self, connection: Link, requests: Sequence[Call], until: float) -> Written:
+        """Write script calls at once."""
+        del until
+        written = Written(connection, self.now())
+        for script, keys, args in requests:
+            request = ClusterRequest(script.name, tuple(keys), tuple(args))
+            part = Part(written, request)
+            request.asker = part
+            written.parts.append(part)
+            connection.up.append(request)
+            connection.owed += 1
+        return written
+
+    async def collect(self, pendings: Sequence[Written], until: float) -> Written:
+        """Return the first that has all its answers; at the instant one that lacks some."""
+        task = self._port.world.running
+        if not any(each.ended for each in pendings):
+            state = Gathering(pendings, self._port.client.world_us(until))
+            for each in pendings:
+                each.task, each.state = task, state
+            try:
+                await self._port.suspend(state)
+            finally:
+                for each in pendings:
+                    each.state = None
+        pending = next((each for each in pendings if each.ended), pendings[0])
+        for part in pending.parts:
+            if not part.ended:
+                self._port.give_up(pending.link)
+                part.request.asker = None
+                part.answer = NoReply("no answer in time", sent=True, undo_connection=pending.link)
+        return pending
+
+
+class SimulatedClusterPort(ClusterPort, SimulatedPort):
+    """Implements ``_core.port.SlottedPort`` for one simulated process."""
+
+    mutex = SimulatedPort.mutex
+    wake = SimulatedPort.wake
+    world: ClusterWorld
+
+    def __init__(self, world: World, client: Client, *, shared: bool, timeout: float) -> None:
+        SimulatedPort.__init__(self, world, client, shared=shared, timeout=timeout)
+        seeds = (address(MASTER),)
+        self._use(ClusterSource(seeds, lambda node: node, self.label), SimulatedNodes(self))
+        self.slots.learn(self.world.nodes[MASTER].run(_READ_MAP).reply, seeds[0])
+        self.slots.master_check.note(seeds[0], self.now())
+
+    def dial_to(self, node: NodeAddress) -> Link:
+        """Open another connection to a node."""
+        server = next(each for each in self.world.nodes if address(each.number) == node)
+        return self._dialled(server, node)
+
+    def _dialled(self, server: ClusterNode, node: NodeAddress) -> Link:
+        self.server, before = server, self.server
+        link = self._connected()
+        self.server = before
+        link.node = node
+        link.name = self.client_channel if self.shared else self._new_channel()
+        return link
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    def sit(self, waiter: Waiter, connection: Link) -> None:
+        """Seat a waiter on a connection; its alone, as threads have it."""
+        waiter.origin = connection
+        self.waiters[waiter.want.waiter] = waiter
+        if not self.shared:
+            waiter.connection, connection.seat_of = connection, waiter
+
+    def seated(self, connection: Link) -> Iterable[Waiter]:
+        """Return the waiters that sit on a connection."""
+        return [each for each in self.waiters.values() if each.origin is connection]
+
+    def seated_as(self, connection: Link, who: bytes) -> Waiter | None:
+        """Return the waiter of this id, if it sits on this connection."""
+        waiter = self.waiters.get(who)
+        return waiter if waiter is not None and waiter.origin is connection else None
+
+    def close(self, waiter: Waiter) -> None:
+        """Forget a waiter."""
+        waiter.origin = None
+        SimulatedPort.close(self, waiter)
+
+    async def wait(self, waiter: Waiter, until: float) -> None:
+        """Wait for news, or until the instant; where a connection is gone, so may be its node."""
+        connection = waiter.origin
+        await SimulatedPort.wait(self, waiter, until)
+        if not self.shared and isinstance(connection, Link) and not connection.sound:
+            self.slots.doubt(connection.node)
+
+    def pushed(self, link: Link, message: bytes) -> None:
+        """Take a push."""
+        if link.silent:
+            return
+        kind, _, channel = message.partition(b" ")
+        push = [b"smessage", link.channel, message]
+        taken = self.taken(link, [kind, channel] if kind == b"sunsubscribe" else push)
+        waiter = None
+        if taken is not None:
+            waiter = dispatch(self, taken, lambda who: self.seated_as(link, who))
+        if waiter is None and not self.shared and isinstance(link.seat_of, Waiter):
+            waiter = link.seat_of if link.seat_of.news else None  # the thread that reads
+        if waiter is not None:
+            self.world.wake(self.client, waiter)
+
+    def unplugged(self, link: Link) -> None:
+        """Have the waiters of a lost connection ask again."""
+        if self.shared:
+            self.lost(link)
+        else:
+            SimulatedPort.unplugged(self, link)
+
+    def give_up(self, link: Link) -> None:
+        """Ask nothing new on a connection that is silent."""
+        link.sound, link.silent = False, True
+        if self.shared:
+            self.lost(link)
+
+    _retire = give_up
+
+    def attend_by(self, when: float) -> None:
+        """Leave it to the keeper, which sees the book."""
+
+    # -- clean-ups ------------------------------------------------------------------------------
+
+    def run_in_background(
+        self, script: Script, keys: Keys, args: Args, undo_connection: object = None
+    ) -> None:
+        """Send behind the trail, and ask where the keys are when that is not answered."""
+        if self.client.alive:
+            self.world.start(
+                self.client, self._deliver(script, keys, args, undo_connection), beside=True
+            )
+
+    async def _deliver(
+        self, script: Script, keys: Keys, args: Args, undo_connection: object
+    ) -> None:
+        until = self.now() + POST_SECONDS
+        link = (
+            undo_connection
+            if isinstance(undo_connection, Link) and not undo_connection.closed
+            else None
+        )
+        if link is None and self.shared and (node := self.slots.sure(keys[0])) is not None:
+            link = self._io.idle(node)
+        asked_at = self.now()
+        answered = link is not None and await self._answered(link, script, keys, args)
+        if answered and self.settles(link, keys[0], asked_at):
+            return
+        with suppress(FencelockError):
+            await ask(self, script, keys, args, until)
+
+    async def _answered(self, link: Link, script: Script, keys: Keys, args: Args) -> bool:
+        if not self.shared:
+            link.sound = False  # for nothing but this
+        request = ClusterRequest(script.name, tuple(keys), tuple(args))
+        try:
+            await self.ask_on(link, request, self.now() + TRAIL_SECONDS)
+        except NoReply:
+            return False
+        except ServerError as error:
+            cause = error.__cause__
+            return not (isinstance(cause, ReplyError) and not_now(cause))
+        return True
+
+
+_READ_MAP = ClusterRequest("CLUSTER", (), (b"CLUSTER", b"SLOTS"))
