@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from fencelock._topology.cluster import ClusterPort
+from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.master_check import MasterCheck
 from fencelock._topology.slots import SlotMap
 from tests.flows.scenarios import FIXED, Scenario, user
@@ -93,7 +94,7 @@ SEEDS = (
     ),
     seed(
         "a redirect that is an error",
-        Change(ClusterPort, "step = self.slots.redirect(error)", "raise_fence"),
+        Change(ClusterPort, "step = self.slots.redirect(error)", "raise"),
         TWO_WORKING.under(move=1),
         "I12",
     ),
@@ -124,5 +125,19 @@ SEEDS = (
         Change(SlotMap, "self.doubtful = True", "pass"),
         TWO_WORKING.under(gone=1),
         "I6",
+    ),
+    seed(
+        "a node without the time to answer that is taken for silent",
+        Change(ClusterMap, "self._in_time(until)", "pass"),
+        TWICE.under(freeze=1, late=1),
+        "I9",
+    ),
+    seed(
+        "an undo that a master ended which was replaced",
+        Change(
+            ClusterPort, "return self._counts(key, undo_connection.node, asked_at)", "return True"
+        ),
+        TWICE.under(freeze=1, cancel=1),
+        "I9",
     ),
 )

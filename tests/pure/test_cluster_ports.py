@@ -483,7 +483,7 @@ def requests(count):
 
 def test_so_many_requests_are_written_before_an_answer_is_read():
     port = Port(Nodes(run=b"done"))
-    answers = run_blocking(port.fan(requests(FAN_MAX * 2 + 1), now() + SOON))
+    answers = run_blocking(port.run_together(requests(FAN_MAX * 2 + 1), now() + SOON))
     assert answers == [b"done"] * (FAN_MAX * 2 + 1)
     assert port.io.written == [FAN_MAX, FAN_MAX, 1]
 

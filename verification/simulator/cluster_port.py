@@ -246,8 +246,10 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
     wake = SimulatedPort.wake
     world: ClusterWorld
 
-    def __init__(self, world: World, client: Client, *, shared: bool, timeout: float) -> None:
-        SimulatedPort.__init__(self, world, client, shared=shared, timeout=timeout)
+    def __init__(
+        self, world: World, client: Client, *, shared: bool, server_timeout: float
+    ) -> None:
+        SimulatedPort.__init__(self, world, client, shared=shared, server_timeout=server_timeout)
         seeds = (address(MASTER),)
         self._use(ClusterSource(seeds, lambda node: node, self.label), SimulatedNodes(self))
         self.slots.learn(self.world.nodes[MASTER].run(_READ_MAP).reply, seeds[0])

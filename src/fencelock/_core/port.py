@@ -220,7 +220,7 @@ class SlottedPort(Port, Protocol):
     async def run_on_nodes(
         self, groups: Sequence[Sequence[Request]], until: float
     ) -> list[list[Reply | Exception]]:
-        """Run scripts of several places, each group of one place as ``fan`` does.
+        """Run scripts of several places, each group of one place as ``run_together`` does.
 
         All are written before an answer is awaited, so that a silent place holds up no other.
         """

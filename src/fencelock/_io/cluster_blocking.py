@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import closed
@@ -16,6 +16,9 @@ from fencelock._topology import cluster
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import ClusterSource
+
+if TYPE_CHECKING:
+    from fencelock._core.port import SlottedPort
 
 Pushed = Callable[[Connection, list[bytes]], None]
 
@@ -147,3 +150,10 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
     def attend_by(self, when: float) -> None:
         """See that the tending thread is up for what was put back into the book."""
         self._renewal_thread.mind(when)
+
+
+if TYPE_CHECKING:
+
+    def _is_slotted(port: BlockingClusterPort) -> SlottedPort:
+        """Have the type checker see that the flows of a Cluster find what they call."""
+        return port

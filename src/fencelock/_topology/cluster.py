@@ -314,7 +314,7 @@ class ClusterPort:
 
     slot = staticmethod(slot)
 
-    def place(self, key: bytes) -> object:
+    def node_of(self, key: bytes) -> object:
         """Return the node that a key is at, as far as is known."""
         return self.slots.owner(slot(key))
 
@@ -325,7 +325,7 @@ class ClusterPort:
 
     # -- many requests --------------------------------------------------------------------------
 
-    async def fan(
+    async def run_together(
         self, requests: Sequence[Request], until: float, waiter: Waiter | None = None
     ) -> list[Reply | Exception]:
         """Write many requests, then collect their answers; a redirected one goes by itself."""
