@@ -2,8 +2,10 @@
 """Every task of this repository, one command each; the set-up is done by itself.
 
 python3 dev.py demo [ARG ...]     two processes take turns under a lock, on a real server
-python3 dev.py test [ARG ...]     everything: lint, types and all tests; ARGs go to pytest
-python3 dev.py fast [ARG ...]     the tests that take seconds; ARGs go to pytest
+python3 dev.py test [ARG ...]     lint, types, and the tests of every change; ARGs go to pytest
+python3 dev.py fast [ARG ...]     the quickest tests, for the inner loop; ARGs go to pytest
+python3 dev.py rest               the tests that ``test`` leaves for the night
+python3 dev.py nightly            everything: ``test``, ``rest`` and ten minutes of ``explore``
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
 python3 dev.py lint               ruff, mypy and pyright only
 
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 VERSION = ".".join(map(str, sys.version_info[:3]))
@@ -62,6 +65,9 @@ SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
 # Tests of deadlines and failovers want a machine that is not busy: a process for each of two cores.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
 CALM_PROCESSES, PROCESSES = 2, 3
+# tests/daily.py says which test belongs to which part.
+DAILY, REST = "--part=daily", "--part=rest"
+EXPLORED = "--seconds=600"  # what ``nightly`` gives the explorer
 # What pytest ends with after Ctrl-C, and a process that SIGINT or SIGTERM killed: then stop.
 INTERRUPTED = frozenset({2, 130, 143})
 
@@ -95,17 +101,32 @@ def demo(*args: str) -> int:
 
 
 def test(*args: str) -> int:
-    """Run everything, whatever fails; pytest comes last, so that its summary is the last line."""
+    """Lint, and run the daily tests, whatever fails; their summary is the last line."""
     if args:
         return first_failure((lint(), run("-m", "pytest", *args)))
-    linted, first = lint(), spread(PROCESSES, others())
+    return first_failure((lint(), spread(PROCESSES, DAILY)))
+
+
+def rest() -> int:
+    """Run all tests that are not daily; together with ``test`` each runs once."""
+    first = spread(PROCESSES, REST, *others())
     if first in INTERRUPTED:
         return first
-    return first_failure((linted, first, spread(CALM_PROCESSES, CALM)))
+    return first_failure((first, spread(CALM_PROCESSES, REST, *CALM)))
+
+
+def nightly() -> int:
+    """Run everything, whatever fails, until Ctrl-C."""
+    statuses = []
+    for part in (test, rest, partial(explore, EXPLORED)):
+        statuses.append(part())
+        if statuses[-1] in INTERRUPTED:
+            break
+    return first_failure(statuses)
 
 
 def fast(*args: str) -> int:
-    """Run the tests that take seconds."""
+    """Run the quickest tests."""
     folders = [folder for folder in FAST if (ROOT / folder).exists()]
     return run("-m", "pytest", "-m", "not slow", f"--kinds={FAST_KINDS}", *folders, *args)
 
@@ -129,12 +150,15 @@ def complete(path: str) -> int:
     return done.returncode
 
 
-COMMANDS = {command.__name__: command for command in (demo, test, fast, explore, lint)}
+COMMANDS = {
+    command.__name__: command for command in (demo, test, fast, rest, nightly, explore, lint)
+}
+ALONE = ("lint", "rest", "nightly")  # commands that take no arguments
 
 
-def spread(processes: int, paths: Iterable[str]) -> int:
+def spread(processes: int, *args: str) -> int:
     """Run tests in several processes."""
-    return run("-m", "pytest", f"--numprocesses={processes}", *SPREAD, *paths)
+    return run("-m", "pytest", f"--numprocesses={processes}", *SPREAD, *args)
 
 
 def others() -> list[str]:
@@ -266,7 +290,7 @@ def fail(message: str) -> None:
 def main() -> int:
     """Run the command that the first argument names."""
     name, *args = sys.argv[1:] or ["--help"]
-    if name not in COMMANDS or (args and name == "lint"):
+    if name not in COMMANDS or (args and name in ALONE):
         print(__doc__)
         return 0 if name in ("-h", "--help") else 2
     try:

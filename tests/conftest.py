@@ -18,21 +18,30 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run what runs on every kind of server on the first N kinds only, no topology (all)"
     parser.addoption("--kinds", type=int, metavar="N", help=text)
+    text = "run what tests/daily.py lets run daily, or the rest of all tests (both)"
+    parser.addoption("--part", choices=("daily", "rest"), help=text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    kinds = config.getoption("kinds")
-    if kinds is None:
-        return
+    kinds, part = config.getoption("kinds"), config.getoption("part")
+    left_out: set[pytest.Item] = set()
+    if kinds is not None:
+        left_out.update(on_other_kinds(items, kinds))
+    if part is not None:
+        from tests.daily import nightly  # noqa: PLC0415  # only that option needs it
+
+        left_out.update(item for item in items if nightly(item) is (part == "daily"))
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def on_other_kinds(items: list[pytest.Item], kinds: int) -> list[pytest.Item]:
     from tests.servers import ServerBinary, binaries  # noqa: PLC0415  # only that option needs it
     from tests.topologies import TOPOLOGIES, Topology  # noqa: PLC0415  # as above
 
     spared = {*binaries()[kinds:], *TOPOLOGIES}
-    left_out = [
-        item for item in items if spared.intersection(kinds_of(item, ServerBinary, Topology))
-    ]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in left_out]
+    return [item for item in items if spared.intersection(kinds_of(item, ServerBinary, Topology))]
 
 
 def kinds_of(item: pytest.Item, *kinds: type) -> list:

@@ -65,6 +65,7 @@ def test_names_cannot_write_to_the_terminal(shell):
     assert "\x1b" not in shell("show", "bad\x1b[2Jname").out
 
 
+@pytest.mark.smoke
 def test_show_tells_the_holder_and_the_line(shell):
     shell("acquire", "x", "--label", "ann")
     waiters = []

@@ -111,6 +111,7 @@ def test_others_that_ignore_term_are_killed_after_a_command_that_obeys(server, s
 # --- revoked --------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_a_revoked_lease_stops_the_command_at_once_and_tells_why(server, shell):
     words, report = shell.reporter(handles="!TERM")
     process = shell.start("run", "x", "--", *words)

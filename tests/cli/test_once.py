@@ -16,6 +16,7 @@ def ran(folder):
     return sorted(path.name for path in folder.glob("ran-*"))
 
 
+@pytest.mark.smoke
 def test_what_ran_well_is_not_run_again(shell, tmp_path):
     first = shell("once", "x", *HOUR, "--json", "--", "touch", tmp_path / "ran-1")
     second = shell("once", "x", *HOUR, "--json", "--", "touch", tmp_path / "ran-2")

@@ -26,6 +26,7 @@ def held(shell, name="x"):
 # --- exit statuses --------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("status", [0, 1, 3, 75, 76, 255])
 def test_the_exit_status_is_the_commands_own(shell, status):
     assert shell("run", "x", *SH, f"exit {status}").status == status

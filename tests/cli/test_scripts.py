@@ -22,6 +22,7 @@ def holder_of(server, name="x"):
 # --- acquire --------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_acquire_prints_what_a_shell_can_evaluate(shell, server):
     result = shell("acquire", "it's x", "--ttl", "20s")
     assert result.status == 0

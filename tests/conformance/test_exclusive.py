@@ -192,6 +192,7 @@ async def test_release_without_holding_is_an_error(world):
         await lock.release()
 
 
+@pytest.mark.daily
 @pytest.mark.one_server
 @pytest.mark.slow
 async def test_trouble_while_trying_is_raised(world, caplog):

@@ -121,6 +121,7 @@ def test_a_starter_that_dies_leaves_no_twin_and_no_obstacle(world, monkeypatch, 
     assert world.starts == 1
 
 
+@pytest.mark.slow
 def test_starters_killed_at_any_instant_leave_no_twin(world, binary):
     world.use(binary)
     for step in range(25):

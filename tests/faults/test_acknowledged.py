@@ -13,6 +13,8 @@ from tests.faults.proxy import Proxy
 from tests.faults.world import FACES, MACHINE_SECONDS, View, held, outcome, spawn, wait_until
 from tests.replication import follow, replicated
 
+pytestmark = pytest.mark.one_face
+
 NAME = "lock"
 WAIT_SECONDS = 0.3
 

@@ -10,6 +10,8 @@ from tests.faults.world import View, outcome, spawn, wait_until
 from tests.replication import counted
 from tests.servers import Refused, Server
 
+pytestmark = pytest.mark.one_face
+
 CLUSTER = ("--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0")
 NAME = "lock"
 

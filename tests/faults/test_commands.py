@@ -8,10 +8,8 @@ from tests.faults.count_commands import calls, counts
 ALLOWED = 0.1
 
 
-@pytest.mark.parametrize(
-    "waiters",
-    [2, *(pytest.param(size, marks=pytest.mark.slow) for size in (16, 100, 1000))],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("waiters", [2, 16, 100, 1000])
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 def test_an_acquisition_costs_two_commands(kind, waiters):
     sent, taken = counts(kind, waiters)

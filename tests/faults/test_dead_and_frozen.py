@@ -12,6 +12,8 @@ from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._runtime.clock import now
 from tests.faults.world import MACHINE_SECONDS, View
 
+pytestmark = pytest.mark.one_face
+
 # A waiter looks when a lease ends; further back it looks up to this much later (waiting.py).
 LOOK_SECONDS = 0.1
 # And a claim that ends is seen only by who looks: the next one in line, every 2 s at the latest.

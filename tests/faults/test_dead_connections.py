@@ -12,6 +12,8 @@ from fencelock import OutcomeUnknown, Poll, ServerUnreachable
 from fencelock._runtime.clock import now
 from tests.faults.world import MACHINE_SECONDS, Threads, held, outcome, spawn, wait_until
 
+pytestmark = pytest.mark.one_face
+
 SILENT = 1.0  # as SILENT_SECONDS
 OUTAGE = 1.2  # longer than the server_timeout of the clients that are to outlast it
 

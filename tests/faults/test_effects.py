@@ -12,6 +12,8 @@ import pytest
 from fencelock import ServerDenied, ServerReadOnly, ServerUnreachable, ServerUnsuitable
 from tests.faults.world import held, outcome, spawn, wait_until
 
+pytestmark = pytest.mark.one_face
+
 GRANTED = True
 LOST = {"then": "rst"}
 # The effect: the operation, what happens to it, and what acquire gives.

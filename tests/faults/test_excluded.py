@@ -10,6 +10,8 @@ import pytest
 from tests.faults.wall_clock import server_with_a_clock, why_not
 from tests.faults.world import MACHINE_SECONDS, View, wait_until
 
+pytestmark = pytest.mark.one_face
+
 TTL = 9.0
 SHORT = 1.5
 

@@ -18,6 +18,8 @@ from fencelock._runtime.clock import now
 from tests.faults.children import ROOT
 from tests.faults.world import Tasks, Threads, View, outcome, spawn, wait_until
 
+pytestmark = pytest.mark.one_face
+
 TTL = 3600.0
 SEED = random.SystemRandom().randrange(10**6)
 CANCELLATIONS = 300

@@ -12,6 +12,8 @@ from fencelock._io.wire import pack
 from fencelock._runtime.clock import now
 from tests.faults.world import outcome, spawn, wait_until
 
+pytestmark = pytest.mark.one_face
+
 LATE_SECONDS = 0.2
 TTL = 5.0
 

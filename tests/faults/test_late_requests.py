@@ -11,6 +11,8 @@ from fencelock import OutcomeUnknown, ServerUnreachable
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from tests.faults.world import MACHINE_SECONDS, outcome, wait_until
 
+pytestmark = pytest.mark.one_face
+
 UNKNOWN = (OutcomeUnknown, ServerUnreachable)
 
 

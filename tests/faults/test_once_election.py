@@ -5,6 +5,8 @@ import pytest
 from fencelock import OutcomeUnknown, ServerUnreachable
 from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
 
+pytestmark = pytest.mark.one_face
+
 RUN = {"within": 3600, "wait": True, "ttl": 1}
 # When the lease of a process that died or froze ends, the next in line looks a moment later.
 LOOK_SECONDS = 0.1

@@ -12,6 +12,8 @@ from tests.faults.wall_clock import server_with_a_clock, why_not
 from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
 from tests.servers import Refused, Server, binaries
 
+pytestmark = pytest.mark.one_face
+
 TIMEOUT = 0.3
 ALLOWED_SECONDS = 0.1 + MACHINE_SECONDS
 TROUBLE = (OutcomeUnknown, ServerError)

@@ -11,6 +11,8 @@ from fencelock._runtime.clock import now
 from tests.faults.test_dead_and_frozen import SLACK
 from tests.faults.world import MACHINE_SECONDS, ShareView, wait_until
 
+pytestmark = pytest.mark.one_face
+
 KINDS = {"semaphore": {"limit": 2}, "read": {}, "write": {}}
 
 

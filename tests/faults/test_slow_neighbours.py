@@ -14,6 +14,8 @@ from fencelock._runtime.clock import now
 from tests.faults.test_timeouts import ALLOWED_SECONDS, TIMEOUT, measured
 from tests.faults.world import MACHINE_SECONDS, Tasks, outcome, spawn, wait_until
 
+pytestmark = pytest.mark.one_face
+
 HOST = "somewhere.test"
 SLOW = 30.0
 

@@ -11,6 +11,8 @@ from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
 
+pytestmark = pytest.mark.one_face
+
 LOOK_SECONDS = 2.0
 SLACK = 0.1 + MACHINE_SECONDS
 

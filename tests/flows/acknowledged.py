@@ -77,6 +77,7 @@ SEEDS = (
         Change(acquire, "and reply != NO_GRANT", ""),
         ONCE.under(unacked=1).threads(),  # tasks are in line before time passes
         "I12",
+        daily="replicas",
     ),
     seed(
         "a result that is told to a waiter once replicas have acknowledged it",
@@ -89,5 +90,6 @@ SEEDS = (
         Change(acquire, "_undo(port, waiter)", "pass"),
         TWO.under(unacked=1),
         "I9",
+        daily="replicas",
     ),
 )

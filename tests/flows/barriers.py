@@ -85,7 +85,7 @@ FELLOWS = scenario(
     "barrier: 2 tasks of one process, 1 other", fellows(THREE, PATIENCE, PATIENCE), party(THREE)
 )
 
-WIDOW = scenario("barrier: 2 of 3 parties", party(THREE), party(THREE), alike=True)
+WIDOW = scenario("barrier: 2 of 3 parties", party(THREE), party(THREE), alike=True, large=True)
 HASTY = scenario("barrier: 2 parties, 1 gives up in round 2", party(), party(timeout=1, rounds=2))
 
 # All live, and the server is away for longer than a dead party would be waited for.
@@ -108,6 +108,7 @@ LONG = replace(
         "barrier: 1 of 2 acts for 12 s",
         *(party(ACTING, 20.0, server_timeout=20.0),) * 2,
         alike=True,
+        large=True,
     ),
     monitor=LongAction,
 )

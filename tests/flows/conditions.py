@@ -66,13 +66,16 @@ RACE = scenario("condition: 1 waits, 1 notifies at once", waiter(1.5), notifier(
 TWO_ONE = scenario("condition: 2 wait, 1 is notified", waiter(), waiter(4.0), notifier(1))
 TWO_ALL = scenario("condition: 2 wait, all are notified", waiter(), waiter(), notifier(-1))
 ALONE = scenario("condition: 1 waits in vain", waiter(1.0))
-CLOSE = scenario("condition: 1 gives up as it is notified", waiter(0.5), notifier(1, after=0.5))
+CLOSE = scenario(
+    "condition: 1 gives up as it is notified", waiter(0.5), notifier(1, after=0.5), large=True
+)
 # Its server is given up before a lease has run out: of what was under way then nothing is asked
 # again, which in every order, with both on one connection each, would take minutes.
 CLOSE_BRIEF = scenario(
     "condition: 1 gives up as it is notified, and soon without an answer",
     waiter(0.5, server_timeout=2.0),
     notifier(1, after=0.5),
+    large=True,
 )
 BUSY = scenario("condition: 1 waits, 1 notifies, 1 wants the lock", waiter(), notifier(1), user())
 WORKS = scenario(
@@ -80,12 +83,15 @@ WORKS = scenario(
 )
 
 # The waiter stood in line for the lock before: that request may come once the wait has begun.
-LINED = scenario("condition: 1 stands in line, and waits in vain", user(work=1.5), waiter(1.0))
+LINED = scenario(
+    "condition: 1 stands in line, and waits in vain", user(work=1.5), waiter(1.0), large=True
+)
 LINED_NOTIFIED = scenario(
     "condition: 1 stands in line, waits, and is notified",
     user(work=0.5),
     waiter(),
     notifier(1, after=2.0),
+    large=True,
 )
 STRUCK = scenario("condition: 1 is interrupted as it begins to wait", struck(), user(work=4.0))
 

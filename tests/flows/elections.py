@@ -226,7 +226,7 @@ LINED = Election(
     (user(work=1.5), hands_over("b", before=0.0), candidate("b")),
 )
 AT_ONCE = Election(
-    "election, at once", (hands_over("c", before=0.0), candidate("b"), candidate("c"))
+    "election, at once", (hands_over("c", before=0.0), candidate("b"), candidate("c")), large=True
 )
 LEADING = Election(
     "election, to who leads 4 s", (hands_over("c"), candidate("b"), candidate("c", work=4.0))

@@ -168,7 +168,7 @@ BARE = Quorums(
     cut=((0, 1),),
 )
 BY_HAND = Quorums("quorum: 1 renewing by hand, 1 in line", (renewer(), user()))
-SHORTER = Quorums("quorum: 1 renewing for less, then for more", (renewing(0.8, 2.5),))
+SHORTER = Quorums("quorum: 1 renewing for less, then for more", (renewing(0.8, 2.5),), large=True)
 DRIFTING = Quorums(
     "quorum: 2 working 4 s, clocks adrift", (user(work=4.0, rate=0.996), user(work=4.0, rate=1.004))
 )

@@ -44,6 +44,7 @@ class Scenario:
     budgets: dict[str, int] = field(default_factory=dict)
     shared: bool = True
     alike: bool = False  # the processes differ in nothing but their names
+    large: bool = False  # with a fault its exploration takes seconds: it waits for the night
     push_first: bool = False
     flows: Flows = field(default_factory=shipping)
     sources: dict[str, bytes] = field(default_factory=dict)
@@ -322,7 +323,7 @@ DRIFTING = Scenario(
 )
 BROKEN = Scenario("2 working 1.5 s, 1 operator", (*users(2, work=1.5), operator()))
 FOREIGN = Scenario("1 in line, 1 foreign", (user(), foreigner()))
-OWNER = Scenario("1 owner twice, 1 in line", (owner(), user()))
+OWNER = Scenario("1 owner twice, 1 in line", (owner(), user()), large=True)
 OWNERS = Scenario("2 processes of one owner, 1 in line", (owner(depth=1), owner(depth=1), user()))
 OWNERS_WORKING = Scenario(
     "2 working processes of one owner", (owner(depth=1, work=1.0), owner(depth=1, work=0.5))

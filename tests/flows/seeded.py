@@ -78,12 +78,18 @@ class Change:
 
 @dataclass(frozen=True)
 class Seed:
-    """A fault, the scenario that shows it, and the invariants of which one must break."""
+    """A fault, the scenario that shows it, and the invariants of which one must break.
+
+    With a kind of object as ``daily`` it is one that the daily tests must find without help: sown
+    into a copy of the package it makes the test that explores its scenario fail
+    (tests/verification/test_daily.py).
+    """
 
     name: str
     change: Change
     scenario: Scenario
     breaks: frozenset[str]
+    daily: str = ""
 
     def explore(self, *, seconds: float = 20.0) -> Report:
         change, scenario = self.change, self.scenario
@@ -98,8 +104,8 @@ def script(name: str, old: str, new: str) -> Change:
     return Change(name, old, new)
 
 
-def seed(name: str, change: Change, scenario: Scenario, breaks: str) -> Seed:
-    return Seed(name, change, scenario, frozenset(breaks.split()))
+def seed(name: str, change: Change, scenario: Scenario, breaks: str, *, daily: str = "") -> Seed:
+    return Seed(name, change, scenario, frozenset(breaks.split()), daily)
 
 
 HANDOFF = "hand_over(1, ARGV[2])"
@@ -146,6 +152,7 @@ SEEDS = (
         ),
         worlds.TWO_TOO_LONG.under(late=1),
         "I1 I2",
+        daily="lock",
     ),
     seed(
         "a handed-over deadline counted from the message's arrival",
@@ -162,12 +169,14 @@ SEEDS = (
         Change(acquire, ASKED, ASKED_TWICE),
         replace(worlds.TWO, sources=line_up()),
         "I6",
+        daily="lock",
     ),
     seed(
         "a grant that is not undone after a cancellation",
         Change(acquire, "_undo(port, waiter)", "pass"),
         worlds.TWO.under(cancel=1),
         "I9",
+        daily="lock",
     ),
     seed(
         "a place in line that is not left at the timeout",
@@ -180,24 +189,28 @@ SEEDS = (
         script("acquire", "holder, 'PX', ARGV[3])", "holder)"),
         worlds.TWO.under(crash=1),
         "I6 I10 I2",
+        daily="lock",
     ),
     seed(
         "a renewal that does not check the holder",
         script("renew", "if current ~= holder then", "if not current then"),
         worlds.TWO_LONG.under(late=1),
         "I11 I1",
+        daily="lock",
     ),
     seed(
         "a release that deletes instead of handing over",
         script("release", HANDOFF, "call('DEL', KEYS[1])"),
         worlds.TWO,
         "I5",
+        daily="lock",
     ),
     seed(
         "a fence that follows the clock back",
         script("acquire", "if previous and previous >= tonumber(now) then", "if false then"),
         worlds.TWO.under(back=1),
         "I3",
+        daily="lock",
     ),
     seed(
         "an abandon that ignores a grant made at that moment",
@@ -210,12 +223,14 @@ SEEDS = (
         Change(release, "and not repeated", ""),
         worlds.TWO.under(lost=1),
         "I4",
+        daily="lock",
     ),
     seed(
         "a dead waiter that is still granted",
         script("release", "return type(heard) == 'table' or heard > 0", "return true"),
         worlds.TWO.under(crash=1),
         "I7",
+        daily="lock",
     ),
     seed(
         "an acquire that does not recognise its own grant when repeated",
@@ -258,6 +273,7 @@ SEEDS = (
         Change(renew, "lose(port, hold, ", "(lambda *_: None)("),
         worlds.TWO_TOO_LONG,
         "I8",
+        daily="lock",
     ),
     seed(
         "a lease that does not end before its release is sent",

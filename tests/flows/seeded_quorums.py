@@ -69,6 +69,7 @@ SEEDS = (
         Change(membership.Membership, "if now < self._forgets", "if 0 > self._forgets"),
         worlds.ABSENT.under(restart=1),
         "I1",
+        daily="quorum",
     ),
     seed(
         "a quorum: the vote of a node that was restarted meanwhile counts",
@@ -107,6 +108,7 @@ SEEDS = (
         ),
         worlds.TWO.under(late=1),
         "I9",
+        daily="quorum",
     ),
     seed(
         "a quorum: votes are not undone after a cancellation",
@@ -176,6 +178,7 @@ SEEDS = (
         Change(acquire, "if at_once or now >= give_up_at:", "if at_once:"),
         worlds.IMPATIENT,
         "I6 I13",
+        daily="quorum",
     ),
     seed(
         "a quorum: a client that waits for a majority never retries",

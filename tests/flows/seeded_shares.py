@@ -14,6 +14,7 @@ SEEDS = (
         script("shares_acquire", "return s.taken + permits <= s.limit", "return true"),
         worlds.THREE,
         "I1",
+        daily="semaphore",
     ),
     seed(
         "an ended lease whose permits stay taken",
@@ -44,6 +45,7 @@ SEEDS = (
         script("shares_release", "local GRANTS_MAX = 500", "local GRANTS_MAX = 1"),
         worlds.READERS,
         "I5",
+        daily="rwlock",
     ),
     seed(
         "a script that stops granting and leaves the rest waiting",
@@ -152,12 +154,14 @@ SEEDS = (
         script("shares_acquire", "call('PEXPIRE', KEYS[s.base], left)", ""),
         worlds.TWO.under(crash=1),
         "I10",
+        daily="semaphore",
     ),
     seed(
         "a reader's release that ends another reader's lease",
         script("shares_release", "call('ZREM', KEYS[s.base], holder)", "call('DEL', KEYS[s.base])"),
         worlds.READERS,
         "I1",
+        daily="rwlock",
     ),
     seed(
         "a read side that a lost writer still gets",

@@ -50,6 +50,7 @@ def test_what_is_named_is_there():
     assert calls - there == set()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("family", "call"), [(family, call) for family, calls in CALLS.items() for call in calls]
 )

@@ -20,7 +20,6 @@ DISTURBED = [
     worlds.PAIR.under(lost=2),
     worlds.CROWD.under(lost=1),
     worlds.FULL.under(cancel=1),
-    worlds.WIDOW.under(crash=1),
     worlds.FELLOWS.under(lost=1),
 ]
 
@@ -47,6 +46,7 @@ SEEDS = (
         ),
         worlds.ACTS.under(cancel=1),
         "I7",
+        daily="barrier",
     ),
     seed(
         "a party that is counted again when it repeats its request",
@@ -59,6 +59,7 @@ SEEDS = (
         script("barrier_check", "number('count') - 1", "number('count')"),
         worlds.PAIR.under(cancel=1),
         "I1",
+        daily="barrier",
     ),
     seed(
         "a dead party that is not found",

@@ -33,6 +33,7 @@ SEEDS = (
         script("condition_wait", "enqueue(KEYS[7], member, text(now))", ""),
         worlds.ONE,
         "I6",
+        daily="condition",
     ),
     seed(
         "a wait that is not recognised when it is repeated",
@@ -51,6 +52,7 @@ SEEDS = (
         script("condition_notify", "== 0 then return 0 end", "== 2 then return 0 end"),
         worlds.TWO_ONE.under(lost=1),
         "I4",
+        daily="condition",
     ),
     seed(
         "a cancelled waiter that keeps its notification",

@@ -81,6 +81,7 @@ SEEDS = [
         Change(election, "port.track(hold, port.now())", "pass"),
         elections.TO_NOBODY,
         frozenset({"I8"}),
+        daily="election",
     ),
     Seed(
         "a leadership that was kept is forgotten",
@@ -99,6 +100,7 @@ SEEDS = [
         Change("election_hand_over", "if alive and ARGV[4] ~= '1' then", "if false then"),
         elections.TO_ONLY.under(cut=1),
         frozenset({"I12"}),
+        daily="election",
     ),
     Seed(
         "a candidate that is silent is not waited for",

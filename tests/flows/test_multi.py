@@ -139,6 +139,7 @@ SEEDS = [
         ),
         multis.BESIDE_LAST_IMPATIENT,
         frozenset({"I9", "I11"}),
+        daily="multi",
     ),
     Seed(
         "a cancelled wait keeps what it has",
@@ -157,6 +158,7 @@ SEEDS = [
         Change(multi, "or not any(hold.lost for hold in holds)", "or True"),
         multis.BESIDE_LAST_IMPATIENT.under(pause=1),
         frozenset({"I8"}),
+        daily="multi",
     ),
 ]
 

@@ -57,6 +57,7 @@ SEEDS = [
         Change("once_start", "redis.call('EXISTS', KEYS[6]) == 1", "false"),
         runs_once.TWO,
         frozenset({"I1"}),
+        daily="once",
     ),
     Seed(
         "a caller that waits for the result is not notified",
@@ -93,6 +94,7 @@ SEEDS = [
         Change(once, "if hold.lost:", "if False:"),
         runs_once.ALONE_WORKING.under(pause=1),
         frozenset({"I8"}),
+        daily="once",
     ),
     Seed(
         "an end without a reply is not repeated",

@@ -33,6 +33,7 @@ SEEDS = (
         script("event_wait", "call('ZADD', KEYS[2], text(now), channel)", "call('ZCARD', KEYS[2])"),
         worlds.SET,
         "I6",
+        daily="event",
     ),
     seed(
         "a check of the state and not of the generation",
@@ -51,6 +52,7 @@ SEEDS = (
         script("latch", "if what ~= 'look' and call('ZSCORE'", "if false and call('ZSCORE'"),
         worlds.OPENS.under(lost=1),
         "I4",
+        daily="latch",
     ),
     seed(
         "a count that is forgotten after a moment",

@@ -112,7 +112,10 @@ def in_line(kind, timeout):
     return story
 
 
-@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("multi", marks=pytest.mark.daily), *(each for each in MADE if each != "multi")],
+)
 def test_ctrl_c_at_every_point_leaves_nothing(server, prefix, kind):
     """No lease that its handle does not know of: each outcome is kept before it is handed on.
 

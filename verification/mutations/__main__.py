@@ -1,6 +1,7 @@
 """Sow every defect and see it found: ``python -m verification.mutations [--write] [--only TEXT]``.
 
 Ends with 1 when a defect was not found. ``--write`` makes the page docs/explanation/mutations.md.
+``--daily``: those that a daily test must find without help, each by that test.
 """
 
 from __future__ import annotations
@@ -74,6 +75,16 @@ def real(only: str) -> Iterator[Row]:
             yield Row(sown.name, sown.file, sown.breaks, sown.check if tried(sown) else "")
 
 
+def daily(only: str) -> Iterator[Row]:
+    """Sow the daily defects, and run the daily test that must fail."""
+    from verification.mutations.daily import defects  # noqa: PLC0415 - loads all scenarios
+
+    for sown in defects():
+        if only in sown.name:
+            found = sown.check if tried(sown, "--part=daily") else ""
+            yield Row(sown.name, sown.file, sown.breaks, found)
+
+
 def table(rows: list[Row]) -> str:
     """Return the rows as a table, and below it which rules were broken."""
     lines = ["| defect | sown in | broke | found by |", "| --- | --- | --- | --- |"]
@@ -89,9 +100,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m verification.mutations")
     parser.add_argument("--write", action="store_true", help="make the page in docs/explanation")
     parser.add_argument("--only", default="", help="defects whose name has this text")
+    parser.add_argument("--daily", action="store_true", help="have daily tests find their defects")
     chosen = parser.parse_args()
+    if chosen.daily and chosen.write:
+        parser.error("the page has all defects: --write without --daily")
     rows = []
-    for row in (*simulated(chosen.only), *real(chosen.only)):
+    ways = (daily,) if chosen.daily else (simulated, real)
+    for row in (row for way in ways for row in way(chosen.only)):
         rows.append(row)
         print(f"{row.broke:4} {row.name}: {row.found or 'NOT FOUND'}", flush=True)
     if chosen.write:

@@ -17,11 +17,11 @@ FAILED = 1  # pytest's exit status when tests ran and some failed
 SECONDS = 120
 
 
-def tried(sown: Sown) -> bool:
-    """Return True if the named test fails on a copy with the defect."""
+def tried(sown: Sown, *options: str) -> bool:
+    """Return True if the named test fails on a copy with the defect; options go to pytest."""
     with tempfile.TemporaryDirectory(prefix="fencelock-sown-") as folder:
         sow(sown, Path(folder))
-        return check(sown, Path(folder)) == FAILED
+        return check(sown, Path(folder), *options) == FAILED
 
 
 def sow(sown: Sown, folder: Path) -> None:
@@ -35,12 +35,12 @@ def sow(sown: Sown, folder: Path) -> None:
     file.write_text(text.replace(sown.old, sown.new))
 
 
-def check(sown: Sown, folder: Path) -> int:
+def check(sown: Sown, folder: Path, *options: str) -> int:
     """Run the test on what is in the folder, on one kind of server; return pytest's status."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--kinds", "1", "-p", "no:cacheprovider"]
     paths = os.pathsep.join([str(folder), str(ROOT)])
     ended = subprocess.run(
-        [*command, sown.check],
+        [*command, *options, sown.check],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sown:
-    """One text for another in a file of ``src/fencelock``, and the test that must fail then."""
+    """One text for another in a file of ``src/fencelock``, and the test that must fail then.
+
+    With a kind of object as ``daily`` that test must be one of those that run daily.
+    """
 
     name: str
     file: str
@@ -19,6 +22,7 @@ class Sown:
     new: str
     check: str
     breaks: str
+    daily: str = ""
 
 
 SOWN = (
@@ -35,6 +39,7 @@ SOWN = (
         "                    slot.set_result(message)\n",
         "tests/tasks/test_cancellation.py::test_gathered_cancellations_do_not_mix_up_answers",
         "I9",
+        daily="lock",
     ),
     Sown(
         "a connection with an unread reply is used again",
@@ -43,6 +48,7 @@ SOWN = (
         "        if not connection.sound:\n",
         "tests/threads/test_pool.py::test_a_connection_with_an_unread_answer_is_not_kept",
         "I9",
+        daily="lock",
     ),
     Sown(
         "a script that the server forgot is an error",
@@ -51,6 +57,7 @@ SOWN = (
         "    return False\n",
         "tests/conformance/test_errors.py::test_forgotten_scripts",
         "I12",
+        daily="lock",
     ),
     Sown(
         "a reply is awaited beyond the caller's timeout",
@@ -59,6 +66,7 @@ SOWN = (
         "    return latest\n",
         "tests/faults/test_timeouts.py::test_a_timeout_of_nothing_on_a_frozen_server",
         "I13",
+        daily="lock",
     ),
     Sown(
         "a server's error is a plain no",
@@ -67,6 +75,7 @@ SOWN = (
         "return None\n",
         "tests/conformance/test_exclusive.py::test_trouble_while_trying_is_raised",
         "I12",
+        daily="lock",
     ),
     Sown(
         "a child process uses its parent's connections",
@@ -76,6 +85,7 @@ SOWN = (
         "        pass\n",
         "tests/threads/test_fork.py::test_fork",
         "I11",
+        daily="lock",
     ),
     Sown(
         "the renewal thread never ends",
@@ -84,6 +94,7 @@ SOWN = (
         "        if not port.pool.closed:\n",
         "tests/threads/test_threads.py::test_an_idle_client_has_no_thread_and_a_closed_one_no_connection",
         "I10",
+        daily="lock",
     ),
     Sown(
         "a revocation is not reported",
@@ -92,6 +103,7 @@ SOWN = (
         '    if kind == b"revoked":\n        pass\n',
         "tests/faults/test_loss.py::test_a_revoked_holder_is_told_soon",
         "I8",
+        daily="lock",
     ),
     Sown(
         "the second push in one packet is not read",
@@ -100,6 +112,7 @@ SOWN = (
         "        if self.sound and (message := self._parsed()) is not INCOMPLETE:\n",
         "tests/conformance/test_pushes.py::test_every_revocation_of_one_packet_is_heard",
         "I8",
+        daily="lock",
     ),
     Sown(
         "an undo goes out on another connection than its request",
@@ -109,6 +122,7 @@ SOWN = (
         "        if trail is not None:\n",
         "tests/pure/test_cleanup_queue.py::test_an_undo_goes_out_on_the_connection_of_its_request",
         "I9",
+        daily="lock",
     ),
     Sown(
         "a deadline that counts the whole ttl: no drift",
@@ -117,6 +131,7 @@ SOWN = (
         "    return ttl\n",
         "tests/pure/test_deadlines.py::test_a_holder_gives_up_before_the_server_does",
         "I2",
+        daily="lock",
     ),
     Sown(
         "renewal goes on after the release",
@@ -127,6 +142,7 @@ SOWN = (
         "        hold.released = True\n",
         "tests/conformance/test_renewal.py::test_renewal_stops_at_release",
         "I11",
+        daily="lock",
     ),
     Sown(
         "one lock's derived keys in another slot",
@@ -135,6 +151,7 @@ SOWN = (
         "        return tuple(lock + suffix for suffix in suffixes)\n",
         "tests/pure/test_keys.py::test_all_keys_of_a_lock_share_its_slot_and_prefix",
         "I1",
+        daily="lock",
     ),
     Sown(
         "a release of permits takes the newest, not what its own thread holds",
@@ -144,5 +161,6 @@ SOWN = (
         "tests/conformance/test_semaphore.py"
         "::test_a_release_takes_first_what_its_own_thread_or_task_holds",
         "I1",
+        daily="semaphore",
     ),
 )

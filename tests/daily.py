@@ -1,0 +1,80 @@
+"""Which cases wait for the night: each rule says so once, and ``tests/conftest.py`` applies them.
+
+``python3 dev.py test`` runs a case that no rule keeps for the night. ``python3 dev.py rest`` runs
+the others, and ``nightly`` both. So every case is run by one of the two, and none by both.
+
+- A test of a promise runs daily on the newest server, in threads and in asyncio.
+- On another kind of server one face is enough daily: threads on the oldest server, and on each
+  topology one of the two, by turns. The same holds for scenarios of the simulator, and for tests
+  that are marked ``one_face``.
+- What differs in the means only (uvloop for asyncio's loop, TCP or TLS for a Unix socket) runs at
+  night, except what is marked ``smoke``.
+- What is marked ``slow`` or ``nightly``, and a ``large`` scenario with a fault, runs at night,
+  except what is marked ``daily``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from tests.servers import ServerBinary, binaries
+from tests.topologies import Topology
+
+FURTHER_MEANS = ("uvloop", "tcp", "tls")
+THREADS, TASKS = "threads", "asyncio"
+_FACE = re.compile(rf"\b({THREADS}|{TASKS}|tasks)\b")
+
+
+def nightly(item: pytest.Item) -> bool:
+    """Return True if a case waits for the night."""
+    if item.get_closest_marker("daily"):
+        return False
+    if by_further_means(item) or takes_seconds(item):
+        return item.get_closest_marker("smoke") is None
+    return by_the_other_face(item)
+
+
+def takes_seconds(item: pytest.Item) -> bool:
+    """Return True for what is marked as slow, or kept for the night by a mark."""
+    large = any(value.large and value.budgets for value in _params(item) if _is_scenario(value))
+    return large or any(item.get_closest_marker(name) for name in ("slow", "nightly"))
+
+
+def by_further_means(item: pytest.Item) -> bool:
+    """Return True for another loop, or another way to the same server."""
+    return any(value in FURTHER_MEANS for value in _params(item) if isinstance(value, str))
+
+
+def by_the_other_face(item: pytest.Item) -> bool:
+    """Return True where one face is enough, and this is the other one."""
+    found = _FACE.search(item.nodeid.partition("[")[2])
+    if found is None:
+        return False
+    for value in _params(item):
+        if isinstance(value, ServerBinary) and value != binaries()[0]:
+            return value != binaries()[-1] or found[0] != THREADS
+    by_turns = any(isinstance(value, Topology) or _is_scenario(value) for value in _params(item))
+    return (by_turns or bool(item.get_closest_marker("one_face"))) and not has_turn(item.nodeid)
+
+
+def has_turn(case: str) -> bool:
+    """Return True if it is the turn of the face that a case's id names.
+
+    The rest of the id decides: of two cases that differ in the face, exactly one has its turn.
+    """
+    turn = crc32(_FACE.sub("", case).encode()) % 2
+    return _FACE.findall(case)[-1] in ((THREADS,), (TASKS, "tasks"))[turn]
+
+
+def _is_scenario(value: Any) -> bool:
+    """Return True for a scenario of the simulator, but not for a sown fault, which has one face."""
+    return hasattr(value, "explore") and hasattr(value, "threads")
+
+
+def _params(item: pytest.Item) -> list[Any]:
+    call = getattr(item, "callspec", None)
+    return list(call.params.values()) if call else []

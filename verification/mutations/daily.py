@@ -1,0 +1,84 @@
+"""The defects that the daily tests must find: each as one text for another, and a daily test.
+
+A seed of the simulator is sown like all others: into a copy of the package. The test that explores
+its scenario, and knows nothing of the defect, must then fail.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from tests.daily import has_turn
+from tests.flows import acknowledged, seeded, seeded_quorums, seeded_shares
+from tests.flows.seeded import Change, Seed
+from verification.mutations.real import PACKAGE, ROOT
+from verification.mutations.sown import SOWN, Sown
+
+
+def seeds() -> list[Seed]:
+    """Return the seeds of the simulator that are marked as daily."""
+    modules = (acknowledged, seeded, seeded_quorums, seeded_shares, *explorations())
+    every = {id(seed): seed for module in modules for seed in getattr(module, "SEEDS", ())}
+    return [seed for seed in every.values() if seed.daily]
+
+
+def defects() -> list[Sown]:
+    """Return all defects that are marked as daily."""
+    return [each for each in SOWN if each.daily] + list(map(as_sown, seeds()))
+
+
+def explorations() -> list[object]:
+    """Return the modules of tests that explore scenarios."""
+    files = sorted((ROOT / "tests" / "flows").glob("test_*.py"))
+    return [import_module(f"tests.flows.{file.stem}") for file in files]
+
+
+@cache
+def tests() -> dict[str, str]:
+    """Return the test that explores each scenario, by the scenario's title."""
+    return {
+        value.title: f"{_relative(module)}::{name}[{value.title}]"
+        for module in explorations()
+        for name, test in vars(module).items()
+        if name.startswith("test_")
+        for mark in getattr(test, "pytestmark", ())
+        if mark.name == "parametrize"
+        for value in mark.args[1]
+        if hasattr(value, "title")
+    }
+
+
+def as_sown(seed: Seed) -> Sown:
+    """Return a seed as a change of a file, found by the test of its scenario."""
+    file, old, new = _place(seed.change)
+    ways = (seed.scenario.as_shipped(), seed.scenario.as_shipped().threads())
+    checks = [tests().get(each.title, f"no test explores {each.title}") for each in ways]
+    check = next(each for each in checks if has_turn(each))
+    return Sown(seed.name, file, old, new, check, " ".join(sorted(seed.breaks)), seed.daily)
+
+
+def _place(change: Change) -> tuple[str, str, str]:
+    """Return the file of a change, its text, and the text with the defect."""
+    if isinstance(change.where, str):  # the whole script, with its fragments put in
+        (file,) = (PACKAGE / "scripts").rglob(f"{change.where}.lua")
+        return _in_package(file), file.read_text(), change.source().decode()
+    file = Path(inspect.getfile(change.where))
+    changed = text = file.read_text()
+    for _, function in change.functions():
+        source = inspect.getsource(inspect.unwrap(function))
+        margin = source[: len(source) - len(source.lstrip())]
+        defect = textwrap.indent(change.swapped(textwrap.dedent(source)), margin)
+        changed = changed.replace(source, defect)
+    return _in_package(file), text, changed
+
+
+def _in_package(file: Path) -> str:
+    return str(file.relative_to(PACKAGE))
+
+
+def _relative(module: object) -> str:
+    return str(Path(inspect.getfile(module)).relative_to(ROOT))  # type: ignore[arg-type]
