@@ -11,6 +11,7 @@ import textwrap
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from tests.daily import has_turn
 from tests.flows import acknowledged, seeded, seeded_quorums, seeded_shares
@@ -31,7 +32,7 @@ def defects() -> list[Sown]:
     return [each for each in SOWN if each.daily] + list(map(as_sown, seeds()))
 
 
-def explorations() -> list[object]:
+def explorations() -> list[ModuleType]:
     """Return the modules of tests that explore scenarios."""
     files = sorted((ROOT / "tests" / "flows").glob("test_*.py"))
     return [import_module(f"tests.flows.{file.stem}") for file in files]
@@ -80,5 +81,5 @@ def _in_package(file: Path) -> str:
     return str(file.relative_to(PACKAGE))
 
 
-def _relative(module: object) -> str:
-    return str(Path(inspect.getfile(module)).relative_to(ROOT))  # type: ignore[arg-type]
+def _relative(module: ModuleType) -> str:
+    return str(Path(inspect.getfile(module)).relative_to(ROOT))
