@@ -33,7 +33,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Form:
+class RequestTemplate:
     """How the samples of a case are shown: costs are seconds, scaled, or rates, their inverse."""
 
     unit: str
@@ -47,13 +47,13 @@ class Form:
         return 1 / costs if self.rate else costs
 
 
-MICROSECONDS = Form("us", 1e6)
-MILLISECONDS = Form("ms", 1e3)
+MICROSECONDS = RequestTemplate("us", 1e6)
+MILLISECONDS = RequestTemplate("ms", 1e3)
 
 
 def result(
     case: str,
-    form: Form,
+    form: RequestTemplate,
     samples: Samples,
     floor: str,
     *,

@@ -11,11 +11,11 @@ from contest import Tally, hold, probe, shared_page
 from contestants import OURS, TASKS, THREADS, TOKENS
 from crew import Crew
 from measure import Plan, Samples, alternate
-from report import Form, Result, result
+from report import RequestTemplate, Result, result
 
 from cases import Setting, muster
 
-RATE = Form("acquisitions/s", rate=True)
+RATE = RequestTemplate("acquisitions/s", rate=True)
 FAIR = 1.1
 
 

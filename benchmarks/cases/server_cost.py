@@ -9,7 +9,7 @@ from contestants import FLOOR, OURS, THREADS
 from crew import Crew, Who
 from measure import Plan, alternate
 from monitor import monitored
-from report import Form, Result, result
+from report import RequestTemplate, Result, result
 from wire import Line
 
 from cases import Setting, muster
@@ -37,7 +37,7 @@ def case(setting: Setting) -> list[Result]:
     return [
         result(
             "server-cost",
-            Form("server us"),
+            RequestTemplate("server us"),
             samples,
             FLOOR,
             target="<= 2.5x floor",

@@ -9,7 +9,7 @@ from time import perf_counter
 from contestants import FLOOR, OURS, SHARED_FLOOR, TASKS, THREADS, CannotRun, Pair, plant
 from crew import Crew, Who, loop_of, pairs
 from measure import Plan, Samples, alternate
-from report import MICROSECONDS, Form, Result, result
+from report import MICROSECONDS, RequestTemplate, Result, result
 
 from cases import Setting, muster, on_one_core
 
@@ -156,7 +156,7 @@ def many_locks(setting: Setting) -> list[Result]:
         samples = alternate(measure, SHARED_FLOOR, OURS, present, plan)
     row = result(
         "asyncio-100-locks",
-        Form("pairs/s", rate=True),
+        RequestTemplate("pairs/s", rate=True),
         samples,
         SHARED_FLOOR,
         target=">= 8x redis-py",

@@ -1,6 +1,6 @@
 """What is explored of elections: a leader hands over, a watcher sees who leads."""
 
-from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.objects import election
 from fencelock._core.objects.election import ElectionKeys, LeaderCursor, mark
 from fencelock.errors import LeaseLost
@@ -10,7 +10,9 @@ from verification.simulator.actors import _Watch
 from verification.simulator.monitor import Monitor, Violation
 
 KEYS = ElectionKeys("", "lock")
-SHORT = Terms(ttl=1.5, renew=True)  # shorter than the lease with which a handed-over one starts
+SHORT = LeaseOptions(
+    ttl=1.5, renew=True
+)  # shorter than the lease with which a handed-over one starts
 # A watcher looks every 2 s; an answer that does not come costs it the port's patience once.
 SEEN_SECONDS = 9.0
 
@@ -39,8 +41,10 @@ class Election(Scenario):
 
 
 def request(port, candidate, terms=RENEWED):
-    form = Form(keys=KEYS, terms=terms, client_channel=port.client_channel, ttl=terms.ttl)
-    return Want(form, port.new_id(), b"{" + mark(candidate))
+    form = RequestTemplate(
+        keys=KEYS, terms=terms, client_channel=port.client_channel, ttl=terms.ttl
+    )
+    return AcquireRequest(form, port.new_id(), b"{" + mark(candidate))
 
 
 async def elected(actor, name, terms=RENEWED):

@@ -6,7 +6,7 @@
 from dataclasses import dataclass
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.objects import multi
 from fencelock._core.objects.semaphore_rwlock import (
     ALL,
@@ -14,8 +14,8 @@ from fencelock._core.objects.semaphore_rwlock import (
     RWLOCK,
     SEMAPHORE,
     WRITE,
-    ShareForm,
-    ShareWant,
+    ShareRequest,
+    ShareTemplate,
 )
 from fencelock.errors import LeaseLost
 from tests.flows.runs_once import errors, long_enough, was_notified
@@ -26,7 +26,9 @@ from verification.simulator.shares import SharesMonitor
 from verification.simulator.shares import read as read_shares
 from verification.simulator.view import read
 
-SHORT = Terms(ttl=1.5, renew=True)  # shorter than the lease with which a handed-over one starts
+SHORT = LeaseOptions(
+    ttl=1.5, renew=True
+)  # shorter than the lease with which a handed-over one starts
 BOTH = (LockKeys("", "a"), LockKeys("", "b"))
 
 
@@ -44,7 +46,7 @@ class Part:
         return self.keys.lock
 
     def want(self, port, terms):
-        form = ShareForm(
+        form = ShareTemplate(
             keys=self.keys,
             terms=terms,
             client_channel=port.client_channel,
@@ -53,7 +55,7 @@ class Part:
             limit=self.limit,
             permits=self.permits,
         )
-        return ShareWant(form, port.new_id(), b"{}")
+        return ShareRequest(form, port.new_id(), b"{}")
 
 
 class _OfOne:
@@ -224,10 +226,10 @@ def wants_of(actor, locks, terms):
             if isinstance(each, Part):
                 made.append(each.want(port, terms))
             else:
-                form = Form(
+                form = RequestTemplate(
                     keys=each, terms=terms, client_channel=port.client_channel, ttl=terms.ttl
                 )
-                made.append(Want(form, port.new_id()))
+                made.append(AcquireRequest(form, port.new_id()))
             actor.world.monitor.asks(actor.client, made[-1])
         return made
 

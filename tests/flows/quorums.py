@@ -6,7 +6,7 @@ The flows, the scripts and the explorer are those that ship; see verification.si
 from dataclasses import dataclass, field, replace
 
 from fencelock._core.lock import acquire, release, renew
-from fencelock._core.lock.request import Form, Want
+from fencelock._core.lock.request import AcquireRequest, RequestTemplate
 from fencelock._core.quorum import maintain
 from fencelock.scripts import QUORUM_VOTE
 from tests.flows.scenarios import FIXED, RENEWED, Scenario, renewer, renewing, user, users
@@ -27,7 +27,7 @@ LATE_FENCE = EPOCH_US + 60_000_000  # what a vote in vain left on the last node
 
 async def attend(port):
     """Tend leases as the ports do: those of the quorum, and those of each node."""
-    await (maintain if port.nodes else renew).attend(port)
+    await (maintain if port.nodes else renew).maintain(port)
 
 
 def shipping():
@@ -43,10 +43,10 @@ class Nodes(World):
         client = super().client(**options)
         if not self.introduces:
             return client
-        form = Form(
+        form = RequestTemplate(
             keys=KEYS, terms=RENEWED, client_channel=client.port.client_channel, ttl=RENEWED.ttl
         )
-        client.port.introduce(Want(form, b"meets"))
+        client.port.introduce(AcquireRequest(form, b"meets"))
         return client
 
 

@@ -4,9 +4,9 @@ import contextlib
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._core.lock.release import release
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects import once
-from fencelock._core.objects.once import FinishedOnce, OnceForm, OnceKeys
+from fencelock._core.objects.once import FinishedOnce, OnceKeys, OnceTemplate
 from fencelock.errors import LeaseLost, NotAcknowledged, OutcomeUnknown, ServerError
 from tests.flows.scenarios import RENEWED, Scenario, single, user
 from verification.simulator.actors import _Watch
@@ -42,10 +42,10 @@ def runner(*, timeout=None, work=0.0, fails=False, rest=0.0):
         port = actor.port
         if rest:
             await port.sleep(port.now() + rest)
-        form = OnceForm(
+        form = OnceTemplate(
             keys=ONCE, terms=RENEWED, client_channel=port.client_channel, ttl=RENEWED.ttl
         )
-        want = Want(form, port.new_id(), b'{"once":1}')
+        want = AcquireRequest(form, port.new_id(), b'{"once":1}')
         actor.world.monitor.asks(actor.client, want)
         watch = _Watch(actor)
         with errors(actor):

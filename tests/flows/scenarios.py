@@ -7,7 +7,7 @@ from typing import Any
 
 from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.request import Terms
+from fencelock._core.lock.request import LeaseOptions
 from fencelock._core.retry import ask
 from fencelock._core.types import NoReply
 from fencelock._topology.flows.replicas import CONFIRMED
@@ -21,9 +21,9 @@ from verification.simulator.simulation import World
 
 # Short enough that a lease, its renewals and a waiter's looks fit into one schedule.
 TTL = 3.0
-RENEWED = Terms(ttl=TTL, renew=True)
-FIXED = Terms(ttl=TTL, renew=False)
-POLLED = Terms(ttl=TTL, renew=True, plain=True, interval=0.5)
+RENEWED = LeaseOptions(ttl=TTL, renew=True)
+FIXED = LeaseOptions(ttl=TTL, renew=False)
+POLLED = LeaseOptions(ttl=TTL, renew=True, plain=True, interval=0.5)
 
 
 def shipping() -> Flows:
@@ -340,7 +340,7 @@ LONGER = Scenario(
 LONGER_SHORTER = Scenario(
     "1 renewed, by hand for more and for less", (renewing(5.0, 0.6, terms=RENEWED, pause=1.2),)
 )
-BOUNDED = Terms(ttl=TTL, renew=True, max_hold=4.0)
+BOUNDED = LeaseOptions(ttl=TTL, renew=True, max_hold=4.0)
 BOUNDED_LONGER = Scenario(
     "1 bounded, by hand for more", (renewing(6.0, None, 6.0, terms=BOUNDED, pause=1.0),)
 )
@@ -353,9 +353,9 @@ RETURNED_BESIDE = Scenario("1 releasing while another task renews", (returning(f
 CHECKED = Scenario("1 asking its lease, 1 in line", (checking(), user()))
 CHECKED_FIXED = Scenario("1 asking its fixed lease, 1 in line", (checking(FIXED), user()))
 # Handed over, with limits: a lease starts short then, and grows.
-ONCE_ONLY = Terms(ttl=TTL, renew=True, max_renewals=0)
-TWICE_RENEWED = Terms(ttl=TTL, renew=True, max_renewals=1)
-LONG_BOUNDED = Terms(ttl=60.0, renew=True, max_hold=3.5)
+ONCE_ONLY = LeaseOptions(ttl=TTL, renew=True, max_renewals=0)
+TWICE_RENEWED = LeaseOptions(ttl=TTL, renew=True, max_renewals=1)
+LONG_BOUNDED = LeaseOptions(ttl=60.0, renew=True, max_hold=3.5)
 LIMITED = tuple(
     Scenario(f"1 working 0.5 s, 1 in line, {title}", (user(work=0.5), user(terms, work=9.0)))
     for title, terms in (
@@ -366,7 +366,7 @@ LIMITED = tuple(
         ("fixed", FIXED),
     )
 )
-UNTIL = Terms(ttl=1e6, renew=False, fixed_end=True)
+UNTIL = LeaseOptions(ttl=1e6, renew=False, fixed_end=True)
 
 
 def until_instant(left, *, work=9.0):

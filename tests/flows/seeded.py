@@ -383,7 +383,7 @@ SEEDS = (
     ),
     seed(
         "a lease until an instant that is not what was left when it was asked for",
-        Change(want.Form, "self.ends - now))", "self.ttl))"),
+        Change(want.RequestTemplate, "self.ends - now))", "self.ttl))"),
         worlds.INSTANTS[0].under(wake=1),
         "N4",
     ),

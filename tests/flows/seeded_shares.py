@@ -111,7 +111,7 @@ SEEDS = (
     ),
     seed(
         "a fixed lease that a handoff cuts short",
-        Change(want.Form, "if grows else self.ttl", "if True else self.ttl"),
+        Change(want.RequestTemplate, "if grows else self.ttl", "if True else self.ttl"),
         worlds.UNLIKE,
         "I2 L",
     ),

@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import dataclass
 
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.request import Terms
+from fencelock._core.lock.request import LeaseOptions
 from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, release_part, set_limit
 from fencelock._core.retry import ask
 from fencelock.errors import FencelockError, LeaseLost
@@ -16,9 +16,9 @@ from verification.simulator.shares import ShareActor, SharesMonitor, read
 from verification.simulator.simulation import World
 
 # Actors that are not alike: another ttl, with and without renewal.
-SHORT = Terms(ttl=2.5, renew=True)
-LONGER = Terms(ttl=4.0, renew=True)
-SHORT_FIXED = Terms(ttl=1.0, renew=False)
+SHORT = LeaseOptions(ttl=2.5, renew=True)
+LONGER = LeaseOptions(ttl=4.0, renew=True)
+SHORT_FIXED = LeaseOptions(ttl=1.0, renew=False)
 
 
 class Reader(ShareActor):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencelock._core.lock.request import Form
+from fencelock._core.lock.request import RequestTemplate
 from fencelock._core.objects import multi
 from tests.flows import multis
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
@@ -64,7 +64,7 @@ def test_no_schedule_breaks_an_invariant(scenario):
 SEEDS = [
     Seed(
         "a fixed lease that is handed over starts short",
-        Change(Form, "min(self.ttl, HANDOFF_TTL_SECONDS) if grows else self.ttl", "2.0"),
+        Change(RequestTemplate, "min(self.ttl, HANDOFF_TTL_SECONDS) if grows else self.ttl", "2.0"),
         multis.FIXED_BRIEF,
         frozenset({"L", "I2"}),
     ),

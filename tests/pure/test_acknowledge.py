@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import NotAcknowledged, ServerDenied
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.lock.acknowledge import ask_acknowledged
 
 WANT = SimpleNamespace(keys=SimpleNamespace(name="a"))
@@ -37,7 +37,7 @@ def asked(*, acknowledged=1, trouble=None):
         close=connected.remove,
     )
     try:
-        return asyncio.run(ask_acknowledged(port, WANT, ("script", (), ()), inf, Asked()))
+        return asyncio.run(ask_acknowledged(port, WANT, ("script", (), ()), inf, AttemptLog()))
     finally:
         assert connected == [], "the connection is given back"
 

@@ -8,7 +8,7 @@ import pytest
 
 from fencelock._core.keys import LockKeys, slot
 from fencelock._core.lock.by_slot import heartbeat_by_slot
-from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import NoReply
@@ -32,10 +32,13 @@ class OneNode(SimpleNamespace):
 
 
 def lined_up(name):
-    form = Form(
-        keys=LockKeys("p:", name), terms=Terms(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0
+    form = RequestTemplate(
+        keys=LockKeys("p:", name),
+        terms=LeaseOptions(ttl=30.0, renew=True),
+        client_channel=b"h",
+        ttl=30.0,
     )
-    return Waiter(Want(form, name.encode()))
+    return Waiter(AcquireRequest(form, name.encode()))
 
 
 def looked(**answers):

@@ -8,7 +8,7 @@ import pytest
 
 from fencelock._core.keys import LockKeys, slot
 from fencelock._core.lock import acquire
-from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import NoReply
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
@@ -132,8 +132,10 @@ class Port(ClusterPort):
 
 def waiter(number=0):
     keys = LockKeys("p:", "a")
-    form = Form(keys=keys, terms=Terms(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0)
-    return Waiter(Want(form, b"w%d" % number))
+    form = RequestTemplate(
+        keys=keys, terms=LeaseOptions(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0
+    )
+    return Waiter(AcquireRequest(form, b"w%d" % number))
 
 
 def opened(port, asks):

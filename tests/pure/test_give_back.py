@@ -10,19 +10,20 @@ from fencelock import ServerDenied
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import late_grant
 from fencelock._core.lock.release import undo_strays
-from fencelock._core.lock.request import Form, Stray, Terms, Want
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate, Stray
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.objects import multi
 from fencelock._topology.flows.quorum import QUORUM
 from fencelock._topology.flows.single import SINGLE
 
-TERMS = Terms(ttl=30.0, renew=True)
+TERMS = LeaseOptions(ttl=30.0, renew=True)
 PORT = SimpleNamespace(now=lambda: 0.0, flows=SINGLE)
 
 
 def want(name):
-    return Want(
-        Form(keys=LockKeys("p:", name), terms=TERMS, client_channel=b"h", ttl=30.0), b"holder"
+    return AcquireRequest(
+        RequestTemplate(keys=LockKeys("p:", name), terms=TERMS, client_channel=b"h", ttl=30.0),
+        b"holder",
     )
 
 

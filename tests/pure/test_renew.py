@@ -13,17 +13,17 @@ from fencelock._core.lock import renew
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.renew import holder_renewal
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.types import NoReply
 
 NOW = 1000.0
 
 
 def hold(*, ttl: float = 30.0, deadline: float | None = None, **terms) -> Hold:
-    told = Terms(**{"ttl": ttl, "renew": True, **terms})
-    form = Form(keys=LockKeys("p:", "a"), terms=told, client_channel=b"h", ttl=ttl)
+    told = LeaseOptions(**{"ttl": ttl, "renew": True, **terms})
+    form = RequestTemplate(keys=LockKeys("p:", "a"), terms=told, client_channel=b"h", ttl=ttl)
     ends = NOW + ttl if deadline is None else deadline
-    return Hold(SimpleNamespace(now=lambda: NOW, label=""), Want(form, b"w"), 1, ends)
+    return Hold(SimpleNamespace(now=lambda: NOW, label=""), AcquireRequest(form, b"w"), 1, ends)
 
 
 def test_an_empty_book_wants_nothing():

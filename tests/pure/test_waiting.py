@@ -3,7 +3,7 @@
 from fencelock._core.deadlines import FOREIGN_SECONDS, HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Grant
-from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import ENTRIES_PER_HEARTBEAT, LOCKS_PER_HEARTBEAT, Line, Lines
 from fencelock._core.objects.state import LATER_WAITER_SECONDS
@@ -14,10 +14,13 @@ NOW = 1000.0
 
 def waiter(name: str = "a", number: int = 0) -> Waiter:
     who = f"w{number}".encode()
-    form = Form(
-        keys=LockKeys("p:", name), terms=Terms(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0
+    form = RequestTemplate(
+        keys=LockKeys("p:", name),
+        terms=LeaseOptions(ttl=30.0, renew=True),
+        client_channel=b"h",
+        ttl=30.0,
     )
-    return Waiter(Want(form, who))
+    return Waiter(AcquireRequest(form, who))
 
 
 def test_a_look_comes_when_the_lease_ends_or_a_proof_is_due():

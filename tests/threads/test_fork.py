@@ -286,7 +286,8 @@ def test_a_child_does_not_hide_its_parents_death(client, server, prefix, story):
 # What the child of a process with an embedded server has open of it.
 EMBEDDED = """
 import os, sys, threading
-from fencelock.embedded import alive, wire
+from fencelock.embedded import liveness_lock as alive
+from fencelock.embedded import wire
 
 path = sys.argv[1]
 opened, go = threading.Event(), threading.Event()

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import Terms
+from fencelock._core.lock.request import LeaseOptions
 from tests.flows import scenarios, shares
 from tests.flows.scenarios import Scenario
 from verification.ladder.judge import Bench, Claim, told
@@ -194,7 +194,7 @@ async def life(actor: Actor, work: float, after: float) -> None:
     assert isinstance(judge, Ours)
     if after:
         await port.sleep(port.now() + after)
-    hold = await actor.acquire(actor.want(Terms(ttl=1.0, renew=True)), 0.0)
+    hold = await actor.acquire(actor.want(LeaseOptions(ttl=1.0, renew=True)), 0.0)
     if hold is None:
         return
     judge.write(actor.client, hold.fence)

@@ -13,8 +13,8 @@ from math import inf
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import acquire, release, renew
-from fencelock._core.lock.hold import Hold, Taker
-from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.hold import Hold, HoldRegistry
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock.errors import LeaseLost, NotHeld, OutcomeUnknown, QuorumNotReached, ServerError
 from verification.simulator.monitor import Violation
 from verification.simulator.network import Client
@@ -38,7 +38,7 @@ class Flows:
     maintain: Callable[..., Awaitable[None]] = renew.maintain
 
 
-class _Watch(Taker):
+class _Watch(HoldRegistry):
     """Shows the monitor each hold when it begins."""
 
     def __init__(self, actor: Actor) -> None:
@@ -59,10 +59,12 @@ class Actor:
         self.port: SimulatedPort = client.port
         self.flows = flows
 
-    def want(self, terms: Terms, *, owner: bytes | None = None, left: float = inf) -> Want:
+    def want(
+        self, terms: LeaseOptions, *, owner: bytes | None = None, left: float = inf
+    ) -> AcquireRequest:
         """Return a fresh request, as a handle makes it; ``left`` until an instant, if given."""
         waiter = self.port.new_id()
-        form = Form(
+        form = RequestTemplate(
             keys=KEYS,
             terms=terms,
             client_channel=self.port.client_channel,
@@ -70,9 +72,9 @@ class Actor:
             ttl=min(left, terms.first_ttl()),
             ends=self.port.now() + left,
         )
-        return Want(form, waiter, owner=owner)
+        return AcquireRequest(form, waiter, owner=owner)
 
-    async def acquire(self, want: Want, timeout: float | None) -> Hold | None:
+    async def acquire(self, want: AcquireRequest, timeout: float | None) -> Hold | None:
         """Take the lock; None in vain, and when a fault kept the server from answering."""
         monitor = self.world.monitor
         monitor.asks(self.client, want)
@@ -134,7 +136,7 @@ class Actor:
             return False
         return True
 
-    async def hold_once(self, want: Want, timeout: float | None, work: float) -> None:
+    async def hold_once(self, want: AcquireRequest, timeout: float | None, work: float) -> None:
         """Acquire, work, release; end quietly when cancelled."""
         try:
             hold = await self.acquire(want, timeout)

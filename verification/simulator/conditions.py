@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.keys import ConditionKeys
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import Terms, Want
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions
 from fencelock._core.objects import condition
 from fencelock.errors import LeaseLost, OutcomeUnknown, ServerError
 from verification.simulator.actors import KEYS, Actor, _Watch
@@ -56,7 +56,7 @@ class ConditionMonitor(Monitor):
         actor: Actor,
         hold: Hold,
         timeout: float | None,
-        terms: Terms,
+        terms: LeaseOptions,
         struck: BaseException | None = None,
     ) -> tuple[bool | None, Hold | None]:
         """Wait as a face does; return what came of it, and the new hold.
@@ -70,7 +70,7 @@ class ConditionMonitor(Monitor):
             if struck is not None:
                 raise struck
 
-        def want() -> Want:
+        def want() -> AcquireRequest:
             made = actor.want(terms)
             self.asks(actor.client, made)
             wants.append(made)
@@ -159,7 +159,7 @@ class ConditionMonitor(Monitor):
         )
         return super().key(), tuple(sets), tuple(self._in_vain), self._forgot
 
-    def _waiting(self) -> Iterator[Want]:
+    def _waiting(self) -> Iterator[AcquireRequest]:
         """Yield who wants the lock: not those who wait to be notified."""
         parked = b"\n".join(self._members(b"~condition"))
         for want in super()._waiting():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.hold import LEAST_GAIN, Hold
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from verification.simulator.keyspace import Keyspace
 from verification.simulator.network import Client
 from verification.simulator.server import EPOCH_US, Request
@@ -90,7 +90,7 @@ class Monitor:
     def __init__(self, world: World) -> None:
         self._world = world
         self.holds: list[tuple[Client, Hold]] = []
-        self.wants: list[tuple[Client, Want]] = []
+        self.wants: list[tuple[Client, AcquireRequest]] = []
         self.flows: Any = None
         self._fence = 0
         self._unserved_us: int | None = None
@@ -110,7 +110,7 @@ class Monitor:
             await port.mind()
             await self.flows.maintain(port)
 
-    def asks(self, client: Client, want: Want) -> None:
+    def asks(self, client: Client, want: AcquireRequest) -> None:
         """Note a request before it is sent."""
         self.wants.append((client, want))
 
@@ -340,7 +340,9 @@ class Monitor:
                 for task in client.tasks:
                     if task.state is not None and task.state.kind == "wait":
                         assert task.state.waiter is not None
-                        if isinstance(task.state.waiter.want, Want):  # else it wants no lock
+                        if isinstance(
+                            task.state.waiter.want, AcquireRequest
+                        ):  # else it wants no lock
                             yield task.state.waiter.want
 
     def _unaware(self) -> set[bytes]:
@@ -374,7 +376,7 @@ class Monitor:
                 raise Violation("I8", f"the loss of {hold.want.holder!r} was told to nobody")
         self._nothing_in_time()
 
-    def _left_by(self, want: Want, view: Any) -> str:
+    def _left_by(self, want: AcquireRequest, view: Any) -> str:
         held = want.waiter in view.owner_holds if want.owned else view.holder == want.holder
         if held:
             return "a grant"

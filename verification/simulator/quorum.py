@@ -17,7 +17,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.quorum.broadcast import NodeRequest
 from fencelock._core.quorum.refresh import refresh
@@ -166,7 +166,7 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
         client.lanes = [0] * count
         self.nodes: Sequence[NodePort] = [NodePort(self, number) for number in range(count)]
 
-    def introduce(self, want: Want) -> None:
+    def introduce(self, want: AcquireRequest) -> None:
         """Meet the nodes before the run begins, to ask for leases like this one."""
         with suppress(StopIteration):
             refresh(self, want, inf).send(None)

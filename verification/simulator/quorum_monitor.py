@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.quorum.votes import known_as
 from verification.simulator.keyspace import NEVER, Frozen
 from verification.simulator.monitor import Monitor, Violation
@@ -64,7 +64,7 @@ class QuorumMonitor(Monitor):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._granted = 0  # the last fence
-        self._asking: dict[Task, Want] = {}
+        self._asking: dict[Task, AcquireRequest] = {}
         self._asked_us: dict[Task, int] = {}  # since when
         self._seen: list[tuple[Frozen, int]] = []
         self._now = Quorum((), None)
@@ -77,7 +77,7 @@ class QuorumMonitor(Monitor):
 
     # -- what processes report ------------------------------------------------------------------
 
-    def asks(self, client: Client, want: Want) -> None:
+    def asks(self, client: Client, want: AcquireRequest) -> None:
         """Note a request before it is sent, and who waits for it."""
         super().asks(client, want)
         if self._world.running is not None:
@@ -277,7 +277,7 @@ class QuorumMonitor(Monitor):
                     if mine and holder not in known and known_as(holder) not in asked:
                         raise Violation("I9", f"{holder!r} was given up, and has node {number}")
 
-    def _waits(self) -> list[tuple[Client, Want]]:
+    def _waits(self) -> list[tuple[Client, AcquireRequest]]:
         """Return who asks now, and for what."""
         now_us = self._world.now_us
         return [
@@ -286,10 +286,10 @@ class QuorumMonitor(Monitor):
             if not task.done and task.client.alive and task.client.paused_us <= now_us
         ]
 
-    def _ids(self, asking: Sequence[tuple[Client, Want]]) -> list[bytes]:
+    def _ids(self, asking: Sequence[tuple[Client, AcquireRequest]]) -> list[bytes]:
         return [want.holder for _, want in asking]
 
-    def _could_have_it(self, client: Client, want: Want, instant: int) -> bool:
+    def _could_have_it(self, client: Client, want: AcquireRequest, instant: int) -> bool:
         """Return True if a majority that this process reaches has nobody but those who ask."""
         free, asking = 0, set(self._ids(self._waits()))
         for number, view in enumerate(self.view().nodes):
@@ -302,7 +302,7 @@ class QuorumMonitor(Monitor):
             free += not away and self._open_to(want, view, asking)
         return free >= self._needed
 
-    def _open_to(self, want: Want, view: Any, asking: set[bytes]) -> bool:  # noqa: ARG002 - of a plain lock all want the same
+    def _open_to(self, want: AcquireRequest, view: Any, asking: set[bytes]) -> bool:  # noqa: ARG002 - of a plain lock all want the same
         """Return True if a node has nobody but those who ask."""
         return all(known_as(who) in asking for who in self._leases(view))
 

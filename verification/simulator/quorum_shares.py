@@ -18,7 +18,7 @@ from verification.simulator.server import Server
 from verification.simulator.shares import ShareView, read
 
 if TYPE_CHECKING:
-    from fencelock._core.lock.request import Want
+    from fencelock._core.lock.request import AcquireRequest
 
 # A waiter that has waited for so much longer than another is granted first: readers that come and
 # go, and overlap, may not keep a writer out.
@@ -79,7 +79,7 @@ class QuorumSharesMonitor(QuorumMonitor):
                 names = [each.want.holder for each in (writer, *strange)]
                 raise Violation("I1", f"a writer and others rely on leases: {names}")
 
-    def _open_to(self, want: Want, view: Any, asking: set[bytes]) -> bool:
+    def _open_to(self, want: AcquireRequest, view: Any, asking: set[bytes]) -> bool:
         """Return True if a node could grant: nobody is there but those who ask, or readers are."""
         form: Any = want.form
         others = [lease for who, lease in view.leases.items() if known_as(who) not in asking]

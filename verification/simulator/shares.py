@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS, validity
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import Terms
-from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, ShareForm, ShareWant
+from fencelock._core.lock.request import LeaseOptions
+from fencelock._core.objects.semaphore_rwlock import SEMAPHORE, ShareRequest, ShareTemplate
 from verification.simulator.actors import KEYS, Actor
 from verification.simulator.hashes import Hash
 from verification.simulator.keyspace import Frozen
@@ -328,9 +328,11 @@ class ShareActor(Actor):
     kind = SEMAPHORE
     limit = 2
 
-    def want_permits(self, terms: Terms, permits: int = 1, beside: Hold | None = None) -> ShareWant:
+    def want_permits(
+        self, terms: LeaseOptions, permits: int = 1, beside: Hold | None = None
+    ) -> ShareRequest:
         """Return a fresh request, as a handle makes it."""
-        form = ShareForm(
+        form = ShareTemplate(
             keys=KEYS,
             terms=terms,
             client_channel=self.port.client_channel,
@@ -339,4 +341,4 @@ class ShareActor(Actor):
             limit=self.limit,
             permits=permits,
         )
-        return ShareWant(form, self.port.new_id(), b"{}", beside)
+        return ShareRequest(form, self.port.new_id(), b"{}", beside)

@@ -6,7 +6,7 @@ from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 
 
-class Asked:
+class AttemptLog:
     """What is known of a request so far: whether it may have run, and on which connection."""
 
     # Class attributes until something happens: most requests are answered at once.

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.hold import Grant, Hold, Taker
+from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
 from fencelock._core.lock.renew_request import Answer
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import Args, Keys, Reply, Request
@@ -55,7 +55,9 @@ class Flows(NamedTuple):
     """
 
     # Take a lock for a taker, by an instant, for a thread or task; ``True``: with one try.
-    take: Callable[[AnyPort, Want, float, Taker, object, bool], Awaitable[Hold | None]]
+    take: Callable[
+        [AnyPort, AcquireRequest, float, HoldRegistry, object, bool], Awaitable[Hold | None]
+    ]
     # Ask for a lock and a place in its line; None when it was not granted at once.
     line_up: Callable[[AnyPort, Waiter, float], Awaitable[Grant | None]]
     # Seat a waiter that another request put in line, if that needs no answer.
@@ -63,7 +65,7 @@ class Flows(NamedTuple):
     # Prove by an instant that this client's waiters live, and learn where they stand.
     heartbeat: Callable[[AnyPort, float, Waiter], Awaitable[None]]
     # Return True if one script can touch all these locks, as far as is known.
-    one_script: Callable[[AnyPort, Sequence[Want]], bool]
+    one_script: Callable[[AnyPort, Sequence[AcquireRequest]], bool]
 
     # Do what is due in the book: notify holders of losses, renew the rest.
     maintain: Callable[[AnyPort], Coroutine[Any, Any, None]]
@@ -81,7 +83,7 @@ class Flows(NamedTuple):
     ended: Callable[[AnyPort, Hold], None]
 
     # Release a hold; return how many an explicit owner has left.
-    give_back: Callable[[AnyPort, Hold, Asked], Awaitable[int]]
+    give_back: Callable[[AnyPort, Hold, AttemptLog], Awaitable[int]]
     # Release a hold in the background, behind a request if its trail is given.
     release_in_background: Callable[[AnyPort, Hold, object], None]
     # Undo what may still come of the requests of a hold that has ended.
@@ -103,7 +105,8 @@ class Flows(NamedTuple):
     confirm: Callable[[AnyPort, Waiter, float, float], Awaitable[None]]
     # Ask; return the answer, and the error when too few replicas have what it did.
     ask_confirmed: Callable[
-        [AnyPort, Want, Request, float, Asked], Awaitable[tuple[Reply, NotAcknowledged | None]]
+        [AnyPort, AcquireRequest, Request, float, AttemptLog],
+        Awaitable[tuple[Reply, NotAcknowledged | None]],
     ]
     # Return how long replicas may take to acknowledge, in seconds.
     confirm_seconds: Callable[[AnyPort], float]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NoReturn
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.port import Port
 from fencelock._core.types import Args, Keys, NoReply, Reply
@@ -33,27 +33,27 @@ async def ask(
     args: Args,
     until: float,
     *,
-    asked: Asked | None = None,
+    asked: AttemptLog | None = None,
 ) -> Reply:
     """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``."""
-    asked = asked or Asked()
+    asked = asked or AttemptLog()
     return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
 
 
 async def command(port: Port, args: Args, key: bytes) -> Reply:
     """Run a plain reading command until it is answered, for as long as the port's patience."""
     until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.command(args, key, until), until, Asked())
+    return await persist(port, lambda: port.command(args, key, until), until, AttemptLog())
 
 
 async def parts(port: Port) -> Sequence[bytes]:
     """Return a key for each part of the server that must be asked to reach all keys."""
     until = port.now() + port.server_timeout
-    return await persist(port, lambda: port.parts(until), until, Asked())  # type: ignore[no-any-return]  # a reply may be anything
+    return await persist(port, lambda: port.parts(until), until, AttemptLog())  # type: ignore[no-any-return]  # a reply may be anything
 
 
 async def persist(
-    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: Asked
+    port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: AttemptLog
 ) -> Reply:
     """Repeat an attempt while it only breaks; note in ``asked`` what may have run."""
     while True:
@@ -63,7 +63,9 @@ async def persist(
             await again(port, trouble, until, asked)
 
 
-async def again(port: Port, trouble: NoReply | ServerError, until: float, asked: Asked) -> None:
+async def again(
+    port: Port, trouble: NoReply | ServerError, until: float, asked: AttemptLog
+) -> None:
     """Return when it is time for another attempt; raise when there is none."""
     if isinstance(trouble, NoReply):
         asked.note(trouble)
@@ -78,7 +80,7 @@ async def again(port: Port, trouble: NoReply | ServerError, until: float, asked:
     await port.sleep(again_at)
 
 
-def give_up(trouble: Exception, asked: Asked) -> NoReturn:
+def give_up(trouble: Exception, asked: AttemptLog) -> NoReturn:
     """Raise what the silence means: unknown when a request may have run, unreachable when not."""
     if isinstance(trouble, ServerError):
         raise trouble

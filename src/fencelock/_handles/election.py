@@ -16,7 +16,7 @@ from typing import Any
 
 from fencelock import options
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import Form, Want
+from fencelock._core.lock.request import AcquireRequest, RequestTemplate
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
 from fencelock._core.port import Port
 from fencelock._handles.lock import Holds, Settings, describe
@@ -74,17 +74,17 @@ class CandidateHolds(Holds):
         self.candidate: str = candidate
         self.campaigning: bool = False
 
-    def want(self, port: Port, unit: str) -> Want:
+    def want(self, port: Port, unit: str) -> AcquireRequest:
         """Return a fresh request by a thread or task of that name."""
         settings = self.settings
-        form = Form(
+        form = RequestTemplate(
             keys=self.keys,
             terms=settings.terms,
             client_channel=port.client_channel,
             ttl=settings.terms.first_ttl(),
         )
         info = describe(unit, settings.label)[:-1] + b"," + mark(self.candidate)
-        return Want(form, port.new_id(), info)
+        return AcquireRequest(form, port.new_id(), info)
 
     def leads(self) -> bool:
         """Return True if the candidate leads, as far as can be proved here."""

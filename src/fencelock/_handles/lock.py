@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.hold import Hold, Taker
-from fencelock._core.lock.request import Form, Terms, Want
+from fencelock._core.lock.hold import Hold, HoldRegistry
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.port import Port
 from fencelock._handles.hints import calling_level
 from fencelock._handles.quorum_limits import refuse
@@ -68,7 +68,7 @@ def defaults(
 class Settings(NamedTuple):
     """A handle's checked options."""
 
-    terms: Terms
+    terms: LeaseOptions
     timeout: float | None
     label: str | None
     strict: bool
@@ -116,7 +116,7 @@ def settings(
     plain = isinstance(wait, Poll)
     refuse(given.quorum and plain, "Poll")
     refuse(given.quorum and owner is not None, "owner")
-    terms = Terms(
+    terms = LeaseOptions(
         ttl=span,
         renew=bool(renew) and instant is None,
         fixed_end=instant is not None,
@@ -251,7 +251,7 @@ class DropFinalizer:
         self._holds.dropped()
 
 
-class Holds(Taker):
+class Holds(HoldRegistry):
     """The holds of one handle, newest last."""
 
     __slots__ = ("_form", "_generation", "_holds", "bodies", "keys", "settings")
@@ -262,7 +262,7 @@ class Holds(Taker):
         self.settings: Settings = settings
         self._holds: list[Hold] = []
         self.bodies: Bodies = Bodies()
-        self._form: Form | None = None
+        self._form: RequestTemplate | None = None
         self._generation = process.generation
 
     def _now(self) -> list[Hold]:
@@ -276,7 +276,7 @@ class Holds(Taker):
         """Return the holds, oldest first."""
         return tuple(self._now())
 
-    def want(self, port: Port, unit: str) -> Want:
+    def want(self, port: Port, unit: str) -> AcquireRequest:
         """Return a fresh request by a thread or task of that name."""
         form, settings = self._form, self.settings
         if (
@@ -284,7 +284,7 @@ class Holds(Taker):
             or form.client_channel is not port.client_channel
             or settings.instant is not None
         ):
-            form = self._form = Form(
+            form = self._form = RequestTemplate(
                 keys=self.keys,
                 terms=settings.terms,
                 client_channel=port.client_channel,
@@ -293,9 +293,11 @@ class Holds(Taker):
                 ends=settings.ends(port.now()),
             )
         acting = acting_for or (os.getpid(), unit)
-        return Want(form, port.new_id(), _described(*acting, settings.label), settings.owner)
+        return AcquireRequest(
+            form, port.new_id(), _described(*acting, settings.label), settings.owner
+        )
 
-    def want_for(self, port: Port, name: str, unit: object) -> Want:
+    def want_for(self, port: Port, name: str, unit: object) -> AcquireRequest:
         """Return a fresh request by a thread or task, as a part of a multi makes it."""
         del unit
         return self.want(port, name)
@@ -350,7 +352,7 @@ class Holds(Taker):
                 return hold
         return None
 
-    def made_by(self, want: Want) -> list[Hold]:
+    def made_by(self, want: AcquireRequest) -> list[Hold]:
         """Return the hold that a request brought, in a list of at most one."""
         return [hold for hold in self._now() if hold.want is want]
 

@@ -10,7 +10,7 @@ from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import release_all
 from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._core.port import Port
@@ -118,7 +118,7 @@ class MultiHolds:
         # Being released, or released with a loss that may not have been told yet.
         self._left: deque[MultiHold] = deque(maxlen=LEFT_MAX)
 
-    def wants(self, port: Port, name: str, unit: object) -> list[Want]:
+    def wants(self, port: Port, name: str, unit: object) -> list[AcquireRequest]:
         """Return fresh requests by a thread or task of that name, in the order of the keys."""
         return [part.want_for(port, name, unit) for part in self.parts]
 
@@ -206,7 +206,7 @@ class MultiHolds:
         text = f"{names} were not all granted within their timeout of {timeout:g} s"
         return AcquireTimeout(text, server=self.settings.server)
 
-    def withdraw(self, wants: Iterable[Want]) -> list[Hold]:
+    def withdraw(self, wants: Iterable[AcquireRequest]) -> list[Hold]:
         """Take out what these requests brought, for somebody who never heard of it."""
         known = {id(want) for want in wants}
         found: list[Hold] = []

@@ -6,8 +6,8 @@ import json
 from typing import Any, Final, Generic, TypeVar
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import Want
-from fencelock._core.objects.once import FinishedOnce, OnceForm, OnceKeys, RunningOnce
+from fencelock._core.lock.request import AcquireRequest
+from fencelock._core.objects.once import FinishedOnce, OnceKeys, OnceTemplate, RunningOnce
 from fencelock._core.port import Port
 from fencelock._handles.hints import made_by_clients
 from fencelock._handles.lock import Holds, Settings, describe
@@ -29,16 +29,16 @@ class OnceHolds(Holds):
         super().__init__(keys, settings, hold_type)
         self.once: OnceKeys = keys
 
-    def want(self, port: Port, unit: str) -> Want:
+    def want(self, port: Port, unit: str) -> AcquireRequest:
         """Return a fresh request by a thread or task of that name."""
         settings = self.settings
-        form = OnceForm(
+        form = OnceTemplate(
             keys=self.once,
             terms=settings.terms,
             client_channel=port.client_channel,
             ttl=settings.terms.first_ttl(),
         )
-        return Want(form, port.new_id(), once_info(unit, settings.label))
+        return AcquireRequest(form, port.new_id(), once_info(unit, settings.label))
 
     def timed_out(self) -> AcquireTimeout:
         """Return the error for a wait that ended before the run."""

@@ -14,7 +14,14 @@ from __future__ import annotations
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
-from fencelock._core.objects.semaphore_rwlock import ALL, RWLOCK, WRITE, ShareForm, ShareWant, state
+from fencelock._core.objects.semaphore_rwlock import (
+    ALL,
+    RWLOCK,
+    WRITE,
+    ShareRequest,
+    ShareTemplate,
+    state,
+)
 from fencelock._core.port import Port
 from fencelock._handles.lock import Holds, Settings, describe
 from fencelock.errors import NotAcquired
@@ -52,7 +59,7 @@ class SideTable:
 
 def writes(hold: Hold) -> bool:
     """Return True if a hold is of the write side."""
-    form: ShareForm = hold.want.form  # type: ignore[assignment]  # Side.want_side made it
+    form: ShareTemplate = hold.want.form  # type: ignore[assignment]  # Side.want_side made it
     return form.permits == WRITE
 
 
@@ -106,7 +113,7 @@ class SideHolds(Holds):
             raise self._refused(WRITES_ALREADY)
         return own[0]
 
-    def want_for(self, port: Port, name: str, unit: object) -> ShareWant:
+    def want_for(self, port: Port, name: str, unit: object) -> ShareRequest:
         """Return a fresh request for this side; NotAcquired when it would wait for itself."""
         return self.want_side(port, name, self.beside(unit))
 
@@ -118,11 +125,11 @@ class SideHolds(Holds):
     def _refused(self, why: str) -> NotAcquired:
         return NotAcquired(f"{self.keys.name!r}: {why}", **self.about())
 
-    def want_side(self, port: Port, unit: str, beside: Hold | None) -> ShareWant:
+    def want_side(self, port: Port, unit: str, beside: Hold | None) -> ShareRequest:
         """Return a fresh request for this side by a thread or task of that name."""
         form, settings = self._form, self.settings
-        if not isinstance(form, ShareForm) or form.client_channel is not port.client_channel:
-            form = self._form = ShareForm(
+        if not isinstance(form, ShareTemplate) or form.client_channel is not port.client_channel:
+            form = self._form = ShareTemplate(
                 keys=self.keys,
                 terms=settings.terms,
                 client_channel=port.client_channel,
@@ -131,7 +138,7 @@ class SideHolds(Holds):
                 limit=ALL,
                 permits=self._side,
             )
-        return ShareWant(form, port.new_id(), describe(unit, settings.label), beside)
+        return ShareRequest(form, port.new_id(), describe(unit, settings.label), beside)
 
     async def busy(self, port: Port) -> bool:
         """Return True if a thread or task that asks for this side now has to wait."""

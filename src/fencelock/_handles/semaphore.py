@@ -18,8 +18,8 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import (
     SEMAPHORE,
     PermitCount,
-    ShareForm,
-    ShareWant,
+    ShareRequest,
+    ShareTemplate,
     state,
 )
 from fencelock._core.port import Port
@@ -48,9 +48,9 @@ class SemaphoreHolds(Holds):
         self.limit: int = limit
         self._declared = limit
         self.bounded: bool = bounded
-        self._forms: dict[int, ShareForm] = {}
+        self._forms: dict[int, ShareTemplate] = {}
 
-    def form(self, port: Port, permits: int = 1) -> ShareForm:
+    def form(self, port: Port, permits: int = 1) -> ShareTemplate:
         """Return what requests for so many permits have in common."""
         form, settings = self._forms.get(permits), self.settings
         if (
@@ -60,7 +60,7 @@ class SemaphoreHolds(Holds):
         ):
             if len(self._forms) == FORMS_MAX:
                 self._forms = {}
-            form = self._forms[permits] = ShareForm(
+            form = self._forms[permits] = ShareTemplate(
                 keys=self.keys,
                 terms=settings.terms,
                 client_channel=port.client_channel,
@@ -72,14 +72,14 @@ class SemaphoreHolds(Holds):
             )
         return form
 
-    def want_permits(self, port: Port, unit: str, permits: int) -> ShareWant:
+    def want_permits(self, port: Port, unit: str, permits: int) -> ShareRequest:
         """Return a fresh request for permits by a thread or task of that name."""
         if options.count("permits", permits) > options.PERMITS_MAX:
             raise ValueError(f"permits must be at most {options.PERMITS_MAX}, not {permits}")
         form = self.form(port, permits)
-        return ShareWant(form, port.new_id(), describe(unit, self.settings.label))
+        return ShareRequest(form, port.new_id(), describe(unit, self.settings.label))
 
-    def want_for(self, port: Port, name: str, unit: object) -> ShareWant:
+    def want_for(self, port: Port, name: str, unit: object) -> ShareRequest:
         """Return a fresh request for one permit."""
         del unit
         return self.want_permits(port, name, 1)
@@ -113,7 +113,7 @@ class SemaphoreHolds(Holds):
 
     def add(self, hold: Hold) -> None:
         """Keep a hold, and how many permits it has."""
-        form: ShareForm = hold.want.form  # type: ignore[assignment]  # want_permits made it
+        form: ShareTemplate = hold.want.form  # type: ignore[assignment]  # want_permits made it
         hold.count = form.permits
         super().add(hold)
 

@@ -15,7 +15,7 @@ from math import inf
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_asyncio import AsyncConnection
@@ -33,7 +33,7 @@ from fencelock.options import Acknowledgement
 class AckRequest(NamedTuple):
     """Somebody who waits to be told how many replicas have what came on a connection."""
 
-    want: Want
+    want: AcquireRequest
     origin: AsyncConnection
     until: float
     answer: asyncio.Future[int]
@@ -54,7 +54,9 @@ class AsyncReplicas:
         """Count for a waiter; see ``Replicas``."""
         return await self.count(waiter.want, waiter.origin, until)
 
-    async def count(self, want: Want, origin: AsyncConnection | None, until: float) -> int:
+    async def count(
+        self, want: AcquireRequest, origin: AsyncConnection | None, until: float
+    ) -> int:
         """Share the next round for what came on the connection ``origin``."""
         loop = self._loop
         if not isinstance(origin, AsyncConnection):

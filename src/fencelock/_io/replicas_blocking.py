@@ -14,7 +14,7 @@ Rules of this file:
 from __future__ import annotations
 
 from fencelock._core.keys import ACKNOWLEDGED_KINDS, derived
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
@@ -29,7 +29,7 @@ ANSWER_SECONDS = 0.025
 LATE_SECONDS = 0.25
 
 
-def mark(want: Want) -> bytes:
+def mark(want: AcquireRequest) -> bytes:
     """Return a write that all replicas get, and that is gone in a moment, packed."""
     lock = want.keys.lock
     prefix = lock.removesuffix(want.keys.name.encode())

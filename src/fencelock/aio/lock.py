@@ -14,7 +14,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
 from fencelock._core.lock.release import release_for_owner, take_and_release
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
@@ -74,7 +74,9 @@ class AsyncLockBase(ProcessBound):
         mine = self._holds.holder_ids()
         return bool(mine) and await holder_of(self._port(), self._holds.keys) in mine
 
-    async def _obtain(self, seconds: float | None, want: Want | None = None) -> Hold | None:
+    async def _obtain(
+        self, seconds: float | None, want: AcquireRequest | None = None
+    ) -> Hold | None:
         port, task = self._port(), caller()
         if want is None:
             want = self._holds.want(port, task.get_name())

@@ -18,7 +18,7 @@ from fencelock._core.lock.release import (
     take_and_release,
 )
 from fencelock._core.lock.renew import renew_now
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
@@ -77,7 +77,7 @@ class LockBase(ProcessBound):
         mine = self._holds.holder_ids()
         return bool(mine) and run_blocking(holder_of(self._port, self._holds.keys)) in mine
 
-    def _obtain(self, seconds: float | None, want: Want | None = None) -> Hold | None:
+    def _obtain(self, seconds: float | None, want: AcquireRequest | None = None) -> Hold | None:
         holds = self._holds
         if want is None:
             want = holds.want(self._port, current_thread().name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.release import release_in_background, retire
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import acquire_all
 from fencelock._core.objects.multi_renew import renew_all
 from fencelock._handles.exit_errors import raise_release_error
@@ -136,9 +136,9 @@ class MultiLock(ProcessBound):
 
     def _obtain(self, seconds: float | None) -> MultiHold | None:
         holds, unit = self._holds, thread_unit()
-        asked: list[Want] = []
+        asked: list[AcquireRequest] = []
 
-        def wants() -> Sequence[Want]:
+        def wants() -> Sequence[AcquireRequest]:
             asked[:] = holds.wants(self._port, current_thread().name, unit)
             return asked[:]
 
@@ -149,7 +149,7 @@ class MultiLock(ProcessBound):
             self._withdraw(asked)
             raise
 
-    def _withdraw(self, wants: Sequence[Want]) -> None:
+    def _withdraw(self, wants: Sequence[AcquireRequest]) -> None:
         """Give back holds that the caller never heard of."""
         for hold in self._holds.withdraw(wants):
             retire(self._port, hold)

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from fencelock import options
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._core.lock.hold import Hold, Observer
@@ -128,7 +128,9 @@ class Operator:
         """Send a plain command, again where that can help; return its reply."""
         port = self._port
         until = port.now() + port.server_timeout
-        return run_blocking(persist(port, lambda: port.command(words, b"", until), until, Asked()))
+        return run_blocking(
+            persist(port, lambda: port.command(words, b"", until), until, AttemptLog())
+        )
 
     # -- leases of other programs ---------------------------------------------------------------
 

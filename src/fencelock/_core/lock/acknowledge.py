@@ -17,8 +17,8 @@ from __future__ import annotations
 from math import inf
 from typing import cast
 
-from fencelock._core.attempt_log import Asked
-from fencelock._core.lock.request import Want
+from fencelock._core.attempt_log import AttemptLog
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import CountingPort, Port, Replicas
 from fencelock._core.retry import persist
@@ -61,7 +61,7 @@ def _judge(port: Port, waiter: Waiter, replicas: Replicas, count: int, deadline:
 
 
 async def ask_acknowledged(
-    port: Port, want: Want, request: Request, until: float, asked: Asked
+    port: Port, want: AcquireRequest, request: Request, until: float, asked: AttemptLog
 ) -> tuple[Reply, NotAcknowledged | None]:
     """Ask like ``ask``, on a connection of its own; return the answer.
 

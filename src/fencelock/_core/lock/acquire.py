@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from fencelock._core.deadlines import validity
 from fencelock._core.error_messages import describe_error
-from fencelock._core.lock.hold import Grant, Hold, Taker, first_due
+from fencelock._core.lock.hold import Grant, Hold, HoldRegistry, first_due
 from fencelock._core.lock.poll import poll
 from fencelock._core.lock.release import request, retire, undo_strays
-from fencelock._core.lock.request import Stray, Want, too_late
+from fencelock._core.lock.request import AcquireRequest, Stray, too_late
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Line
 from fencelock._core.port import Port
@@ -41,7 +41,7 @@ NO_GRANT = b"0"  # of once_start.lua: it is done
 LATE_GRANTS_MAX = 3
 
 
-async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
+async def attempt(port: Port, want: AcquireRequest, give_up_at: float) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
     waiter = Waiter(want)
     try:
@@ -58,7 +58,7 @@ async def attempt(port: Port, want: Want, give_up_at: float) -> Grant | None:
 
 async def queue(
     port: Port,
-    want: Want,
+    want: AcquireRequest,
     give_up_at: float,
     waiter: Waiter | None = None,
     *,
@@ -271,7 +271,11 @@ async def _leave(port: Port, waiter: Waiter) -> None:
 
 
 async def acquire(
-    port: Port, want: Want, timeout: float | None, taker: Taker, unit: object = None
+    port: Port,
+    want: AcquireRequest,
+    timeout: float | None,
+    taker: HoldRegistry,
+    unit: object = None,
 ) -> Hold | None:
     """Take a lock for the taker and have its lease minded; None when it was not granted in time.
 
@@ -294,9 +298,9 @@ async def acquire(
 
 async def take(  # noqa: PLR0917 - as ``Flows.take``
     port: Port,
-    want: Want,
+    want: AcquireRequest,
     give_up_at: float,
-    taker: Taker,
+    taker: HoldRegistry,
     unit: object,
     at_once: bool,  # noqa: FBT001 - as above
 ) -> Hold | None:
@@ -310,7 +314,9 @@ async def take(  # noqa: PLR0917 - as ``Flows.take``
     return None if grant is None else begin(port, want, grant, taker, unit)
 
 
-def begin(port: Port, want: Want, grant: Grant, taker: Taker, unit: object) -> Hold:
+def begin(
+    port: Port, want: AcquireRequest, grant: Grant, taker: HoldRegistry, unit: object
+) -> Hold:
     """Make a grant the taker's hold, and have its lease minded."""
     hold = taker.hold_type(port, want, grant.fence, min(grant.deadline, want.form.ends), unit)
     hold.short = grant.lease < want.ttl - ROUNDING_SECONDS

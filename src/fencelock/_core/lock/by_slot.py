@@ -25,7 +25,7 @@ from fencelock._core.lock.renew import (
     renew_batches,
 )
 from fencelock._core.lock.renew_request import in_batches, refusals, renewal_request
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Due
 from fencelock._core.port import SlottedPort
@@ -159,6 +159,6 @@ async def side_by_side(
     return [by_number[number] for number in range(len(requests))]
 
 
-def one_slot(port: SlottedPort, wants: Sequence[Want]) -> bool:
+def one_slot(port: SlottedPort, wants: Sequence[AcquireRequest]) -> bool:
     """Return True if one script can touch all these locks."""
     return len({port.slot(want.keys.lock) for want in wants}) <= 1

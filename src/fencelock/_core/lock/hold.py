@@ -24,7 +24,7 @@ from fencelock._core.deadlines import (
     ttl_for,
     validity,
 )
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._runtime import process
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
@@ -64,7 +64,7 @@ class Observer:
         """Take note that the lease is lost; ``hold.loss`` says why."""
 
 
-class Taker:
+class HoldRegistry:
     """Makes the holds of one handle, or of none, and may keep them."""
 
     __slots__ = ("hold_type",)
@@ -118,13 +118,13 @@ class Hold(BaseLease):
     )
 
     def __init__(
-        self, port: AnyPort, want: Want, fence: int, deadline: float, unit: object = None
+        self, port: AnyPort, want: AcquireRequest, fence: int, deadline: float, unit: object = None
     ) -> None:
         self.name: str = want.keys.name
         self.fence: int = fence
         self.ttl: float = want.ttl
         self.deadline: float = deadline
-        self.want: Want = want
+        self.want: AcquireRequest = want
         self.port: AnyPort = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = port.now

@@ -9,10 +9,10 @@ Rules of this file:
 
 from __future__ import annotations
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import validity
 from fencelock._core.lock.hold import Grant
-from fencelock._core.lock.request import Want, milliseconds, too_late
+from fencelock._core.lock.request import AcquireRequest, milliseconds, too_late
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, persist
@@ -20,7 +20,7 @@ from fencelock._core.types import Reply
 from fencelock.scripts import POLL_RELEASE
 
 
-async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
+async def poll_once(port: Port, want: AcquireRequest, give_up_at: float) -> Grant | None:
     """Try the plain form once: SET NX PX on the lock's key, nothing else.
 
     SET NX is not idempotent: when its answer is lost, the key is given back before another try.
@@ -65,7 +65,9 @@ async def poll_once(port: Port, want: Want, give_up_at: float) -> Grant | None:
         port.close(waiter)
 
 
-async def poll(port: Port, want: Want, give_up_at: float, tries: int | None = None) -> Grant | None:
+async def poll(
+    port: Port, want: AcquireRequest, give_up_at: float, tries: int | None = None
+) -> Grant | None:
     """Try again and again; None at ``give_up_at`` or after so many tries.
 
     The pause varies by a quarter, so that pollers that started together do not stay together.
@@ -84,7 +86,7 @@ async def poll(port: Port, want: Want, give_up_at: float, tries: int | None = No
             return None
 
 
-async def _refuse_other_kinds(port: Port, want: Want) -> None:
+async def _refuse_other_kinds(port: Port, want: AcquireRequest) -> None:
     """Raise WRONGTYPE for a key of another kind: SET NX says nil for that, too."""
     key, until = want.keys.lock, answer_by(port, port.now(), port.now())
-    await persist(port, lambda: port.command((b"GET", key), key, until), until, Asked())
+    await persist(port, lambda: port.command((b"GET", key), key, until), until, AttemptLog())

@@ -16,11 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import held_ids
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, persist
 from fencelock._core.types import Reply, Request
@@ -52,7 +52,7 @@ async def take_and_release(port: Port, take: Take) -> int:
     background, and the lease ends by itself at the latest.
     """
     taken: list[Hold] = []
-    asked = Asked()
+    asked = AttemptLog()
     try:
         take(taken)
         left = await port.flows.give_back(port, taken[0], asked)
@@ -71,7 +71,7 @@ async def take_and_release(port: Port, take: Take) -> int:
             port.flows.clean_up(port, hold)
 
 
-def undo_strays(port: Port, want: Want) -> None:
+def undo_strays(port: Port, want: AcquireRequest) -> None:
     """Undo what may still come of a request that is over, however it was over.
 
     Behind a silent connection that may still bring it: its grant, or its place in line. Where the
@@ -111,7 +111,7 @@ def retire(port: Port, hold: Hold) -> None:
             retire(port, part)
 
 
-async def give_back(port: Port, hold: Hold, asked: Asked) -> int:
+async def give_back(port: Port, hold: Hold, asked: AttemptLog) -> int:
     """Release a hold of one server."""
     want, lost = hold.want, hold.lost
     retire(port, hold)
@@ -135,7 +135,7 @@ async def give_back(port: Port, hold: Hold, asked: Asked) -> int:
 
 
 @describes_errors
-async def release_for_owner(port: Port, want: Want, fence: int = 0) -> int | None:
+async def release_for_owner(port: Port, want: AcquireRequest, fence: int = 0) -> int | None:
     """Release one hold of an explicit owner, whichever handle acquired it, in this tenure if told.
 
     Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
@@ -168,7 +168,7 @@ def clean_up(port: Port, hold: Hold) -> None:
         undo_strays(port, hold.want)
 
 
-def request(want: Want, fence: int = 0) -> Request:
+def request(want: AcquireRequest, fence: int = 0) -> Request:
     """Return the request that gives back what ``want`` was granted, with this fence if known."""
     return want.give_back(fence)
 

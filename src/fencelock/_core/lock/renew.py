@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.hold import Hold, first_due
@@ -309,7 +309,7 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
     until = min(port.now() + port.server_timeout, hold.deadline)
     await reserve(port, hold, until)
     wish = holder_renewal(hold, ttl, port.now(), shortens=shortens)
-    asked = Asked()
+    asked = AttemptLog()
 
     async def once() -> tuple[float, Answer]:
         sent_at = port.now()
@@ -355,7 +355,7 @@ async def reserve(port: Port, hold: Hold, until: float, *, waits: bool = True) -
                 return beside
         if now >= until:
             hold.check()
-            give_up(NoReply("another renewal of the lease is under way", sent=False), Asked())
+            give_up(NoReply("another renewal of the lease is under way", sent=False), AttemptLog())
         await port.sleep(min(until, now + TURN_SECONDS))
 
 

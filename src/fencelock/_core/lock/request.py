@@ -35,7 +35,7 @@ LEAST_SECONDS = 0.001
 LOCKS, OWNED, PLAIN, SHARES = range(4)
 
 
-class Terms(NamedTuple):
+class LeaseOptions(NamedTuple):
     """How a lock is to be held: the validated options of a handle."""
 
     ttl: float
@@ -53,7 +53,7 @@ class Terms(NamedTuple):
         return self.ttl if self.max_hold is None else min(self.ttl, self.max_hold)
 
 
-class Form:
+class RequestTemplate:
     """What all requests of one handle have in common, packed as far as it can be.
 
     ``ttl`` is theirs: the terms' first ttl, or what is left until the instant at which the lease
@@ -62,7 +62,7 @@ class Form:
     """
 
     alive = HEARTBEAT
-    nodes: Sequence[Form]
+    nodes: Sequence[RequestTemplate]
 
     __slots__ = (
         "_ask",
@@ -86,7 +86,7 @@ class Form:
         self,
         *,
         keys: LockKeys,
-        terms: Terms,
+        terms: LeaseOptions,
         client_channel: bytes,
         ttl: float,
         owned: bool = False,
@@ -94,7 +94,7 @@ class Form:
     ) -> None:
         self.keys: LockKeys = keys
         self.ends: float = ends
-        self.terms: Terms = terms
+        self.terms: LeaseOptions = terms
         self.client_channel: bytes = client_channel
         self.ttl: float = ttl
         self.owned: bool = owned
@@ -123,9 +123,9 @@ class Form:
             self._ttl_ms = b"%d" % milliseconds(self.ttl)
         return self.ttl
 
-    def on(self, client_channel: bytes, terms: Terms) -> Form:
+    def on(self, client_channel: bytes, terms: LeaseOptions) -> RequestTemplate:
         """Return the same for one node of a quorum; ``nodes`` is where a quorum keeps them."""
-        return Form(
+        return RequestTemplate(
             keys=self.keys,
             terms=terms,
             client_channel=client_channel,
@@ -173,7 +173,7 @@ class Stray(NamedTuple):
     channel: bytes
 
 
-class Want:
+class AcquireRequest:
     """One request for a lock. ``waiter`` names the request, ``holder`` proves the tenure.
 
     They are the same but for an explicit owner, whose holder id is shared by all its requests.
@@ -187,14 +187,14 @@ class Want:
     __slots__ = ("form", "holder", "info", "keys", "owned", "strays", "terms", "ttl", "waiter")
 
     def __init__(
-        self, form: Form, waiter: bytes, info: bytes = b"{}", owner: bytes | None = None
+        self, form: RequestTemplate, waiter: bytes, info: bytes = b"{}", owner: bytes | None = None
     ) -> None:
-        self.form: Form = form
+        self.form: RequestTemplate = form
         self.waiter: bytes = waiter
         self.holder: bytes = owner or waiter
         self.info: bytes = info
         self.keys: LockKeys = form.keys
-        self.terms: Terms = form.terms
+        self.terms: LeaseOptions = form.terms
         self.ttl: float = form.ttl
         self.owned: bool = form.owned
         # What may still come of this request: when it is over, that is undone
@@ -220,7 +220,7 @@ class Want:
         """Return True if only the plain form may be used."""
         return self.terms.plain
 
-    def rename(self) -> Want:
+    def rename(self) -> AcquireRequest:
         """Go on by another id and return the request by the old one, which was given up."""
         old = copy(self)
         self.waiter += b"'"
@@ -233,11 +233,11 @@ class Want:
         packed = self.form.acquire(self.holder, place, self.info)
         return packed + bulk(self.waiter) if self.owned else packed
 
-    def on(self, form: Form) -> Want:
+    def on(self, form: RequestTemplate) -> AcquireRequest:
         """Return the same request for one node of a quorum."""
-        return Want(form, self.waiter, self.info)
+        return AcquireRequest(form, self.waiter, self.info)
 
-    def again_on(self, form: Form) -> Want:
+    def again_on(self, form: RequestTemplate) -> AcquireRequest:
         """Return the request to ask a node of a quorum again for a lease that it lacks."""
         return self.on(form)
 
@@ -286,7 +286,7 @@ def milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
 
 
-def too_late(want: Want) -> ServerUnreachable:
+def too_late(want: AcquireRequest) -> ServerUnreachable:
     """Return the error for answers that outlast the lease they bring."""
     return ServerUnreachable(
         f"the server's answers take longer than the ttl of {want.ttl} s: use a longer ttl"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import handoff_deadline
 from fencelock._core.lock.hold import Grant
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 
 
-class Waiter(Asked):
+class Waiter(AttemptLog):
     """One acquisition: what was asked for it, and what it heard while it waits.
 
     Most never wait, so what they do not need stays with the class.
@@ -34,7 +34,7 @@ class Waiter(Asked):
         inf  # when ``keep`` is due: only a quorum's waiter has something to keep
     )
 
-    def __init__(self, want: Want) -> None:
+    def __init__(self, want: AcquireRequest) -> None:
         self.want = want
 
     async def renew_elsewhere(self) -> None:

@@ -22,7 +22,7 @@ from fencelock._core.deadlines import (
     HEARTBEAT_SECONDS,
     HEARTBEAT_SECONDS_MAX,
 )
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.objects.state import LATER_WAITER_SECONDS, StateWait
 from fencelock.scripts import Script
@@ -107,7 +107,7 @@ class Lines:
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
-        self._gone: dict[bytes, Want] = {}
+        self._gone: dict[bytes, AcquireRequest] = {}
         self.watches: dict[bytes, StateWait] = {}
         self.puzzled: bool = False  # a message that does not parse was logged
 
@@ -140,13 +140,13 @@ class Lines:
             later = min(now + HEARTBEAT_SECONDS, line.proved_at + HEARTBEAT_SECONDS_MAX)
             line.heartbeat_at = max(line.heartbeat_at, later)
 
-    def give_up(self, want: Want) -> None:
+    def give_up(self, want: AcquireRequest) -> None:
         """Remember a request that was given up: a frozen server may still grant it."""
         self._gone[want.waiter] = want
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]
 
-    def gave_up(self, who: bytes) -> Want | None:
+    def gave_up(self, who: bytes) -> AcquireRequest | None:
         """Return the given-up request of this waiter id, once."""
         return self._gone.pop(who, None)
 

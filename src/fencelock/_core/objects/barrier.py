@@ -20,7 +20,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
@@ -195,7 +195,7 @@ async def _act(
     async def once() -> Reply:
         return await port.call(BARRIER_CHANGE, spec.keys.all, args, until)
 
-    word, _, detail = await persist(port, once, until, Asked())
+    word, _, detail = await persist(port, once, until, AttemptLog())
     return PartyResult(word.decode(), detail)
 
 

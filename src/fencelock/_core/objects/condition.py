@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ConditionKeys
 from fencelock._core.lock.acquire import begin, depart, queue
-from fencelock._core.lock.hold import Grant, Hold, Taker
+from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
 from fencelock._core.lock.release import Take, lost_as, request, retire, undo_strays
-from fencelock._core.lock.request import Want, milliseconds
+from fencelock._core.lock.request import AcquireRequest, milliseconds
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.objects import state_wait
 from fencelock._core.objects.state import ScriptCall, StateWaiter
@@ -66,8 +66,8 @@ class ConditionId(NamedTuple):
 class Reacquirer(NamedTuple):
     """Who waits: how it asks for the lock, and where its holds are kept."""
 
-    want: Callable[[], Want]
-    taker: Taker
+    want: Callable[[], AcquireRequest]
+    taker: HoldRegistry
 
 
 class ConditionWait(NamedTuple):
@@ -75,7 +75,7 @@ class ConditionWait(NamedTuple):
 
     place: ConditionId
     hold: Hold
-    want: Want
+    want: AcquireRequest
     port: Port
 
     @property
@@ -206,7 +206,13 @@ async def wait(
 
 
 async def _interrupted(
-    port: Port, hold: Hold, wanted: Want, asker: Reacquirer, error: BaseException, *, began: bool
+    port: Port,
+    hold: Hold,
+    wanted: AcquireRequest,
+    asker: Reacquirer,
+    error: BaseException,
+    *,
+    began: bool,
 ) -> None:
     """Leave nothing of the wait behind; cancelled, take the lock again first."""
     with port.mutex():
@@ -232,7 +238,7 @@ async def _late(port: Port, stay: ConditionWait, parked: ConditionWaiter) -> boo
         return _lost(port, stay, parked)
     question = stay.leave(parked, late=True, shared=False)
     until = port.now() + port.server_timeout
-    return bool(await persist(port, lambda: port.call(*question, until), until, Asked()))
+    return bool(await persist(port, lambda: port.call(*question, until), until, AttemptLog()))
 
 
 def _lost(port: Port, stay: ConditionWait, parked: ConditionWaiter) -> bool:
@@ -256,14 +262,16 @@ async def _stand(port: Port, parked: ConditionWaiter, *, placed: bool) -> Grant:
         raise
 
 
-async def _granted(port: Port, want: Want, waiter: Waiter | None = None) -> Grant:
+async def _granted(port: Port, want: AcquireRequest, waiter: Waiter | None = None) -> Grant:
     while True:
         grant = await queue(port, want, state_wait.FOR_EVER, waiter)
         if grant is not None:  # it has no timeout
             return grant
 
 
-def _resume(port: Port, before: Hold, want: Want, grant: Grant, asker: Reacquirer) -> None:
+def _resume(
+    port: Port, before: Hold, want: AcquireRequest, grant: Grant, asker: Reacquirer
+) -> None:
     """Make the hold after the wait: a new lease, with all that the one before had.
 
     It is for the thread or task that held before: ``asyncio.wait_for`` waits in a task of its own.

@@ -17,11 +17,11 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
-from fencelock._core.lock.hold import Hold, Taker
+from fencelock._core.lock.hold import Hold, HoldRegistry
 from fencelock._core.lock.inspect import WAITERS_SHOWN
 from fencelock._core.lock.release import (
     lost_as,
@@ -30,7 +30,7 @@ from fencelock._core.lock.release import (
     settled,
     undo_strays,
 )
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.port import Port
@@ -91,7 +91,7 @@ def give_up(port: Port, hold: Hold) -> None:
 
 @describes_errors
 async def hand_over(
-    port: Port, hold: Hold, keys: ElectionKeys, taker: Taker, candidate: str
+    port: Port, hold: Hold, keys: ElectionKeys, taker: HoldRegistry, candidate: str
 ) -> bool:
     """Hand a leadership over to a candidate; False when that one does not wait.
 
@@ -105,7 +105,7 @@ async def hand_over(
     disturbed = False
     while True:
         last = port.now() >= give_up_at
-        asked = Asked()
+        asked = AttemptLog()
         words = (mark(candidate), b"1" if last else b"0", port.new_id())
         offer = ELECTION_HAND_OVER, keys.all, (hold.want.holder, hold.want.client_channel, *words)
         reply = await _offer(port, hold, taker, offer, asked)
@@ -118,7 +118,9 @@ async def hand_over(
         await port.sleep(port.now() + ASK_AGAIN_SECONDS)
 
 
-async def _offer(port: Port, hold: Hold, taker: Taker, offer: Request, asked: Asked) -> Reply:
+async def _offer(
+    port: Port, hold: Hold, taker: HoldRegistry, offer: Request, asked: AttemptLog
+) -> Reply:
     """Ask once for a hand-over, and return the answer; a refused one leaves the lease as it was."""
     hold.check()
     until = min(port.now() + port.server_timeout, hold.deadline)
@@ -141,7 +143,7 @@ async def _offer(port: Port, hold: Hold, taker: Taker, offer: Request, asked: As
     return reply
 
 
-def _resume(port: Port, hold: Hold, taker: Taker) -> None:
+def _resume(port: Port, hold: Hold, taker: HoldRegistry) -> None:
     """Have the lease renewed again, at once: it was not given back."""
     hold.resume(port)
     taker.add(hold)  # another thread may have taken it out meanwhile: it is kept once
@@ -174,7 +176,7 @@ class LeaderCursor:
 
     __slots__ = ("first", "keys", "last", "want")
 
-    def __init__(self, want: Want, keys: ElectionKeys) -> None:
+    def __init__(self, want: AcquireRequest, keys: ElectionKeys) -> None:
         self.want = want
         self.keys = keys
         self.first = True

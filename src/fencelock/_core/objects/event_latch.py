@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.request import milliseconds
@@ -132,7 +132,7 @@ async def _change(
     to forget it. So a handle that changes a state in a loop leaves one id there, not thousands.
     """
     script, head, tail = question
-    asked, who = Asked(), port.new_id()
+    asked, who = AttemptLog(), port.new_id()
     done: list[bytes] = [] if answered is None else answered[:ANSWERED_MAX]
     if answered is not None:
         del answered[: len(done)]

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import validity
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin
-from fencelock._core.lock.hold import Grant, Hold, Taker
+from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
 from fencelock._core.lock.release import (
     lost_as,
     release_in_background,
@@ -34,9 +34,9 @@ from fencelock._core.lock.release import (
     undo_strays,
 )
 from fencelock._core.lock.renew import CALL_SECONDS_MAX
-from fencelock._core.lock.request import LOCKS, Want, milliseconds, too_late
+from fencelock._core.lock.request import LOCKS, AcquireRequest, milliseconds, too_late
 from fencelock._core.lock.waiter import Waiter
-from fencelock._core.objects.semaphore_rwlock import ShareWant, lost_nested
+from fencelock._core.objects.semaphore_rwlock import ShareRequest, lost_nested
 from fencelock._core.port import Port
 from fencelock._core.retry import PASSING, answer_by, ask, persist
 from fencelock._core.types import NoReply, Reply, Request
@@ -44,12 +44,16 @@ from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.scripts import MULTI_ACQUIRE, MULTI_RELEASE
 
 # Makes fresh requests, one for each lock, in the order of their keys.
-Wants = Callable[[], Sequence[Want]]
+Wants = Callable[[], Sequence[AcquireRequest]]
 APART = "CROSSSLOT"  # the server's answer when the locks lie in several slots
 
 
 async def acquire_all(
-    port: Port, wants: Wants, timeout: float | None, takers: Sequence[Taker], unit: object = None
+    port: Port,
+    wants: Wants,
+    timeout: float | None,
+    takers: Sequence[HoldRegistry],
+    unit: object = None,
 ) -> list[Hold] | None:
     """Take all locks for their takers; None when not all were granted in time.
 
@@ -79,9 +83,9 @@ async def acquire_all(
 
 async def _together(
     port: Port,
-    wants: Sequence[Want],
+    wants: Sequence[AcquireRequest],
     give_up_at: float,
-    takers: Sequence[Taker],
+    takers: Sequence[HoldRegistry],
     unit: object,
 ) -> tuple[list[Hold] | None, bool]:
     """Ask for all at once: the holds, or None and whether each may be free all the same."""
@@ -125,7 +129,7 @@ async def _together(
         port.close(waiter)
 
 
-def _terms(wants: Sequence[Want]) -> list[bytes | int]:
+def _terms(wants: Sequence[AcquireRequest]) -> list[bytes | int]:
     """Return the arguments of ``multi_acquire.lua`` for each request."""
     return [
         term
@@ -134,7 +138,7 @@ def _terms(wants: Sequence[Want]) -> list[bytes | int]:
     ]
 
 
-def _start_over(port: Port, wants: Sequence[Want], waiter: Waiter) -> None:
+def _start_over(port: Port, wants: Sequence[AcquireRequest], waiter: Waiter) -> None:
     """Undo what a silent connection may still bring, and go on by other ids; as in acquire.py."""
     _undo(port, wants, waiter)
     port.close(waiter)
@@ -142,16 +146,16 @@ def _start_over(port: Port, wants: Sequence[Want], waiter: Waiter) -> None:
         want.rename()
 
 
-def _undo(port: Port, wants: Sequence[Want], waiter: Waiter) -> None:
+def _undo(port: Port, wants: Sequence[AcquireRequest], waiter: Waiter) -> None:
     if waiter.began:
         port.run_in_background(*_request(wants), waiter.path)
 
 
 def _begin_all(
     port: Port,
-    wants: Sequence[Want],
+    wants: Sequence[AcquireRequest],
     grants: Sequence[Grant],
-    takers: Sequence[Taker],
+    takers: Sequence[HoldRegistry],
     unit: object,
 ) -> list[Hold]:
     holds: list[Hold] = []
@@ -168,9 +172,9 @@ def _begin_all(
 
 async def _in_order(
     port: Port,
-    wants: Sequence[Want],
+    wants: Sequence[AcquireRequest],
     limit: float | None,
-    takers: Sequence[Taker],
+    takers: Sequence[HoldRegistry],
     unit: object,
 ) -> list[Hold] | None:
     """Take one after the other, until the instant ``limit``; below 0: one try each."""
@@ -183,7 +187,7 @@ async def _in_order(
             hold = await acquire(port, want, timeout, taker, unit)
             if hold is None:
                 await _drop(port, holds, takers)
-                if isinstance(want, ShareWant) and want.other is not None:
+                if isinstance(want, ShareRequest) and want.other is not None:
                     raise lost_nested(port, want.other)
                 return None
             holds.append(hold)
@@ -195,7 +199,7 @@ async def _in_order(
     return holds
 
 
-async def _drop(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> None:
+async def _drop(port: Port, holds: Sequence[Hold], takers: Sequence[HoldRegistry]) -> None:
     """Give back what was granted in vain; whatever happens, it is soon over."""
     _forget(port, holds, takers)
     if not holds:
@@ -213,13 +217,13 @@ async def _drop(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> N
             undo_strays(port, want)
 
 
-def _forget(port: Port, holds: Sequence[Hold], takers: Sequence[Taker]) -> None:
+def _forget(port: Port, holds: Sequence[Hold], takers: Sequence[HoldRegistry]) -> None:
     for hold, taker in zip(holds, takers, strict=False):
         taker.remove(hold)
         retire(port, hold)
 
 
-def _request(wants: Sequence[Want]) -> Request:
+def _request(wants: Sequence[AcquireRequest]) -> Request:
     keys = [key for want in wants for key in want.keys.all]
     return MULTI_RELEASE, keys, [wants[0].client_channel, *[want.holder for want in wants]]
 
@@ -228,15 +232,17 @@ class _Given:
     """What became of parts that are given back: an answer each, or a refusal."""
 
     def __init__(self) -> None:
-        self.answers: dict[Want, Reply] = {}  # 1, or a reason for which it was not held
-        self.refused: dict[Want, ServerError] = {}
-        self.unsure: set[Want] = set()  # asked before without an answer: that one may have run
+        self.answers: dict[AcquireRequest, Reply] = {}  # 1, or a reason for which it was not held
+        self.refused: dict[AcquireRequest, ServerError] = {}
+        self.unsure: set[AcquireRequest] = (
+            set()
+        )  # asked before without an answer: that one may have run
 
-    def left(self, wants: Sequence[Want]) -> list[Want]:
+    def left(self, wants: Sequence[AcquireRequest]) -> list[AcquireRequest]:
         """Return those that nothing is known of yet."""
         return [each for each in wants if each not in self.answers and each not in self.refused]
 
-    def post_rest(self, port: Port, wants: Sequence[Want], error: BaseException) -> None:
+    def post_rest(self, port: Port, wants: Sequence[AcquireRequest], error: BaseException) -> None:
         """Have the rest given back in the background, unless the server refused it all."""
         if not settled(error):
             for want in reversed(self.left(wants)):
@@ -270,10 +276,12 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
     _judge(port, holds, lost, given)
 
 
-async def _give_back(port: Port, wants: Sequence[Want], given: _Given, until: float) -> None:
+async def _give_back(
+    port: Port, wants: Sequence[AcquireRequest], given: _Given, until: float
+) -> None:
     """Give back; note in ``given`` what the server says of each."""
     if _by_one_script(port, wants):
-        asked = Asked()
+        asked = AttemptLog()
         try:
             reply = await ask(port, *_request(wants), until, asked=asked)
         except ServerError as error:
@@ -284,12 +292,12 @@ async def _give_back(port: Port, wants: Sequence[Want], given: _Given, until: fl
             if asked.sent:
                 given.unsure.update(wants)
             return
-    await persist(port, lambda: _each(port, wants, given, until), until, Asked())
+    await persist(port, lambda: _each(port, wants, given, until), until, AttemptLog())
     for refusal in given.refused.values():
         raise refusal
 
 
-async def _each(port: Port, wants: Sequence[Want], given: _Given, until: float) -> None:
+async def _each(port: Port, wants: Sequence[AcquireRequest], given: _Given, until: float) -> None:
     """Ask once for each that is left; raise what the first one without an answer ended with."""
     left = given.left(wants)
     trouble: NoReply | ServerError | None = None
@@ -325,7 +333,7 @@ async def _one(port: Port, request: Request, until: float) -> Reply | Exception:
         return error
 
 
-def _by_one_script(port: Port, wants: Sequence[Want]) -> bool:
+def _by_one_script(port: Port, wants: Sequence[AcquireRequest]) -> bool:
     """Return True when one script can take or give back all of these, as far as is known."""
     plain = all(want.form.batch == LOCKS for want in wants)
     return plain and port.flows.one_script(port, wants)

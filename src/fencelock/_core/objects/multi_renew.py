@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.by_slot import side_by_side
 from fencelock._core.lock.hold import Hold
@@ -83,7 +83,7 @@ async def _renew_together(
             together.add(holder_renewal(hold, ttl, port.now(), shortens=True, beside=background))
         together.rely_on()
         until = min(until, *[hold.deadline for hold in holds])
-        await persist(port, lambda: together.ask(until), until, Asked())
+        await persist(port, lambda: together.ask(until), until, AttemptLog())
     except FencelockError as error:
         together.give_up()
         describe_error(port, error, together.names())

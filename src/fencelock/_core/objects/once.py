@@ -16,14 +16,14 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
 from fencelock._core.lock.acquire import FOR_EVER, attempt, begin, queue
-from fencelock._core.lock.hold import Hold, Taker
+from fencelock._core.lock.hold import Hold, HoldRegistry
 from fencelock._core.lock.inspect import show
 from fencelock._core.lock.release import lost_as, request, retire, settled, undo_strays
-from fencelock._core.lock.request import Form, Terms, Want, milliseconds
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate, milliseconds
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
 from fencelock._core.types import Reply
@@ -68,25 +68,31 @@ class OnceKeys(LockKeys):
         self.finish: tuple[bytes, ...] = (*self.all, self.once)
 
 
-def keys_of(want: Want) -> OnceKeys:
+def keys_of(want: AcquireRequest) -> OnceKeys:
     """Return the keys that a request for a run was made with."""
     keys: Any = want.keys
     known: OnceKeys = keys
     return known
 
 
-class OnceForm(Form):
+class OnceTemplate(RequestTemplate):
     """The requests of one handle: they ask whether the run is done, too."""
 
     __slots__ = ("_asks",)
 
-    def __init__(self, *, keys: OnceKeys, terms: Terms, client_channel: bytes, ttl: float) -> None:
+    def __init__(
+        self, *, keys: OnceKeys, terms: LeaseOptions, client_channel: bytes, ttl: float
+    ) -> None:
         super().__init__(keys=keys, terms=terms, client_channel=client_channel, ttl=ttl)
         self._ask = head(ONCE_START, keys.start, 5)
 
 
 async def start(
-    port: Port, want: Want, timeout: float | None, taker: Taker, unit: object = None
+    port: Port,
+    want: AcquireRequest,
+    timeout: float | None,
+    taker: HoldRegistry,
+    unit: object = None,
 ) -> Hold | FinishedOnce | None:
     """Begin the run, or return what it came to; None when another runs it and time is up.
 
@@ -117,7 +123,7 @@ async def start(
 
 @describes_errors
 async def finish(
-    port: Port, hold: Hold, taker: Taker, within: float, result: tuple[str, bytes]
+    port: Port, hold: Hold, taker: HoldRegistry, within: float, result: tuple[str, bytes]
 ) -> None:
     """Keep the result for ``within`` seconds from the start of the run, and end the run.
 
@@ -130,7 +136,7 @@ async def finish(
     floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
     times = (milliseconds(within), milliseconds(floor))
     args = (hold.want.holder, hold.want.client_channel, *times, form.encode(), value)
-    asked = Asked()
+    asked = AttemptLog()
     if hold.lost:  # its holder is notified, though the result may be kept all the same
         log.info("the run of %r ends after its lease", keys.name)
     try:
@@ -162,7 +168,7 @@ async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> Fini
     """Return what the run came to; None when it is not done, or was forgotten."""
     until = answer_by(port, port.now(), give_up_at)
     kept = await persist(
-        port, lambda: port.command((b"GET", keys.once), keys.once, until), until, Asked()
+        port, lambda: port.command((b"GET", keys.once), keys.once, until), until, AttemptLog()
     )
     return None if kept is None else parsed(kept)
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Final, NamedTuple, cast
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.release import judge, retire, settled, take_and_release
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.request import SHARES, Form, Terms, Want
+from fencelock._core.lock.request import SHARES, AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock._core.types import Reply, Request
@@ -46,7 +46,7 @@ READ: Final = 1
 WRITE: Final = ALL
 
 
-class ShareForm(Form):
+class ShareTemplate(RequestTemplate):
     """What all requests for ``permits`` of one name have in common."""
 
     __slots__ = ("kind", "limit", "permits")
@@ -57,7 +57,7 @@ class ShareForm(Form):
         self,
         *,
         keys: LockKeys,
-        terms: Terms,
+        terms: LeaseOptions,
         client_channel: bytes,
         ttl: float,
         kind: bytes,
@@ -76,9 +76,9 @@ class ShareForm(Form):
         self._free = head(SHARES_RELEASE, keys.all, 3)
         self._freed = bulk(client_channel) + bulk(b"0")
 
-    def on(self, client_channel: bytes, terms: Terms) -> ShareForm:
+    def on(self, client_channel: bytes, terms: LeaseOptions) -> ShareTemplate:
         """Return the same for one node of a quorum."""
-        return ShareForm(
+        return ShareTemplate(
             keys=self.keys,
             terms=terms,
             client_channel=client_channel,
@@ -110,16 +110,16 @@ class ShareForm(Form):
         return self.ask_beside(holder, place, info, b"")
 
 
-class ShareWant(Want):
+class ShareRequest(AcquireRequest):
     """One request for permits; with ``beside``, at once while that hold holds."""
 
     __slots__ = ("once", "other")
 
-    form: ShareForm
+    form: ShareTemplate
     lines_up: bool = True
 
     def __init__(
-        self, form: ShareForm, waiter: bytes, info: bytes, beside: Hold | None = None
+        self, form: ShareTemplate, waiter: bytes, info: bytes, beside: Hold | None = None
     ) -> None:
         super().__init__(form, waiter, info)
         self.other: Hold | None = beside
@@ -143,18 +143,18 @@ class ShareWant(Want):
         place = self.place(channel) if channel else b""
         return self.form.ask_beside(self.holder, place, self.info, self.beside)
 
-    def on(self, form: Form) -> ShareWant:
+    def on(self, form: RequestTemplate) -> ShareRequest:
         """Return the same request for one node of a quorum."""
-        return ShareWant(cast("ShareForm", form), self.waiter, self.info, self.other)
+        return ShareRequest(cast("ShareTemplate", form), self.waiter, self.info, self.other)
 
-    def again_on(self, form: Form) -> ShareWant:
+    def again_on(self, form: RequestTemplate) -> ShareRequest:
         """Return the request to ask a node again: beside the other hold only while that one lasts.
 
         A reader that has released the write side since would name a hold that no node knows.
         """
         lasts = self.other is not None and self.other.open and self.other.loss is None
         beside = self.other if lasts else None
-        return ShareWant(cast("ShareForm", form), self.waiter, self.info, beside)
+        return ShareRequest(cast("ShareTemplate", form), self.waiter, self.info, beside)
 
     def vote(self, fence: int) -> bytes:
         """Return a packed call for a further node of a quorum; its fence is not below this one."""
@@ -165,7 +165,7 @@ class ShareWant(Want):
         entry = self.entry(channel) if channel else b""
         return SHARES_ABANDON, self.keys.grant, (self.holder, entry, self.client_channel)
 
-    def give_back(self, fence: int = 0, waiter: bytes = b"") -> Request:  # noqa: ARG002 - as Want
+    def give_back(self, fence: int = 0, waiter: bytes = b"") -> Request:  # noqa: ARG002 - as AcquireRequest
         """Return the request that gives all its permits back."""
         return self.keeping(0)
 
@@ -218,9 +218,9 @@ async def release_part(port: Port, hold: Hold, keep: int) -> None:
     if keep == 0:
         await take_and_release(port, lambda taken: taken.append(hold))
         return
-    want = cast("ShareWant", hold.want)
+    want = cast("ShareRequest", hold.want)
     hold.check()
-    asked = Asked()
+    asked = AttemptLog()
     try:
         until = port.now() + port.server_timeout
         reply = await ask(port, *want.keeping(keep), until, asked=asked)
@@ -254,7 +254,7 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
             done += 1
     except BaseException:
         for hold, keep in parts[done:]:  # sent twice, it changes nothing
-            want = cast("ShareWant", hold.want)
+            want = cast("ShareRequest", hold.want)
             if keep == 0:
                 retire(port, hold)
             port.run_in_background(*want.keeping(keep))
@@ -290,7 +290,7 @@ def _reached(port: Port, numbers: Sequence[int]) -> int:
 
 
 @describes_errors
-async def set_limit(port: Port, form: ShareForm, limit: int) -> int:
+async def set_limit(port: Port, form: ShareTemplate, limit: int) -> int:
     """Change the limit that is in force; who fits now is granted.
 
     Returns the limit that the users of the name agreed on, who go on naming that one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
-from fencelock._core.lock.request import Stray, Want
+from fencelock._core.lock.request import AcquireRequest, Stray
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import Args, Keys, Reply
 from fencelock.scripts import Script
@@ -77,7 +77,7 @@ class StateWaiter(Waiter):
     gen: bytes = b""  # the generation for whose end it waits
     place: Any = None  # the state's: what it was given beside
 
-    def __init__(self, signal: WaitableState, want: WaiterRef | Want) -> None:
+    def __init__(self, signal: WaitableState, want: WaiterRef | AcquireRequest) -> None:
         self.want = want  # type: ignore[assignment]  # ports read no more of it than the id
         self.signal = signal
         self.heard: dict[bytes, bytes] = {}

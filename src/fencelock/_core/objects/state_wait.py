@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.objects.state import (
     ScriptCall,
@@ -226,7 +226,7 @@ def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall
 async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
     """Ask one last time, and be off the list; silence of a near server is not "no" (I12)."""
     question = _last_request(port, watcher, late=True)
-    asked = Asked()
+    asked = AttemptLog()
 
     async def once() -> Reply:
         if not port.open_now(watcher, listen=False):

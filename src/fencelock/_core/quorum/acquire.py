@@ -19,10 +19,10 @@ from math import inf
 
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.lock.acquire import attempt, begin, queue
-from fencelock._core.lock.hold import Grant, Hold, Taker
+from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
 from fencelock._core.lock.release import request as release_request
 from fencelock._core.lock.release import retire
-from fencelock._core.lock.request import Want, too_late
+from fencelock._core.lock.request import AcquireRequest, too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.quorum.attempt import QuorumAttempt, granted, restarted
 from fencelock._core.quorum.broadcast import (
@@ -54,9 +54,9 @@ STAY_SECONDS = 0.1
 
 async def take(  # noqa: PLR0917 - as ``Flows.take``
     port: QuorumPort,
-    want: Want,
+    want: AcquireRequest,
     give_up_at: float,
-    taker: Taker,
+    taker: HoldRegistry,
     unit: object,
     at_once: bool,  # noqa: FBT001 - as above
 ) -> Hold | None:
@@ -70,7 +70,12 @@ async def take(  # noqa: PLR0917 - as ``Flows.take``
 
 
 async def _rounds(
-    quorum_attempt: QuorumAttempt, give_up_at: float, taker: Taker, unit: object, *, at_once: bool
+    quorum_attempt: QuorumAttempt,
+    give_up_at: float,
+    taker: HoldRegistry,
+    unit: object,
+    *,
+    at_once: bool,
 ) -> Hold | None:
     """Ask in rounds until a majority has granted, or others hold, or too many nodes fail."""
     many, want = quorum_attempt.port, quorum_attempt.want
@@ -122,7 +127,12 @@ def _failed(quorum_attempt: QuorumAttempt) -> FencelockError:
 
 
 async def _round(
-    quorum_attempt: QuorumAttempt, give_up_at: float, taker: Taker, unit: object, *, at_once: bool
+    quorum_attempt: QuorumAttempt,
+    give_up_at: float,
+    taker: HoldRegistry,
+    unit: object,
+    *,
+    at_once: bool,
 ) -> Hold | None:
     """Take the lock on its first node that is well, in line where we wait; then ask the others."""
     port, once = quorum_attempt.port, at_once or quorum_attempt.want.once
@@ -164,7 +174,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
     first: int,
     grant: Grant,
     give_up_at: float,
-    taker: Taker,
+    taker: HoldRegistry,
     unit: object,
     *,
     waits: bool,
@@ -209,7 +219,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
 
 
 async def _taken(
-    quorum_attempt: QuorumAttempt, grants: dict[int, Grant], taker: Taker, unit: object
+    quorum_attempt: QuorumAttempt, grants: dict[int, Grant], taker: HoldRegistry, unit: object
 ) -> Hold | None:
     """Make a hold of what was granted, or return None where that is no majority."""
     port, fence = quorum_attempt.port, max((each.fence for each in grants.values()), default=0)
@@ -300,7 +310,11 @@ async def _written(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fenc
 
 
 def _begin(
-    quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fence: int, taker: Taker, unit: object
+    quorum_attempt: QuorumAttempt,
+    grants: dict[int, Grant],
+    fence: int,
+    taker: HoldRegistry,
+    unit: object,
 ) -> Hold:
     """Make each node's grant an ordinary hold of that node, and all of them the taker's hold."""
     port = quorum_attempt.port

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from fencelock._core.lock.hold import Hold, Taker
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.hold import Hold, HoldRegistry
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.port import Port
 from fencelock._core.quorum.attempt import node_forms
 from fencelock._core.quorum.broadcast import QuorumPort
@@ -13,14 +13,14 @@ from fencelock._core.quorum.lease import NodeHold, majority_of, make_hold
 from fencelock._core.quorum.votes import order
 
 
-def adopted(port: Port, want: Want, ttl: float, hold_type: type[Hold]) -> Hold:
+def adopted(port: Port, want: AcquireRequest, ttl: float, hold_type: type[Hold]) -> Hold:
     """Return a hold with a part at every node, as nobody knows which of them granted it.
 
     A node that did not is no harm: it refuses, and a majority decides.
     """
     many = cast("QuorumPort", port)
     first = order(want.keys.lock, many.labels)[0]
-    hold = make_hold(many, want, 0, Taker(hold_type), None, first=first)
+    hold = make_hold(many, want, 0, HoldRegistry(hold_type), None, first=first)
     for node, form in enumerate(node_forms(many, want.form)):
         one = want.on(form)
         one.waiter = one.holder = want.holder

@@ -12,7 +12,7 @@ from math import inf
 from fencelock._core.deadlines import validity
 from fencelock._core.lock.hold import Grant, Hold
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.request import Form, Want
+from fencelock._core.lock.request import AcquireRequest, RequestTemplate
 from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort
 from fencelock._core.quorum.lease import majority_of
 from fencelock._core.quorum.membership import Claimant
@@ -23,7 +23,7 @@ from fencelock.errors import ServerError, ServerUnreachable
 class QuorumAttempt(Claimant):
     """One acquisition: its request for each node, and what stood against it in the last round."""
 
-    def __init__(self, port: QuorumPort, want: Want) -> None:
+    def __init__(self, port: QuorumPort, want: AcquireRequest) -> None:
         self.port = port
         self.want = want
         self.wants = self._on_nodes()
@@ -38,7 +38,7 @@ class QuorumAttempt(Claimant):
         # The parts of the hold beside which this one is granted: only their nodes can grant it.
         self.beside: dict[int, Hold] = {}
 
-    def _on_nodes(self) -> list[Want]:
+    def _on_nodes(self) -> list[AcquireRequest]:
         return [self.want.on(form) for form in node_forms(self.port, self.want.form)]
 
     def rename(self) -> None:
@@ -131,9 +131,9 @@ def granted(ask: NodeRequest) -> bool:
     return isinstance(ask.reply, bytes)
 
 
-def node_forms(port: QuorumPort, form: Form) -> Sequence[Form]:
+def node_forms(port: QuorumPort, form: RequestTemplate) -> Sequence[RequestTemplate]:
     """Return a handle's requests for each node, made once."""
-    made: Sequence[Form] | None = getattr(form, "nodes", None)
+    made: Sequence[RequestTemplate] | None = getattr(form, "nodes", None)
     if made is None:
         terms = form.terms._replace(on_lost=None)
         made = form.nodes = tuple(form.on(node.client_channel, terms) for node in port.nodes)

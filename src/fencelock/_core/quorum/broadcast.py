@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import Membership
@@ -41,7 +41,7 @@ class NodeRequest(Waiter):
     good = False  # the answer is what was hoped for
     wish: Good
 
-    def __init__(self, node: int, want: Want, request: Request | bytes) -> None:
+    def __init__(self, node: int, want: AcquireRequest, request: Request | bytes) -> None:
         self.want = want
         self.node = node
         self.request = request  # packed, where it is asked for in every acquisition
@@ -241,6 +241,6 @@ def _post(port: QuorumPort, ask: NodeRequest) -> None:
     port.nodes[ask.node].run_in_background(*request, ask.undo_connection or ask.connection)
 
 
-def released(node: int, want: Want) -> NodeRequest:
+def released(node: int, want: AcquireRequest) -> NodeRequest:
     """Return what asks a node to release what a request was granted there."""
     return NodeRequest(node, want, want.form.release(want.holder))

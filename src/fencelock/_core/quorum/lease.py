@@ -17,10 +17,10 @@ from math import inf
 from typing import TYPE_CHECKING, cast
 
 from fencelock._core.deadlines import renewal_delay
-from fencelock._core.lock.hold import Hold, Observer, Taker
+from fencelock._core.lock.hold import Hold, HoldRegistry, Observer
 from fencelock._core.lock.release import request, retire
 from fencelock._core.lock.renew import lose
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.quorum.membership import LONG_SECONDS, Claimant, Membership
 from fencelock._core.quorum.refresh import claim, give_up_claim
 from fencelock._core.quorum.votes import proved_until
@@ -179,11 +179,17 @@ def majority_of(hold: Hold) -> Majority:
     return cast("Majority", hold.parts)
 
 
-PARTS = Taker(NodeHold)
+PARTS = HoldRegistry(NodeHold)
 
 
 def make_hold(
-    port: QuorumPort, want: Want, fence: int, taker: Taker, unit: object, *, first: int
+    port: QuorumPort,
+    want: AcquireRequest,
+    fence: int,
+    taker: HoldRegistry,
+    unit: object,
+    *,
+    first: int,
 ) -> Hold:
     """Return a hold without parts."""
     hold = taker.hold_type(port, want, fence, -inf, unit)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import validity
 from fencelock._core.lock.acquire import begin
 from fencelock._core.lock.hold import Grant, Hold
@@ -126,7 +126,7 @@ def _joined(
     return joined
 
 
-async def give_back(port: QuorumPort, hold: Hold, asked: Asked) -> int:  # noqa: ARG001 - each node's request has its own
+async def give_back(port: QuorumPort, hold: Hold, asked: AttemptLog) -> int:  # noqa: ARG001 - each node's request has its own
     """Release a hold on all its nodes.
 
     Raises QuorumNotReached when no majority confirmed it: it is repeated in the background.

@@ -6,7 +6,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from fencelock._core.deadlines import DRIFT_RATE
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort, broadcast, not_reached
 from fencelock._core.quorum.membership import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS, Claimant
 from fencelock._core.types import Args, Request
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-def longest_of(want: Want) -> float:
+def longest_of(want: AcquireRequest) -> float:
     """Return the longest lease that a request may bring, in seconds."""
     return max(want.ttl, want.terms.ttl if want.terms.renew else 0.0)
 
@@ -50,7 +50,12 @@ def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float)
 
 
 async def refresh(
-    port: QuorumPort, want: Want, latest: float, renewed: float = 0.0, *, again: bool = False
+    port: QuorumPort,
+    want: AcquireRequest,
+    latest: float,
+    renewed: float = 0.0,
+    *,
+    again: bool = False,
 ) -> None:
     """See that a majority knows who votes and how long leases are; nearly always that is so.
 
@@ -92,7 +97,7 @@ def _are_different(port: QuorumPort) -> None:
 
 async def _ask(
     port: QuorumPort,
-    want: Want,
+    want: AcquireRequest,
     ttl: float,
     voters: Collection[bytes] | None,
     latest: float,
@@ -144,7 +149,7 @@ async def _ask(
         raise not_reached(port, f"{want.keys.name!r} was not asked for", failures)
 
 
-async def refresh_while_held(port: QuorumPort, want: Want) -> None:
+async def refresh_while_held(port: QuorumPort, want: AcquireRequest) -> None:
     """Keep the rosters alive while leases are held; what fails is tried again with the next."""
     now, ttl = port.now(), longest_of(want)
     again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._core.attempt_log import Asked
+from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.lock.acquire import line_up, take
 from fencelock._core.lock.heartbeat import heartbeat
 from fencelock._core.lock.inspect import lock_value, on_one, reply_of_one
 from fencelock._core.lock.release import clean_up, give_back, release_one_in_background
 from fencelock._core.lock.renew import ended, maintain, renew_due, renew_one
 from fencelock._core.lock.renew_batch import renew_batch
-from fencelock._core.lock.request import Want
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.objects.multi import one_by_one
 from fencelock._core.objects.multi_renew import renew_in_turn
@@ -36,7 +36,7 @@ async def _confirm(_port: Port, _waiter: Waiter, _deadline: float, _give_up_at: 
 
 
 async def _ask(
-    port: Port, _want: Want, request: Request, until: float, asked: Asked
+    port: Port, _want: AcquireRequest, request: Request, until: float, asked: AttemptLog
 ) -> tuple[Reply, NotAcknowledged | None]:
     """Ask on any connection: no replicas count."""
     return await ask(port, *request, until, asked=asked), None
