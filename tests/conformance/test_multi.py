@@ -256,7 +256,7 @@ async def test_it_is_shown_as_held(world):
     client = world.client()
     async with client.multi(NAMES, label="trio"):
         from fencelock._core.lock.inspect import names, show  # noqa: PLC0415 - the core's own view
-        from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - likewise
+        from fencelock._io.run_blocking import run_blocking  # noqa: PLC0415 - likewise
 
         port = client.inner._port
         assert run_blocking(names(port, world.prefix)) == ["a", "b", "c"]

@@ -14,7 +14,7 @@ from fencelock._core.types import NoReply
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._io.port_blocking import run_blocking
+from fencelock._io.run_blocking import run_blocking
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology import slots

@@ -5,7 +5,7 @@ import pytest
 import fencelock
 from fencelock import QuorumNotReached
 from fencelock._core.lock.inspect import show
-from fencelock._io.port_blocking import run_blocking
+from fencelock._io.run_blocking import run_blocking
 
 pytestmark = pytest.mark.quorum
 

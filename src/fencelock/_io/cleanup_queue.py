@@ -10,19 +10,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import ref
 
 from fencelock._core.types import Args, Keys, NoReply
 from fencelock._io.connection_blocking import Connection
+from fencelock._io.run_blocking import run_blocking
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, started
 from fencelock.scripts import Script
-
-if TYPE_CHECKING:
-    from fencelock._io.port_blocking import BlockingPort
 
 # How long a clean-up is tried: a default lease has ended by itself by then.
 CLEANUP_SECONDS = 30.0
@@ -33,6 +31,16 @@ UNDO_SECONDS = 2.0
 WORKERS_MAX = 4
 # How long a thread tries that does it by itself, as no other can be started.
 HERE_SECONDS = 1.0
+
+
+class Delivers(Protocol):
+    """A port that carries a clean-up out."""
+
+    async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
+        """Repeat it until it is answered, or until the instant."""
+
+    def settles(self, connection: Connection, key: bytes, asked_at: float) -> bool:
+        """Return True if an answer on a connection counts: it came from the server of the key."""
 
 
 class Job(NamedTuple):
@@ -54,7 +62,7 @@ class CleanupQueue:
     started outside the mutex: a thread that starts may collect garbage, and need it.
     """
 
-    def __init__(self, port: BlockingPort) -> None:
+    def __init__(self, port: Delivers) -> None:
         self._ref = ref(port)
         self._jobs: deque[Job] = deque()
         self._lock = mutex()
@@ -89,7 +97,7 @@ class CleanupQueue:
             log.info("the calling thread does a clean-up itself: %s", trouble)
             self._do_here(port)
 
-    def _do_here(self, port: BlockingPort) -> None:
+    def _do_here(self, port: Delivers) -> None:
         """Do what there is to do in this thread, but not for long: it has other things to do."""
         until = now() + HERE_SECONDS
         while (job := self._next()) is not None:
@@ -115,7 +123,7 @@ class CleanupQueue:
         with self._lock:
             return self._jobs.popleft() if self._jobs else None
 
-    def _run(self, port: BlockingPort) -> None:
+    def _run(self, port: Delivers) -> None:
         me = threading.current_thread()
         with self._lock:
             if len(self._workers) >= WORKERS_MAX:
@@ -130,15 +138,13 @@ class CleanupQueue:
             _do(port, job)
 
 
-def _do(port: BlockingPort, job: Job) -> None:
-    from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - they need each other
-
+def _do(port: Delivers, job: Job) -> None:
     if job.undo_connection is not None and _settled(port, job, job.undo_connection):
         return
     run_blocking(port.deliver(job.script, job.keys, job.args, job.until))
 
 
-def _settled(port: BlockingPort, job: Job, undo_connection: Connection) -> bool:
+def _settled(port: Delivers, job: Job, undo_connection: Connection) -> bool:
     """Return True if the answer came behind the request, and counts."""
     answered = _answered(undo_connection, min(job.until, now() + UNDO_SECONDS))
     return answered and port.settles(undo_connection, job.keys[0], job.asked_at)

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Sequence
 
 from fencelock._core.types import Args, NoReply, Reply, Request
 from fencelock._io.connection_blocking import Connection
+from fencelock._io.run_blocking import run_blocking
 from fencelock._io.wire import ReplyError, pack_call, with_source
 from fencelock._runtime import mutex as mutexes
 from fencelock._runtime.clock import REST_SECONDS, now
@@ -153,8 +154,6 @@ def _first(pendings: Sequence[Written], until: float) -> Written:
 
 
 def _run(flow: Flow, name: str) -> None:
-    from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - they need each other
-
     try:
         run_blocking(flow())
     except Exception:

@@ -16,7 +16,7 @@ from fencelock.errors import ServerUnreachable
 
 if TYPE_CHECKING:
     from fencelock._io.dial_asyncio import AsyncioDialer
-    from fencelock._io.sources.sentinel import SentinelService
+    from fencelock._io.sources.kinds import SentinelService
     from fencelock._topology.master_monitor import MasterMonitor
 
 

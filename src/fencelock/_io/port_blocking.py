@@ -11,11 +11,9 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
@@ -28,7 +26,7 @@ from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
-from fencelock._io import fork, leases_at_exit, loop_warning
+from fencelock._io import fork, leases_at_exit
 from fencelock._io.cleanup_queue import CleanupQueue
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.ids import RandomIds
@@ -36,10 +34,11 @@ from fencelock._io.loss_callbacks import LossCallbacks
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.renewal_thread import RenewalThread
 from fencelock._io.repeat_blocking import RepeatingThread
+from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import Source
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
-from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, put_off_work, refuse
+from fencelock._runtime.mutex import catch_up, inside, mutex, put_off, put_off_work
 from fencelock._topology.flows.single import SINGLE
 from fencelock.errors import FencelockError, NotRenewable
 from fencelock.scripts import Script
@@ -51,45 +50,6 @@ T = TypeVar("T")
 
 # How long close() waits for waiters to leave their lines and for clean-ups.
 CLOSE_SECONDS = 1.0
-
-
-def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
-    """Run a flow to its end on this thread; its port blocks, so it never suspends.
-
-    RuntimeError in a finalizer or signal handler that interrupted this thread inside the mutex.
-    """
-    if inside():
-        flow.close()
-        raise refuse()
-    if put_off_work:
-        catch_up()
-    events = sys.modules.get("asyncio.events")  # it is not imported for that
-    if events is not None and events._get_running_loop() is not None:  # noqa: SLF001 - its public twin raises when there is none
-        loop_warning.warn(flow)
-    try:
-        flow.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    flow.close()
-    raise RuntimeError("a blocking port suspended")
-
-
-def run_release(handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
-    """Run a flow whose caller can go on without its result: where need be, after the unlock.
-
-    None when it was put off; what it raises then is logged. The handle is kept until then.
-    """
-    if not inside():
-        return run_blocking(flow)
-    put_off(partial(_release_late, handle, flow))
-    return None
-
-
-def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
-    """Run a release that was put off."""
-    run_blocking(flow)
-    del handle  # not before: it would report that it was dropped while it held the lock
 
 
 def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:

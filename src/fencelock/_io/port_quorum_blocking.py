@@ -22,8 +22,9 @@ from fencelock._core.quorum.broadcast import NodeRequest
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool
-from fencelock._io.port_blocking import CLOSE_SECONDS, BlockingPort, run_blocking
-from fencelock._io.renewal_thread import RenewalThread
+from fencelock._io.port_blocking import CLOSE_SECONDS, BlockingPort
+from fencelock._io.renewal_thread import RenewalThread, RenewedPort
+from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._io.wire import (
@@ -178,7 +179,7 @@ class _NodePort(BlockingPort):
 class _QuorumRenewalThread(RenewalThread):
     """Tells of lost majorities, and heals; the nodes' own tenders renew and hear revocations."""
 
-    def _listening(self, port: BlockingPort, until: float) -> Connection | None:  # noqa: ARG002 - as Tender
+    def _listening(self, port: RenewedPort, until: float) -> Connection | None:  # noqa: ARG002 - as Tender
         return None
 
 

@@ -12,20 +12,19 @@ import select
 import threading
 import time
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import ref
 
 from fencelock._core.lock.renew import recheck
+from fencelock._core.port import Port
 from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
+from fencelock._io.pool_blocking import Pool
+from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, mutex, started, waiting
 from fencelock.errors import FencelockError
-
-if TYPE_CHECKING:
-    from fencelock._io.port_blocking import BlockingPort
-
 
 # How long the thread stays without a lease: locks taken in a row then share one thread.
 LINGER_SECONDS = 1.0
@@ -35,10 +34,21 @@ CONNECT_SECONDS = 1.0
 PAUSE_SECONDS = 1.0  # after a defect: the thread must not end, nor spin
 
 
+class RenewedPort(Port, Protocol):
+    """A port whose leases the thread renews."""
+
+    @property
+    def pool(self) -> Pool:
+        """Return its connections."""
+
+    def take_any(self, until: float) -> Connection:
+        """Return a connection that hears revocations once it listens; ends like ``Pool.take``."""
+
+
 class RenewalThread:
     """Starts, wakes and ends the thread. Only the running thread keeps the port alive."""
 
-    def __init__(self, port: BlockingPort) -> None:
+    def __init__(self, port: RenewedPort) -> None:
         self._ref = ref(port)
         self._lock = mutex()
         self._thread: threading.Thread | None = None
@@ -111,9 +121,7 @@ class RenewalThread:
         if self._pipe is not None:
             os.write(self._pipe[1], b"!")
 
-    def _run(self, port: BlockingPort) -> None:
-        from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - they need each other
-
+    def _run(self, port: RenewedPort) -> None:
         idle_since = None
         while self._registered():
             if waiting():
@@ -140,7 +148,7 @@ class RenewalThread:
                 self._hang_up()
                 time.sleep(PAUSE_SECONDS)
 
-    def _ends(self, port: BlockingPort, idle: float) -> bool:
+    def _ends(self, port: RenewedPort, idle: float) -> bool:
         """End the thread when it lingered long enough and nothing came in the meantime."""
         if idle < LINGER_SECONDS and not port.pool.closed:
             return False
@@ -162,7 +170,7 @@ class RenewalThread:
         for number in pipe or ():
             os.close(number)
 
-    def _rest(self, port: BlockingPort, until: float) -> None:
+    def _rest(self, port: RenewedPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""
         ear = self._listening(port, until)
         # In short rests, so that a lease that was handed over need not wake us.
@@ -197,10 +205,8 @@ class RenewalThread:
         if poll.poll(0):
             os.read(pipe, 4096)
 
-    def _listening(self, port: BlockingPort, until: float) -> Connection | None:
+    def _listening(self, port: RenewedPort, until: float) -> Connection | None:
         """Return the connection that hears revocations, opened once a lease lasts."""
-        from fencelock._io.port_blocking import run_blocking  # noqa: PLC0415 - they need each other
-
         current = now()
         if self._ear is not None and self._ear.sound:
             return self._ear

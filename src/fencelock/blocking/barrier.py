@@ -6,7 +6,7 @@ import threading
 
 from fencelock import errors, options
 from fencelock._handles.barrier import BaseBarrier
-from fencelock._io.port_blocking import run_blocking
+from fencelock._io.run_blocking import run_blocking
 
 
 class BarrierBroken(errors.BarrierBroken, threading.BrokenBarrierError):

@@ -10,7 +10,8 @@ from typing import TypeVar
 from fencelock import options
 from fencelock._core.objects.condition import ALL
 from fencelock._handles.condition import BaseCondition
-from fencelock._io.port_blocking import BlockingPort, run_blocking
+from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime.clock import now
 from fencelock._runtime.process import thread_unit
 from fencelock.blocking.lease import Lease

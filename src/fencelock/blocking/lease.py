@@ -7,7 +7,7 @@ from typing import cast
 from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
-from fencelock._io.port_blocking import run_blocking
+from fencelock._io.run_blocking import run_blocking
 from fencelock.lease import BaseLease, named_after
 from fencelock.options import Seconds
 

@@ -22,7 +22,8 @@ from fencelock._handles.hints import made_by_clients
 from fencelock._handles.lock import Settings
 from fencelock._handles.name_template import NameTemplate, refuse_coroutine
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
-from fencelock._io.port_blocking import BlockingPort, run_blocking
+from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime import process
 from fencelock._runtime.process import ProcessBound, thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease

@@ -22,7 +22,8 @@ from fencelock._core.lock.inspect import ClientInfo, HolderInfo, LockInfo, names
 from fencelock._core.lock.release import retire
 from fencelock._core.retry import persist
 from fencelock._handles import lock as handles
-from fencelock._io.port_blocking import BlockingPort, run_blocking
+from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.run_blocking import run_blocking
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import LeaseLost
@@ -30,7 +31,7 @@ from fencelock.errors import LeaseLost
 if TYPE_CHECKING:
     from fencelock._core.objects.inspect_states import StateInfo
     from fencelock._core.objects.once import FinishedOnce
-    from fencelock._io.sources.sentinel import SentinelService
+    from fencelock._io.sources.kinds import SentinelService
     from fencelock.blocking.client import Client
 
 
@@ -54,7 +55,7 @@ class Operator:
     @property
     def sentinels(self) -> SentinelService | None:
         """Return the source of Sentinels, if they say where the server is."""
-        from fencelock._io.sources.sentinel import SentinelService
+        from fencelock._io.sources.kinds import SentinelService
 
         source = self._port.source
         return source if isinstance(source, SentinelService) else None

@@ -29,7 +29,7 @@ from fencelock._runtime.clock import now
 from fencelock.errors import ServerUnreachable
 
 if TYPE_CHECKING:
-    from fencelock._io.sources.sentinel import SentinelService
+    from fencelock._topology.sentinel import SentinelReply
     from fencelock._topology.slots import ClusterSource
 
 CLUSTER_SCHEMES = tuple(f"{each}+cluster" for each in ("redis", "valkey", *TLS_SCHEMES))
@@ -55,6 +55,29 @@ class Cloned(NamedTuple):
     connection_class: Any
     settings: dict[str, Any]
     label: str
+
+
+class SentinelService(NamedTuple):
+    """A service behind Sentinels: how to reach each of them, and the master once it is known.
+
+    ``master`` has the credentials; its host and port are put in. ``host``: always this one.
+    """
+
+    sentinels: tuple[Direct | Cloned, ...]
+    name: str
+    master: Direct | Cloned
+    label: str
+    host: str = ""
+
+    def at(self, reply: SentinelReply) -> Direct | Cloned:
+        """Return how to reach the master that a Sentinel named."""
+        host = self.host or reply.host
+        if isinstance(self.master, Direct):
+            address = self.master.locate(0.0)._replace(host=host, port=reply.port)
+            return Direct(lambda _: address, str(address))
+        where = {"host": host, "port": reply.port}
+        label = f"{self.label}: {host}:{reply.port}"
+        return self.master._replace(settings=self.master.settings | where, label=label)
 
 
 class Bridged(NamedTuple):

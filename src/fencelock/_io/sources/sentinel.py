@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
-from fencelock._io.sources.kinds import Cloned, Direct, one_server, settled, tls
+from fencelock._io.sources.kinds import Cloned, Direct, SentinelService, one_server, settled, tls
 from fencelock._io.sources.url import Address, db_number, redacted
-
-if TYPE_CHECKING:
-    from fencelock._topology.sentinel import SentinelReply
 
 SENTINEL_PORT = 26379
 _FORM = "redis+sentinel://host1:26379,host2,host3/service/0"
@@ -24,29 +21,6 @@ _LIBRARIES = ("redis", "valkey")
 
 # Host, port, user, password: of a Sentinel or of the master.
 _Place = tuple[str, int, str | None, str | None]
-
-
-class SentinelService(NamedTuple):
-    """A service behind Sentinels: how to reach each of them, and the master once it is known.
-
-    ``master`` has the credentials; its host and port are put in. ``host``: always this one.
-    """
-
-    sentinels: tuple[Direct | Cloned, ...]
-    name: str
-    master: Direct | Cloned
-    label: str
-    host: str = ""
-
-    def at(self, reply: SentinelReply) -> Direct | Cloned:
-        """Return how to reach the master that a Sentinel named."""
-        host = self.host or reply.host
-        if isinstance(self.master, Direct):
-            address = self.master.locate(0.0)._replace(host=host, port=reply.port)
-            return Direct(lambda _: address, str(address))
-        where = {"host": host, "port": reply.port}
-        label = f"{self.label}: {host}:{reply.port}"
-        return self.master._replace(settings=self.master.settings | where, label=label)
 
 
 def from_url(url: str, *, asynchronous: bool) -> SentinelService:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fencelock._io.dial_blocking import BlockingDialer, run
-from fencelock._io.sources.sentinel import SentinelService
+from fencelock._io.sources.kinds import SentinelService
 from fencelock._runtime.clock import now
 from fencelock._topology.master_monitor import survey
 from fencelock._topology.sentinel import ANSWER_SECONDS, SentinelReply

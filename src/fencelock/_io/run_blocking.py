@@ -1,0 +1,52 @@
+"""Run a flow on the thread that calls: over blocking ports it never suspends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from fencelock._io import loop_warning
+from fencelock._runtime.mutex import catch_up, inside, put_off, put_off_work, refuse
+
+T = TypeVar("T")
+
+
+def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
+    """Run a flow to its end on this thread; its port blocks, so it never suspends.
+
+    RuntimeError in a finalizer or signal handler that interrupted this thread inside the mutex.
+    """
+    if inside():
+        flow.close()
+        raise refuse()
+    if put_off_work:
+        catch_up()
+    events = sys.modules.get("asyncio.events")  # it is not imported for that
+    if events is not None and events._get_running_loop() is not None:  # noqa: SLF001 - its public twin raises when there is none
+        loop_warning.warn(flow)
+    try:
+        flow.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    flow.close()
+    raise RuntimeError("a blocking port suspended")
+
+
+def run_release(handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
+    """Run a flow whose caller can go on without its result: where need be, after the unlock.
+
+    None when it was put off; what it raises then is logged. The handle is kept until then.
+    """
+    if not inside():
+        return run_blocking(flow)
+    put_off(partial(_release_late, handle, flow))
+    return None
+
+
+def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
+    """Run a release that was put off."""
+    run_blocking(flow)
+    del handle  # not before: it would report that it was dropped while it held the lock
