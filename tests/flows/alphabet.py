@@ -45,10 +45,10 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
     "semaphore": {
         "Semaphore.acquire": (ACQUIRE,),
         "Semaphore.release": (RELEASE,),
-        "Semaphore.set_limit": ("shares.set_limit",),
+        "Semaphore.set_limit": ("semaphore_rwlock.set_limit",),
         "BoundedSemaphore.acquire": (ACQUIRE,),
         "BoundedSemaphore.release": (RELEASE,),
-        "BoundedSemaphore.set_limit": ("shares.set_limit",),
+        "BoundedSemaphore.set_limit": ("semaphore_rwlock.set_limit",),
     },
     "rwlock": {
         "ReadLock.acquire": (ACQUIRE,),
@@ -73,20 +73,20 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Election.changes": ("election.next_change",),
     },
     "event": {
-        "Event.set": ("signals.change_event",),
-        "Event.clear": ("signals.change_event",),
-        "Event.delete": ("signals.change_event",),
-        "Event.is_set": ("signals.passes",),
-        "Event.wait": ("watch.wait_for",),
+        "Event.set": ("event_latch.change_event",),
+        "Event.clear": ("event_latch.change_event",),
+        "Event.delete": ("event_latch.change_event",),
+        "Event.is_set": ("event_latch.wait_until_open",),
+        "Event.wait": ("state_wait.wait_for",),
     },
     "latch": {
-        "Latch.count_down": ("signals.change_latch",),
-        "Latch.reset": ("signals.change_latch",),
-        "Latch.delete": ("signals.change_latch",),
-        "Latch.wait": ("watch.wait_for",),
+        "Latch.count_down": ("event_latch.change_latch",),
+        "Latch.reset": ("event_latch.change_latch",),
+        "Latch.delete": ("event_latch.change_latch",),
+        "Latch.wait": ("state_wait.wait_for",),
     },
     "barrier": {
-        "Barrier.wait": ("barrier.cross",),
+        "Barrier.wait": ("barrier.wait_at",),
         "Barrier.abort": ("barrier.change",),
         "Barrier.reset": ("barrier.change",),
         "Barrier.delete": ("barrier.change",),
@@ -98,14 +98,14 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Condition.notify_all": ("condition.notify",),
     },
     "cluster": {
-        "Lock.acquire in a Cluster": (ACQUIRE, "apart.line_up_by_slot"),
+        "Lock.acquire in a Cluster": (ACQUIRE, "by_slot.line_up_by_slot"),
         "Lock.release in a Cluster": (RELEASE,),
-        "Lease.renew in a Cluster": ("apart.renew_due_by_slot",),
+        "Lease.renew in a Cluster": ("by_slot.renew_due_by_slot",),
     },
     "quorum": {
-        "Lock.acquire on a quorum": ("quorum.take",),
-        "Lock.release on a quorum": ("quorum_keep.give_back",),
-        "Lease.renew on a quorum": ("quorum_keep.renew",),
+        "Lock.acquire on a quorum": ("acquire._rounds",),
+        "Lock.release on a quorum": ("maintain.give_back",),
+        "Lease.renew on a quorum": ("maintain.renew",),
     },
 }
 
