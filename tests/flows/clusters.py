@@ -108,7 +108,7 @@ SEEDS = (
         "an answer of a master that was replaced and woke up",
         Change(
             MasterCheck,
-            "if self._now() - asked_at > PROMPT_SECONDS or not self.covers(node, asked_at):",
+            "if late or asked_at - self._at.get(node, -inf) > SURE_SECONDS:",
             "if False:",
         ),
         AGAIN.under(freeze=1),
@@ -135,7 +135,9 @@ SEEDS = (
     seed(
         "an undo that a master ended which was replaced",
         Change(
-            ClusterPort, "return self._counts(key, undo_connection.node, asked_at)", "return True"
+            ClusterPort,
+            "return not key or self._counts(undo_connection.node, asked_at)",
+            "return True",
         ),
         TWICE.under(freeze=1, cancel=1),
         "I9",

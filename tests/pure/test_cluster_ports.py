@@ -237,10 +237,10 @@ def test_where_sharded_channels_are_refused_a_waiter_listens_to_another(refusal,
         return error(refusal) if word == b"SSUBSCRIBE" else None
 
     port = Port(Nodes(subscribe_b=refuse, subscribe_a=None if waited else refuse))
-    port.slots._owners[slot(asks.key)] = A
+    port.slots.owners[slot(asks.key)] = A
     if waited:
         assert opened(port, asks).node == A
-        port.slots._owners[slot(asks.key)] = B
+        port.slots.owners[slot(asks.key)] = B
     seat = opened(port, asks)
     assert asks.channel == b"home" + LOCAL == seat.channels[ANYWHERE]
     assert port.io.subscribed()[-2:] == [(seat.node, b"SSUBSCRIBE"), (seat.node, b"SUBSCRIBE")]
@@ -492,7 +492,7 @@ def test_so_many_requests_are_written_before_an_answer_is_read():
 
 def test_a_group_whose_node_cannot_be_reached_is_broken_and_the_others_are_not():
     port = Port(Nodes(run=b"done"))
-    port.slots._owners[2] = B
+    port.slots.owners[2] = B
     port.io.refused[B] = ServerUnreachable("refused", code="REFUSED")
     there = [(ACQUIRE, (key_in(2),), ())]
     lost, done = run_blocking(port.run_on_nodes([there, requests(2)], now() + SOON))

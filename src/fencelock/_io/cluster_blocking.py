@@ -109,6 +109,7 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         return nodes
 
     mutex = BlockingPort.mutex
+    close = BlockingPort.close
     wake = BlockingPort.wake
 
     def take_any(self, until: float) -> Connection:
@@ -120,11 +121,6 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
         """Give a waiter a connection for itself."""
         waiter.connection = waiter.origin = connection
         connection.waiter = waiter
-
-    def close(self, waiter: Waiter) -> None:
-        """Take the connection back from a waiter."""
-        waiter.origin = None
-        BlockingPort.close(self, waiter)
 
     def seated(self, connection: Connection) -> Iterable[Waiter]:
         """Return the waiter that has this connection, if one has."""

@@ -209,7 +209,7 @@ class BlockingPort:
 
     def close(self, waiter: Waiter) -> None:
         """Take the connection back from a waiter."""
-        connection, waiter.connection = waiter.connection, None
+        connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
             for stray in waiter.want.strays:  # what it may still bring is undone there

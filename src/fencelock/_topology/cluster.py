@@ -70,7 +70,7 @@ class ClusterPort:
         self._io = io
         self._map = ClusterMap(cluster, io)
         self.slots: SlotMap = self._map.slots
-        self._counts = self._map.slots.counts
+        self._counts = self._map.slots.master_check.counts
         self._sharded = True  # until a server refuses sharded channels
         self._busy: set[object] = set()  # the places where a flow runs beside
 
@@ -138,7 +138,9 @@ class ClusterPort:
         until = min(until, self._io.now() + ANSWER_SECONDS)
         step: Redirect | None = None
         for _ in range(REDIRECTS_MAX):
-            connection = await self._connection(key, step, until, waiter)
+            connection = None if waiter is None or step is not None else waiter.origin
+            if connection is None or not connection.sound:
+                connection = await self._connection(key, step, until, waiter)
             asking, asked_at = step is not None and step.asking, self._io.now()
             try:
                 reply = await ask(connection, request, until, asking=asking)
@@ -151,7 +153,8 @@ class ClusterPort:
                     raise
             else:
                 # The other nodes name a slot's old node until it has moved.
-                if proves and not asking and not self._counts(key, connection.node, asked_at):
+                proves = proves and not asking and bool(key)
+                if proves and not self._counts(connection.node, asked_at):
                     await self._map.confirm(key, connection.node, until)
                 return reply
             finally:
@@ -176,7 +179,8 @@ class ClusterPort:
 
     def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
         """Seat a waiter on a connection to the right node that listens already."""
-        node = self.slots.sure(waiter.key)
+        slots = self.slots
+        node = None if slots.doubtful else slots.owners[slot(waiter.key)]
         if node is None or self.closing:
             return False
         connection = waiter.origin
@@ -407,7 +411,7 @@ class ClusterPort:
             self.slots.doubt(node)
         if len(silent) < len(answers):
             try:
-                if not self._counts(key, node, pending.asked_at):
+                if key and not self._counts(node, pending.asked_at):
                     await self._map.confirm(key, node, until)
             except (NoReply, ServerError) as error:
                 return [error] * len(answers)
@@ -430,7 +434,7 @@ class ClusterPort:
 
         Else it goes to the master of the slot once more: this node may be none any more.
         """
-        return self._counts(key, undo_connection.node, asked_at)
+        return not key or self._counts(undo_connection.node, asked_at)
 
     # -- beside ---------------------------------------------------------------------------------
 

@@ -65,7 +65,8 @@ class MasterCheck:
 
     def counts(self, node: NodeAddress, asked_at: float) -> bool:
         """Return True if the answer that came just now counts; then the next one may, too."""
-        if self._now() - asked_at > PROMPT_SECONDS or not self.covers(node, asked_at):
+        late = self._now() - asked_at > PROMPT_SECONDS
+        if late or asked_at - self._at.get(node, -inf) > SURE_SECONDS:  # as ``covers``
             return False
         self._at[node] = asked_at
         return True

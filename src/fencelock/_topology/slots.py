@@ -70,7 +70,7 @@ class SlotMap:
         self._now = now
         self._seeds = tuple(seeds)
         self._remap = remap
-        self._owners: list[NodeAddress | None] = [None] * SLOTS
+        self.owners: list[NodeAddress | None] = [None] * SLOTS
         self._doubted: dict[NodeAddress, None] = {}
         self.masters: tuple[NodeAddress, ...] = ()
         self._replicas: tuple[NodeAddress, ...] = ()
@@ -86,21 +86,17 @@ class SlotMap:
 
     def owner(self, number: int) -> NodeAddress | None:
         """Return the node that serves a slot, as far as we know."""
-        return self._owners[number]
+        return self.owners[number]
 
     def sure(self, key: bytes) -> NodeAddress | None:
         """Return who serves a key; None when that must be asked for."""
-        return None if self.doubtful else self._owners[slot(key)]
-
-    def counts(self, key: bytes, node: NodeAddress, asked_at: float) -> bool:
-        """Return True if an answer about a key that came just now counts."""
-        return not key or self.master_check.counts(node, asked_at)
+        return None if self.doubtful else self.owners[slot(key)]
 
     def disbelieves(self, message: Sequence[bytes], waiter: Waiter, node: NodeAddress) -> bool:
         """Return True if a pushed grant must be asked for: its node may have been replaced."""
         if not is_grant(message) or not waiter.doubts:
             return False
-        misplaced = self.doubtful or self._owners[slot(waiter.key)] != node
+        misplaced = self.doubtful or self.owners[slot(waiter.key)] != node
         return misplaced or not self.master_check.covers(node, self._now())
 
     async def inquire(self, node: NodeAddress, named: Named) -> bool | None:
@@ -139,7 +135,7 @@ class SlotMap:
             owners[first : last + 1] = [found[0]] * (last + 1 - first)
             masters[found[0]] = None
             followers[found[0]] = tuple(found[1:])
-        self._owners, self.read_at, self.doubtful = owners, self._now(), False
+        self.owners, self.read_at, self.doubtful = owners, self._now(), False
         self._doubted = {}
         self.masters = tuple(masters) or self.masters
         self._followers = followers
@@ -147,7 +143,7 @@ class SlotMap:
 
     def firsts(self) -> list[int]:
         """Return one slot of each master that has any."""
-        return [self._owners.index(node) for node in self.masters if node in self._owners]
+        return [self.owners.index(node) for node in self.masters if node in self.owners]
 
     def redirect(self, error: ServerError) -> Redirect | None:
         """Return where an error reply sends us, and note what it says of the map.
@@ -162,7 +158,7 @@ class SlotMap:
             return None
         number, node = self._target(error)
         if error.code == "MOVED":
-            self._owners[number] = node
+            self.owners[number] = node
             self.doubtful = True  # seldom one slot alone has moved
         return Redirect(node, error.code == "ASK")
 
@@ -179,7 +175,7 @@ class SlotMap:
         """Return slot and node of a redirect; who names no host means the same host."""
         _, number, where = str(error.__cause__).split(" ")[:3]
         host, _, port = where.rpartition(":")
-        owner = self._owners[int(number)] or self._seeds[0]
+        owner = self.owners[int(number)] or self._seeds[0]
         return int(number), self._reached(NodeAddress(host.strip("[]") or owner.host, int(port)))
 
     def _named(self, told: Sequence[Any], told_by: NodeAddress) -> NodeAddress | None:
