@@ -9,7 +9,8 @@ import pytest
 
 from fencelock._core.types import NoReply
 from fencelock._io.dial_asyncio import AsyncioDialer
-from fencelock._io.dial_blocking import BlockingDialer, run
+from fencelock._io.dial_blocking import BlockingDialer
+from fencelock._io.inline import run
 from fencelock._io.master_connection_asyncio import AsyncMasterConnection
 from fencelock._io.master_connection_blocking import MasterConnection
 from fencelock._io.sources.sentinel import from_url

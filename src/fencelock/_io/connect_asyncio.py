@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from fencelock._core.types import NoReply
+from fencelock._core.types import NoReply, Reply
 from fencelock._io.bounded_call_asyncio import within
-from fencelock._io.connect_blocking import (
-    RESOLVER,
-    Found,
-    check_version,
-    look_up,
-    numeric,
-    refused,
-    share,
-    unresolved,
-)
+from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, silence
 from fencelock._io.sources.url import GREETING, Address
 from fencelock._runtime.clock import now
-from fencelock._runtime.descriptors import own
 
 Make = Callable[[asyncio.AbstractEventLoop, Pushed, float], AsyncConnection]
 
@@ -55,71 +45,40 @@ async def dial(
     return mux
 
 
+class AsyncioSockets:
+    """Implements ``connect.Sockets`` for the tasks of a loop."""
+
+    async def look_up(
+        self, until: float, key: Hashable, function: Callable[[], list[Found]]
+    ) -> list[Found]:
+        """Wait for a thread that resolves the name."""
+        return await within(until, key, function, name=RESOLVER)
+
+    async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
+        """Connect, watched by the loop."""
+        sock.settimeout(0)
+        async with asyncio.timeout(seconds):
+            await asyncio.get_running_loop().sock_connect(sock, where)
+
+    async def command(
+        self, connection: AsyncConnection, args: Sequence[bytes], until: float
+    ) -> Reply:
+        """Run a plain command."""
+        return await connection.command(args, until)
+
+
+SOCKETS = AsyncioSockets()
+
+
 async def _direct(source: Direct, mux: AsyncConnection, until: float) -> None:
     address = await _located(source, mux.loop, until)
-    try:
+    with reported(address):
         if address.path:
             await mux.loop.create_unix_connection(lambda: mux, address.path)
         else:
-            sock = await _open_tcp(address, mux.loop, until)
+            sock = await open_tcp(SOCKETS, address, until)
             await mux.loop.create_connection(lambda: mux, sock=sock)
-    except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
-        raise NoReply(f"{address} does not answer", sent=False) from error
-    except OSError as error:
-        raise refused(address, error) from error
-    await _greet(mux, address.handshake(), str(address), until)
-
-
-async def _open_tcp(
-    address: Address, loop: asyncio.AbstractEventLoop, until: float
-) -> socket.socket:
-    """Try each address of the name, each for its share of the time that is left."""
-    found = await _resolved(address, until)
-    trouble: OSError = OSError(f"{address.host} has no address")
-    for number, (family, kind, protocol, _, where) in enumerate(found):
-        try:
-            sock = own(socket.socket(family, kind, protocol))
-            return await _open_at(sock, where, loop, share(until, len(found) - number))
-        except OSError as error:
-            trouble = error
-    raise trouble
-
-
-async def _open_at(
-    sock: socket.socket, where: Any, loop: asyncio.AbstractEventLoop, seconds: float
-) -> socket.socket:
-    try:
-        sock.settimeout(0)
-        async with asyncio.timeout(seconds):
-            await loop.sock_connect(sock, where)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
-
-
-async def _resolved(address: Address, until: float) -> Sequence[Found]:
-    found = numeric(address)
-    if found is not None:
-        return found
-    try:
-        return await within(until, *look_up(address), name=RESOLVER)
-    except TimeoutError as error:
-        raise unresolved(address) from error
-
-
-async def _greet(
-    mux: AsyncConnection, handshake: Sequence[tuple[bytes, ...]], where: str, until: float
-) -> None:
-    """Shake hands; the first command is HELLO."""
-    try:
-        for number, command in enumerate(handshake):
-            reply = await mux.command(command, until)
-            if number == 0:
-                check_version(reply)
-    except NoReply as broken:
-        raise NoReply(f"{where}: {broken}", sent=False) from broken.__cause__
+    await greet(SOCKETS, mux, address.handshake(), str(address), until)
 
 
 async def _located(source: Direct, loop: asyncio.AbstractEventLoop, until: float) -> Address:
@@ -133,7 +92,7 @@ async def _bridged(source: Bridged, mux: AsyncConnection, until: float) -> None:
     from fencelock._io.sources import bridge  # noqa: PLC0415 - seldom needed
 
     await bridge.adopt(source, mux)
-    await _greet(mux, [GREETING], source.label, until)
+    await greet(SOCKETS, mux, [GREETING], source.label, until)
 
 
 async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
@@ -159,7 +118,7 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
     transport.set_protocol(mux)
     mux.connection_made(transport)
     transport.resume_reading()
-    await _greet(mux, [GREETING], source.label, until)
+    await greet(SOCKETS, mux, [GREETING], source.label, until)
 
 
 def _taken(theirs: Any) -> Any:
@@ -167,8 +126,9 @@ def _taken(theirs: Any) -> Any:
 
     None when it has none.
     """
-    writer = vars(theirs).get("_writer")
-    vars(theirs).update(_reader=None, _writer=None)
+    writer = getattr(theirs, "_writer", None)
+    for name in ("_reader", "_writer"):  # slots: not in the object's ``__dict__``
+        setattr(theirs, name, None)
     return writer
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
@@ -14,19 +13,6 @@ if TYPE_CHECKING:
     from fencelock._io.connect_blocking import Pushed
     from fencelock._io.sources.kinds import One
     from fencelock._topology.master_monitor import MasterGuard
-
-T = TypeVar("T")
-
-
-def run(flow: Coroutine[Any, Any, T]) -> T:
-    """Run a flow over ``BlockingDialer`` to its end, in the middle of another one."""
-    try:
-        flow.send(None)
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    flow.close()
-    raise RuntimeError("a blocking flow suspended")
 
 
 class BlockingDialer(BlockingIo):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fencelock._io import connect_blocking
 from fencelock._io.connect_blocking import Make, Pushed
 from fencelock._io.connection_blocking import Connection
+from fencelock._io.inline import run
 from fencelock._io.sources.kinds import Bridged, Direct, One, Source
 
 Opener = Callable[[float, Pushed], Connection]
@@ -20,7 +21,7 @@ def opener(source: Source) -> Opener:
     if isinstance(source, One):
         return lambda until, pushed: open_one(source, until, pushed)
     # Only for Sentinels:
-    from fencelock._io.dial_blocking import BlockingDialer, run  # noqa: PLC0415 - as said above
+    from fencelock._io.dial_blocking import BlockingDialer  # noqa: PLC0415 - as said above
     from fencelock._topology.master_monitor import MasterMonitor  # noqa: PLC0415 - as said above
 
     monitor = MasterMonitor(source, BlockingDialer())

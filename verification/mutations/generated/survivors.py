@@ -28,7 +28,7 @@ REASONS: dict[str, str] = {
         "By how much those behind the head of the line look later is tuning: it delays nobody whose"
         " turn it is, and STAGGER_MAX, one second, is the most."
     ),
-    "_io/connect_asyncio.py: sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
+    "_io/connect.py: sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)"
     " → sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 2)": (
         "Every number but 0 turns the option on."
     ),

@@ -12,7 +12,8 @@ from typing import Any
 
 from fencelock._core.types import NoReply
 from fencelock._io.bounded_call_blocking import within
-from fencelock._io.connect_blocking import Make, Pushed, greeted, refused
+from fencelock._io.connect import refused
+from fencelock._io.connect_blocking import Make, Pushed, greeted
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.sources.kinds import Cloned, silence
 from fencelock._io.sources.url import GREETING

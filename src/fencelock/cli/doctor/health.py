@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from fencelock._io.connect_blocking import OLDEST
+from fencelock._io.connect import OLDEST
 from fencelock.cli.doctor.probe import Facts, Probe, number
 from fencelock.cli.doctor.report import FAIL, OK, WARN, Finding, unknown
 

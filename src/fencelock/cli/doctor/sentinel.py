@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._io.dial_blocking import BlockingDialer, run
+from fencelock._io.dial_blocking import BlockingDialer
+from fencelock._io.inline import run
 from fencelock._io.sources.kinds import SentinelService
 from fencelock._runtime.clock import now
 from fencelock._topology.master_monitor import survey

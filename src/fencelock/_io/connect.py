@@ -1,0 +1,159 @@
+"""Reach a server at a plain address and greet it, all within one deadline: the rules.
+
+A thread and a loop lend them what blocks: see connect_blocking.py and connect_asyncio.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fencelock._core.types import NoReply, Reply
+from fencelock._runtime.clock import now
+from fencelock._runtime.descriptors import own
+from fencelock.errors import ServerUnreachable, ServerUnsuitable
+
+if TYPE_CHECKING:
+    from fencelock._io.sources.url import Address
+
+OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
+# One of several addresses gets this long: enough for a near host, and the next one may be well.
+ADDRESS_SECONDS = 1.0
+RESOLVER = "fencelock-resolver"
+# What ``getaddrinfo`` says of one address.
+Found = tuple[Any, Any, int, str, Any]
+
+
+class Sockets(Protocol):
+    """What blocks while a connection is opened."""
+
+    async def look_up(
+        self, until: float, key: Hashable, function: Callable[[], list[Found]]
+    ) -> list[Found]:
+        """Return what the function returns, run in a thread; TimeoutError at the instant."""
+
+    async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:
+        """Connect a socket; OSError when it cannot be, TimeoutError when that takes longer."""
+
+    async def command(self, connection: Any, args: Sequence[bytes], until: float) -> Reply:
+        """Run a plain command; ends like ``Port.call``."""
+
+
+async def greet(
+    sockets: Sockets,
+    connection: Any,
+    handshake: Sequence[tuple[bytes, ...]],
+    where: str,
+    until: float,
+) -> None:
+    """Shake hands; HELLO is the first command. Raises ``NoReply`` or a ``ServerError``."""
+    try:
+        for number, command in enumerate(handshake):
+            reply = await sockets.command(connection, command, until)
+            if number == 0:
+                check_version(reply)
+    except NoReply as error:
+        raise NoReply(f"{where}: {error}", sent=False) from error.__cause__
+
+
+async def open_tcp(sockets: Sockets, address: Address, until: float) -> socket.socket:
+    """Try each address of the name, each for its share of the time that is left."""
+    found = await _resolved(sockets, address, until)
+    trouble: OSError = OSError(f"{address.host} has no address")
+    for number, (family, kind, protocol, _, where) in enumerate(found):
+        sock = own(socket.socket(family, kind, protocol))
+        try:
+            await sockets.connect(sock, where, share(until, len(found) - number))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        except OSError as error:
+            sock.close()
+            trouble = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise trouble
+
+
+@contextlib.contextmanager
+def reported(address: Address) -> Iterator[None]:
+    """Raise what a failure to connect means: ``NoReply`` or ServerUnreachable."""
+    try:
+        yield
+    except (TimeoutError, BlockingIOError) as error:  # a full queue of a Unix socket: not now
+        raise NoReply(f"{address} does not answer", sent=False) from error
+    except OSError as error:
+        raise refused(address, error) from error
+
+
+async def _resolved(sockets: Sockets, address: Address, until: float) -> list[Found]:
+    """Return the addresses of a name; NoReply when the resolver is silent, OSError for none."""
+    found = numeric(address)
+    if found is not None:
+        return found
+    try:
+        return await sockets.look_up(until, *look_up(address))
+    except TimeoutError as error:
+        raise unresolved(address) from error
+
+
+def share(until: float, addresses: int) -> float:
+    """Return how many seconds an address gets while so many are left to be tried, it included."""
+    left = max(0.001, until - now())
+    return left if addresses == 1 else min(ADDRESS_SECONDS, left / addresses)
+
+
+def numeric(address: Address) -> list[Found] | None:
+    """Return what an address in numbers stands for, which needs no resolver; None for a name."""
+    try:
+        return socket.getaddrinfo(
+            _host(address), address.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        )
+    except socket.gaierror:
+        return None
+
+
+def look_up(address: Address) -> tuple[Hashable, Callable[[], list[Found]]]:
+    """Return a key for a name's look-up, and how it is done."""
+    host, port = _host(address), address.port
+
+    def ask() -> list[Found]:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+
+    return ("name", host, port), ask
+
+
+def unresolved(address: Address) -> NoReply:
+    """Return the error for a resolver that is silent."""
+    return NoReply(f"{address}: the resolver does not answer for this name", sent=False)
+
+
+def _host(address: Address) -> str | bytes:
+    """Return the name as bytes if it can be.
+
+    Of ASCII letters, it does not make Python load its tables for all others.
+    """
+    return address.host.encode() if address.host.isascii() else address.host
+
+
+def refused(address: object, error: OSError) -> ServerUnreachable:
+    """Return the error for an address where nobody answers."""
+    number = error.errno or 0  # the resolver's are below 0
+    why = os.strerror(number) if number > 0 else error.strerror or error
+    return ServerUnreachable(f"cannot connect to {address}: {why}", code="REFUSED")
+
+
+def check_version(hello: Any) -> None:
+    """Raise ServerUnsuitable when the server that sent this HELLO reply is too old."""
+    if not isinstance(hello, dict):
+        return
+    kind = hello.get(b"server", b"redis").decode()
+    version = hello.get(b"version", b"").decode()
+    numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
+    if numbers and numbers < OLDEST.get(kind, (6, 2)):
+        raise ServerUnsuitable(f"{kind} {version} is too old: Redis 6.2 or Valkey 7.2 is needed")
