@@ -25,6 +25,7 @@ from tests.flows import (
     runs_once,
     seeded_quorums,
     seeded_shares,
+    sentinels,
     shares,
     signals,
     test_barriers,
@@ -153,7 +154,8 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
-    for module in (signals, barriers, conditions, acknowledged, clusters, quorums, quorum_shares):
+    several = (clusters, sentinels, quorums, quorum_shares)
+    for module in (signals, barriers, conditions, acknowledged, *several):
         for scenario in module.plan():
             yield from both(scenario)
 

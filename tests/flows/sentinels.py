@@ -124,18 +124,23 @@ DAILY = (
     *(CUT_SHORTER.heard(**{kind: told}).under(freeze=1) for kind, told in SENTINELS.items()),
 )
 DEEP = (
-    *(each.under(freeze=1) for each in (RENEWED, AGAIN_RENEWED, IMPATIENT, LAGGING)),
+    *(each.under(freeze=1) for each in (RENEWED, IMPATIENT, LAGGING)),
     *(
         each.heard(**{kind: told}).under(freeze=1)
         for each in (AGAIN, CUT_AGAIN)
         for kind, told in SENTINELS.items()
     ),
-    *(
-        each.under(freeze=1, **{fault: 1})
-        for each in (WORKING, CUT)
-        for fault in ("late", "lost", "cancel", "crash")
-    ),
+    *(CUT.under(freeze=1, **{fault: 1}) for fault in ("late", "lost", "cancel", "crash")),
 )
+
+
+def plan():
+    """Yield what the deep exploration goes through."""
+    yield AGAIN_RENEWED.under(freeze=1)
+    for each in (WORKING, RENEWED, AGAIN, CUT_AGAIN, LAGGING):
+        for fault in ("late", "lost", "cancel", "crash", "silent"):
+            yield each.under(freeze=1, **{fault: 1})
+
 
 SEEDS = (
     seed(
