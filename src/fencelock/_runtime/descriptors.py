@@ -1,14 +1,15 @@
 """The descriptors of this process's connections, which a child process must not keep open.
 
-A server takes a waiter for alive while any process has its connection open. A child that was forked
-meanwhile has a copy of each: it would hide its parent's death, and the lock would be granted to a
-waiter that is gone.
+A server considers a waiter alive while any process has its connection open. A forked child has a
+copy of each connection: it would hide its parent's death, and the lock would be granted to a waiter
+that is gone.
 
 Rules of this file:
 
-- In the child another file takes a descriptor's place, and closes the copy. The number stays taken:
-  what still refers to it cannot close a file that the child opens later.
-- Nothing is sent and no poller is touched: both would be the parent's.
+- In the child, each descriptor is replaced by one of another file, which closes the copy. The
+  number stays taken: an object that still refers to it cannot close a file that the child opens
+  later.
+- Nothing is sent and no poller is touched: both belong to the parent.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from weakref import WeakSet
 
 
 class Owner(Protocol):
-    """Something with a descriptor: a socket, or what knows one."""
+    """An object with a descriptor: a socket, or a wrapper of one."""
 
     def fileno(self) -> int:
-        """Return the descriptor; -1 when there is none any more."""
+        """Return the descriptor; -1 when it is closed."""
 
 
 T = TypeVar("T", bound=Owner)
@@ -31,7 +32,7 @@ _ours: WeakSet[Owner] = WeakSet()
 
 
 def own(owner: T) -> T:
-    """Have the owner's descriptor closed in every child process, as long as the owner lives."""
+    """Have the owner's descriptor closed in every child process, as long as the owner exists."""
     _ours.add(owner)
     return owner
 
@@ -45,7 +46,7 @@ def in_child() -> None:
         return
     try:
         nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:  # not even one descriptor is left: take the place of one of them
+    except OSError:  # no descriptor is free: use the number of one of them
         nothing = numbers.pop()
         os.close(nothing)
         os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)

@@ -1,6 +1,6 @@
 """The library's log: the logger ``fencelock`` of ``logging``, imported with the first record.
 
-Most processes never write one, and the command line starts quicker without.
+Most processes never write a record, and the command line starts faster without ``logging``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ else:
 
 
 class LateLogger(Logger):
-    """Hands everything to the real logger; ``prepare`` is called with that first."""
+    """Forwards everything to the real logger, after calling ``prepare`` with it."""
 
     def __init__(self) -> None:
         self.prepare: Callable[[Logger], object] = lambda _: None

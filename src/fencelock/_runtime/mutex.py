@@ -1,16 +1,17 @@
-"""The mutex of all shared tables, and the work of those that interrupt a thread inside it.
+"""The mutex of all shared tables, and deferred work for code that interrupts a thread inside it.
 
 Python runs finalizers and signal handlers between any two instructions, so also while a thread
-changes a table. What they ask for there can neither wait for the mutex, since the thread that
-would unlock it is their own, nor begin with the table half changed.
+changes a table. A call that they make there cannot wait for the mutex, because their own thread
+would have to unlock it. Nor can it run while the table is half changed.
 
 Rules of this file:
 
 - One mutex serves all clients: with two, the finalizers of two threads could wait for each other.
-- It is reentrant only so that ``inside`` can be answered; no code relies on entering it twice.
-- Inside it nothing waits for another thread, starts one, logs, or calls code of the user.
-- A release or a clean-up asked for inside runs in another thread, which waits for the unlock. All
-  else is refused with an error that says why: its caller needs an answer, and none could come.
+- It is reentrant only so that ``inside`` can answer; no code relies on entering it twice.
+- Code inside it never waits for another thread, starts one, logs, or calls user code.
+- A release or a clean-up requested inside runs in another thread, which waits for the unlock. Any
+  other call is refused with an error that says why: its caller needs an answer, and none could
+  come.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ def mutex() -> threading.RLock:
 
 
 def inside() -> bool:
-    """Return True if this thread is inside the mutex: whoever asks has interrupted it there."""
+    """Return True if this thread is inside the mutex: then the caller has interrupted it there."""
     return _lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # noqa: SLF001 - as threading.Condition
 
 
 def refuse() -> RuntimeError:
-    """Return the error for a call that needs an answer before the thread it interrupted goes on."""
+    """Return the error for a call that needs an answer before the interrupted thread can go on."""
     return RuntimeError(
         "a signal handler or finalizer called fencelock while its own thread was inside it, so"
         " the call could never end: only releases are possible there. Set a flag in the handler"
@@ -50,7 +51,7 @@ def refuse() -> RuntimeError:
 
 
 def put_off(work: Work) -> None:
-    """Have work done after the unlock, by a thread of its own."""
+    """Have work done after the unlock, in a new thread."""
     put_off_work.append(work)
     try:
         # Not ``threading.Thread``: its start waits for the new thread, which may need the mutex.
@@ -60,7 +61,7 @@ def put_off(work: Work) -> None:
 
 
 def outside(work: Work) -> None:
-    """Do work of a finalizer: now, or after the unlock. It may log, which nothing inside may."""
+    """Do a finalizer's work now, or after the unlock. It may log, which is forbidden inside."""
     if inside():
         put_off(work)
     else:
@@ -68,12 +69,12 @@ def outside(work: Work) -> None:
 
 
 def waiting() -> bool:
-    """Return True if work was put off and not begun yet."""
+    """Return True if there is work that was put off and has not begun."""
     return bool(put_off_work)
 
 
 def catch_up() -> None:
-    """Do what was put off; errors are logged, as their caller has gone on."""
+    """Do the work that was put off; log its errors, because the caller has gone on."""
     while put_off_work:
         try:
             work = put_off_work.popleft()
@@ -86,10 +87,10 @@ def catch_up() -> None:
 
 
 def started(thread: threading.Thread) -> RuntimeError | None:
-    """Start a thread; return what keeps it from being started, as a limit or the interpreter's end.
+    """Start a thread; return the error if that fails: at a limit, or at interpreter shutdown.
 
-    ``threading`` waits for the new thread with a lock of its own. A signal's exception that strikes
-    there may leave it as a RuntimeError of that lock: then it is raised as what it was.
+    ``threading`` waits for the new thread with a lock of its own. A signal's exception raised there
+    may turn into a RuntimeError of that lock; then the original exception is raised.
     """
     before = sys.exception()
     try:
@@ -103,10 +104,10 @@ def started(thread: threading.Thread) -> RuntimeError | None:
 
 
 class OneShotLatch:
-    """Opens once, and threads wait for it.
+    """A latch that threads wait for; it opens once.
 
-    An Event waits inside a lock of its own: a finalizer that interrupts the wait, and waits for the
-    same event or sets it, would wait for ever.
+    ``threading.Event`` waits inside a lock of its own: a finalizer that interrupts the wait, and
+    then sets the same event or waits for it, would wait for ever.
     """
 
     def __init__(self) -> None:
@@ -115,20 +116,20 @@ class OneShotLatch:
         self.is_open: bool = False
 
     def open(self) -> None:
-        """Let all pass who wait, now and later."""
+        """Wake all waiters; later ones do not wait."""
         self.is_open = True
         with contextlib.suppress(RuntimeError):  # it is open, or about to be opened again
             self._shut.release()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for so many seconds at most; return True if it is open."""
+        """Wait for at most ``seconds``; return True if it is open."""
         if not self.is_open and self._shut.acquire(timeout=min(seconds, threading.TIMEOUT_MAX)):
-            self.open()  # for the next one that waits
+            self.open()  # for the next waiter
         return self.is_open
 
 
 def in_child() -> None:
-    """Begin anew in a child process: a thread that is not here may have been inside."""
+    """Start afresh in a child process: a thread that it does not have may have been inside."""
     global _lock  # noqa: PLW0603 - one mutex per process
     _lock = threading.RLock()
     put_off_work.clear()

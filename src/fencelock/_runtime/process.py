@@ -1,4 +1,4 @@
-"""Which process this is: a fork makes a new generation, whose leases are its own."""
+"""The identity of this process: a fork starts a new generation, which has its own leases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Never, SupportsIndex
 
 from fencelock._handles.hints import elsewhere
 
-# How often this process line has forked; a lease of another generation is the parent's.
+# The number of forks that led to this process; a lease of another generation is the parent's.
 generation: int = 0
 
 
@@ -22,7 +22,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Here(threading.local):
-    """What stands for a thread; made when a thread first asks."""
+    """An identity object for each thread, made on first use."""
 
     def __init__(self) -> None:
         self.unit: object = object()
@@ -32,20 +32,20 @@ here = _Here()  # ``here.unit``: what ``thread_unit`` returns, without a call
 
 
 def thread_unit() -> object:
-    """Return what stands for this thread: no later thread gets the same, unlike its ident."""
+    """Return this thread's identity; unlike its ident, no later thread gets the same."""
     return here.unit
 
 
 class ProcessBound:
-    """What a client made, and what it holds: of this process, and there is one of it.
+    """Base of objects bound to one process: they cannot be copied or pickled.
 
-    A copy would share the holds, and stop their renewal when it is dropped.
+    A copy would share the holds, and stop their renewal when it is garbage-collected.
     """
 
     __slots__ = ()
 
     def __dir__(self) -> list[str]:
-        """Name what is there, and not what only says where else it is."""
+        """List the attributes, without those that only hint at the right name."""
         classes = type(self).__mro__
         hints = {name for each in classes for name in vars(each) if elsewhere(each, name)}
         return sorted({*super().__dir__()} - hints)

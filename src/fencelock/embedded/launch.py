@@ -1,14 +1,14 @@
-"""Starting the server: detached from us in every way but the lock it inherits.
+"""Start the server, detached from this process except for the lock that it inherits.
 
 Rules:
 
 - The server receives the locked descriptor and no other of ours.
-- It is nobody's child: a small shell starts it and ends at once, so that whoever started the server
-  is left with no zombie and its end is seen by one means only, the lock.
-- It answers on the Unix socket alone, and only to us.
+- It is not our child: a small shell starts it and ends at once. So the starter keeps no zombie,
+  and the lock is the only sign that the server has ended.
+- It answers on the Unix socket only, and only to our user.
 """
 
-# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# Paths are plain strings here: sockets and flock need their bytes, and links are not followed.
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .binaries import Binary
 _LOG_BYTES_MAX = 1 << 20
 _TAIL_LINES = 12
 
-# What a program may need to run at all. The rest stays here: a server that lives for weeks should
-# not carry our caller's secrets in its environment.
+# What a program may need to run at all. Nothing else is passed on: a server that lives for weeks
+# should not carry our caller's secrets in its environment.
 _PASSED_ON = ("PATH", "HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
 def arguments(place: RuntimeDir) -> list[str]:
-    """Return the server's options, each for a reason."""
+    """Return the server's options, with the reasons for those that are not obvious."""
     options = {
         "port": "0",
         "unixsocket": place.socket,
@@ -40,20 +40,20 @@ def arguments(place: RuntimeDir) -> list[str]:
         "logfile": "",
         "save": "",
         "appendonly": "yes",
-        # Each reply follows the write of what it tells, so a killed server forgets nothing. Not
-        # "everysec", which puts the writing itself off, up to two seconds, while a sync runs.
-        # What is not on disk when the machine fails concerned holders that failed with it.
+        # The log is written before each reply, so a killed server forgets nothing. Not "everysec":
+        # it delays the write itself by up to two seconds while a sync runs. What is not on disk
+        # when the machine fails belonged to holders that failed with it.
         "appendfsync": "no",
         # Plain commands can be read by any version; a binary preamble only by newer ones.
         "aof-use-rdb-preamble": "no",
-        # Full memory must refuse, never forget a lock.
+        # With full memory the server must refuse writes, never evict a lock.
         "maxmemory-policy": "noeviction",
     }
     return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
 def spawn(place: RuntimeDir, binary: Binary, fd: int, deadline: float) -> int:
-    """Start the server with the locked descriptor ``fd``; return where its part of the log begins.
+    """Start the server with the locked descriptor ``fd``; return the log offset where it begins.
 
     Raises:
         ServerUnreachable: there is no shell to start it, or no room for its log.
@@ -83,7 +83,7 @@ def spawn(place: RuntimeDir, binary: Binary, fd: int, deadline: float) -> int:
 
 
 def tail(place: RuntimeDir, begin: int) -> str:
-    """Return the last lines that the server printed, from that place of the log on."""
+    """Return the last lines that the server printed, from that offset of the log on."""
     try:
         with open(place.log, "rb") as log:
             log.seek(begin)
@@ -99,5 +99,5 @@ def _private(path: str, flags: int) -> int:
 
 def _environment() -> dict[str, str]:
     passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    # Scripts compare strings by the locale's order; it must not be the starter's.
+    # Scripts compare strings in the locale's order, which must not depend on the starter.
     return {**passed_on, "LC_ALL": "C"}

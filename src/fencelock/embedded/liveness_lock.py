@@ -1,18 +1,19 @@
-"""The kernel's proof that a server lives: an flock that the server process itself holds.
+"""The kernel's proof that a server is alive: an flock that the server process itself holds.
 
 Rules:
 
-- A server lives exactly as long as the file ``alive`` is locked. Nothing else is believed: not a
-  pid in a file, not a socket that refuses, not a question without an answer.
-- The lock is taken first, by the starter; the server inherits the descriptor and the starter closes
-  its own. There is no instant at which a server runs without the lock.
-- Nobody unlocks, ever: LOCK_UN would end the lock of every copy of the descriptor. We only close.
-- Nobody removes the file: a lock on a removed file excludes nobody.
+- A server is alive exactly as long as the file ``alive`` is locked. Nothing else counts: not a pid
+  in a file, not a socket that refuses connections, not a missing reply.
+- The starter takes the lock first. The server inherits the descriptor, and the starter closes its
+  own copy. So a server never runs without the lock.
+- The lock is never released with LOCK_UN, which would release it for every copy of the descriptor.
+  We only close ours.
+- The file is never removed: a lock on a removed file excludes no other process.
 - The descriptor is never 0, 1 or 2. A starter without a standard stream (cron, a daemon) would get
-  such a number from the system, and the server's own streams would take its place.
+  such a number from the system, and the server's own streams would replace it.
 """
 
-# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# Paths are plain strings here: sockets and flock need their bytes, and links are not followed.
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ _in_hand: set[int] = set()
 
 
 class StartClaim:
-    """The lock, taken: no server lives and only we may start one, until this is closed."""
+    """The lock, taken: no server is alive, and only we may start one until this is closed."""
 
     __slots__ = ("fd",)
 
@@ -47,10 +48,10 @@ class StartClaim:
 
 
 def take(path: str) -> StartClaim | None:
-    """Claim the right to start a server; None when a server lives or somebody else is starting one.
+    """Claim the right to start a server; None when one is alive or another process is starting one.
 
     Raises:
-        ServerUnreachable: the file cannot be opened, or its file system knows no locks.
+        ServerUnreachable: the file cannot be opened, or its file system does not support locks.
     """
     fd = _open(path)
     try:
@@ -64,7 +65,7 @@ def take(path: str) -> StartClaim | None:
 
 
 def held(path: str) -> bool:
-    """Return True if a server lives, or is just being started."""
+    """Return True if a server is alive, or is just being started."""
     import fcntl
 
     try:
@@ -73,7 +74,7 @@ def held(path: str) -> bool:
         return False
     _in_hand.add(fd)  # a child that kept it would look like a server
     try:
-        # Shared, so that two who look do not take each other for a server.
+        # A shared lock, so that two processes that check do not take each other for a server.
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -136,6 +137,6 @@ def _close_all() -> None:
         os.close(_in_hand.pop())
 
 
-# A child forked by another thread meanwhile would keep the lock after the server's end.
+# A child that another thread forks meanwhile would keep the lock after the server has ended.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_all)

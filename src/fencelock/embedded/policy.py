@@ -1,8 +1,8 @@
-"""May a server be started by itself here?
+"""Decide whether an embedded server may be started here automatically.
 
-An embedded server excludes the processes that share it and nobody else. Where processes that want
-to exclude each other probably do not share it, starting one would give every lock to several
-holders, silently; so it must be asked for.
+An embedded server serves only the processes that share it. Where processes that need to exclude
+each other probably do not share it, starting one would silently give every lock to several holders.
+There it must be allowed explicitly.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def refuse_start(
 
 
 def _container(environ: Mapping[str, str], exists: Callable[[str], bool]) -> str:
-    """Name the sign that this is a container; empty when there is none."""
+    """Return the sign by which this is a container; empty when there is none."""
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return "KUBERNETES_SERVICE_HOST is set"
     return next((mark for mark in _MARKS if exists(mark)), "")

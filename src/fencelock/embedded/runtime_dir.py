@@ -1,16 +1,16 @@
-"""Where the embedded server lives.
+"""The embedded server's directory.
 
-Two processes of one user must find the same directory whoever started them: a shell, cron, systemd,
-sudo. Otherwise each has a server, and every lock two holders. Rules:
+All processes of one user must find the same directory, however they were started: by a shell, cron,
+systemd or sudo. Otherwise each would have its own server, and every lock two holders. Rules:
 
 - Nothing here depends on HOME, XDG variables, TMPDIR or the current directory. Only FENCELOCK_DIR
   moves the place, and it must be absolute.
 - The directory is keyed by the machine, because homes may be shared between machines.
-- A directory is used only if it belongs to us and nobody else can write in it.
-- While a server lives in the spare directory, that is the place, even when the home is back.
+- A directory is used only if it belongs to us and no other user can write in it.
+- While a server is alive in the spare directory, that one is used, even when the home is back.
 """
 
-# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# Paths are plain strings here: sockets and flock need their bytes, and links are not followed.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fencelock.errors import ServerDenied
 
 OVERRIDE = "FENCELOCK_DIR"
 
-# A Unix socket's path has 104 bytes on macOS and 108 on Linux, the end mark included.
+# A Unix socket's path has at most 104 bytes on macOS and 108 on Linux, the final NUL included.
 SOCKET_BYTES_MAX = 100
 
 _MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
@@ -39,7 +39,7 @@ class RuntimeDir(NamedTuple):
 
     @property
     def alive(self) -> str:
-        """The file whose lock proves that a server lives."""
+        """The file whose lock proves that a server is alive."""
         return os.path.join(self.directory, "alive")
 
     @property
@@ -57,14 +57,14 @@ def url() -> str:
     """Return the address of the embedded server, whether it runs or not; nothing is started.
 
     Raises:
-        ServerDenied: the directory, when it exists, is not ours alone.
+        ServerDenied: the directory exists, and other users can use it.
         ValueError: ``FENCELOCK_DIR`` is not absolute.
     """
     return find(create=False).url
 
 
 def find(*, create: bool) -> RuntimeDir:
-    """Find the place; with ``create`` its directories exist afterwards.
+    """Find the directory; with ``create``, make it when it does not exist.
 
     Raises:
         ServerDenied: a directory is not ours, or other users can write in it, or it cannot be made.
@@ -118,7 +118,7 @@ def _socket(directory: str, uid: int, *, create: bool, short: str = "/tmp") -> s
 
 
 def _secure(directory: str, uid: int, *, create: bool) -> None:
-    """Refuse a directory in which somebody else could put a server of his own."""
+    """Refuse a directory in which another user could put a server."""
     info = _made(directory) if create else _seen(directory)
     if info is None:
         return
@@ -129,7 +129,7 @@ def _secure(directory: str, uid: int, *, create: bool) -> None:
             f"{directory} belongs to user {info.st_uid}, not to user {uid}: "
             f"set {OVERRIDE} to a directory of your own"
         )
-    if info.st_mode & stat.S_ISVTX:  # made for everybody, and to stay so
+    if info.st_mode & stat.S_ISVTX:  # made for all users, like /tmp: do not advise chmod
         raise ServerDenied(
             f"{directory} is shared by all users: set {OVERRIDE} to a directory of your own in it"
         )
@@ -144,7 +144,7 @@ def _made(directory: str) -> os.stat_result:
     if seen is not None:
         return seen
     try:
-        # Another process may be faster: what it made is checked like everything else.
+        # Another process may have made it just now: it is checked like any other directory.
         os.makedirs(directory, 0o700, exist_ok=True)
         return os.lstat(directory)
     except OSError as error:

@@ -1,16 +1,16 @@
-"""ensure(): attach to the server that lives, or start exactly one.
+"""ensure(): attach to the running server, or start exactly one.
 
 Rules:
 
-- A server is started only by who holds the claim (see liveness_lock.py) and after nobody answered
-  on the socket while he held it. The second condition guards against an ``alive`` file that was
-  removed under a living server.
+- Only the process that holds the claim (see liveness_lock.py) starts a server, and only if no
+  process answered on the socket while it held the claim. The second condition guards against an
+  ``alive`` file that was removed while its server ran.
 - Silence never proves death: a stopped, loading or busy server is waited for, until the deadline.
-- Whoever waits also watches the lock. When the server dies meanwhile, one of those who wait starts
-  the next, within his own deadline.
+- A process that waits also watches the lock. When the server dies meanwhile, one of the waiting
+  processes starts the next, within its own deadline.
 """
 
-# Paths are strings here, and their bytes count: sockets, flock, links that are not followed.
+# Paths are plain strings here: sockets and flock need their bytes, and links are not followed.
 
 from __future__ import annotations
 
@@ -27,25 +27,26 @@ _PONG = b"PONG"
 _PAUSE_MIN = 0.0005
 _PAUSE_MAX = 0.02
 
-# A server that we started and that ended may have been killed by somebody; so many were not.
+# A server that ended right after we started it may have been killed from outside. After so many
+# starts the cause is the server itself.
 _STARTS_MAX = 5
 
 
 def ensure(*, timeout: float = 10.0) -> str:
-    """Return the URL of a live embedded server, starting one if none lives.
+    """Return the URL of a live embedded server, starting one if none is running.
 
     Attaching to a running server takes some tens of microseconds, starting one some tens of
-    milliseconds. However many processes call this at once, one server runs afterwards. It is left
+    milliseconds. However many processes call this at once, one server runs afterwards. It keeps
     running when they end.
 
     Args:
         timeout: seconds to wait for the server to answer. The default covers reading back a large
-            log on a slow disk; the usual start takes a hundredth of it.
+            log on a slow disk; a start usually takes a hundredth of it.
 
     Raises:
         ServerUnreachable: no server may be started here (container, FENCELOCK_EMBEDDED=0, Windows),
-            none is installed, it ended while starting, or it lives but did not answer in time.
-        ServerDenied: the directory is not ours alone, or another user's server answers.
+            none is installed, it ended while starting, or it is alive but did not answer in time.
+        ServerDenied: other users can use the directory, or another user's server answers.
         ValueError: a negative timeout, a relative FENCELOCK_DIR, or a bad FENCELOCK_EMBEDDED.
     """
     if not timeout >= 0:
@@ -58,7 +59,7 @@ def ensure(*, timeout: float = 10.0) -> str:
 
 
 def _reach(place: RuntimeDir, deadline: float) -> None:
-    """Return once the server answers; start it when that is for us to do."""
+    """Return once the server answers; start it if this process gets the claim."""
     starts: list[int] = []
     pause = _PAUSE_MIN
     while True:
@@ -89,7 +90,7 @@ def _answers(reply: wire.Reply, place: RuntimeDir) -> bool:
 
 
 def _start(place: RuntimeDir, starts: list[int], deadline: float) -> None:
-    """Start a server if none lives; ``starts`` remembers where the log of each of ours begins."""
+    """Start a server if none is alive; add the log offset where it begins to ``starts``."""
     claim = liveness_lock.take(place.alive)
     if claim is None:
         return
@@ -98,7 +99,7 @@ def _start(place: RuntimeDir, starts: list[int], deadline: float) -> None:
             raise ServerUnreachable(_failure(place, starts[-1]))
         if wire.ask(place.socket, b"PING", deadline=deadline).listening:
             return
-        # Imported here: who only attaches needs neither subprocess nor the search.
+        # Imported here: a process that only attaches needs neither subprocess nor the search.
         from . import binaries, launch
 
         multipart = os.path.isdir(os.path.join(place.directory, "appendonlydir"))

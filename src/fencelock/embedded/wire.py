@@ -16,7 +16,7 @@ from fencelock._io.resp import INCOMPLETE, pack, reader
 from fencelock._runtime.descriptors import own
 from fencelock.errors import ServerDenied, ServerUnreachable
 
-# Even a caller out of time gives a healthy server this long: it needs some twenty microseconds.
+# A caller whose deadline has passed still waits this long: a healthy server needs about 20 µs.
 PATIENCE_MIN = 0.02
 _PATIENCE_MAX = 3600.0
 

@@ -1,17 +1,17 @@
-"""Wait until so many have come; all go on together, or none does.
+"""Barrier: wait until a number of parties have arrived; then all go on together, or none does.
 
 Rules of this file:
 
-- A wait is one party. It arrives once, however often it asks (I4), and is told what became of its
-  generation: it passed, or it broke for all.
-- Who waits proves every two seconds that it lives (I7); what it waits for is the end of its
-  generation, told by one message (I6).
-- Whoever leaves by a timeout breaks the barrier. Cancelled, it gives its place back (I9), unless
-  its action has begun: then all break.
-- The last to come runs the action; the others pass when it says so. Its proofs of life are sent
-  beside the action.
+- A wait is one party. It arrives once, however often it asks (I4), and learns the outcome of its
+  generation: all passed, or the barrier broke for all.
+- A waiting party sends a heartbeat every two seconds (I7). It waits for the end of its generation,
+  which one message announces (I6).
+- A party that leaves by a timeout breaks the barrier. A cancelled party gives its place back (I9),
+  unless its action has begun: then the barrier breaks for all.
+- The last party to arrive runs the action, and then lets the others pass. Its heartbeats are sent
+  while the action runs.
 - A party that finds the barrier shut, because an action runs or another party may be dead, has no
-  place, and comes again when it is notified.
+  place, and arrives again when it is notified.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fencelock._core.types import Args, Reply
 from fencelock.errors import BarrierBroken, FencelockError
 from fencelock.scripts import BARRIER_ARRIVE, BARRIER_CHANGE, BARRIER_CHECK
 
-# A timeout of 0 still arrives first: the last to come passes.
+# With a timeout of 0 the party still arrives first: the last one passes.
 AT_ONCE = 1e-9
 
 WHY = {
@@ -63,7 +63,7 @@ class BarrierSpec(NamedTuple):
     parties: int
     idle_ttl: float
     acts: bool = False
-    server_timeout: float = 5.0  # for how long a party asks a server that is silent
+    server_timeout: float = 5.0  # for how long a party retries a silent server
 
     @property
     def key(self) -> bytes:
@@ -77,7 +77,7 @@ class BarrierSpec(NamedTuple):
 
     @property
     def lingers(self) -> bool:
-        """Tell that the end of a generation leaves nobody on the list."""
+        """Return False: at the end of a generation all its waiters leave the list."""
         return False
 
     @property
@@ -87,27 +87,27 @@ class BarrierSpec(NamedTuple):
 
     def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
         """Arrive."""
-        del asked_us  # the waiter's id tells whether it came before
+        del asked_us  # the waiter's id shows whether it arrived before
         args = (*self.head, watcher.who, watcher.channel, int(self.acts))
         return ScriptCall(BARRIER_ARRIVE, self.keys.all, args)
 
     def check(self, watchers: list[StateWaiter]) -> ScriptCall:
-        """Prove that they live, and ask what became of them."""
+        """Send the heartbeat of these parties, and ask for the outcome of each."""
         return self._look(b"look", watchers)
 
     @property
     def leaves(self) -> bool:
-        """Tell that a wait without a verdict leaves the list by itself."""
+        """Return True: ``leave`` takes a wait that ends without a verdict off the list."""
         return True
 
     @property
     def proves_each(self) -> bool:
-        """Tell that a look proves the parties that it names, and no others."""
+        """Return True: a heartbeat counts only for the parties that it names."""
         return True
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
-        """Go: with a timeout or out of an action, which breaks the barrier, or quietly."""
-        del shared  # each waiter stands on the list by itself
+        """Leave: a timeout or a failed action breaks the barrier, a cancellation does not."""
+        del shared  # each waiter has its own entry in the list
         how = b"abort" if watcher.place == ACTING else b"leave"
         return self._look(b"timeout" if late else how, [watcher])
 
@@ -162,7 +162,7 @@ async def wait_at(
     while True:
         left = None if timeout is None else max(AT_ONCE, give_up_at - port.now())
         outcome = await state_wait.wait_for(port, spec, left, then)
-        if outcome is None:  # a far server will hear of it
+        if outcome is None:  # the server is far away: it gets the request later
             outcome = PartyResult("broken", b"timeout")
         if outcome.word == "passed":
             return int(outcome.detail)
@@ -179,14 +179,14 @@ def broken(port: Port, name: str, reason: str, error: type[BarrierBroken]) -> Ba
 async def _act(
     port: Port, spec: BarrierSpec, watcher: StateWaiter, action: Action | None, give_up_at: float
 ) -> PartyResult:
-    """Run the action, and let all pass; when it raises, the barrier is broken."""
+    """Run the action, then let all pass; when it raises, break the barrier."""
     try:
         if action is not None:
             watcher.place = ACTING
             async with port.repeating(lambda: _prove(port, spec, watcher), HEARTBEAT_SECONDS):
                 await action()
     except Exception:
-        with contextlib.suppress(FencelockError):  # the undo of the wait does it, too
+        with contextlib.suppress(FencelockError):  # the undo of the wait aborts it, too
             await change(port, spec, b"abort", give_up_at)
         raise
     until = answer_by(port, port.now(), give_up_at)
@@ -200,9 +200,9 @@ async def _act(
 
 
 async def _prove(port: Port, spec: BarrierSpec, watcher: StateWaiter) -> None:
-    """Prove that the party that runs the action lives; try again until the next proof is due.
+    """Send the heartbeat of the party that runs the action; retry until the next one is due.
 
-    To leave a failure to the next proof would let a short outage look like a death.
+    Without the retry, a short outage would look like a death.
     """
     with contextlib.suppress(FencelockError):
         await ask(port, *spec.check([watcher]), port.now() + HEARTBEAT_SECONDS)
@@ -212,7 +212,10 @@ async def _prove(port: Port, spec: BarrierSpec, watcher: StateWaiter) -> None:
 async def change(
     port: Port, spec: BarrierSpec, what: bytes, give_up_at: float = state_wait.FOR_EVER
 ) -> tuple[int, str]:
-    """Abort, reset, delete or look; return how many wait, and why it is broken or nothing."""
+    """Abort, reset, delete or read a barrier.
+
+    Returns how many parties wait, and why it is broken (empty when it is not).
+    """
     args = (*spec.head, what, port.new_id())
     until = answer_by(port, port.now(), give_up_at)
     waiting, why = await ask(port, BARRIER_CHANGE, spec.keys.all, args, until)

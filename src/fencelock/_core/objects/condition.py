@@ -1,15 +1,15 @@
-"""Wait on a condition of a lock: give the lock back, be notified, and have it again.
+"""Wait on a condition of a lock: release the lock, be notified, and acquire the lock again.
 
 Rules of this file:
 
-- To give the lock back and to be in the condition's line is one script: no notification falls
+- One script releases the lock and joins the condition's line: no notification can be missed in
   between.
-- Who is notified is moved to the end of the lock's own line, in order, and is granted by the
-  ordinary handoff (I5): one that waits sends nothing for it.
-- However a wait ends, by notification, timeout or cancellation, the lock is taken again first, as
-  ``threading`` and ``asyncio`` do. Only a server without an answer, a lost lease, or a second
-  Ctrl-C ends it without the lock.
-- A notification is not spent on one who does not use it: who was cancelled passes it on.
+- A notified waiter moves to the end of the lock's own line, in order, and is granted by the
+  ordinary handoff (I5): the waiter sends nothing for it.
+- However a wait ends, by notification, timeout or cancellation, the lock is acquired again first,
+  as in ``threading`` and ``asyncio``. Only a silent server, a lost lease or a second Ctrl-C ends
+  the wait without the lock.
+- No notification is wasted: a notified waiter that is cancelled passes it on.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from fencelock.scripts import (
 )
 from fencelock.scripts.constants import CONDITION_MARK
 
-# A timeout of 0 gives the lock back and takes it again.
+# A timeout of 0 releases the lock and acquires it again.
 AT_ONCE = 1e-9
 ALL = -1
-# Waiter ids of conditions begin with this, so that the lock's line knows them.
+# The waiter ids of conditions begin with this mark, so that the lock's line can tell them apart.
 MARK = CONDITION_MARK.encode()
-# Why a wait was over, when it was not by a timeout.
+# Why a wait ended, unless it timed out.
 NOTIFIED = "notified"
 LOST = "lost"
 
 
 class ConditionId(NamedTuple):
-    """A condition of a lock; its ``title`` tells several of one lock apart."""
+    """A condition of a lock; the ``title`` distinguishes several conditions of one lock."""
 
     keys: ConditionKeys
     name: str
@@ -64,14 +64,14 @@ class ConditionId(NamedTuple):
 
 
 class Reacquirer(NamedTuple):
-    """Who waits: how it asks for the lock, and where its holds are kept."""
+    """How the waiting party requests the lock again, and where its holds are registered."""
 
     want: Callable[[], AcquireRequest]
     taker: HoldRegistry
 
 
 class ConditionWait(NamedTuple):
-    """One wait: what gives the lock back, and what wants it again."""
+    """One wait: the hold that is released, and the request that acquires the lock again."""
 
     place: ConditionId
     hold: Hold
@@ -90,24 +90,24 @@ class ConditionWait(NamedTuple):
 
     @property
     def lingers(self) -> bool:
-        """Tell that who was notified is in the line no more."""
+        """Return False: a notified waiter has left the condition's line."""
         return False
 
     @property
     def leaves(self) -> bool:
-        """Tell that the end of the wait is seen to here."""
+        """Return False: this file ends the wait itself."""
         return False
 
     def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
-        """Give the lock back, and wait."""
-        del asked_us  # the entry tells whether it came before
+        """Release the lock, and wait."""
+        del asked_us  # the entry shows whether the request ran before
         want, topic = self.want, self.place.topic
         entry = want.entry(watcher.channel)
         args = (self.hold.want.holder, want.client_channel, topic, entry, want.waiter)
         return ScriptCall(CONDITION_WAIT, self.place.keys.all, args)
 
     def check(self, watchers: list[StateWaiter]) -> ScriptCall:
-        """Prove that they live, and ask whether they still wait."""
+        """Send the heartbeat of these waiters, and ask which of them still wait."""
         words: list[bytes] = [self.want.client_channel]
         for each in watchers:
             words += (_topic(each), each.want.entry(each.channel), each.want.waiter)
@@ -115,13 +115,13 @@ class ConditionWait(NamedTuple):
 
     @property
     def proves_each(self) -> bool:
-        """Tell that a look proves all of a client."""
+        """Return False: a heartbeat counts for all waiters of the client."""
         return False
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
-        """End the wait: to come ``back`` for the lock when it is late, else for good.
+        """End the wait: after a timeout, ``back`` to acquire the lock again; otherwise ``quit``.
 
-        For good it leaves both lines, passes on a notification, and gives back what was granted.
+        ``quit`` leaves both lines, passes on a notification, and releases what was granted.
         """
         del shared
         first = self.first(watcher, 0)
@@ -129,7 +129,7 @@ class ConditionWait(NamedTuple):
         return ScriptCall(CONDITION_LEAVE, first.keys, (*first.args, how))
 
     def learn(self, watcher: StateWaiter, reply: Reply) -> None:
-        """Take an answer. The hold from before has ended, whatever the answer says."""
+        """Take an answer. The hold from before the wait has ended, whatever the answer says."""
         undo_strays(self.port, self.hold.want)
         now_us, waits, *revoked = reply
         if waits:
@@ -141,7 +141,7 @@ class ConditionWait(NamedTuple):
             watcher.verdict = NOTIFIED
 
     def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
-        """Take a message; there are none, but for grants."""
+        """Do nothing: conditions get no messages other than grants."""
 
 
 def _topic(watcher: StateWaiter) -> bytes:
@@ -152,7 +152,7 @@ def _topic(watcher: StateWaiter) -> bytes:
 class ConditionWaiter(StateWaiter):
     """A waiter in a condition's line: the grant of the lock is the notification."""
 
-    doubts = False  # ``_stand`` asks for it
+    doubts = False  # ``_stand`` requests it
 
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
         """Take a pushed grant."""
@@ -168,10 +168,10 @@ async def wait(
     timeout: float | None,
     asker: Reacquirer,
 ) -> bool:
-    """Give back the hold that ``take`` takes out, wait, and take the lock again for the asker.
+    """Release the hold that ``take`` takes out, wait, and acquire the lock again for the asker.
 
-    False when nobody notified in time. Raises what ``take`` raises, LeaseLost when the lease had
-    ended before, and a server's trouble; then the lock is not held.
+    Returns False when no notification came in time. Raises what ``take`` raises, LeaseLost when the
+    lease had ended before, and errors of the server; then the lock is not held.
     """
     taken: list[Hold] = []
     wanted = asker.want()
@@ -182,7 +182,7 @@ async def wait(
         nonlocal notified, resumed
         notified = parked.verdict == NOTIFIED or await _late(port, stay, parked)
         _resume(port, stay.hold, wanted, await _stand(port, parked, placed=notified), asker)
-        parked.began, resumed = False, True  # nothing is to be undone any more
+        parked.began, resumed = False, True  # nothing is left to undo
 
     try:
         take(taken)
@@ -195,7 +195,7 @@ async def wait(
             await state_wait.wait_for(port, stay, patient, then, parked)
         finally:
             began = parked.began
-    except BaseException as error:  # a signal's exception may come anywhere
+    except BaseException as error:  # a signal handler may raise anywhere
         if taken and not resumed:
             await _interrupted(port, taken[0], wanted, asker, error, began=began)
         raise
@@ -214,10 +214,10 @@ async def _interrupted(
     *,
     began: bool,
 ) -> None:
-    """Leave nothing of the wait behind; cancelled, take the lock again first."""
+    """Undo the wait; after a cancellation, acquire the lock again first."""
     with port.mutex():
         port.lines.give_up(wanted)
-    if not began and not hold.forked:  # no request went out, and so no undo
+    if not began and not hold.forked:  # nothing was sent, so nothing undoes it
         retire(port, hold)
         port.run_in_background(*request(hold.want, hold.fence))
     if not isinstance(error, (FencelockError, GeneratorExit)):
@@ -225,7 +225,7 @@ async def _interrupted(
 
 
 def _end_tenure(port: Port, hold: Hold) -> None:
-    """End the renewal before the lock is given back; raise when the lease has ended already."""
+    """Stop renewing before the lock is released; raise when the lease has ended already."""
     lost = hold.lost
     retire(port, hold)
     if lost:
@@ -233,7 +233,7 @@ def _end_tenure(port: Port, hold: Hold) -> None:
 
 
 async def _late(port: Port, stay: ConditionWait, parked: ConditionWaiter) -> bool:
-    """Leave the condition's line; return True if the waiter was notified in this moment."""
+    """Leave the condition's line; return True if the waiter was notified at the last moment."""
     if parked.verdict == LOST:
         return _lost(port, stay, parked)
     question = stay.leave(parked, late=True, shared=False)
@@ -242,14 +242,14 @@ async def _late(port: Port, stay: ConditionWait, parked: ConditionWaiter) -> boo
 
 
 def _lost(port: Port, stay: ConditionWait, parked: ConditionWaiter) -> bool:
-    """Raise LeaseLost, unless an earlier request of this wait gave the lock back."""
+    """Raise LeaseLost, unless an earlier request of this wait released the lock."""
     if parked.sent and port.now() < stay.hold.deadline:
         return True
     raise lost_as(port, stay.hold, parked.place)
 
 
 async def _stand(port: Port, parked: ConditionWaiter, *, placed: bool) -> Grant:
-    """Stand in the lock's line until it is granted; for ever, as ``threading`` does."""
+    """Wait in the lock's line until it is granted, without a timeout, as ``threading`` does."""
     parked.news = parked.pushed is not None
     try:
         if placed and port.flows.open_in_line(port, parked):
@@ -257,7 +257,7 @@ async def _stand(port: Port, parked: ConditionWaiter, *, placed: bool) -> Grant:
                 line = port.lines.join(parked)
                 line.heartbeat_at = line.heartbeat_at or port.now() + HEARTBEAT_SECONDS
         return await _granted(port, parked.want, parked)
-    except BaseException:  # before ``queue`` could see to it
+    except BaseException:  # before ``queue`` was entered, which leaves the line itself
         depart(port, parked)
         raise
 
@@ -272,7 +272,7 @@ async def _granted(port: Port, want: AcquireRequest, waiter: Waiter | None = Non
 def _resume(
     port: Port, before: Hold, want: AcquireRequest, grant: Grant, asker: Reacquirer
 ) -> None:
-    """Make the hold after the wait: a new lease, with all that the one before had.
+    """Make the hold after the wait: a new lease, with the count and owner of the one before.
 
     It is for the thread or task that held before: ``asyncio.wait_for`` waits in a task of its own.
     """
@@ -282,9 +282,9 @@ def _resume(
 
 
 async def _return(port: Port, before: Hold, asker: Reacquirer) -> None:
-    """Take the lock again after a cancellation, with a fresh request: the other one was undone.
+    """Acquire the lock again after a cancellation, with a fresh request: the other was undone.
 
-    Cancelled again meanwhile it goes on, as ``asyncio.Condition``; a second Ctrl-C ends it.
+    A further cancellation does not end this, as in ``asyncio.Condition``; a second Ctrl-C does.
     """
     while True:
         wanted = asker.want()
@@ -292,14 +292,14 @@ async def _return(port: Port, before: Hold, asker: Reacquirer) -> None:
             _resume(port, before, wanted, await _granted(port, wanted), asker)
         except (FencelockError, GeneratorExit, KeyboardInterrupt, SystemExit):
             raise
-        except BaseException:  # noqa: BLE001, S112 - the first one is raised in the end
+        except BaseException:  # noqa: BLE001, S112 - the caller raises the first one
             continue
         return
 
 
 @describes_errors
 async def notify(port: Port, place: ConditionId, hold: Hold, n: int) -> int:
-    """Move the first ``n`` who wait to the lock's line; LeaseLost when the hold has ended."""
+    """Move the first ``n`` waiters to the lock's line; LeaseLost when the hold has ended."""
     hold.check()
     args = (hold.want.holder, place.topic, n, port.new_id(), milliseconds(port.server_timeout))
     until = port.now() + port.server_timeout

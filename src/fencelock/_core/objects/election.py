@@ -1,15 +1,15 @@
-"""Elections: who leads holds the lock of that name, and the line are the candidates.
+"""Leader election: the leader holds the lock; the candidates are its queued waiters.
 
 Rules of this file:
 
 - Leadership is a lease: it ends here before it ends on the server (I2, I8).
-- A hand-over moves a waiting candidate to the head of the line and releases, in one script; when
-  that candidate does not wait, nothing is given up, and the lease is renewed again. A copy of the
-  request that comes after that answer gives up nothing either: each request has an id of its own.
-- That a candidate does not wait is said only when no lost connection, its own or ours, may have
-  taken its place in line a moment ago (I12).
-- Whoever was elected, or resigned, has the watchers told. That is a hint: they look every two
-  seconds, and when a lease should have ended (I6).
+- One script of a hand-over moves a waiting candidate to the head of the line and releases. When the
+  candidate does not wait, nothing is released, and the lease is renewed again. A copy of the
+  request that arrives after that answer releases nothing either: each request has its own id.
+- A candidate is reported as not waiting only if no lost connection, its own or ours, may have cost
+  it its place in line just before (I12).
+- A leader that was elected or has resigned notifies the watchers. That is only a hint: they also
+  check every two seconds, and when a lease should have ended (I6).
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WA
 
 CANDIDATE_BYTES_MAX = 128
 SILENT = b"silent"  # of election_hand_over.lua
-# A candidate that stands in line and does not listen, or may have lost its place in a failover that
-# this client saw too, is back within this if it lives: it asks as often as we do.
+# A live candidate that is in line but does not listen, or that may have lost its place in a
+# failover, is back within this time: it retries as often as we do.
 RETURN_SECONDS = 3.0
 ASK_AGAIN_SECONDS = 0.1
 
 
 class Leader(NamedTuple):
-    """Who leads, as the server saw it.
+    """The leader, as the server saw it.
 
     ``since`` is the server's Unix time of the election, in seconds; ``host`` and ``pid`` are the
-    process. Two are equal when they are the same tenure.
+    process. Two are equal if they describe the same tenure.
     """
 
     candidate: str
@@ -62,7 +62,7 @@ class Leader(NamedTuple):
 
 
 class ElectionKeys(LockKeys):
-    """The keys of a lock, and the one that keeps its watchers."""
+    """The keys of a lock, and the key of its watchers."""
 
     __slots__ = ("watch", "watchers")
 
@@ -73,17 +73,17 @@ class ElectionKeys(LockKeys):
 
 
 def mark(candidate: str) -> bytes:
-    """Return what a candidate's info has in it, and no other info can: quotes are escaped there."""
+    """Return text that only this candidate's info can contain: quotes in it are escaped."""
     return b'"candidate":' + json.dumps(candidate, ensure_ascii=False).encode() + b"}"
 
 
 def announce(port: Port, keys: ElectionKeys) -> None:
-    """Have the watchers told that there is a change; never blocks, never raises."""
+    """Notify the watchers of a change in the background; never blocks, never raises."""
     port.run_in_background(ELECTION_ANNOUNCE, keys.watchers, ())
 
 
 def give_up(port: Port, hold: Hold) -> None:
-    """Give back what was lost here and may be ours on the server still; never blocks."""
+    """Release a lease that was lost here and may still be held on the server; never blocks."""
     retire(port, hold)
     if not hold.forked:
         release_in_background(port, hold)
@@ -93,13 +93,13 @@ def give_up(port: Port, hold: Hold) -> None:
 async def hand_over(
     port: Port, hold: Hold, keys: ElectionKeys, taker: HoldRegistry, candidate: str
 ) -> bool:
-    """Hand a leadership over to a candidate; False when that one does not wait.
+    """Hand the leadership over to a candidate; return False when that candidate does not wait.
 
-    A candidate that may be coming back is waited for; nothing is given up meanwhile, and a
-    cancellation in this time leaves it so.
+    A candidate that may be reconnecting is waited for. Until then the leadership is kept, also
+    after a cancellation.
 
     Raises LeaseLost when the lease had ended before, and like ``ask`` when no answer came: then,
-    as after a cancellation, the leadership is given up to whoever is next.
+    as after a cancellation of the request, the leadership goes to the next waiter.
     """
     give_up_at = port.now() + min(RETURN_SECONDS, port.server_timeout)
     disturbed = False
@@ -121,7 +121,7 @@ async def hand_over(
 async def _offer(
     port: Port, hold: Hold, taker: HoldRegistry, offer: Request, asked: AttemptLog
 ) -> Reply:
-    """Ask once for a hand-over, and return the answer; a refused one leaves the lease as it was."""
+    """Request a hand-over once and return the answer; after a refusal, renew the lease again."""
     hold.check()
     until = min(port.now() + port.server_timeout, hold.deadline)
     try:
@@ -144,9 +144,9 @@ async def _offer(
 
 
 def _resume(port: Port, hold: Hold, taker: HoldRegistry) -> None:
-    """Have the lease renewed again, at once: it was not given back."""
+    """Renew the lease again, at once: it was not released."""
     hold.resume(port)
-    taker.add(hold)  # another thread may have taken it out meanwhile: it is kept once
+    taker.add(hold)  # another thread may have removed it meanwhile: it is registered once
     taker.remove(hold)
     port.track(hold, port.now())
 
@@ -158,21 +158,21 @@ def _judge(port: Port, hold: Hold, reply: Reply, *, repeated: bool) -> None:
 
 @describes_errors
 async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
-    """Return who leads now, or None."""
+    """Return the present leader, or None."""
     reply = await ask(port, ELECTION_WATCH, keys.watch, (), port.now() + port.server_timeout)
     return _leader(reply)
 
 
 @describes_errors
 async def candidates(port: Port, keys: LockKeys) -> list[str]:
-    """Return who waits to be elected, in the order of the line; the first hundred."""
+    """Return the waiting candidates in the order of the line; the first hundred."""
     reply = await ask(port, SHOW, keys.show, (WAITERS_SHOWN,), port.now() + port.server_timeout)
     infos = [entry.split(b" ", 7)[-1] for entry in reply[6][::2]]
     return [_told(info).candidate for info in infos]
 
 
 class LeaderCursor:
-    """One look-out for changes, and what it saw last."""
+    """One subscription to changes of the leader, and the leader that it saw last."""
 
     __slots__ = ("first", "keys", "last", "want")
 
@@ -185,9 +185,9 @@ class LeaderCursor:
 
 @describes_errors
 async def next_change(port: Port, watch: LeaderCursor, give_up_at: float) -> bool:
-    """Wait until another leads than ``watch.last`` says; False at ``give_up_at``.
+    """Wait until the leader is not ``watch.last``; return False at ``give_up_at``.
 
-    The first call returns with the first look. Raises like ``ask``.
+    The first call returns after the first answer. Raises like ``ask``.
     """
     waiter = Waiter(watch.want)
     try:
@@ -207,7 +207,7 @@ async def next_change(port: Port, watch: LeaderCursor, give_up_at: float) -> boo
 async def _look(
     port: Port, watch: LeaderCursor, waiter: Waiter, give_up_at: float
 ) -> tuple[Leader | None, float]:
-    """Ask who leads and to be told of changes; return that, and when to look at the latest."""
+    """Subscribe to changes; return the present leader, and when to ask again at the latest."""
     until = answer_by(port, port.now(), give_up_at)
     ends = until if watch.first else max(until, give_up_at)
     waiter.start()
@@ -221,7 +221,7 @@ async def _look(
             reply = await port.call(ELECTION_WATCH, watch.keys.watch, args, until, waiter)
         except (NoReply, ServerError) as trouble:
             await again(port, trouble, ends, waiter)
-            if port.now() >= until:  # the server is away, and there is time left
+            if port.now() >= until:  # the server is unreachable, and there is time left
                 until = answer_by(port, port.now(), give_up_at)
             continue
         heartbeat_at = asked_at + HEARTBEAT_SECONDS

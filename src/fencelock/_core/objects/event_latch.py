@@ -1,4 +1,4 @@
-"""Event and latch: states that many wait for, changed by one script each."""
+"""Event and latch: states that many clients wait for, each changed by one script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fencelock.scripts import EVENT, EVENT_WAIT, LATCH, Script
 
 
 class EventSpec(NamedTuple):
-    """A state that is open or not: an event, or a latch that begins with a count (``of``)."""
+    """A state that is open or closed: an event, or a latch that begins with a count (``of``)."""
 
     keys: SignalKeys
     kind: bytes
@@ -47,23 +47,23 @@ class EventSpec(NamedTuple):
         return self._ask(b"wait", (watcher.channel, b"", asked_us))
 
     def check(self, watchers: list[StateWaiter]) -> ScriptCall:
-        """Ask for several who know their generation."""
+        """Ask for several waiters that know their generation."""
         words = [word for each in watchers for word in (each.channel, each.gen, 0)]
         return self._ask(b"wait", words)
 
     @property
     def lingers(self) -> bool:
-        """Tell that who passed by a look may be on the list, if an earlier answer was lost."""
+        """Return True: a waiter that passed may still be listed, if an earlier answer was lost."""
         return True
 
     @property
     def leaves(self) -> bool:
-        """Tell that a wait without a verdict leaves the list by itself."""
+        """Return True: ``leave`` takes a wait that ends without a verdict off the list."""
         return True
 
     @property
     def proves_each(self) -> bool:
-        """Tell that a look counts for all who listen to a channel."""
+        """Return False: a heartbeat counts for all waiters of a channel."""
         return False
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
@@ -82,18 +82,18 @@ class EventSpec(NamedTuple):
             watcher.lose_place()
 
     def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
-        """Take the message that the generation ended: it was open for a moment at least."""
+        """Take the message that the generation ended: the state was open, if only for a moment."""
         del outcome
         watcher.verdict = True
 
 
 @describes_errors
 async def wait_until_open(port: Port, spec: EventSpec, timeout: float | None) -> bool:
-    """Wait until it is open; False when it was not in time."""
+    """Wait until it is open; return False when it was not open in time."""
     return bool(await state_wait.wait_for(port, spec, timeout))
 
 
-# Requests that were answered, and that the next one has the server forget; so many at a time.
+# At most this many answered requests are forgotten with the next request.
 ANSWERED_MAX = 100
 
 
@@ -101,9 +101,9 @@ ANSWERED_MAX = 100
 async def change_event(
     port: Port, spec: EventSpec, what: bytes, answered: list[bytes] | None = None
 ) -> bool:
-    """Set, clear, delete or look at an event; return whether it is set now.
+    """Set, clear, delete or read an event; return whether it is set now.
 
-    ``answered`` keeps what the handle's requests are known by, see ``_change``.
+    ``answered`` collects the ids of the handle's answered requests, see ``_change``.
     """
     head = (what, milliseconds(spec.idle_ttl))
     return bool(await _change(port, spec, (EVENT, head, ()), answered))
@@ -113,7 +113,7 @@ async def change_event(
 async def change_latch(
     port: Port, spec: EventSpec, what: bytes, by: int = 0, answered: list[bytes] | None = None
 ) -> int:
-    """Count a latch down, close it, delete it or look at it; return the count that is left."""
+    """Count a latch down, close it, delete it or read it; return the count that is left."""
     head = (what, milliseconds(spec.idle_ttl))
     left: int = await _change(port, spec, (LATCH, head, (spec.of, by)), answered)
     return left
@@ -125,11 +125,12 @@ async def _change(
     question: tuple[Script, Args, Args],
     answered: list[bytes] | None,
 ) -> Reply:
-    """Ask for a change that counts once, however often it is asked for (I4).
+    """Request a change that counts once, however often the request is repeated (I4).
 
-    The server remembers a request for as long as a copy of it may come. One that was answered at
-    the first try has no copies: its id goes to ``answered``, and the next request tells the server
-    to forget it. So a handle that changes a state in a loop leaves one id there, not thousands.
+    The server remembers a request's id for as long as a copy of it may arrive. A request that was
+    answered at the first try has no copies: its id goes to ``answered``, and the next request makes
+    the server forget it. So a handle that changes a state in a loop leaves one id on the server,
+    not thousands.
     """
     script, head, tail = question
     asked, who = AttemptLog(), port.new_id()

@@ -1,4 +1,4 @@
-"""Look at events, latches and barriers from outside, and break a barrier by an operator's word."""
+"""Show events, latches and barriers to an operator, and break a barrier on request."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class StateInfo(NamedTuple):
     name: str
     kind: str
     state: str  # set, clear; open, closed; filling, broken
-    left: int  # what is left of a latch's count; how many have come to a barrier
+    left: int  # what is left of a latch's count; how many parties have arrived at a barrier
     of: int  # a latch's count; a barrier's parties
     why: str  # why a barrier is broken
-    waiting: int  # connections behind which somebody waits
-    remaining: float  # seconds until it is forgotten, if nobody uses it
+    waiting: int  # connections with waiters
+    remaining: float  # seconds until it is forgotten, if no client uses it
 
     @property
     def doing(self) -> str:
-        """Return the state for people."""
+        """Return the state in words, for people."""
         if self.kind == "latch":
             return f"{self.state}, {self.left} of {self.of} left"
         if self.kind == "barrier":
@@ -39,7 +39,7 @@ class StateInfo(NamedTuple):
 
 @describes_errors
 async def show_state(port: Port, keys: SignalKeys) -> StateInfo | None:
-    """Return what the server knows of one; None when the name holds none."""
+    """Return the state of an event, latch or barrier; None when the name has none."""
     until = port.now() + port.server_timeout
     kind, is_open, count, of, why, waiting, pttl = await ask(
         port, SIGNAL_SHOW, keys.watch, (), until
@@ -66,12 +66,12 @@ async def states(port: Port, prefix: str, pattern: str = "*") -> list[StateInfo]
 
 
 async def parked(port: Port, keys: LockKeys) -> int:
-    """Return how many wait to be notified, on all conditions of a lock."""
+    """Return how many waiters all conditions of a lock have."""
     number: int = await command(port, (b"ZCARD", ConditionKeys(keys).condition), keys.lock)
     return number
 
 
 async def break_barrier(port: Port, info: StateInfo, keys: SignalKeys) -> None:
-    """Abort a barrier: it breaks for those who wait, and for all who come until a reset."""
+    """Abort a barrier: it breaks for waiting parties, and for all that arrive before a reset."""
     spec = BarrierSpec(keys, info.of, info.remaining, server_timeout=port.server_timeout)
     await change(port, spec, b"abort")

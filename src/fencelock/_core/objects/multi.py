@@ -1,19 +1,19 @@
-"""Take several locks, all or none, and give them back.
+"""Acquire several locks, all or none, and release them.
 
 A part of a multi may also be a side of a reader/writer lock or a permit of a semaphore.
 
 Rules of this file:
 
-- When all are plain locks, and free, and nobody waits for any, one script takes them all. Other
-  parts are asked for one by one, also for a single try.
-- Otherwise they are waited for one by one, in the order of their keys: whoever holds one waits for
-  later ones only, so no two multis wait for each other.
-- What ends a multi without all of them gives back those that it has (I9), within the timeout (I13).
-- A multi whose earlier lease was lost while it waited for a later one was never granted: it begins
-  again, with new ids.
-- In a Cluster the locks may lie in several slots; then each is asked for by itself. A proxy before
-  one says so when it is asked (CROSSSLOT).
-- Parts are given back beside each other: a silent node holds up only what lies there.
+- When all are plain locks, free and without waiters, one script acquires them all. Other parts are
+  requested one by one, even for a single try.
+- Otherwise the parts are waited for one by one, in the order of their keys. A multi that holds one
+  part waits only for later ones, so two multis never wait for each other.
+- A multi that ends without all parts releases those that it has (I9), within the timeout (I13).
+- A multi that lost an earlier part's lease while it waited for a later part was never granted: it
+  starts again, with new ids.
+- In a Cluster the locks may lie in several slots; then each is requested separately. A proxy in
+  front of a Cluster refuses a common request (CROSSSLOT).
+- Parts are released in parallel: a silent node holds up only its own parts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def acquire_all(
     takers: Sequence[HoldRegistry],
     unit: object = None,
 ) -> list[Hold] | None:
-    """Take all locks for their takers; None when not all were granted in time.
+    """Acquire all locks for their takers; None when not all were granted in time.
 
     ``timeout`` as in ``acquire``, for all of them together.
     """
@@ -88,7 +88,7 @@ async def _together(
     takers: Sequence[HoldRegistry],
     unit: object,
 ) -> tuple[list[Hold] | None, bool]:
-    """Ask for all at once: the holds, or None and whether each may be free all the same."""
+    """Request all at once; return the holds, or None and whether each may still be free."""
     until = answer_by(port, port.now(), give_up_at)
     waiter = Waiter(wants[0])
     keys = [key for want in wants for key in want.keys.grant]
@@ -139,7 +139,7 @@ def _terms(wants: Sequence[AcquireRequest]) -> list[bytes | int]:
 
 
 def _start_over(port: Port, wants: Sequence[AcquireRequest], waiter: Waiter) -> None:
-    """Undo what a silent connection may still bring, and go on by other ids; as in acquire.py."""
+    """Undo what a silent connection may still deliver; continue with new ids, as acquire.py."""
     _undo(port, wants, waiter)
     port.close(waiter)
     for want in wants:
@@ -166,7 +166,7 @@ def _begin_all(
         for hold, taker in zip(holds, takers, strict=False):
             taker.remove(hold)
             retire(port, hold)
-        raise  # who asked undoes it
+        raise  # the caller undoes the request
     return holds
 
 
@@ -177,7 +177,7 @@ async def _in_order(
     takers: Sequence[HoldRegistry],
     unit: object,
 ) -> list[Hold] | None:
-    """Take one after the other, until the instant ``limit``; below 0: one try each."""
+    """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
     holds: list[Hold] = []
     try:
         for want, taker in zip(wants, takers, strict=True):
@@ -200,7 +200,7 @@ async def _in_order(
 
 
 async def _drop(port: Port, holds: Sequence[Hold], takers: Sequence[HoldRegistry]) -> None:
-    """Give back what was granted in vain; whatever happens, it is soon over."""
+    """Release the parts of a multi that was not granted; takes a short time, whatever happens."""
     _forget(port, holds, takers)
     if not holds:
         return
@@ -229,31 +229,31 @@ def _request(wants: Sequence[AcquireRequest]) -> Request:
 
 
 class _Given:
-    """What became of parts that are given back: an answer each, or a refusal."""
+    """The outcome of each part that is released: an answer, or a refusal."""
 
     def __init__(self) -> None:
-        self.answers: dict[AcquireRequest, Reply] = {}  # 1, or a reason for which it was not held
+        self.answers: dict[AcquireRequest, Reply] = {}  # 1, or why it was not held
         self.refused: dict[AcquireRequest, ServerError] = {}
         self.unsure: set[AcquireRequest] = (
             set()
-        )  # asked before without an answer: that one may have run
+        )  # an earlier request had no answer and may have run
 
     def left(self, wants: Sequence[AcquireRequest]) -> list[AcquireRequest]:
-        """Return those that nothing is known of yet."""
+        """Return the parts that have no answer yet."""
         return [each for each in wants if each not in self.answers and each not in self.refused]
 
     def post_rest(self, port: Port, wants: Sequence[AcquireRequest], error: BaseException) -> None:
-        """Have the rest given back in the background, unless the server refused it all."""
+        """Release the rest in the background, unless the server refused them all."""
         if not settled(error):
             for want in reversed(self.left(wants)):
                 port.run_in_background(*request(want))
 
 
 async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
-    """Give all back that ``take`` takes out, into the list that it is given.
+    """Release all holds that ``take`` moves into the list that it is called with.
 
     Raises what ``take`` raises; LeaseLost when one of the leases had ended before, once the others
-    are given back; and as ``release`` when no answer came.
+    are released; and as ``release`` when no answer came.
     """
     holds: list[Hold] = []
     lost: list[Hold] = []
@@ -279,7 +279,7 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
 async def _give_back(
     port: Port, wants: Sequence[AcquireRequest], given: _Given, until: float
 ) -> None:
-    """Give back; note in ``given`` what the server says of each."""
+    """Release the parts; note in ``given`` the server's answer for each."""
     if _by_one_script(port, wants):
         asked = AttemptLog()
         try:
@@ -298,7 +298,7 @@ async def _give_back(
 
 
 async def _each(port: Port, wants: Sequence[AcquireRequest], given: _Given, until: float) -> None:
-    """Ask once for each that is left; raise what the first one without an answer ended with."""
+    """Ask once for each part that is left; raise the first error of one without an answer."""
     left = given.left(wants)
     trouble: NoReply | ServerError | None = None
     answers = await port.flows.side_by_side(port, [request(want) for want in left], until)
@@ -334,7 +334,7 @@ async def _one(port: Port, request: Request, until: float) -> Reply | Exception:
 
 
 def _by_one_script(port: Port, wants: Sequence[AcquireRequest]) -> bool:
-    """Return True when one script can take or give back all of these, as far as is known."""
+    """Return True if one script can acquire or release all of these, as far as is known."""
     plain = all(want.form.batch == LOCKS for want in wants)
     return plain and port.flows.one_script(port, wants)
 

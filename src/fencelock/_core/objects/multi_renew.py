@@ -1,10 +1,10 @@
-"""Renew the leases of a multi beside each other, where they may lie on several servers.
+"""Renew the leases of a multi in parallel, where they may lie on several servers.
 
 Rules of this file:
 
-- All that is left is asked for at once, and what is answered counts: a silent node holds up only
-  the leases that lie there.
-- A renewal by the background is not waited for: it may be at the silent node; see
+- All leases without an answer are renewed at once, and each answer counts by itself: a silent node
+  holds up only its own leases.
+- A background renewal that is under way is not waited for, as it may be at the silent node; see
   ``HolderRenewal``.
 - For each lease the rules of ``renew.py`` hold.
 """
@@ -55,12 +55,12 @@ async def renew_in_turn(port: Port, holds: Sequence[Hold], ttl: float | None) ->
 
 
 async def renew_all_by_slot(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Renew leases in many slots beside each other."""
+    """Renew leases in many slots in parallel."""
     await _renew_by_slot(port, holds, ttl, _at_once)
 
 
 async def renew_all_confirmed(port: SlottedPort, holds: Sequence[Hold], ttl: float | None) -> None:
-    """Do the same where replicas count."""
+    """Renew leases in many slots, each with the acknowledgement of replicas."""
     await _renew_by_slot(port, holds, ttl, _one_by_one)
 
 
@@ -94,56 +94,56 @@ async def _renew_together(
 
 
 class _Together:
-    """The renewals that the holder of several leases asks for at once."""
+    """The renewals that the holder of several leases requests at once."""
 
     def __init__(self, port: SlottedPort, ask: AskRenewals) -> None:
         self._port = port
         self._ask = ask
         self._wishes: list[HolderRenewal] = []
-        self._left: list[HolderRenewal] = []  # nothing is known of them yet
-        # asked before without an answer: that one may have run
+        self._left: list[HolderRenewal] = []  # those without an answer yet
+        # those with an earlier request that had no answer and may have run
         self._unsure: set[HolderRenewal] = set()
-        self._refusal: ServerError | None = None  # the first that is no loss
+        self._refusal: ServerError | None = None  # the first refusal that is not a loss
 
     def add(self, wish: HolderRenewal) -> None:
-        """Take one more in."""
+        """Add a renewal."""
         self._wishes.append(wish)
         self._left.append(wish)
 
     def names(self) -> str:
-        """Return the names of those that have no answer."""
+        """Return the names of the leases without an answer."""
         return ", ".join(wish.hold.name for wish in self._left)
 
     def rely_on(self) -> None:
-        """Before they are sent, rely on no more than they can leave."""
+        """Before the requests are sent, shorten each lease to what its request may leave."""
         for wish in self._wishes:
             rely_on(self._port, wish)
 
     def mind(self) -> None:
-        """Have all minded again."""
+        """Schedule the background renewal of all again."""
         for wish in self._wishes:
             track_renewed(self._port, wish)
 
     def give_up(self) -> None:
-        """Note that nothing more is asked for: what was never sent changes nothing."""
+        """Note that no request follows; a renewal that was never sent changes nothing."""
         for wish in self._left:
             wish.failed(may_run=wish in self._unsure)
 
     def judge(self) -> None:
-        """Raise when one of them was lost, or was refused."""
+        """Raise when a lease was lost, or a renewal was refused."""
         for wish in self._wishes:
             wish.hold.check()
         if self._refusal is not None:
             raise self._refusal
 
     async def ask(self, until: float) -> None:
-        """Ask once for each that is left; raise what the first one without an answer ended with.
+        """Ask once for each that is left; raise the first error of one without an answer.
 
         A loss is raised at once.
         """
         sent_at, left = self._port.now(), tuple(self._left)
         for wish in left:
-            wish.within_limits(sent_at)  # a repetition comes later, and they are nearer
+            wish.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
         answers = await self._ask(self._port, left, until)
         trouble: NoReply | ServerError | None = None
         for wish, answer in zip(left, answers, strict=True):
@@ -164,7 +164,7 @@ class _Together:
 
     def _refused(self, wish: HolderRenewal, error: Exception) -> None:
         if not isinstance(error, ServerError):
-            raise error  # the client is closed, or this is a defect
+            raise error  # the client is closed, or this is a bug
         self._left.remove(wish)
         wish.failed(may_run=wish in self._unsure)
         self._refusal = self._refusal or error
@@ -187,7 +187,7 @@ class _Together:
 
 
 async def _at_once(port: SlottedPort, wishes: Sequence[HolderRenewal], until: float) -> Answers:
-    """Return the answer for each, or what ended its request."""
+    """Return the answer for each renewal, or the error of its request."""
     requests = [renewal_request([wish.hold], [wish.ttl], shortens=wish.shortens) for wish in wishes]
     replies = await side_by_side(port, requests, until)
     return [
@@ -197,7 +197,7 @@ async def _at_once(port: SlottedPort, wishes: Sequence[HolderRenewal], until: fl
 
 
 async def _one_by_one(port: SlottedPort, wishes: Sequence[HolderRenewal], until: float) -> Answers:
-    """Ask one after the other, as replicas acknowledge; a node that is silent, only once."""
+    """Ask one after the other, because replicas acknowledge; ask a silent node only once."""
     silent: dict[object, NoReply] = {}
     answers: Answers = []
     for wish in wishes:

@@ -1,14 +1,14 @@
-"""Run something once: begin, end, and read what came out of it.
+"""Run something once: start the run, finish it, and read its result.
 
 A run is a hold of the lock of that name, so it is renewed, revoked, handed over and shown as any
-lock is. Its result is kept beside the lock; as long as it is there nobody begins.
+lock is. Its result is kept next to the lock; while it is kept, no other run starts.
 
 Rules of this file:
 
-- One script says who runs, one keeps the result; both decide on the server's clock (I1).
-- A grant with fence 0 is no grant: the run is done, and there is a result to read.
-- A run that ends is recorded, or recorded behind our back, whatever happens to the answer (I4):
-  who gives up asking has it repeated in the background.
+- One script decides which client runs, another keeps the result; both use the server's clock (I1).
+- A grant with fence 0 is no grant: the run is done, and its result can be read.
+- A run that ends is always recorded, whatever happens to the answer (I4): a caller that stops
+  waiting for it has the request repeated in the background.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from fencelock._runtime.log import log
 from fencelock.errors import FencelockError
 from fencelock.scripts import ONCE_FINISH, ONCE_FORGET, ONCE_START, head
 
-# A result stays this long after the run, so that who waits can read it and hosts whose clocks are
-# some seconds late find it, however long the run took; of a short period just a part.
+# A result is kept for this long after the run, however long the run took: waiters can read it, and
+# hosts whose clocks are some seconds late still find it. With a short period it is a part of that.
 FLOOR_SECONDS = 10.0
 FLOOR_OF_PERIOD = 0.1
 
 
 class FinishedOnce(NamedTuple):
-    """A run that has ended, as it is kept on the server. Instants are the server's Unix time."""
+    """A finished run, as it is kept on the server. Instants are the server's Unix time."""
 
     fence: int
     started: float
@@ -57,7 +57,7 @@ class RunningOnce(NamedTuple):
 
 
 class OnceKeys(LockKeys):
-    """The keys of a lock, and the one that keeps the result."""
+    """The keys of a lock, and the key of the result."""
 
     __slots__ = ("finish", "once", "start")
 
@@ -69,14 +69,14 @@ class OnceKeys(LockKeys):
 
 
 def keys_of(want: AcquireRequest) -> OnceKeys:
-    """Return the keys that a request for a run was made with."""
+    """Return the keys of a request for a run."""
     keys: Any = want.keys
     known: OnceKeys = keys
     return known
 
 
 class OnceTemplate(RequestTemplate):
-    """The requests of one handle: they ask whether the run is done, too."""
+    """The requests of one handle: they also ask whether the run is done."""
 
     __slots__ = ("_asks",)
 
@@ -94,7 +94,7 @@ async def start(
     taker: HoldRegistry,
     unit: object = None,
 ) -> Hold | FinishedOnce | None:
-    """Begin the run, or return what it came to; None when another runs it and time is up.
+    """Start the run, or return its result; None when another client runs it and time is up.
 
     ``timeout`` as in ``acquire``. Raises as ``acquire``.
     """
@@ -110,13 +110,13 @@ async def start(
             if grant.fence:
                 return begin(port, want, grant, taker, unit)
             done = await read(port, keys_of(want), give_up_at)
-            if done is not None:  # else it was forgotten in this moment
+            if done is not None:  # else it was forgotten just now
                 return done
     except FencelockError as error:
         describe_error(port, error, want.keys.name)
         raise
     except BaseException:
-        # As in acquire: a signal's exception may come when the grant was made and nobody had it.
+        # As in acquire: a signal handler may raise after the grant, before a hold has it.
         port.run_in_background(*request(want))
         raise
 
@@ -127,9 +127,9 @@ async def finish(
 ) -> None:
     """Keep the result for ``within`` seconds from the start of the run, and end the run.
 
-    Raises LeaseLost when another may have begun meanwhile, and like ``ask`` when no answer came:
-    then, as after a cancellation, it is repeated in the background. NotAcknowledged: it is kept,
-    but a failover may forget it.
+    Raises LeaseLost when another client may have started a run meanwhile; like ``ask`` when no
+    answer came: then, as after a cancellation, the request is repeated in the background; and
+    NotAcknowledged when the result is kept, but a failover may forget it.
     """
     form, value = result
     keys = keys_of(hold.want)
@@ -151,7 +151,7 @@ async def finish(
             taker.remove(hold)
             port.run_in_background(ONCE_FINISH, keys.finish, args, asked.undo_connection)
         raise
-    # not before there is an answer: it would end the run for another one
+    # Not before the answer: an undo would end the run without a result, and another could start.
     undo_strays(port, hold.want)
     _judge(port, hold, reply)
     if missing is not None:
@@ -165,7 +165,7 @@ def _judge(port: Port, hold: Hold, reply: Reply) -> None:
 
 @describes_errors
 async def read(port: Port, keys: OnceKeys, give_up_at: float = FOR_EVER) -> FinishedOnce | None:
-    """Return what the run came to; None when it is not done, or was forgotten."""
+    """Return the result of the run; None when it is not done, or was forgotten."""
     until = answer_by(port, port.now(), give_up_at)
     kept = await persist(
         port, lambda: port.command((b"GET", keys.once), keys.once, until), until, AttemptLog()
@@ -182,9 +182,9 @@ async def running(port: Port, keys: OnceKeys) -> RunningOnce | None:
 
 
 async def run_by(port: Port, keys: OnceKeys) -> RunningOnce | None:
-    """Return the run that is under way, or None, also when the server cannot tell.
+    """Return the run that is under way; None also when the server does not answer.
 
-    For a caller that knows already that it may not run: this only says who does.
+    For a caller that knows already that it may not run: this only adds which process does.
     """
     try:
         return await running(port, keys)
@@ -197,8 +197,8 @@ async def run_by(port: Port, keys: OnceKeys) -> RunningOnce | None:
 async def forget(port: Port, keys: OnceKeys) -> bool:
     """Drop the result, so that the next caller runs; return True if there was one.
 
-    The result is named by its fence: a call that is repeated, because its answer was lost, must not
-    drop what a later run came to (I4).
+    The request names the result by its fence: when it is repeated, because its answer was lost, it
+    must not drop the result of a later run (I4).
     """
     done = await read(port, keys)
     if done is None:

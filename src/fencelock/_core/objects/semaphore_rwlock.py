@@ -1,12 +1,12 @@
-"""What many may hold at once, up to a limit: a semaphore's permits, a lock's readers and writers.
+"""Semaphores and reader/writer locks, which many clients can hold at once, up to a limit.
 
 Rules of this file:
 
 - A reader takes one permit, a writer all of them: to the server both kinds are one (_shares.lua).
 - Each acquisition is a lease of its own, with its own holder id. It is acquired, renewed and
-  released by the same flows as a lock; here is only what they send for it.
-- A hold may give back some of its permits. What is sent is how many it keeps, never how many it
-  gives: repeated that changes nothing (I4).
+  released by the same flows as a lock; this file has only the requests that they send.
+- A hold may release some of its permits. The request says how many it keeps, never how many it
+  releases, so that repeating it changes nothing (I4).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from fencelock.scripts import (
 
 SEMAPHORE: Final = b"semaphore"
 RWLOCK: Final = b"rwlock"
-# The permits of a reader/writer lock, which a writer takes all; more than readers ever are.
+# The permits of a reader/writer lock: more than it ever has readers. A writer takes all of them.
 ALL: Final = PERMITS_MAX
 READ: Final = 1
 WRITE: Final = ALL
 
 
 class ShareTemplate(RequestTemplate):
-    """What all requests for ``permits`` of one name have in common."""
+    """The common part of all requests for ``permits`` of one name."""
 
     __slots__ = ("kind", "limit", "permits")
 
@@ -90,12 +90,12 @@ class ShareTemplate(RequestTemplate):
         )
 
     def lasting(self, now: float) -> float:
-        """Return how long the lease is that a grant at once brings: these scripts know one ttl."""
+        """Return the length of a lease that is granted at once: these scripts know only one ttl."""
         ttl = super().lasting(now)
         return ttl if self.ends == inf else self._claim()
 
     def vote_beside(self, holder: bytes, info: bytes, beside: bytes, fence: int) -> bytes:
-        """Return a call of ``shares_acquire.lua`` that is a vote."""
+        """Return a call of ``shares_acquire.lua`` that asks for a vote."""
         beginning = self._vote or self._begin_vote(head(SHARES_ACQUIRE, self.keys.grant, 7))
         args = (holder, b"", self.words + info, self.kind, b"%d" % self.limit, beside)
         return beginning + b"".join(map(bulk, (*args, b"%d" % fence)))
@@ -106,12 +106,12 @@ class ShareTemplate(RequestTemplate):
         return self._ask + b"".join(map(bulk, args))
 
     def acquire(self, holder: bytes, place: bytes, info: bytes) -> bytes:
-        """Return a call of ``shares_acquire.lua`` for permits in their turn."""
+        """Return a call of ``shares_acquire.lua`` for permits in order of arrival."""
         return self.ask_beside(holder, place, info, b"")
 
 
 class ShareRequest(AcquireRequest):
-    """One request for permits; with ``beside``, at once while that hold holds."""
+    """One request for permits; with ``beside`` it is granted at once while that hold lasts."""
 
     __slots__ = ("once", "other")
 
@@ -127,7 +127,7 @@ class ShareRequest(AcquireRequest):
 
     @property
     def beside(self) -> bytes:
-        """Return the id by which the server that is asked knows the hold beside."""
+        """Return the holder id that the other hold has on the server that is asked."""
         if self.other is None:
             return b""
         homes = {
@@ -148,7 +148,7 @@ class ShareRequest(AcquireRequest):
         return ShareRequest(cast("ShareTemplate", form), self.waiter, self.info, self.other)
 
     def again_on(self, form: RequestTemplate) -> ShareRequest:
-        """Return the request to ask a node again: beside the other hold only while that one lasts.
+        """Return the request to ask a node again; it names the other hold only while that lasts.
 
         A reader that has released the write side since would name a hold that no node knows.
         """
@@ -166,22 +166,22 @@ class ShareRequest(AcquireRequest):
         return SHARES_ABANDON, self.keys.grant, (self.holder, entry, self.client_channel)
 
     def give_back(self, fence: int = 0, waiter: bytes = b"") -> Request:  # noqa: ARG002 - as AcquireRequest
-        """Return the request that gives all its permits back."""
+        """Return the request that releases all its permits."""
         return self.keeping(0)
 
     def keeping(self, permits: int) -> Request:
-        """Return the request that gives back all permits but so many."""
+        """Return the request that releases all permits except the given number."""
         return SHARES_RELEASE, self.keys.all, (self.holder, self.client_channel, b"%d" % permits)
 
 
 def lost_nested(port: Port, hold: Hold) -> LeaseLost:
-    """Return the error for a hold beside which the server grants no more; note that it is lost."""
+    """Return the error for an outer hold that the server no longer has; mark that hold as lost."""
     lose(port, hold, "expired", port.now())
     return hold.lost_error()
 
 
 class PermitCount(NamedTuple):
-    """How many permits are taken, of how many, and above 0 when a live waiter is in line."""
+    """How many permits are taken, of how many; ``waiting`` is above 0 if a live waiter queues."""
 
     taken: int
     limit: int
@@ -195,8 +195,9 @@ KINDS: Final = {SEMAPHORE: "a semaphore", RWLOCK: "a reader/writer lock"}
 def described(kind: bytes, limit: int, reply: Reply) -> PermitCount:
     """Return the state in a reply of ``shares_show.lua``, for a caller that names kind and limit.
 
-    A name that nobody uses is free: the next use decides its kind, and its limit unless it is one
-    of those that its users named. Raises ServerUnsuitable when it is in use as another kind.
+    A name that no client uses is free: the next use decides its kind. It also decides its limit,
+    unless earlier users have named that one. Raises ServerUnsuitable when the name is in use as
+    another kind.
     """
     _, record, taken, holders, _, waiting, *_ = reply
     words = record.split(b" ")
@@ -214,7 +215,7 @@ def described(kind: bytes, limit: int, reply: Reply) -> PermitCount:
 
 @describes_errors
 async def release_part(port: Port, hold: Hold, keep: int) -> None:
-    """Release a hold but for ``keep`` of its permits; raises as ``take_and_release``."""
+    """Release all but ``keep`` permits of a hold; raises as ``take_and_release``."""
     if keep == 0:
         await take_and_release(port, lambda taken: taken.append(hold))
         return
@@ -237,8 +238,8 @@ async def release_part(port: Port, hold: Hold, keep: int) -> None:
 async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], object]) -> None:
     """Release the permits that ``take`` takes out: parts of holds, each with what it keeps.
 
-    All are released, whatever becomes of the first; then its error is raised. A cancellation lets
-    the rest be carried out in the background.
+    All are released, even if the first fails; then its error is raised. After a cancellation the
+    rest is released in the background.
     """
     parts: list[tuple[Hold, int]] = []
     done = 0
@@ -274,26 +275,26 @@ async def state(port: Port, keys: LockKeys, kind: bytes, limit: int) -> PermitCo
 
 @describes_errors
 async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
-    """Return how many of these holder ids hold."""
+    """Return how many of these holder ids are holders."""
     found = await _shown(port, keys, holders)
     return _reached(port, [sum(reply[7:]) for reply in found])
 
 
 async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> list[Reply]:
-    """Return what is said of the permits, and which ids hold some."""
+    """Return the replies of the servers: the permits, and which of these ids hold some."""
     return await port.flows.replies(port, keys.name, (SHARES_SHOW, keys.grant, (-1, *holders)))
 
 
 def _reached(port: Port, numbers: Sequence[int]) -> int:
-    """Return the largest number that as many answers reach as decide."""
+    """Return the largest number that as many answers reach as are needed."""
     return sorted(numbers, reverse=True)[port.needed - 1]
 
 
 @describes_errors
 async def set_limit(port: Port, form: ShareTemplate, limit: int) -> int:
-    """Change the limit that is in force; who fits now is granted.
+    """Change the limit that is in force, and grant to every queued waiter that now fits.
 
-    Returns the limit that the users of the name agreed on, who go on naming that one.
+    Returns the limit that the users of the name agreed on: they continue to name that one.
     """
     until = port.now() + port.server_timeout
     args = (form.kind, form.limit, limit, form.client_channel, port.new_id())

@@ -1,4 +1,4 @@
-"""What a state that can be waited for must tell, and the waiters of this client for it."""
+"""The protocol of a state that clients wait for, and this client's waiters for it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import Args, Keys, Reply
 from fencelock.scripts import Script
 
-# A client's second and later waiters of one lock leave looking to its first.
+# A client's first waiter asks for all of them; later ones wait this much longer before they ask.
 LATER_WAITER_SECONDS = 0.5
-# Ends of generations that are remembered until the waiter knows its own.
+# How many ended generations are remembered until the waiter knows its own.
 HEARD_MAX = 16
 
 
@@ -25,7 +25,7 @@ class ScriptCall(NamedTuple):
 
 
 class WaitableState(Protocol):
-    """A state that can be waited for: how to ask for it, and what the answers mean."""
+    """A state that clients wait for: how to ask for it, and what the answers mean."""
 
     @property
     def key(self) -> bytes:
@@ -39,43 +39,43 @@ class WaitableState(Protocol):
         """Ask for the first time, or again without an answer so far."""
 
     def check(self, watchers: list[StateWaiter]) -> ScriptCall:
-        """Ask for several who know their generation."""
+        """Ask for several waiters that know their generation."""
 
     @property
     def lingers(self) -> bool:
-        """Return True if a wait that came true may still be on the list."""
+        """Return True if a wait that succeeded may still be on the list."""
 
     @property
     def leaves(self) -> bool:
-        """Return True if a wait that ends without a verdict leaves the list here."""
+        """Return True if ``leave`` takes a wait that ends without a verdict off the list."""
 
     @property
     def proves_each(self) -> bool:
-        """Return True if a look proves those that it names, and nobody else of this client."""
+        """Return True if a heartbeat counts only for the waiters that it names."""
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
         """Ask one last time; ``late``: time is up; ``shared``: others need the waiter's channel."""
 
     def learn(self, watcher: StateWaiter, reply: Reply) -> None:
-        """Take a waiter's part of an answer: its verdict, or its generation."""
+        """Take a waiter's part of a reply: its verdict, or its generation."""
 
     def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
         """Take the message that the waiter's generation ended."""
 
 
 class WaiterRef(NamedTuple):
-    """What ports ask of any waiter: its id."""
+    """What ports need to know of any waiter: its id."""
 
     waiter: bytes
     strays: tuple[Stray, ...] = ()  # as of a request for a lock: see request.py
 
 
 class StateWaiter(Waiter):
-    """One wait for a state. ``verdict`` is how it ended; what it is depends on the state."""
+    """One wait for a state. ``verdict`` is how it ended; its type depends on the state."""
 
     verdict: Any = None
-    gen: bytes = b""  # the generation for whose end it waits
-    place: Any = None  # the state's: what it was given beside
+    gen: bytes = b""  # the generation whose end it waits for
+    place: Any = None  # what else the state was given for it, such as an index
 
     def __init__(self, signal: WaitableState, want: WaiterRef | AcquireRequest) -> None:
         self.want = want  # type: ignore[assignment]  # ports read no more of it than the id
@@ -93,13 +93,13 @@ class StateWaiter(Waiter):
         return self.want.waiter
 
     def settle(self, gen: bytes) -> None:
-        """Note the generation to wait for; its end may have been heard before this answer."""
+        """Note the generation to wait for; its end may have been announced before this reply."""
         self.gen = gen
         if gen in self.heard:
             self.signal.hear(self, self.heard[gen])
 
     def on_message(self, gen: bytes, outcome: bytes) -> None:
-        """Take a message. One of another generation is a reason to look."""
+        """Take a message. One of another generation is a reason to ask the server."""
         if gen == self.gen:
             self.signal.hear(self, outcome)
         elif not self.gen and len(self.heard) < HEARD_MAX:
@@ -115,11 +115,11 @@ class StateWait:
 
     def __init__(self, now: float) -> None:
         self.waiters: dict[StateWaiter, None] = {}
-        self.owes = False  # who left let our channel stay on the list, for the others
-        # The first has not asked yet: waiters that are answered before it must not look at once.
+        self.owes = False  # a departed waiter left our channel on the list, for the others
+        # The first waiter has no answer yet; one answered earlier must not ask again at once.
         self.check_at = now + HEARTBEAT_SECONDS
 
     def bound(self, watcher: StateWaiter) -> float:
-        """Return how long this waiter may sleep before it looks."""
+        """Return how long this waiter may sleep before it asks the server."""
         first = next(iter(self.waiters), watcher)
         return self.check_at if watcher is first else self.check_at + LATER_WAITER_SECONDS

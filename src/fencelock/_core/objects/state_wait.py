@@ -1,13 +1,13 @@
-"""Wait until a state of the server comes about: an event, an open latch, a full barrier.
+"""Wait for a state on the server: a set event, an open latch, a full barrier.
 
 Rules of this file:
 
-- To ask and to be put on the list is one script: no change can fall between (I6).
-- One message tells all waiters behind a channel. It may be lost, so every wait has a bound after
-  which one waiter looks for all of this client that wait for the same state.
-- What counts is the generation that a waiter found: if it has ended, the wait is over, whatever
-  came since.
-- Giving up asks one last time, and takes the waiter off the list with the same script (I9).
+- One script checks the state and adds the waiter to the list: no change is missed (I6).
+- One message notifies all waiters of a channel. It may be lost, so every wait has a bound; then one
+  waiter asks for all of this client that wait for the same state.
+- What counts is the generation that a waiter found: once it has ended, the wait is over, whatever
+  happened since.
+- A waiter that gives up asks one last time; the same script takes it off the list (I9).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 # A timed-out wait may take this much longer to ask one last time: I13 allows 100 ms.
 LEAVING_SECONDS = 0.08
 FOR_EVER = float("inf")
-# Waiters of one client that one command asks about; the others follow when they are first. Where
-# each must be proved, as many commands are sent as it takes.
+# How many waiters of one client one command asks about; the others follow when they are first. If
+# a heartbeat counts only for the waiters that it names, several commands are sent.
 WAITERS_PER_CHECK = 1000
 
 
 def signalled(port: Port, gen: bytes, outcome: bytes, key: bytes) -> None:
-    """Take a message that a generation of a state has ended, for all who wait for it here."""
+    """Pass the message that a generation has ended to all waiters of this client."""
     with port.mutex():
         watch = port.lines.watches.get(key)
         waiting = list(watch.waiters) if watch is not None else []
@@ -59,9 +59,9 @@ async def wait_for(
 ) -> Any:
     """Wait for a state and return the verdict; None when it did not come about in time.
 
-    One look for a patience of 0, for ever for None. ``then`` is awaited with the verdict, before
-    the waiter's connection is given back. Raises ServerUnreachable when nobody answers, and a
-    ServerError when the server refuses.
+    A timeout of 0 asks once, None waits for ever. ``then`` is awaited with the waiter once it has a
+    verdict, before its connection is given back. Raises ServerUnreachable when no server answers,
+    and a ServerError when the server refuses.
     """
     give_up_at = FOR_EVER if timeout is None else port.now() + timeout
     watcher = watcher or StateWaiter(signal, WaiterRef(port.new_id()))
@@ -72,7 +72,7 @@ async def wait_for(
             now = port.now()
             if now >= give_up_at:
                 if timeout and signal.leaves:
-                    frozen = now >= give_up_at + LEAVING_SECONDS / 2  # we were: begin now
+                    frozen = now >= give_up_at + LEAVING_SECONDS / 2  # stopped meanwhile: begin now
                     await _leave(port, watcher, LEAVING_SECONDS + (now if frozen else give_up_at))
                 break
             if not watcher.news and now < watch.bound(watcher):
@@ -85,7 +85,7 @@ async def wait_for(
         if then is not None:
             await then(watcher)
         if signal.lingers and (watcher.sent or (watch.owes and not watch.waiters)):
-            _undo(port, watcher)  # our channel may be on the list, for nobody
+            _undo(port, watcher)  # our channel may be on the list, without a waiter
     except BaseException:
         _undo(port, watcher)
         raise
@@ -108,7 +108,7 @@ def _join(port: Port, watcher: StateWaiter) -> StateWait:
 
 
 def _part(port: Port, watcher: StateWaiter) -> None:
-    """Take a watcher out; called again it finishes what an interrupt left half done."""
+    """Remove a watcher; a second call finishes what an interrupt left half done."""
     with port.mutex():
         watch = port.lines.watches.get(watcher.signal.key)
         if watch is not None:
@@ -120,7 +120,7 @@ def _part(port: Port, watcher: StateWaiter) -> None:
 async def _ask_first(
     port: Port, watcher: StateWaiter, give_up_at: float, *, listen: bool = True
 ) -> None:
-    """Ask, and with ``listen`` be put on the list; a lost answer is asked for again."""
+    """Ask, and with ``listen`` join the list; when the answer is lost, ask again."""
     began_at = port.now()
 
     async def once(until: float) -> Reply:
@@ -134,7 +134,7 @@ async def _ask_first(
 
 
 async def _look(port: Port, watcher: StateWaiter, watch: StateWait, give_up_at: float) -> None:
-    """Ask for every waiter of this state that knows its generation; others see to themselves."""
+    """Ask for every waiter of this state that knows its generation; others ask by themselves."""
     watcher.news = False
     with port.mutex():
         others = [each for each in watch.waiters if each.gen and each is not watcher]
@@ -144,7 +144,7 @@ async def _look(port: Port, watcher: StateWaiter, watch: StateWait, give_up_at: 
     for start in range(0, max(1, len(others)), size):
         await _look_at(port, watcher, others[start : start + size], give_up_at)
         if not watcher.signal.proves_each or watcher.verdict is not None:
-            return  # who is first now sees to those who are left
+            return  # the waiter that is now first asks for the rest
 
 
 async def _look_at(
@@ -170,7 +170,7 @@ async def _look_at(
 
 
 def _learn(watcher: StateWaiter, reply: Reply) -> None:
-    """Take an answer, unless a message came first."""
+    """Take a reply, unless a message came first."""
     if watcher.verdict is None:
         watcher.signal.learn(watcher, reply)
 
@@ -184,10 +184,10 @@ async def _answer(
     listen: bool = True,
     ends: float = 0.0,
 ) -> Reply:
-    """Seat the waiter and ask until there is an answer, or raise at the later of both instants."""
+    """Connect the waiter and ask until there is an answer; raise at the later of both instants."""
     watcher.start()
     while True:
-        watcher.news = False  # what is told from here on is not in the answer
+        watcher.news = False  # messages from here on are not covered by the answer
         try:
             if not port.open_now(watcher, listen=listen):
                 await port.open(watcher, until, listen=listen)
@@ -196,7 +196,7 @@ async def _answer(
             reply = await once(until)
         except (NoReply, ServerError) as trouble:
             await again(port, trouble, max(until, ends), watcher)
-            if port.now() >= until:  # the server is away, and there is time left
+            if port.now() >= until:  # the server is unreachable, and there is time left
                 until = min(ends, port.now() + port.server_timeout)
             continue
         watcher.asked_at, watcher.trip = asked_at, port.now() - asked_at
@@ -212,7 +212,7 @@ async def _put(port: Port, watcher: StateWaiter, question: ScriptCall, until: fl
 
 
 def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall:
-    """Return the last question; tasks of one client share a channel, which others may need."""
+    """Return the last request; tasks of one client share a channel, which others may need."""
     _part(port, watcher)
     with port.mutex():
         watch = port.lines.watches.get(watcher.signal.key)
@@ -224,7 +224,7 @@ def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall
 
 
 async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
-    """Ask one last time, and be off the list; silence of a near server is not "no" (I12)."""
+    """Ask one last time and leave the list; the silence of a near server is not a "no" (I12)."""
     question = _last_request(port, watcher, late=True)
     asked = AttemptLog()
 
@@ -236,7 +236,7 @@ async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
     try:
         (reply,) = await persist(port, once, until, asked)
     except (OutcomeUnknown, ServerUnreachable) as silence:
-        if watcher.trip > LEAVING_SECONDS / 2:  # far away: its silence says nothing yet
+        if watcher.trip > LEAVING_SECONDS / 2:  # far away: the answer may be on its way
             port.run_in_background(*question, asked.undo_connection)
             return
         watcher.undo_connection = asked.undo_connection
@@ -247,6 +247,6 @@ async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
 
 
 def _undo(port: Port, watcher: StateWaiter) -> None:
-    """Leave the list behind the last request, on the connection that it went on."""
+    """Leave the list after the last request, on the connection that carried it."""
     if watcher.began and watcher.channel:
         port.run_in_background(*_last_request(port, watcher, late=False), watcher.path)
