@@ -48,12 +48,14 @@ class Nodes(BlockingIo):
         self.asked = []
         self.refused = {}
         self.connections = {}
+        self.waits = []  # until when each connection was waited for
         self.written = []
 
     def idle(self, node):
         return self.connections.get(node)
 
     async def lend(self, node, until):
+        self.waits.append(until)
         if node in self.refused:
             raise self.refused[node]
         return self.connections.setdefault(node, connection(node))
@@ -499,6 +501,17 @@ def test_a_group_whose_node_cannot_be_reached_is_broken_and_the_others_are_not()
     assert isinstance(lost[0], NoReply)
     assert done == [b"done", b"done"]
     assert port.slots.doubtful
+
+
+def test_a_node_that_cannot_be_reached_leaves_the_others_their_time():
+    """Its connection is waited for no longer than its share of the time."""
+    port = Port(Nodes(run=b"done"))
+    port.slots.owners[2], port.slots.owners[3] = B, C
+    there = [[(ACQUIRE, (key_in(number),), ())] for number in (2, 3)]
+    began = now()
+    run_blocking(port.run_on_nodes(there, began + 1.0))
+    first, second = port.io.waits
+    assert first - began < 0.7 < second - began
 
 
 # --- slots ----------------------------------------------------------------------------------------

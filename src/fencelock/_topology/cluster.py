@@ -353,9 +353,15 @@ class ClusterPort:
         begun: dict[Any, tuple[int, Any]] = {}  # pending -> group, connection
         try:
             # A connection that is there costs no wait, as to open one to a silent node does.
-            for at in sorted(range(len(groups)), key=lambda each: self._is_far(groups[each])):
+            order = sorted(range(len(groups)), key=lambda each: self._is_far(groups[each]))
+            for number, at in enumerate(order):
+                began = self._io.now()
+                share = began + (until - began) / (
+                    len(order) - number
+                )  # a silent one takes no more
                 try:
-                    await self._begin(begun, at, groups[at], until, waiter)
+                    connection = await self._connection(groups[at][0][1][0], None, share, waiter)
+                    self._begin(begun, at, groups[at], connection, until, lent=waiter is None)
                 except (NoReply, FencelockError) as error:
                     answers[at] = [error] * len(groups[at])
             left = list(begun)
@@ -385,19 +391,20 @@ class ClusterPort:
         self._io.give_back(connection)
         return False
 
-    async def _begin(
+    def _begin(
         self,
         begun: dict[Any, tuple[int, Any]],
         at: int,
         group: Sequence[Request],
+        connection: Any,
         until: float,
-        waiter: Waiter | None,
+        *,
+        lent: bool,
     ) -> None:
-        connection = await self._connection(group[0][1][0], None, until, waiter)
         try:
             begun[self._io.begin(connection, group, until)] = at, connection
         except BaseException:
-            if waiter is None:
+            if lent:
                 self._io.give_back(connection)
             raise
 
