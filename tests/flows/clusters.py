@@ -8,7 +8,7 @@ from fencelock._topology.master_check import MasterCheck
 from fencelock._topology.slots import SlotMap
 from tests.flows.scenarios import FIXED, Scenario, user
 from tests.flows.seeded import Change, seed
-from verification.simulator.cluster import ClusterMonitor, ClusterWorld, nodes
+from verification.simulator.cluster import ClusterMonitor, ClusterWorld, PlainMonitor, nodes
 from verification.simulator.cluster_port import SimulatedClusterPort
 from verification.simulator.explorer import Report, explore
 from verification.simulator.faults import ON_SLOTS
@@ -21,6 +21,7 @@ class Clusters(Scenario):
     monitor: type = ClusterMonitor
     others: tuple = ()
     long: bool = False  # a slot is under way for longer than a lease
+    plain: bool = False  # no node has sharded channels
     at: str = ""  # the Cluster's fault strikes while such a request is on its way
 
     def world(self, server, traced):
@@ -38,7 +39,7 @@ class Clusters(Scenario):
         )
 
     def explore(self, *, seconds: float = 60.0, schedules: int = 10_000_000) -> Report:
-        first, *others = nodes(self.sources)
+        first, *others = nodes(self.sources, plain=self.plain)
         whole = replace(self, others=tuple(others))
         return explore(whole.build, first, seconds=seconds, schedules=schedules)
 
@@ -57,8 +58,10 @@ IMPATIENT = Clusters(
 AGAIN = Clusters("cluster: 1 twice beside 1", (user(FIXED, rounds=2), user(FIXED)))
 # The holder's release is frozen with the master, and the other one stands in line there.
 HANDED_OVER = replace(TWO, name="cluster: 2, handed over", at="release")
+# The channels of older servers: no node says that a slot has gone.
+PLAIN = replace(TWO_WORKING, name="cluster: 2 plain, working 1 s", plain=True, monitor=PlainMonitor)
 
-ALL = (ALONE, TWICE, TWO, TWO_WORKING, TRIES, IMPATIENT, AGAIN)
+ALL = (ALONE, TWICE, TWO, TWO_WORKING, TRIES, IMPATIENT, AGAIN, PLAIN)
 FAULTS = ON_SLOTS
 TOGETHER = tuple(
     {fault: 1, other: 1}

@@ -18,6 +18,8 @@ DISTURBED = [
         for fault in ("move", "gone")
     ),
     clusters.HANDED_OVER.under(move=1),
+    clusters.PLAIN.under(move=1),
+    clusters.PLAIN.under(gone=1),
     clusters.TRIES.under(move=1),
     clusters.TRIES.under(gone=1),
 ]

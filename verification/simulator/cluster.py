@@ -24,7 +24,7 @@ from fencelock._core.keys import slot
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import READ_MAP
 from verification.simulator.faults import ON_SLOTS
-from verification.simulator.monitor import Monitor
+from verification.simulator.monitor import UNSERVED_US_MAX, Monitor
 from verification.simulator.network import NEVER_US, Item
 from verification.simulator.server import EMPTY, Outcome, Refusal, Request, Server
 from verification.simulator.simulation import World
@@ -74,8 +74,11 @@ class ClusterRequest(Request):
 class ClusterNode(Server):
     """One node: a server that says where the slot is when it is not here."""
 
-    def __init__(self, number: int, sources: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self, number: int, sources: Mapping[str, bytes] | None = None, *, plain: bool = False
+    ) -> None:
         self.number = number
+        self.plain = plain  # it has no sharded channels
         super().__init__(sources, cluster=True)
 
     def reset(self) -> None:
@@ -93,6 +96,8 @@ class ClusterNode(Server):
         """Run a request, or say where it belongs."""
         if request.name == READ_MAP[0].decode():
             return Outcome(self._map(), (), self.state)
+        if request.name == "SSUBSCRIBE" and self.plain:
+            return Outcome(Refusal("ERR unknown command 'SSUBSCRIBE'"), (), self.state)
         refusal = self._refusal(request)
         if refusal:
             return Outcome(Refusal(refusal), (), self.state)
@@ -150,6 +155,12 @@ class ClusterMonitor(Monitor):
     def _unserved(self, view: Any) -> bool:
         """Leave out the time in which no node can serve the lock."""
         return not (self._world.under_way or self._world.headless) and super()._unserved(view)
+
+
+class PlainMonitor(ClusterMonitor):
+    """Watches one in which a waiter finds out by its next look that its slot has moved."""
+
+    unserved_us_max_faultless = UNSERVED_US_MAX
 
 
 class ClusterWorld(World):
@@ -298,6 +309,6 @@ class ClusterWorld(World):
                     link.down.append(Item(None, b"sunsubscribe " + channel))
 
 
-def nodes(sources: Mapping[str, bytes]) -> list[ClusterNode]:
-    """Return the nodes of a Cluster that run these scripts."""
-    return [ClusterNode(number, sources) for number in (MASTER, OTHER, REPLICA)]
+def nodes(sources: Mapping[str, bytes], *, plain: bool = False) -> list[ClusterNode]:
+    """Return the nodes of a Cluster that run these scripts; ``plain``: without sharded channels."""
+    return [ClusterNode(number, sources, plain=plain) for number in (MASTER, OTHER, REPLICA)]
