@@ -65,6 +65,7 @@ SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
 # Tests of deadlines and failovers want a machine that is not busy: a process for each of two cores.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
 CALM_PROCESSES, PROCESSES = 2, 3
+DAILY_PROCESSES = 4  # the daily tests wait more than they compute
 # tests/daily.py says which test belongs to which part.
 DAILY, REST = "--part=daily", "--part=rest"
 EXPLORED = "--seconds=600"  # what ``nightly`` gives the explorer
@@ -104,7 +105,7 @@ def test(*args: str) -> int:
     """Lint, and run the daily tests, whatever fails; their summary is the last line."""
     if args:
         return first_failure((lint(), run("-m", "pytest", *args)))
-    return first_failure((lint(), spread(PROCESSES, DAILY)))
+    return first_failure((lint(), spread(DAILY_PROCESSES, DAILY)))
 
 
 def rest() -> int:
@@ -126,9 +127,10 @@ def nightly() -> int:
 
 
 def fast(*args: str) -> int:
-    """Run the quickest tests."""
+    """Run the quickest tests; in one process when arguments choose some of them."""
     folders = [folder for folder in FAST if (ROOT / folder).exists()]
-    return run("-m", "pytest", "-m", "not slow", f"--kinds={FAST_KINDS}", *folders, *args)
+    chosen = ("-m", "not slow", DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
+    return run("-m", "pytest", *chosen) if args else spread(PROCESSES, *chosen)
 
 
 def explore(*args: str) -> int:

@@ -288,7 +288,7 @@ def one(number, **options):
 
 
 ALONE = Multis("multi, 1 alone", (both(),))
-TWO = Multis("multi, 2 of both", (both(),) * 2, alike=True)
+TWO = Multis("multi, 2 of both", (both(),) * 2, alike=True, large=True)
 THREE = Multis("multi, 3 of both", (both(),) * 3, alike=True)
 WORKING = Multis("multi, 2 of both, 1 s of work", (both(work=1.0),) * 2, alike=True)
 LONG = Multis("multi, 2 of both, 4 s of work", (both(work=4.0),) * 2, alike=True)
