@@ -102,7 +102,7 @@ class _Exchange:
             self._write(ask, mux)
 
     def _heard(self, ask: NodeRequest, mux: AsyncConnection, slot: asyncio.Future[Any]) -> None:
-        """Take an answer, or why there is none; nobody waits for it when the exchange is over."""
+        """Take an answer, or why there is none; it is dropped when the exchange is over."""
         error = slot.exception()
         if self._over or ask.ended:
             return
@@ -208,7 +208,7 @@ class AioQuorum(QuorumPortRules, AioPort):
         self._set_timer(when)
 
     async def shut(self) -> None:
-        """Close all nodes' ports; who holds keeps its lease until it ends."""
+        """Close all nodes' ports; a holder keeps its lease until it ends."""
         self.closing = True
         self.let_go()
         lose_all(self, "closed")

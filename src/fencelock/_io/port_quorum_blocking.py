@@ -177,7 +177,7 @@ class _NodePort(BlockingPort):
 
 
 class _QuorumRenewalThread(RenewalThread):
-    """Tells of lost majorities, and heals; the nodes' own tenders renew and hear revocations."""
+    """Notifies of lost majorities and asks nodes again; the nodes' own threads renew."""
 
     def _listening(self, port: RenewedPort, until: float) -> Connection | None:  # noqa: ARG002 - as Tender
         return None
@@ -347,7 +347,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         self._renewal_thread.mind(when)
 
     def shut(self, within: float = CLOSE_SECONDS) -> None:
-        """Close all nodes' ports; who holds keeps its lease until it ends."""
+        """Close all nodes' ports; a holder keeps its lease until it ends."""
         if inside():
             put_off(self.shut)
             return
