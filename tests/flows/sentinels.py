@@ -102,6 +102,21 @@ async def granted(actor):
     await actor.release(hold)
 
 
+def hasty(after):
+    """A client that comes back with little time, when the old master has woken up."""
+
+    async def turns(actor):
+        await actor.hold_once(actor.want(FIXED), None, 0.0)
+        await actor.port.sleep(actor.port.now() + after)
+        await actor.hold_once(actor.want(FIXED), 0.3, 0.5)
+
+    return single(turns)
+
+
+HASTY = Behind(
+    "behind Sentinels: 1 comes back hastily, 1 working 2.8 s",
+    (hasty(2.3), user(FIXED, work=2.8, after=1.0)),
+)
 # Only Sentinels that were set up anew know of the new master.
 GONE = Behind(
     "behind Sentinels: 1, old master gone",
@@ -120,6 +135,7 @@ SENTINELS = {
     "one stubborn": ONE_STUBBORN,
 }
 DAILY = (
+    HASTY.heard(slow=SLOW).under(freeze=1),
     *(each.under(freeze=1) for each in (ALONE, TWO, WORKING, GONE, CUT, CUT_FIXED)),
     *(CUT_SHORTER.heard(**{kind: told}).under(freeze=1) for kind, told in SENTINELS.items()),
 )
@@ -143,6 +159,12 @@ def plan():
 
 
 SEEDS = (
+    seed(
+        "an answer that is believed for want of time",
+        Change(MasterGuard, "if not state.trusts(since, answered_at):", "if False:"),
+        HASTY.heard(slow=SLOW).under(freeze=1),
+        "I1",
+    ),
     seed(
         "an old master's answers that count unproved",
         Change(MasterGuard, "raise NoReply(text, sent=True)", "return"),

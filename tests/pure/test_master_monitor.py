@@ -23,6 +23,7 @@ from fencelock._topology.sentinel import (
     GRACE_SECONDS,
     SLOW_SECONDS,
     SUSPECT_SECONDS,
+    TRUSTED_SECONDS,
     MasterState,
     SentinelReply,
 )
@@ -246,6 +247,17 @@ def test_silent_sentinels_leave_a_call_half_of_its_time():
     began = io.clock
     run(guard.prove(io.clock, io.clock + 0.4))
     assert io.clock == pytest.approx(began + 0.2)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_an_answer_is_not_believed_for_want_of_time(silent):
+    """Only where no Sentinel answered in the last round, either."""
+    io, monitor, guard = guarded(*[(SLOW, NEW)] * 3)
+    if silent:
+        monitor.state.end_round(io.clock, [None] * 3)
+    io.clock += TRUSTED_SECONDS + QUICK
+    with contextlib.nullcontext() if silent else pytest.raises(NoReply):
+        run(guard.prove(io.clock, io.clock + 0.3))
 
 
 def test_a_push_waits_for_sentinels_that_are_slow():

@@ -251,12 +251,15 @@ class MasterGuard:
     async def _prove(self, asked_at: float, answered_at: float, until: float) -> None:
         if self.greeting:
             return
-        since = self._monitor.state.proof_since(asked_at, answered_at)
-        if self._monitor.state.asked_at < since:
+        state, label = self._monitor.state, self._monitor.service.label
+        since = state.proof_since(asked_at, answered_at)
+        if state.asked_at < since:
             await self._monitor.refresh(since, until)
         if self.is_replaced:
-            text = f"{self._monitor.service.label}: there is another master now"
+            text = f"{label}: there is another master now"
             raise NoReply(text, sent=True)
+        if not state.trusts(since, answered_at):
+            raise NoReply(f"{label}: no Sentinel proved the answer in time", sent=True)
 
     async def refused(self, error: ServerError, asked_at: float, until: float) -> None:
         """Return when a refusal counts; an old master refuses what the new one takes.

@@ -34,6 +34,9 @@ SLOW_SECONDS = 0.5
 SHARED_SECONDS = 0.1
 # A silent master gets this long to greet; then the Sentinels are asked again.
 CONNECT_SECONDS = 1.0
+# A call that has no time to wait for a proof trusts a round that began this recently: Sentinels
+# that went silent just now must not end calls with short timeouts.
+TRUSTED_SECONDS = FRESH_SECONDS + ANSWER_SECONDS
 # A push waits for its proof this long: for the round that is under way, and for one after it.
 PUSH_SECONDS = 2 * ANSWER_SECONDS
 # A caller whose time is up leaves a last question this much, within the 100 ms of I13.
@@ -185,6 +188,15 @@ class MasterState:
         """Return when a round must have begun to prove an answer of the master."""
         slow = answered_at - asked_at > SLOW_SECONDS
         return answered_at if slow else answered_at - self._fresh_for
+
+    def trusts(self, since: float, answered_at: float) -> bool:
+        """Return True if an answer counts: proved, or no Sentinel can be asked.
+
+        Sentinels that answered before and are too slow now may know of another master.
+        """
+        if self.asked_at >= since or self._all_silent:
+            return True
+        return self.asked_at >= answered_at - TRUSTED_SECONDS
 
     def locating(self, now: float, until: float) -> tuple[float, float]:
         """Return how late a round must have begun to connect by it, and how long to wait for it.
