@@ -129,7 +129,7 @@ __all__ = [
     "WriteLock",
 ]
 
-# What is apart from the faces, as it takes longer to import and few programs use it.
+# Kept apart from the two clients: these take longer to import, and few programs use them.
 _APART = {
     "AsyncElection": "fencelock.aio.election",
     "AsyncMultiLease": "fencelock.aio.multi",
@@ -145,7 +145,7 @@ _APART = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a face when it is first used: the command line needs neither, a program just one."""
+    """Import a client on first use: the command line needs neither, and a program just one."""
     if name not in {*__all__, "embedded"}:
         raise AttributeError(f"module 'fencelock' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415 - as the faces
@@ -158,6 +158,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Name the API, also what is not imported yet, and nothing else."""
+    """List the public API, including what is not imported yet."""
     own = (name for name in globals() if name.startswith("__") and name.endswith("__"))
     return sorted({*own, *__all__, "embedded"})

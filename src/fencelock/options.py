@@ -53,7 +53,7 @@ TTL_MIN: Final = 0.01
 # A lock for longer than ten years is a mistake in the unit.
 TTL_MAX: Final = 10 * 365 * 86400.0
 KEY_PREFIX: Final = "fencelock:"
-# How long a silent server is asked again before a call gives up: a restart takes less.
+# How long a call retries a silent server before it gives up: a restart takes less.
 SERVER_TIMEOUT: Final = 5.0
 # A replica nearby acknowledges within milliseconds; this outlasts a pause of its disk or a fork,
 # and a lease of 30 s can spare it.
@@ -67,9 +67,9 @@ LABEL_CHARS_MAX: Final = 64
 
 
 class _Value:
-    """What a user may compare, print and pickle, and nobody can change.
+    """An immutable value that can be compared, printed and pickled.
 
-    By hand, as ``dataclasses`` takes longer to import than all of this package.
+    Written by hand: ``dataclasses`` takes longer to import than all of this package.
     """
 
     def __setattr__(self, name: str, value: object) -> Never:
@@ -173,7 +173,7 @@ class LockOptions(LockedOptions[OnLost], total=False):
     strict: bool
 
 
-# A patience below any timeout: one try, however long its answer takes.
+# Below any timeout: one try, however long its answer takes.
 NO_WAIT: Final = -1.0
 
 
@@ -185,7 +185,7 @@ class Acknowledgement(NamedTuple):
 
 
 def acknowledgement(replicas: Any, timeout: Any) -> Acknowledgement | None:
-    """Return who must acknowledge a grant; None, for None and 0, when nobody must."""
+    """Return how many replicas must acknowledge a grant; None, for None and 0, when none must."""
     seconds = positive("replicas_timeout", timeout)
     wanted = 0 if replicas is None else count("replicas", replicas, least=0)
     return Acknowledgement(wanted, seconds) if wanted else None
@@ -386,14 +386,14 @@ def semaphore_timeout(timeout: Any, *, blocking: bool) -> float | None:
 # threading.TIMEOUT_MAX on every platform that runs this; repeated to keep imports light.
 TIMEOUT_MAX: Final = 9223372036.0
 
-# A day: longer than a night in which nobody works, short enough that what is forgotten goes.
+# A day: longer than a night without work, short enough that abandoned states are deleted.
 IDLE_TTL: Final = 86400.0
-# Waiters look every two seconds, and each look keeps the state.
+# Waiters send a heartbeat every two seconds, and each one keeps the state.
 IDLE_TTL_MIN: Final = 10.0
 
 
 def idle_ttl(value: Any) -> float:
-    """Return how long a state is kept that nobody uses."""
+    """Return how long an unused state is kept."""
     seconds = span("idle_ttl", value)
     if not IDLE_TTL_MIN <= seconds <= TTL_MAX:
         raise ValueError(

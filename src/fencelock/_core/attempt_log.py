@@ -1,4 +1,4 @@
-"""What is known of a request while it is asked again and again."""
+"""What is known of a request while it is retried."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class AttemptLog:
     """What is known of a request so far: whether it may have run, and on which connection."""
 
     # Class attributes until something happens: most requests are answered at once.
-    began: bool = False  # something was put on a connection: there is something to undo
+    began: bool = False  # a request went out: there is something to undo
     sent: bool = False
     undo_connection: object = None
     tries: int = 0
@@ -22,7 +22,7 @@ class AttemptLog:
             self.tries, self.refusal = 0, None
 
     def begin(self) -> None:
-        """Note that a request goes out: an older one's connection is no trail for its undo."""
+        """Note that a request goes out: its undo must not use an older request's connection."""
         self.began = True
         self.undo_connection = None
 

@@ -24,17 +24,17 @@ HANDOFF_TTL_SECONDS: Final = 2.0
 # Work that outlasts this is worth a command: a handed-over lease then grows to its full length.
 GROW_SECONDS: Final = 0.25
 
-# Waiters prove that they live this often; the scripts take one for dead after the other.
+# A client sends a heartbeat for its waiters this often; see LIVENESS_TIMEOUT_US of the scripts.
 HEARTBEAT_SECONDS: Final = HEARTBEAT_US / 1e6
 LIVENESS_TIMEOUT_SECONDS: Final = LIVENESS_TIMEOUT_US / 1e6
-# While its line moves a client looks less often, but often enough not to be taken for dead.
+# While the line moves, heartbeats are rarer, but often enough that the waiter counts as alive.
 HEARTBEAT_SECONDS_MAX: Final = 4.0
 
-# A connection that was used before may be dead without a word. When it is silent for so long,
+# A connection that was used before may be dead without notice. When it is silent for so long,
 # another one is tried; one that was opened for the request gets all the time there is.
 SILENT_SECONDS: Final = 1.0
 
-# Behind a holder that is no fencelock client nobody announces a release: its head looks this often.
+# Other programs do not announce a release: the first waiter polls this often.
 FOREIGN_SECONDS: Final = 0.05
 FOREIGN_LATER_SECONDS: Final = 1.0
 
@@ -68,7 +68,7 @@ def renewal_delay(lease: float, jitter: float) -> float:
     """Return how long after its start a lease is renewed: a third, a little less at random.
 
     A third leaves two more tries (Redisson's and etcd's choice too); ``jitter`` in [0, 1) takes
-    off up to a tenth, so that leases taken together do not stay together.
+    off up to a tenth, so that leases that began together are not renewed together for ever.
     """
     return lease / 3 * (1 - jitter / 10)
 

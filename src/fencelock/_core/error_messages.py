@@ -1,8 +1,7 @@
-"""What a caller reads of trouble with the server: which name, which server, and nothing twice.
+"""The words of errors for callers: the name, the server, and nothing twice.
 
-The outermost flows pass their errors through here. What happened between them and the socket says
-nothing to a caller, so those frames are cut off: the traceback of a server that is not there has a
-few lines.
+The outermost flows pass their errors through here. The frames between them and the socket tell a
+caller nothing, so they are cut off: the traceback for an unreachable server has only a few lines.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _OF_SERVERS = (ServerError, OutcomeUnknown, QuorumNotReached, ClientClosed)
 
 
 def describe_error(port: Port, error: FencelockError, name: str) -> None:
-    """Make an error what its caller reads, before the outermost flow raises it again."""
+    """Complete an error for its caller, before the outermost flow raises it again."""
     error.with_traceback(None)
     if not isinstance(error, _OF_SERVERS):
         return
@@ -47,7 +46,7 @@ def describe_error(port: Port, error: FencelockError, name: str) -> None:
 def describes_errors(
     flow: Callable[P, Coroutine[Any, Any, T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Have a flow's errors worded. Its first arguments are the port and what it is about."""
+    """Decorate a flow: complete its errors. Its first arguments are the port and the subject."""
 
     @wraps(flow)
     async def telling(*args: P.args, **options: P.kwargs) -> T:

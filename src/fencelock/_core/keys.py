@@ -46,7 +46,7 @@ def slot(key: bytes) -> int:
 
 
 def hash_tag(key: bytes) -> bytes | None:
-    """Return what stands in the first non-empty braces, or None when the whole key is hashed."""
+    """Return the text in the first non-empty braces, or None when the whole key is hashed."""
     opening = key.find(b"{")
     closing = key.find(b"}", opening + 1)
     if opening < 0 or closing <= opening + 1:
@@ -79,7 +79,7 @@ class LockKeys:
 
 
 class SignalKeys:
-    """The keys of one event, latch or barrier: its state, who is told, and which requests ran.
+    """The keys of one event, latch or barrier: its state, its waiters, and which requests ran.
 
     Raises:
         ValueError: the name ends like a derived key.
@@ -99,7 +99,7 @@ class SignalKeys:
 
 
 class ConditionKeys:
-    """The keys that a lock's conditions use: the lock's, who waits, and who was notified."""
+    """The keys of a lock's conditions: the lock's, the waiters, and the notified waiters."""
 
     __slots__ = ("all", "condition")
 
@@ -140,9 +140,9 @@ def _searched(lock: bytes, suffix: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _number(begun: int, tail: bytes, wanted: int) -> int:
-    """Find the number that, behind a checksum that has begun and before a tail, makes a slot.
+    """Find the number that, between a checksum's beginning and a tail, leads to the wanted slot.
 
-    1 in 16,384 fits, so that the search takes some milliseconds.
+    1 in 16,384 fits, so the search takes some milliseconds.
     """
     for number in count():
         if crc_hqx(b"%x%b" % (number, tail), begun) % _SLOTS == wanted:

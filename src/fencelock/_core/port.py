@@ -24,7 +24,7 @@ from fencelock.scripts import Script
 
 
 class Replicas(Protocol):
-    """Where replicas must have a grant or a renewal before it counts."""
+    """The replicas that must have a grant or a renewal before it counts."""
 
     @property
     def wanted(self) -> int:
@@ -37,9 +37,9 @@ class Replicas(Protocol):
     async def acknowledge(self, waiter: Waiter, until: float) -> int:
         """Return how many replicas have all that the server did for this waiter so far.
 
-        Returns when as many as wanted have it, or at ``until`` with those that are known. Only for
-        a waiter with a seat: that connection's server is meant, and no other. Raises ``NoReply``
-        when that connection is gone, and a ``ServerError`` like ``Port.call``.
+        Returns when as many as wanted have it, or at ``until`` with the number that is known. Only
+        for a waiter with a connection: its server is meant, and no other. Raises ``NoReply`` when
+        that connection is gone, and a ``ServerError`` like ``Port.call``.
         """
 
 
@@ -60,20 +60,20 @@ class Flows(NamedTuple):
     ]
     # Ask for a lock and a place in its line; None when it was not granted at once.
     line_up: Callable[[AnyPort, Waiter, float], Awaitable[Grant | None]]
-    # Seat a waiter that another request put in line, if that needs no answer.
+    # Connect a waiter that another request put in line, if that needs no answer.
     open_in_line: Callable[[AnyPort, Waiter], bool]
-    # Prove by an instant that this client's waiters live, and learn where they stand.
+    # Send the heartbeat of this client's waiters by an instant; learn their places in line.
     heartbeat: Callable[[AnyPort, float, Waiter], Awaitable[None]]
     # Return True if one script can touch all these locks, as far as is known.
     one_script: Callable[[AnyPort, Sequence[AcquireRequest]], bool]
 
-    # Do what is due in the book: notify holders of losses, renew the rest.
+    # Do what the renewal schedule has due: notify holders of losses, renew the rest.
     maintain: Callable[[AnyPort], Coroutine[Any, Any, None]]
     # Renew leases, sorted by their kinds, in the background.
     renew_due: Callable[[AnyPort, Sequence[list[Hold]]], Awaitable[None]]
-    # Renew one lease that its holder asks to have renewed; ``True``: it may shorten it.
+    # Renew one lease at its holder's request; ``True``: that may shorten it.
     renew: Callable[[AnyPort, Hold, float | None, bool], Awaitable[None]]
-    # Renew leases that their holder asks to have renewed together.
+    # Renew several leases together at their holder's request.
     renew_all: Callable[[AnyPort, Sequence[Hold], float | None], Awaitable[None]]
     # Ask the server to renew leases of one kind by an instant; replicas may take until another.
     renew_batch: Callable[
@@ -84,7 +84,7 @@ class Flows(NamedTuple):
 
     # Release a hold; return how many an explicit owner has left.
     give_back: Callable[[AnyPort, Hold, AttemptLog], Awaitable[int]]
-    # Release a hold in the background, behind a request if its trail is given.
+    # Release a hold in the background, after a request if its ``undo_connection`` is given.
     release_in_background: Callable[[AnyPort, Hold, object], None]
     # Undo what may still come of the requests of a hold that has ended.
     clean_up: Callable[[AnyPort, Hold], None]
@@ -117,9 +117,9 @@ class Port(Protocol):
     """The world as the flows see it."""
 
     label: str  # the server, as a person calls it; no password
-    client_channel: bytes  # this client's channel: names it to the server, hears revocations
-    lines: Lines  # who of this client waits for what
-    book: RenewalSchedule  # which leases want attention when
+    client_channel: bytes  # identifies this client; revocations arrive on it
+    lines: Lines  # this client's waiters
+    book: RenewalSchedule  # when which lease is due
     server_timeout: float  # seconds without any answer before a call gives up
     flows: Flows  # those that fit the servers behind this port
     needed: int  # how many answers decide: one, or a majority of a quorum's nodes
@@ -162,16 +162,17 @@ class Port(Protocol):
         """Do what ``open`` does if that needs no answer; return True if that was all."""
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
-        """Seat a waiter on a connection of its own, set ``waiter.connection``; ends like ``call``.
+        """Connect a waiter: set ``waiter.connection``; ends like ``call``.
 
-        With ``listen`` on one that hears grants: set ``waiter.channel``. A seat may be a trail.
+        With ``listen`` the connection receives grants: set ``waiter.channel``. A connection may
+        serve as an ``undo_connection``.
         """
 
     def close(self, waiter: Waiter) -> None:
-        """Take the waiter's seat back."""
+        """Take the waiter's connection back."""
 
     async def wait(self, waiter: Waiter, until: float) -> None:
-        """Return when the waiter was told something (``waiter.news``), or at ``until``."""
+        """Return when the waiter was notified (``waiter.news``), or at ``until``."""
 
     def wake(self, waiter: Waiter) -> None:
         """Make a waiting ``wait`` return soon; it may come late, never wrong."""
@@ -182,19 +183,19 @@ class Port(Protocol):
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
     ) -> None:
-        """Send now and see to the answer in the background; never blocks, never raises.
+        """Send now, and handle the answer in the background; never blocks, never raises.
 
-        Goes behind the request whose ``undo_connection`` is given. It is repeated until it was
+        It is sent after the request whose ``undo_connection`` is given. It is repeated until it is
         answered, for a bounded time.
         """
 
     def repeating(
         self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
     ) -> AbstractAsyncContextManager[None]:
-        """Run a flow every so many seconds beside the block; it must not raise."""
+        """Run a flow every ``seconds`` while the block runs; it must not raise."""
 
     def track(self, hold: Hold, when: float) -> None:
-        """Put a new hold into the book, and see that ``renew.maintain`` runs by ``when``."""
+        """Put a new hold into the renewal schedule; have ``renew.maintain`` run by ``when``."""
 
     def notify_loss(self, hold: Hold) -> None:
         """Log that a lease is lost, and notify its holder: callback, cancellation.
@@ -204,16 +205,16 @@ class Port(Protocol):
 
 
 class SlottedPort(Port, Protocol):
-    """A port whose keys lie in many slots, and slots on several nodes.
+    """Extra port methods for a Cluster, where keys lie in many slots, and slots on several nodes.
 
-    A *place* is a node, as far as is known: what lies there can share one connection.
+    A *place* is a node, as far as is known: requests for one node can share a connection.
     """
 
     def slot(self, key: bytes) -> int:
         """Return the slot of a key: a script may touch only one."""
 
     def node_of(self, key: bytes) -> object:
-        """Return where a key is, or None when that must be found out first."""
+        """Return the node of a key, or None when that must be found out first."""
 
     async def run_together(
         self, requests: Sequence[Request], until: float, waiter: Waiter | None = None
@@ -229,7 +230,7 @@ class SlottedPort(Port, Protocol):
         """
 
     def spawn_for_node(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Run a flow beside, one at a time for each place; False while one runs there."""
+        """Run a flow in the background, one at a time per place; False while one runs there."""
 
 
 class CountingPort(Port, Protocol):

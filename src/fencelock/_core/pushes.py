@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-- Anybody who may publish can send anything to any channel. A message is parsed as a whole before
-  it has an effect; one that does not parse is ignored, and logged once for each client.
+- Every user that may publish can send anything to any channel. A message is parsed as a whole
+  before it has an effect; one that does not parse is ignored, and logged once for each client.
 - Messages of a kind that this version does not know are ignored: servers' pings, later versions.
 """
 
@@ -63,7 +63,7 @@ def dispatch(port: Port, message: Sequence[bytes], find: Find) -> Waiter | None:
 
 
 def parsed(payload: bytes) -> Pushed | None:
-    """Return a message in its words; None when it has not the form of its kind."""
+    """Return a message's words; None when it does not have the form of its kind."""
     kind, _, rest = payload.partition(b" ")
     number = WORDS.get(kind, 1)
     words = rest.split(b" ", number - 1)
@@ -106,14 +106,14 @@ def _granted(port: Port, words: Sequence[bytes], find: Find) -> Waiter | None:
 
 
 def _again(waiter: Waiter | None) -> Waiter | None:
-    """Have a waiter ask anew, whose place in line is gone."""
+    """Make a waiter ask again: its place in line is gone."""
     if waiter is not None:
         waiter.lose_place()
     return waiter
 
 
 def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
-    """Tell the holds that an operator took away."""
+    """Notify the holds that an operator revoked."""
     with port.mutex():
         hit = [hold for hold in port.book.tracked() if hold.want.holder == holder]
     for hold in hit:

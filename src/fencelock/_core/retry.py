@@ -3,8 +3,8 @@
 Rules of this file:
 
 - Only idempotent requests come through here: each may run twice (I4).
-- One deadline covers connecting, asking, pausing and asking again (I13).
-- A server's refusal is an answer and is raised as it is; only "not now" replies are asked again.
+- One deadline covers connecting, asking, pausing and retrying (I13).
+- A server's refusal is an answer and is raised as it is; only "not now" replies are retried.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def ask(
 
 
 async def command(port: Port, args: Args, key: bytes) -> Reply:
-    """Run a plain reading command until it is answered, for as long as the port's patience."""
+    """Run a plain reading command until it is answered, within the port's ``server_timeout``."""
     until = port.now() + port.server_timeout
     return await persist(port, lambda: port.command(args, key, until), until, AttemptLog())
 
@@ -55,7 +55,7 @@ async def parts(port: Port) -> Sequence[bytes]:
 async def persist(
     port: Port, attempt: Callable[[], Awaitable[Reply]], until: float, asked: AttemptLog
 ) -> Reply:
-    """Repeat an attempt while it only breaks; note in ``asked`` what may have run."""
+    """Retry an attempt while it gets no answer; note in ``asked`` what may have run."""
     while True:
         try:
             return await attempt()
@@ -81,17 +81,17 @@ async def again(
 
 
 def give_up(trouble: Exception, asked: AttemptLog) -> NoReturn:
-    """Raise what the silence means: unknown when a request may have run, unreachable when not."""
+    """Raise OutcomeUnknown if a request may have run, and ServerUnreachable if not."""
     if isinstance(trouble, ServerError):
         raise trouble
-    cause = trouble.__cause__  # a Broken says no more than our words
+    cause = trouble.__cause__  # a NoReply says no more than this message
     if asked.sent:
         raise OutcomeUnknown(f"{trouble}: the request may or may not have run") from cause
     raise ServerUnreachable(str(trouble)) from cause
 
 
 def answer_by(port: Port, now: float, give_up_at: float) -> float:
-    """Return until when an answer is awaited: a healthy server may answer the shortest timeout."""
+    """Return until when to wait for an answer: a healthy server has time for one, always."""
     latest = now + port.server_timeout
     if give_up_at >= latest:
         return latest

@@ -1,4 +1,4 @@
-"""Words that requests and answers are made of, and the end of a request without an answer."""
+"""The types of requests and replies, and the error of a request without a reply."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Reply = Any
 class NoReply(Exception):
     """No answer came. ``sent`` is True if the request may have reached the server.
 
-    ``undo_connection`` names the connection it went on, where an undo sent behind it cannot
-    overtake it. The client's or the system's own exception is the ``__cause__``.
+    ``undo_connection`` is the connection that carried it: an undo sent there cannot overtake it.
+    The client's or the system's own exception is the ``__cause__``.
     """
 
     def __init__(self, message: str, *, sent: bool, undo_connection: object = None) -> None:

@@ -1,4 +1,4 @@
-"""Show people what they wait for: who holds the lock, for how long, and their place in line.
+"""Show people what they wait for: the lock's holder, since when, and their own place in line.
 
 On a terminal one line that is rewritten each second; otherwise a line at the start and one each
 minute. Nothing is sent to the server before a wait has lasted a moment.

@@ -21,7 +21,7 @@ from fencelock.scripts import constants
 
 try:
     # hashlib loads OpenSSL, which takes longer than all we need; ``random`` does the same.
-    from _sha1 import sha1  # type: ignore[import-not-found]  # not for everybody, says typeshed
+    from _sha1 import sha1  # type: ignore[import-not-found]  # typeshed lists no private modules
 except ImportError:  # a Python that was built without
     from hashlib import sha1
 

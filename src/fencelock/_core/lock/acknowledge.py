@@ -2,14 +2,14 @@
 
 Rules of this file:
 
-- What is asked about is what the waiter's own connection brought: a master that was promoted in
-  between may not answer for the one that granted.
-- Too few in time is an error (I12), and whoever asked undoes the grant (I9) or leaves the lease as
-  it was. A broken connection is no count: the request is repeated (I4).
-- Counting takes from the lease: its deadline stays what it was (I2). It is bounded by the replicas'
-  own timeout, by the lease, and by the caller's timeout (I13).
-- Giving back is not counted: a release that a failover loses leaves the lock held for longer,
-  never by two. But for the end of a ``once``: who is told that it ran must not see it run again.
+- Replicas are asked on the waiter's own connection: a master that was promoted in between must not
+  answer for the one that granted.
+- Too few acknowledgements in time are an error (I12); the caller undoes the grant (I9) or leaves
+  the lease as it was. A broken connection gives no count: the request is repeated (I4).
+- Waiting for replicas uses up the lease: its deadline stays what it was (I2). The wait is bounded
+  by the replicas' own timeout, by the lease, and by the caller's timeout (I13).
+- A release needs no acknowledgement: if a failover loses it, the lock stays held for longer, but
+  never by two. The end of a ``once`` needs one: a run that was reported as done must not run again.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LAST_SECONDS = 0.03
 async def acknowledged(port: Port, waiter: Waiter, deadline: float, give_up_at: float) -> None:
     """Return once enough replicas have what the waiter's connection brought.
 
-    Raises NotAcknowledged when too few have it in time, Broken when the connection is gone, and a
-    ServerError when the server cannot tell.
+    Raises NotAcknowledged when too few have it in time, NoReply when the connection is gone, and a
+    ServerError when the server cannot count them.
     """
     replicas = _replicas(port)
     until = min(port.now() + replicas.timeout, deadline, give_up_at + LAST_SECONDS)

@@ -1,18 +1,18 @@
-"""Take a lock: at once, in line, or by polling.
+"""Acquire a lock: at once, in line, or by polling.
 
 Rules of this file:
 
 - ``now`` is read before asking; the lease counts from there (I2).
-- Whatever ends an acquire without a lease (timeout, error, cancellation, Ctrl-C) ends its place in
-  line and its grant too (I9): on the way out for a timeout, behind the request otherwise.
-- A grant that arrives with nothing left of it is no grant.
-- A request on a connection that turned silent may still run. So it is undone behind it at once, and
-  asked again elsewhere by another id: the undo cannot take what that one is granted. Who stands in
-  line keeps its id, and its place; what it was granted is then undone there when it has ended.
-- A waiter in line that has time left goes on asking while the server is away.
-- Where replicas are to acknowledge a grant, none is reported before (see acknowledge.py). An answer
-  with fence 0 is no grant (see once.py): it is true whatever the replicas have.
-- Waiting is bounded by ``give_up_at``, by the holder's lease and by the proof of life (I6, I13).
+- Whatever ends an acquire without a lease (timeout, error, cancellation, Ctrl-C) also gives up its
+  place in line and its grant (I9): before it returns for a timeout, otherwise after the request.
+- A grant that arrives already expired is no grant.
+- A request on a connection that turned silent may still run. So it is undone on that connection at
+  once, and repeated elsewhere with a new id: the undo cannot release what the new id is granted. A
+  waiter in line keeps its id and its place; a stray grant is undone there when the hold has ended.
+- A waiter in line that has time left retries while the server is unreachable.
+- If replicas must acknowledge a grant, it is reported only afterwards (see acknowledge.py). An
+  answer with fence 0 is no grant (see once.py): it counts whatever the replicas have.
+- Waiting is bounded by ``give_up_at``, by the holder's lease and by the heartbeat (I6, I13).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
 FOR_EVER = float("inf")
-# What a lease may lose on the wire, which has whole milliseconds.
+# A lease may lose this much on the wire, which carries whole milliseconds.
 ROUNDING_SECONDS = 0.001
 NO_GRANT = b"0"  # of once_start.lua: it is done
-# Grants that came too late before the ttl is called too short for this connection.
+# After this many grants that arrive already expired, raise: the ttl is shorter than the round trip.
 LATE_GRANTS_MAX = 3
 
 
@@ -66,9 +66,9 @@ async def queue(
 ) -> Grant | None:
     """Stand in line until granted; None at ``give_up_at``.
 
-    Asks, waits, and asks again whenever the place may be gone. A ``waiter`` that somebody else's
-    request put in line begins with waiting. ``outlasts``: in line, ask until ``give_up_at`` while
-    the server is away, and not only for as long as the port's patience.
+    Asks, waits, and asks again whenever the place may be gone. A ``waiter`` that another request
+    put in line begins with waiting. With ``outlasts``, a waiter in line retries until
+    ``give_up_at`` while the server is unreachable, not only for ``server_timeout``.
     """
     placed = waiter is not None and waiter.stood
     waiter = waiter or Waiter(want)
@@ -105,10 +105,10 @@ async def queue(
 
 
 def depart(port: Port, waiter: Waiter) -> None:
-    """Take a waiter out of its line, and its connection back.
+    """Remove a waiter from its line, and take its connection back.
 
-    Call it again when an interrupt comes, also at its first instruction: a waiter left in a line
-    would keep the client's thread up for ever (I10).
+    After an interrupt, even at the first instruction, call it again: a waiter that stays in a line
+    would keep the client's thread alive for ever (I10).
     """
     if waiter.stood:
         with port.mutex():
@@ -117,7 +117,7 @@ def depart(port: Port, waiter: Waiter) -> None:
 
 
 def _undo(port: Port, waiter: Waiter) -> None:
-    """Undo what may have run, behind the request on the connection that it went on."""
+    """Undo a request that may have run, after it on the same connection."""
     if not waiter.began:
         return
     want = waiter.want
@@ -127,7 +127,7 @@ def _undo(port: Port, waiter: Waiter) -> None:
 
 
 def start_over(port: Port, waiter: Waiter) -> None:
-    """Undo a request that a silent connection may still bring, and go on by another id."""
+    """Undo a request that a silent connection may still deliver; continue with another id."""
     want = waiter.want
     waiter.want = want.rename()
     _undo(port, waiter)
@@ -136,7 +136,7 @@ def start_over(port: Port, waiter: Waiter) -> None:
 
 
 def late_grant(port: Port, who: bytes) -> None:
-    """Give back a grant that was pushed to a waiter who has given up."""
+    """Release a grant that was pushed to a waiter that has given up."""
     with port.mutex():
         want = port.lines.gave_up(who)
     if want is not None:
@@ -223,7 +223,7 @@ async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
 
 
 async def _counted(port: Port, waiter: Waiter, grant: Grant, give_up_at: float) -> Grant | None:
-    """Have replicas acknowledge a handed-over grant; None when we must ask for it again."""
+    """Have replicas acknowledge a handed-over grant; None when it must be requested again."""
     if not grant.fence or grant.deadline <= port.now():
         return grant
     try:
@@ -237,7 +237,7 @@ async def _counted(port: Port, waiter: Waiter, grant: Grant, give_up_at: float) 
 
 
 async def _looked(port: Port, waiter: Waiter, line: Line, give_up_at: float) -> bool:
-    """Look after our lines; False when there was no answer now and we must ask again."""
+    """Send the heartbeat; False when there was no answer, and the request must be repeated."""
     try:
         await port.flows.heartbeat(port, min(give_up_at, port.now() + port.server_timeout), waiter)
     except NoReply as broken:
@@ -252,9 +252,10 @@ async def _looked(port: Port, waiter: Waiter, line: Line, give_up_at: float) -> 
 
 
 async def _leave(port: Port, waiter: Waiter) -> None:
-    """Leave the line, and give back what was granted in this very moment.
+    """Leave the line, and release what was granted at the last moment.
 
-    Silence of a near server is not "held by others" (I12): OutcomeUnknown, and the caller undoes.
+    The silence of a near server is not "held by others" (I12): OutcomeUnknown, and the caller
+    undoes the request.
     """
     want = waiter.want
     undo = want.abandon(waiter.channel)
@@ -262,7 +263,7 @@ async def _leave(port: Port, waiter: Waiter) -> None:
     try:
         await port.call(*undo, until, waiter)
     except NoReply as broken:
-        if waiter.trip > LEAVING_SECONDS / 2:  # far away: its silence says nothing yet
+        if waiter.trip > LEAVING_SECONDS / 2:  # far away: the answer may be on its way
             port.run_in_background(*undo, broken.undo_connection)
             return
         raise OutcomeUnknown(
@@ -277,10 +278,10 @@ async def acquire(
     taker: HoldRegistry,
     unit: object = None,
 ) -> Hold | None:
-    """Take a lock for the taker and have its lease minded; None when it was not granted in time.
+    """Acquire a lock for the taker and track its lease; None when it was not granted in time.
 
-    One try for a patience of 0 or less, for ever for None. A try without a timeout (below 0) gives
-    a slow server time to answer; a timeout of 0 does not. ``unit`` is the thread or task that asks.
+    A timeout of 0 or less is one try, None waits for ever. A try without a timeout (below 0) gives
+    a slow server time to answer; a timeout of 0 does not. ``unit`` is the calling thread or task.
     """
     at_once = timeout is not None and timeout <= 0
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
@@ -291,7 +292,7 @@ async def acquire(
         describe_error(port, error, want.keys.name)
         raise
     except BaseException:
-        # A signal's exception may come anywhere, also when the grant was made and nobody had it.
+        # A signal handler may raise anywhere, also after the grant, before a hold has it.
         port.run_in_background(*request(want))
         raise
 
@@ -304,7 +305,7 @@ async def take(  # noqa: PLR0917 - as ``Flows.take``
     unit: object,
     at_once: bool,  # noqa: FBT001 - as above
 ) -> Hold | None:
-    """Take a lock of one server, in line unless it is one try or the plain form."""
+    """Acquire a lock of one server, in line unless it is one try or the plain form."""
     if want.terms.plain:
         grant = await poll(port, want, give_up_at, tries=1 if at_once else None)
     elif at_once or want.once:
@@ -317,7 +318,7 @@ async def take(  # noqa: PLR0917 - as ``Flows.take``
 def begin(
     port: Port, want: AcquireRequest, grant: Grant, taker: HoldRegistry, unit: object
 ) -> Hold:
-    """Make a grant the taker's hold, and have its lease minded."""
+    """Make a grant the taker's hold, and track its lease."""
     hold = taker.hold_type(port, want, grant.fence, min(grant.deadline, want.form.ends), unit)
     hold.short = grant.lease < want.ttl - ROUNDING_SECONDS
     try:

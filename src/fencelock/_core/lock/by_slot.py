@@ -2,10 +2,10 @@
 
 Rules of this file:
 
-- A script touches one slot; all that goes to one node is written together and answered together.
-- Nodes are asked beside each other: a silent one holds up only what lies there.
-- A node that is still asked is not asked again: what is due there waits in the book, where its end
-  is told in time (I8).
+- A script touches one slot; all requests to one node are written together and answered together.
+- Nodes are asked in parallel: a silent one holds up only its own locks.
+- A node with a request under way is not asked again: leases that are due there wait in the renewal
+  schedule, and their holders are notified of a loss in time (I8).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ AskBatches = Callable[[SlottedPort, Sequence[Sequence[Hold]]], Awaitable[None]]
 async def line_up_by_slot(port: SlottedPort, waiter: Waiter, give_up_at: float) -> Grant | None:
     """Ask for a lock, and for a place in its line once it is known to be held.
 
-    To listen costs a command for each slot: most locks are free, and need none.
+    Listening costs a command for each slot; most locks are free and need none.
     """
     if waiter.key not in port.lines and not port.open_now(waiter, listen=True):
         grant = await line_up(port, waiter, give_up_at, listen=False)
@@ -51,12 +51,12 @@ async def line_up_by_slot(port: SlottedPort, waiter: Waiter, give_up_at: float) 
 
 
 async def renew_due_by_slot(port: SlottedPort, kinds: Sequence[list[Hold]]) -> None:
-    """Have leases renewed beside, each node by a flow of its own; returns at once."""
+    """Renew leases in the background, each node by a flow of its own; returns at once."""
     _renew_beside(port, kinds, _ask)
 
 
 async def renew_due_confirmed(port: SlottedPort, kinds: Sequence[list[Hold]]) -> None:
-    """Do the same where replicas count: they are asked slot by slot."""
+    """Do the same where replicas must acknowledge: they are asked slot by slot."""
     _renew_beside(port, kinds, renew_batches)
 
 
@@ -72,7 +72,7 @@ def _renew_beside(port: SlottedPort, kinds: Sequence[list[Hold]], ask: AskBatche
 
 
 def _batches(port: SlottedPort, kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
-    """Bring holds together that one script can renew: of one kind and one slot."""
+    """Group holds that one script can renew: of one kind and one slot."""
     for number, kind in enumerate(kinds):
         slots: dict[int, list[Hold]] = {}
         for hold in kind:
@@ -82,7 +82,7 @@ def _batches(port: SlottedPort, kinds: Sequence[list[Hold]]) -> Iterator[list[Ho
 
 
 async def _renew(port: SlottedPort, batches: Sequence[Sequence[Hold]], ask: AskBatches) -> None:
-    """Renew what lies at one node; whatever happens, nobody is forgotten."""
+    """Renew the leases of one node; whatever happens, no hold is dropped from the schedule."""
     every = [hold for batch in batches for hold in batch]
     try:
         live = [holds for batch in batches if (holds := [hold for hold in batch if hold.open])]
@@ -120,9 +120,9 @@ async def _ask(port: SlottedPort, batches: Sequence[Sequence[Hold]]) -> None:
 
 
 async def heartbeat_by_slot(port: SlottedPort, until: float, waiter: Waiter) -> None:
-    """Look after this client's lines at the waiter's node, each slot by a script of its own.
+    """Send the heartbeat of this client's lines at the waiter's node, one script for each slot.
 
-    Raises what went wrong with the waiter's own slot; other lines look later by themselves.
+    Raises the error of the waiter's own slot; the waiters of other lines ask later by themselves.
     """
     here, own = port.node_of(waiter.key), port.slot(waiter.key)
     slots: dict[int, list[Due]] = {}
@@ -145,7 +145,7 @@ async def heartbeat_by_slot(port: SlottedPort, until: float, waiter: Waiter) -> 
 async def side_by_side(
     port: SlottedPort, requests: Sequence[Request], until: float
 ) -> Sequence[Reply | Exception]:
-    """Run scripts, all nodes beside each other; return their replies, or what each would raise."""
+    """Run scripts, all nodes in parallel; return their replies, or the error of each."""
     places: dict[object, list[int]] = {}
     for number, (_, keys, _) in enumerate(requests):
         places.setdefault(port.node_of(keys[0]) or number, []).append(number)

@@ -1,7 +1,7 @@
-"""Prove that this client's waiters live, and learn where they stand in their lines (I6, I7).
+"""Send the heartbeat of this client's waiters, and learn their places in line (I6, I7).
 
-One waiter looks for all of the client, with one command; which lines it asks about is decided by
-``Lines.due``.
+One waiter asks for all of the client, with one command; ``Lines.due`` decides which lines it asks
+about.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from fencelock._core.types import Reply, Request
 
 
 async def heartbeat(port: Port, until: float, waiter: Waiter) -> None:
-    """Prove that this client's waiters live, and learn where they stand; one command for all.
+    """Send the heartbeat of this client's waiters, and learn their places; one command for all.
 
-    A failure is left to the waiter that looked: the others look later by themselves.
+    A failure is raised to the waiter that asked: the others ask later by themselves.
     """
     with port.mutex():
         due = port.lines.due(port.now(), waiter.want.form.alive, waiter)
@@ -28,7 +28,7 @@ async def heartbeat(port: Port, until: float, waiter: Waiter) -> None:
 
 
 def heartbeat_request(port: Port, due: Sequence[Due]) -> Request:
-    """Return the request that proves that these waiters live, and asks where they stand."""
+    """Return the request that is these waiters' heartbeat, and asks for their places."""
     keys: list[bytes] = []
     args: list[bytes | int] = [port.client_channel]
     for _, waiters in due:
@@ -45,9 +45,9 @@ def learn(port: Port, due: Sequence[Due], reply: Reply, asked_at: float) -> None
 
 
 def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at: float) -> None:
-    """Send back to ask who is not in line any more, or was granted and did not hear of it.
+    """Make waiters ask again that are not in line, or were granted without being notified.
 
-    Asking again brings the full lease; what is left of the one that was found may be little.
+    Asking again brings the full lease; of the lease that was found, little may be left.
     """
     holder, _, pttl_ms, foreign, positions = told
     front = min((place for place in positions if place >= 0), default=0)

@@ -5,10 +5,10 @@ Rules of this file (I2, I8):
 - A lease is judged by this process's monotonic clock alone, never by asking a server.
 - A child process holds none of its parent's leases.
 - Once a lease is lost it stays lost, whatever arrives later.
-- A loss may be found by the deadline, a renewal, a release or ``check``. It is noted in one place,
-  ``lose``, which notifies the holder, once. That sends nothing.
-- A lease that is being given back proves nothing from that instant on.
-- The deadline moves in one place, ``move_deadline``, and its one observer hears of it there.
+- A loss may be found at the deadline, or by a renewal, a release or ``check``. It is recorded in
+  one place, ``lose``, which notifies the holder, once. That sends nothing.
+- A lease that is being released proves nothing from that instant on.
+- The deadline moves in one place, ``move_deadline``, which notifies the lease's one observer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AnyPort: TypeAlias = Any
 
 
 class Grant(NamedTuple):
-    """The server's yes, judged by our clock."""
+    """A grant by the server, with its deadline on our clock."""
 
     fence: int
     deadline: float
@@ -53,7 +53,7 @@ class Loss(NamedTuple):
 
 
 class Observer:
-    """Hears of one lease, at once and in whatever thread it happens. Nothing may block here."""
+    """Is notified about one lease at once, in the thread where it happens. Must not block."""
 
     __slots__ = ()
 
@@ -73,10 +73,10 @@ class HoldRegistry:
         self.hold_type: type[Hold] = hold_type  # of the face: threads or asyncio
 
     def add(self, hold: Hold) -> None:
-        """Keep a hold, before anybody else can see it."""
+        """Keep a hold, before any other thread can see it."""
 
     def remove(self, hold: Hold) -> bool:
-        """Drop a hold; False when it was not kept."""
+        """Remove a hold; False when it was not kept."""
         del hold
         return False
 
@@ -150,7 +150,7 @@ class Hold(BaseLease):
         # (I2), so no later renewal is relied on for longer.
         self.reach: float = inf
         self.notified: bool = False  # the holder is notified of a loss (I8: once)
-        self.bucket: int = -1  # where the renewal book keeps it
+        self.bucket: int = -1  # where the renewal schedule keeps it
         self._unnoticed = True  # until its loss is noticed: then this is gone
         self._generation = process.generation
 
@@ -218,7 +218,7 @@ class Hold(BaseLease):
             self.observer.deadline_moved(self)
 
     def observe(self, observer: Observer) -> None:
-        """Have an observer hear of the lease from now on, beginning with its deadline."""
+        """Notify an observer of the lease from now on, beginning with its deadline."""
         self.observer = observer
         observer.deadline_moved(self)
 
@@ -236,14 +236,15 @@ class Hold(BaseLease):
         at_release: bool = False,
         port: AnyPort = None,
     ) -> bool:
-        """Note the loss, and have the holder notified; False when it was noticed before.
+        """Record the loss and notify the holder; False when it was recorded before.
 
-        Of a lease that is given back only its release knows: ``at_release``, and by which port.
+        For a lease that is being released, only its release can find a loss: ``at_release``, with
+        the port that it used.
         """
         if self.released and not at_release:
             return False
         try:
-            del self._unnoticed  # one instruction: of several threads one is the first
+            del self._unnoticed  # one instruction: only one of several threads succeeds
         except AttributeError:
             return False
         port = port or self.port
@@ -259,7 +260,7 @@ class Hold(BaseLease):
         return True
 
     def resume(self, port: AnyPort) -> None:
-        """Go on after a release that the server refused, so that it was not given back."""
+        """Continue the lease after a release that the server refused."""
         self.port, self.open, self.released = port, True, False
 
     # -- its limits ---------------------------------------------------------------------------
@@ -328,14 +329,14 @@ class Hold(BaseLease):
         return "no renewal was answered in time; was the process stopped or suspended?"
 
     def final(self) -> None:
-        """Note that nothing prolongs the lease any more, and why it will have ended."""
+        """Note that nothing renews the lease any more, and why it will end."""
         terms = self.want.terms
         if terms.renew and (terms.max_hold is not None or terms.max_renewals is not None):
             self.end = "max_hold"
 
 
 def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:
-    """Return when a hold with a new lease wants attention: at its renewal, or at its end.
+    """Return when a hold with a new lease is due: at its renewal, or at its end.
 
     A lease that was renewed for longer than usual is left alone until it is as long as usual.
     """
@@ -343,7 +344,7 @@ def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:
     usual = min(lease, terms.ttl)
     spare = max(0.0, deadline - now - usual)
     delay = spare + renewal_delay(min(usual, deadline - now), jitter)
-    if hold.short:  # handed over and short: whoever stalls now would lose it soon
+    if hold.short:  # handed over with a short lease: a process that stalls now would lose it soon
         delay = min(delay, GROW_SECONDS)
     if not hold.renewable(now + delay):
         hold.final()

@@ -1,4 +1,4 @@
-"""Look at locks from outside, and take one away by an operator's word."""
+"""Show locks to an operator, and revoke a lock on an operator's request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REVOKED_MS = 600_000
 
 
 class ClientInfo(NamedTuple):
-    """A holder or waiter as people want to see it."""
+    """A holder or waiter, described for people."""
 
     host: str = ""
     pid: int = 0
@@ -37,7 +37,7 @@ class ClientInfo(NamedTuple):
 
     @property
     def called(self) -> str:
-        """Return what people call it beside host and process: candidate and label."""
+        """Return what people call it apart from host and process: candidate and label."""
         process = f"{self.host}:{self.pid}"  # is a candidate's name when it was given none
         names = dict.fromkeys((self.candidate, self.label))
         return ", ".join(each for each in names if each and each != process)
@@ -72,7 +72,7 @@ class LockInfo(NamedTuple):
 
     @property
     def full(self) -> bool:
-        """Return True if one who asks now has to wait: of a semaphore, for one permit."""
+        """Return True if a client that asks now has to wait: for one permit of a semaphore."""
         if self.kind == "semaphore":
             return self.waiting > 0 or self.taken >= self.limit
         return self.held
@@ -85,12 +85,12 @@ def channel_prefix(key_prefix: str) -> str:
 
 @describes_errors
 async def holder_of(port: Port, keys: LockKeys) -> bytes | None:
-    """Return who holds the lock now, or None."""
+    """Return the id of the lock's present holder, or None."""
     return await port.flows.holder_of(port, keys)
 
 
 async def lock_value(port: Port, keys: LockKeys) -> bytes | None:
-    """Return who holds a lock of one server now, or None."""
+    """Return the id of the present holder of a lock of one server, or None."""
     holder: bytes | None = await command(port, (b"GET", keys.lock), keys.lock)
     return holder
 
@@ -139,7 +139,7 @@ def _free(name: str, found: Sequence[Reply]) -> LockInfo:
 
 
 def agreed(port: Port, values: Sequence[bytes]) -> bytes | None:
-    """Return what as many answers say as decide, or None."""
+    """Return the value that as many answers have as are needed, or None."""
     value, count = Counter(map(known_as, values)).most_common(1)[0]
     return value if value and count >= port.needed else None
 
@@ -155,7 +155,7 @@ async def on_one(port: Port, name: str, flow: Callable[[Port], Awaitable[T]]) ->
 
 
 async def names(port: Port, prefix: str, pattern: str = "*") -> list[str]:
-    """Return the names of the locks that were held lately or are waited for, sorted."""
+    """Return the names of the locks that were held recently or are waited for, sorted."""
     each = await port.flows.on_each(port, "names", lambda server: _names(server, prefix, pattern))
     return sorted(set().union(*each))
 
@@ -188,10 +188,10 @@ async def scan(port: Port, prefix: str, *kind: bytes) -> set[bytes]:
 async def revoke(
     port: Port, keys: LockKeys, reason: str, only: tuple[str, int] | None = None
 ) -> LockInfo | None:
-    """Take the lock from its holder, who is told; the next in line is granted.
+    """Revoke the lock: its holder is notified, and the next waiter is granted.
 
     A semaphore or reader/writer lock is taken from all its holders; with ``only``, a host and a
-    process id, from those of that process. Returns what was known of who lost it, or None.
+    process id, from those of that process. Returns what was known of the holders, or None.
     """
     found = await port.flows.on_each(
         port, keys.name, lambda server: _revoke(server, keys, reason, only)
@@ -216,7 +216,7 @@ async def _revoke(
 
 
 def described_as(host: str, pid: int) -> bytes:
-    """Return how what is told of a holder begins; as ``handles.describe`` writes it."""
+    """Return the beginning of a holder's description, as ``_handles.lock.describe`` writes it."""
     told = json.dumps({"host": host, "pid": pid}, separators=(",", ":"), ensure_ascii=False)
     return b" " + told.removesuffix("}").encode() + b","
 

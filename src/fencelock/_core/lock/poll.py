@@ -3,8 +3,8 @@
 Rules of this file:
 
 - Only the lock's own key is touched; there is no order of arrival and no fence.
-- ``SET NX`` is not idempotent: when its answer is lost, the key is given back before another try.
-- Whatever ends a try without a lease gives the key back (I9).
+- ``SET NX`` is not idempotent: when its answer is lost, the key is released before another try.
+- Whatever ends a try without a lease releases the key (I9).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fencelock.scripts import POLL_RELEASE
 async def poll_once(port: Port, want: AcquireRequest, give_up_at: float) -> Grant | None:
     """Try the plain form once: SET NX PX on the lock's key, nothing else.
 
-    SET NX is not idempotent: when its answer is lost, the key is given back before another try.
+    SET NX is not idempotent: when its answer is lost, the key is released before another try.
     """
     until = answer_by(port, port.now(), give_up_at)
     waiter = Waiter(want)
@@ -33,7 +33,7 @@ async def poll_once(port: Port, want: AcquireRequest, give_up_at: float) -> Gran
             port.run_in_background(POLL_RELEASE, want.keys.plain, (want.holder,), waiter.path)
 
     async def once() -> tuple[float, Reply]:
-        # a silent connection may still bring it: go on by another id
+        # a silent connection may still deliver it: continue with another id
         if waiter.undo_connection is not None:
             undo()
             port.close(waiter)
@@ -68,7 +68,7 @@ async def poll_once(port: Port, want: AcquireRequest, give_up_at: float) -> Gran
 async def poll(
     port: Port, want: AcquireRequest, give_up_at: float, tries: int | None = None
 ) -> Grant | None:
-    """Try again and again; None at ``give_up_at`` or after so many tries.
+    """Retry until the lock is free; None at ``give_up_at`` or after ``max_tries``.
 
     The pause varies by a quarter, so that pollers that started together do not stay together.
     """

@@ -1,14 +1,14 @@
-"""Give a lock back.
+"""Release a lock.
 
 Rules of this file:
 
-- Renewal ends before the release is asked for (I11), and so does what the lease proves: from then
-  on the next in line may be granted, whatever becomes of the answer.
-- A release whose answer was lost is asked again. "Not the holder" then means that the first one
-  ran, as long as the lease was proved when it was first sent (I4).
-- Only the ids of the acquisition are used: nobody else's grant can be freed.
-- A request that was asked again may still come by its first connection. Whatever ends the hold
-  undoes that, too (``undo_strays``), once it was given back: the undo takes whatever the id has.
+- Renewal ends before the release is sent (I11), and the lease proves nothing from then on: the next
+  waiter may be granted, whatever becomes of the answer.
+- A release whose answer was lost is repeated. "Not the holder" then means that the first one ran,
+  as long as the lease was proved when it was first sent (I4).
+- Only the ids of this acquisition are used: no other client's grant can be released.
+- A repeated request may still arrive on its first connection. Whatever ends the hold undoes that,
+  too (``undo_strays``), after the release: the undo takes whatever the id has.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from fencelock.errors import (
     ServerUnreachable,
 )
 
-# Takes a hold out of where it is kept into a list, which has it before: a signal's exception may
-# come between any two bytecodes, and what is in no list then is nobody's.
+# Moves a hold from where it is kept into a list, and appends it there first: a signal handler may
+# raise between any two bytecodes, and a hold in neither place would never be released.
 Take = Callable[[list[Hold]], object]
 # Of release.lua: the owner holds, but this acquisition of it was released already.
 ELSEWHERE = -2
@@ -48,8 +48,8 @@ async def take_and_release(port: Port, take: Take) -> int:
     """Release the hold that ``take`` takes out, and return how many an explicit owner has left.
 
     Raises what ``take`` raises, LeaseLost when the lease had ended before, and OutcomeUnknown or
-    ServerUnreachable when no answer came: then, as after a cancellation, it is repeated in the
-    background, and the lease ends by itself at the latest.
+    ServerUnreachable when no answer came: then, as after a cancellation, the release is repeated in
+    the background, and the lease expires at the latest.
     """
     taken: list[Hold] = []
     asked = AttemptLog()
@@ -72,10 +72,10 @@ async def take_and_release(port: Port, take: Take) -> int:
 
 
 def undo_strays(port: Port, want: AcquireRequest) -> None:
-    """Undo what may still come of a request that is over, however it was over.
+    """Undo what may still come of a request that has ended in any way.
 
-    Behind a silent connection that may still bring it: its grant, or its place in line. Where the
-    connection broke, a grant is given back as soon as it is heard of.
+    If a silent connection may still deliver it, its grant or place in line is undone after it. If
+    the connection broke, a grant is released as soon as the client is notified of it.
     """
     strays, want.strays = want.strays, ()
     if strays:
@@ -87,18 +87,18 @@ def undo_strays(port: Port, want: AcquireRequest) -> None:
 
 
 def settled(error: BaseException) -> bool:
-    """Return True if an error is an answer, so that asking again would change nothing.
+    """Return True if an error is an answer, so that a retry would change nothing.
 
-    A majority that did not confirm is one: the nodes without an answer are asked again already.
+    A majority that did not confirm is one: the nodes without an answer are retried already.
     """
     refused = isinstance(error, ServerError) and not isinstance(error, ServerUnreachable)
     return refused or isinstance(error, (LeaseLost, QuorumNotReached))
 
 
 def retire(port: Port, hold: Hold) -> None:
-    """End renewal, in the book of the port (another loop's, maybe) that began it (I11).
+    """End renewal, in the schedule of the port (maybe another loop's) that began it (I11).
 
-    From now on the lease proves nothing: it is being given back.
+    From now on the lease proves nothing: it is being released.
     """
     renewing = hold.port or port
     with renewing.mutex():
@@ -116,7 +116,7 @@ async def give_back(port: Port, hold: Hold, asked: AttemptLog) -> int:
     want, lost = hold.want, hold.lost
     retire(port, hold)
     if lost:
-        if not hold.forked:  # maybe the server still has it: the next in line may go
+        if not hold.forked:  # the server may still hold our key: release it for the next waiter
             port.run_in_background(*request(want, hold.fence))
         raise hold.lost_error()
     until = port.now() + port.server_timeout
@@ -136,7 +136,7 @@ async def give_back(port: Port, hold: Hold, asked: AttemptLog) -> int:
 
 @describes_errors
 async def release_for_owner(port: Port, want: AcquireRequest, fence: int = 0) -> int | None:
-    """Release one hold of an explicit owner, whichever handle acquired it, in this tenure if told.
+    """Release one hold of an explicit owner, whichever handle acquired it; with ``fence``, its.
 
     Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
     """
@@ -152,13 +152,13 @@ async def release_for_owner(port: Port, want: AcquireRequest, fence: int = 0) ->
 
 
 def release_in_background(port: Port, hold: Hold) -> None:
-    """Give a hold back in the background."""
+    """Release a hold in the background."""
     port.flows.release_in_background(port, hold, None)
     port.flows.clean_up(port, hold)
 
 
 def release_one_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
-    """Have a hold of one server given back in the background, behind the trail if there is one."""
+    """Release a hold of one server in the background, on its undo connection if there is one."""
     port.run_in_background(*request(hold.want, hold.fence), undo_connection)
 
 
@@ -169,7 +169,7 @@ def clean_up(port: Port, hold: Hold) -> None:
 
 
 def request(want: AcquireRequest, fence: int = 0) -> Request:
-    """Return the request that gives back what ``want`` was granted, with this fence if known."""
+    """Return the request that releases what ``want`` was granted, with this fence if known."""
     return want.give_back(fence)
 
 
@@ -182,10 +182,10 @@ def _told(reply: Reply) -> tuple[int, Any]:
 
 
 def lost_as(port: Port, hold: Hold, word: bytes | None) -> LeaseLost:
-    """Return the error for a lease that the server refused to give back, and note its loss.
+    """Return the error for a lease that the server refused to release, and record its loss.
 
-    ``word`` is what a script says of it: an operator's reason, nothing where somebody else holds,
-    None where nobody does.
+    ``word`` is the script's answer: an operator's reason, empty if another client holds the lock,
+    None if none does.
     """
     reason = "expired" if word is None else "revoked" if word else "taken"
     since = min(port.now(), hold.deadline)

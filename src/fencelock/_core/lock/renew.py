@@ -1,14 +1,15 @@
-"""Keep leases, and tell in time which are lost.
+"""Renew leases, and notify their holders in time of a loss.
 
 Rules of this file:
 
-- One book for all leases of a client; one thread or task tends it (N1).
-- A renewal counts from the instant before it was sent (I2), asks with the holder's own id, and
-  never outlives its hold (I11).
-- One renewal of a hold at a time. Only the holder's own ``renew(ttl)`` may shorten a lease. Before
-  it is sent, no more is relied on than it can leave; and as long as it may still run, neither is
-  more of any later renewal.
-- No answer is not a refusal: it is asked again while the lease lasts (N6). A refusal is a loss.
+- One renewal schedule for all leases of a client; one thread or task works through it (N1).
+- A renewal counts from the instant before it was sent (I2), uses the holder's own id, and never
+  outlives its hold (I11).
+- One renewal of a hold at a time. Only the holder's own ``renew(ttl)`` may shorten a lease. From
+  before it is sent, and as long as it may still run, the lease counts for no longer than this
+  renewal can leave it, whatever a later renewal brings.
+- A missing answer is not a refusal: the renewal is retried while the lease lasts (N6). A refusal is
+  a loss.
 - The holder is notified of a loss once, and at the local deadline at the latest (I8): see
   ``Hold.lose``.
 """
@@ -32,19 +33,19 @@ from fencelock._runtime.log import listed, log
 from fencelock.errors import ClientClosed, FencelockError, ServerError
 from fencelock.scripts import REVOKED
 
-# Leases looked at in one go: the other tasks of a loop wait meanwhile.
+# How many leases are handled in one go: the other tasks of a loop wait meanwhile.
 LEASES_PER_PAUSE = 1000
-# One silent call may not hold up the others longer than this, nor longer than a third of a lease.
+# One silent call may hold up the others for at most this long, and at most a third of a lease.
 CALL_SECONDS_MAX = 1.0
 RECHECK_AFTER_SECONDS = 1.0
-# How often to look whether the other renewal of the same hold has ended.
+# How often to check whether the other renewal of the same hold has ended.
 TURN_SECONDS = 0.005
 
 
 async def recheck(port: Port) -> None:
-    """Have leases renewed now: a revocation may have come while nobody listened.
+    """Renew leases now: a revocation may have come while no connection listened.
 
-    Those that are renewed soon by themselves hear of it then; very many take their turn till then.
+    A lease whose renewal is due soon learns of it then; very many leases are spread until then.
     """
     now = port.now()
     with port.mutex():
@@ -58,10 +59,10 @@ async def recheck(port: Port) -> None:
 
 
 async def maintain(port: Port) -> None:
-    """Do what is due: tell losses, renew the rest. Never raises for a server's trouble.
+    """Do what is due: notify holders of losses, renew the rest. Never raises a server's error.
 
-    The first command without an answer ends the round: what is left is tried again soon, and no
-    silence lasts beyond the next deadline of any lease.
+    The first command without an answer ends the round: the rest is retried soon, and no wait lasts
+    beyond the next deadline of any lease.
     """
     now = port.now()
     with port.mutex():
@@ -69,7 +70,7 @@ async def maintain(port: Port) -> None:
     try:
         kinds = await _sorted(port, due, now)
         await port.flows.renew_due(port, kinds)
-    except BaseException:  # cancelled, or a defect: nobody may be forgotten
+    except BaseException:  # cancelled, or a bug: no hold may be lost from the schedule
         put_back(port, [hold for hold in due if hold in port.book.under_way], now)
         raise
     with port.mutex():
@@ -77,7 +78,7 @@ async def maintain(port: Port) -> None:
 
 
 async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
-    """Sort what is to be renewed by kind; tell losses, and put back what only waits for its end."""
+    """Sort due renewals by kind; notify of losses, and put back leases that only wait to end."""
     kinds: tuple[list[Hold], ...] = ([], [], [], [])
     for number, hold in enumerate(due, 1):
         if now >= hold.deadline:
@@ -102,7 +103,7 @@ async def renew_due(port: Port, kinds: Sequence[list[Hold]]) -> None:
 async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
     """Renew one batch after the other, until one gets no answer."""
     ends = [inf]
-    for batch in reversed(batches):  # the earliest deadline of this batch and all behind it
+    for batch in reversed(batches):  # the earliest deadline of this batch and all after it
         ends.append(min(ends[-1], *[hold.deadline for hold in batch]))
     for number, batch in enumerate(batches):
         try:
@@ -113,15 +114,15 @@ async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
 
 
 def ended(port: Port, hold: Hold) -> None:
-    """Tell a loss."""
+    """Notify the holder of a loss."""
     lose(port, hold, hold.end, hold.deadline)
     if hold.open and hold.want.terms.fixed_end:
-        # Handed over a moment before its instant it may last longer on the server.
+        # A lease handed over just before its fixed end may last longer on the server.
         port.run_in_background(*request(hold.want, hold.fence))
 
 
 def ended_unconfirmed(port: Port, hold: Hold) -> None:
-    """Tell a loss; give back what the server prolonged and no replica acknowledged."""
+    """Notify of a loss; release a lease that was renewed there without enough replicas."""
     if hold.failures:
         _too_late(port, hold)
     else:
@@ -129,19 +130,19 @@ def ended_unconfirmed(port: Port, hold: Hold) -> None:
 
 
 def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
-    """Bring holds together that one command can renew; the plain form takes one each."""
+    """Group holds that one command can renew; the plain form takes one command each."""
     for number, kind in enumerate(kinds):
         yield from in_batches(number, kind)
 
 
 def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
-    """Have those that are still to be minded get attention at ``when``."""
+    """Schedule those that are still tracked for ``when``."""
     with port.mutex():
         port.book.add_all([hold for hold in holds if hold.open and not hold.notified], when)
 
 
 async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
-    """Renew one batch, and say what is lost; raises when there was no answer."""
+    """Renew one batch, and notify of losses; raises when there was no answer."""
     holds = [hold for hold in holds if hold.open]  # some may be released by now
     if not holds:
         return
@@ -173,10 +174,10 @@ def apply_renewal(
     asked_at: float,
     refused: Mapping[int, str],
 ) -> None:
-    """Prolong what was renewed. Leases of one length stay together, at one new instant."""
+    """Apply successful renewals. Leases of one length stay together, at one new instant."""
     answered_at, jitter = port.now(), port.jitter()
     groups: dict[float, list[Hold]] = {}
-    usual: dict[float, list[Hold]] = {}  # by ttl, where no limit makes a hold a case of its own
+    usual: dict[float, list[Hold]] = {}  # by ttl; holds near a limit are handled separately
     late: list[Hold] = []
     with port.mutex():
         for number, (hold, ttl) in enumerate(zip(holds, ttls, strict=True)):
@@ -208,14 +209,14 @@ def apply_renewal(
 
 
 def _too_late(port: Port, hold: Hold) -> None:
-    """End what was renewed after its loss: a lost lease stays lost, so must the server's copy."""
+    """Release a lease that was renewed after its loss was reported: a lost lease stays lost."""
     lose(port, hold, hold.end, hold.deadline)
     if hold.open:
         port.run_in_background(*request(hold.want, hold.fence))
 
 
 async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
-    """Tell losses, with an operator's reason where there is one; no answer: all is tried again."""
+    """Notify of losses, with an operator's reason if there is one; without an answer, retry."""
     full = [hold for hold in refused if not hold.want.plain]
     words: dict[Hold, bytes] = {}
     if full:
@@ -235,7 +236,7 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
 
 
 async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
-    """Try again soon, and at each lease's end at the latest."""
+    """Retry soon, and at each lease's end at the latest."""
     passing = isinstance(error, NoReply) or getattr(error, "code", "") in PASSING
     tell = log.info if passing or holds[0].partial else log.warning
     tell(
@@ -247,11 +248,11 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
         hold.trouble = error
-        if hold.want.plain:  # it may run yet, and shorten what a later one brought
+        if hold.want.plain:  # it may still run, and shorten a later renewal
             hold.reach = min(hold.reach, hold.within_limits(hold.want.terms.ttl, now))
         again_at = now + retry_delay(hold.failures, port.jitter())
         with port.mutex():
-            port.book.discard(hold)  # it may be back already: refused, and why was not told
+            port.book.discard(hold)  # it may be scheduled again: refused, reason unknown
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
             port.flows.ended(port, hold)
         else:
@@ -261,7 +262,7 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
 
 
 def lose_all(port: Port, reason: str) -> None:
-    """Notify the holder of every lease in the book that it is not minded any more."""
+    """Notify the holder of every scheduled lease that it is no longer renewed."""
     with port.mutex():
         holds = port.book.tracked()
         port.book.clear()
@@ -273,15 +274,15 @@ def lose_all(port: Port, reason: str) -> None:
 
 
 def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
-    """End the renewal of a lost hold; return True if the loss was not noticed before."""
+    """End the renewal of a lost hold; return True if the loss was not recorded before."""
     with port.mutex():
         port.book.discard(hold)
-        kept = hold.open  # else it was given back meanwhile: its release says what became of it
+        kept = hold.open  # else it was released meanwhile: its release reports the loss
     return kept and hold.lose(reason, since, detail)
 
 
 def log_loss(hold: Hold) -> None:
-    """Log a loss with its cause; what a client that is closed gives up is logged as one."""
+    """Log a loss with its cause; the leases that a closed client gives up share one record."""
     reason, _, detail = hold.loss or (hold.end, 0.0, "")
     if reason == "closed":
         return
@@ -292,12 +293,12 @@ def log_loss(hold: Hold) -> None:
 
 @describes_errors
 async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool = True) -> None:
-    """Renew one lease that is held, for ``ttl`` seconds or as long as usual, within its limits.
+    """Renew one lease that is held, for ``ttl`` seconds or its usual length, within its limits.
 
     Without ``shortens`` it never ends earlier than before.
 
-    Raises LeaseLost when it was lost or is refused, and like ``ask`` when no answer comes, or
-    NotAcknowledged: then the lease stays what it was.
+    Raises LeaseLost when it was lost or is refused; like ``ask`` when no answer comes, and
+    NotAcknowledged: then the lease stays as it was.
     """
     if ttl is None and hold.want.terms.fixed_end:
         return
@@ -313,7 +314,7 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
 
     async def once() -> tuple[float, Answer]:
         sent_at = port.now()
-        wish.within_limits(sent_at)  # a repetition comes later, and they are nearer
+        wish.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
         end = hold.deadline
         return sent_at, await port.flows.renew_batch(
             port, [hold], [wish.ttl], until, end, wish.shortens
@@ -341,10 +342,10 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
 
 
 async def reserve(port: Port, hold: Hold, until: float, *, waits: bool = True) -> bool:
-    """Wait until no other renewal of a hold is under way, and have others wait until the instant.
+    """Wait until no other renewal of a hold is under way; make others wait until ``until``.
 
     Raises ServerUnreachable when the other one got no answer by then. Without ``waits`` only the
-    holder's own renewals are waited for: return True if one by the background is under way.
+    holder's own renewals are waited for: return True if a background renewal is under way.
     """
     while True:
         now = port.now()
@@ -362,7 +363,7 @@ async def reserve(port: Port, hold: Hold, until: float, *, waits: bool = True) -
 def holder_renewal(
     hold: Hold, ttl: float | None, now: float, *, shortens: bool, beside: bool = False
 ) -> HolderRenewal:
-    """Return the renewal that the holder asks for: a limit that is near never shortens a lease."""
+    """Return the renewal that the holder requests: a limit that is near never shortens a lease."""
     wanted = hold.usual if ttl is None else ttl
     shortens = shortens and now + validity(wanted) < hold.deadline
     wish = HolderRenewal(hold, wanted, now, shortens=shortens, beside=beside)
@@ -371,9 +372,9 @@ def holder_renewal(
 
 
 class HolderRenewal:
-    """A renewal that the holder asks for itself: how long it is, and whether it shortens.
+    """A renewal that the holder requests: its length, and whether it may shorten the lease.
 
-    ``beside``: one by the background is under way, and may run before it or after it.
+    ``beside``: a background renewal is under way, and may run before this one or after it.
     """
 
     __slots__ = ("_before", "_beside", "_reach", "asked_at", "hold", "shortens", "ttl")
@@ -406,7 +407,7 @@ class HolderRenewal:
 
 
 def rely_on(port: Port, wish: HolderRenewal) -> None:
-    """Before a renewal that shortens is sent, rely on no more than it can leave (I2)."""
+    """Before a shortening renewal is sent, limit the lease to what the renewal can leave (I2)."""
     if not wish.shortens:
         return
     hold = wish.hold
@@ -419,7 +420,7 @@ def rely_on(port: Port, wish: HolderRenewal) -> None:
 
 
 def track_renewed(port: Port, wish: HolderRenewal) -> None:
-    """Have a hold minded again after the holder's own renewal, in time for what is left of it."""
+    """Schedule a hold again after the holder's own renewal, in time for what is left of it."""
     hold = wish.hold
     hold.asked_until = 0.0
     with port.mutex():

@@ -10,16 +10,17 @@ from fencelock._core.types import Reply, Request
 from fencelock.errors import NotAcknowledged
 from fencelock.scripts import POLL_RENEW, RENEW, SHARES_RENEW
 
-# Leases per command. Half a millisecond of the server, in which it serves nobody else; from 100 on
-# the command's own cost is gone, and 500 at once take no less time each (tests/scale/measure.py).
+# Leases per command. The server needs half a millisecond, in which it serves no other client. From
+# 100 on the command's own cost is negligible; with 500 each lease takes no less time
+# (tests/scale/measure.py).
 LEASES_PER_CALL = 200
 
-# Which holds were refused, by their index, and how; and why none of the others counts, if so.
+# Refusals by index, and NotAcknowledged if the remaining renewals were not replicated.
 Answer = tuple[Mapping[int, str], NotAcknowledged | None]
 
 
 def in_batches(kind: int, holds: list[Hold]) -> Iterator[list[Hold]]:
-    """Cut holds of one kind into what one command can renew."""
+    """Split holds of one kind into batches that one command can renew."""
     size = 1 if kind == PLAIN else LEASES_PER_CALL
     for start in range(0, len(holds), size):
         yield holds[start : start + size]

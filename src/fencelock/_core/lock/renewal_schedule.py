@@ -1,4 +1,4 @@
-"""When which lease wants attention next. Pure: ``now`` comes in as an argument."""
+"""When which lease is due next. Pure: ``now`` comes in as an argument."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from math import inf
 
 from fencelock._core.lock.hold import Hold
 
-# So many empty buckets may stay, and so many numbers of buckets that are gone in the order.
+# How many empty buckets, and stale entries in the heap, are tolerated.
 _SPARE = 20
 
 
 class _Bucket(dict[Hold, float]):
-    """Holds that want attention within one grain of time, each with its instant.
+    """Holds that are due within one grain of time, each with its instant.
 
     ``first`` and ``end`` are never later than the earliest instant and the earliest deadline.
     """
@@ -35,11 +35,11 @@ class _Bucket(dict[Hold, float]):
 
 
 class RenewalSchedule:
-    """Holds by the instant at which they want attention. Call everything under the port's mutex.
+    """Holds by the instant at which they are due. Call everything under the port's mutex.
 
-    They stand in buckets of 20 ms, so that adding and removing cost the same with 10 or 100,000
-    leases, and removing leaves nothing behind. What was taken out as due is ``under_way`` until it
-    is added again or discarded: whoever tends it may fail, and it must not be forgotten.
+    They are kept in buckets of 20 ms, so that adding and removing cost the same with 10 or 100,000
+    leases, and removing leaves nothing behind. A hold that was taken out as due is ``under_way``
+    until it is added again or discarded: its renewal may fail, and it must not be lost.
     """
 
     GRAIN = 0.02
@@ -58,11 +58,11 @@ class RenewalSchedule:
 
     @property
     def busy(self) -> bool:
-        """Return True if any lease is minded."""
+        """Return True if any lease is tracked."""
         return bool(self.under_way) or any(self._buckets.values())
 
     def add(self, hold: Hold, when: float) -> None:
-        """Note that a hold wants attention at ``when``."""
+        """Schedule a hold for ``when``."""
         bucket = self._buckets.get(int(when / self.GRAIN))
         if bucket is None:
             self.add_all((hold,), when)
@@ -77,7 +77,7 @@ class RenewalSchedule:
         self.under_way.pop(hold, None)
 
     def add_all(self, holds: Sequence[Hold], when: float) -> None:
-        """Note that holds want attention at ``when``, all of them."""
+        """Schedule several holds for ``when``."""
         if not holds:
             return
         number = int(when / self.GRAIN)
@@ -91,7 +91,7 @@ class RenewalSchedule:
             self._place(hold, number, bucket, when)
 
     def _place(self, hold: Hold, number: int, bucket: _Bucket, when: float) -> None:
-        """Put a hold into its bucket; it stands in no other one then."""
+        """Put a hold into its bucket, and take it out of any other."""
         before = self._buckets.get(hold.bucket)
         if before is not None:
             before.pop(hold, None)
@@ -100,7 +100,7 @@ class RenewalSchedule:
         self.under_way.pop(hold, None)
 
     def discard(self, hold: Hold) -> None:
-        """Forget a hold; harmless when it is not in the book."""
+        """Forget a hold; harmless when it is not scheduled."""
         self.under_way.pop(hold, None)
         bucket = self._buckets.get(hold.bucket)
         if bucket is not None:
@@ -119,7 +119,7 @@ class RenewalSchedule:
                 self.discard(hold)
 
     def move(self, holds: Iterable[Hold], when: float) -> None:
-        """Have those that still wait for attention get it at ``when``."""
+        """Schedule those that still wait for ``when`` instead."""
         waiting = [hold for hold in holds if hold in self._buckets.get(hold.bucket, ())]
         for hold in waiting:
             self.discard(hold)
@@ -130,7 +130,7 @@ class RenewalSchedule:
         self._buckets, self._order, self.under_way = {}, [], {}
 
     def next_at(self) -> float | None:
-        """Return when the next hold wants attention."""
+        """Return when the next hold is due."""
         while self._order:
             bucket = self._buckets.get(self._order[0])
             if bucket:
@@ -141,7 +141,7 @@ class RenewalSchedule:
         return None
 
     def due(self, now: float) -> list[Hold]:
-        """Take out every hold that wants attention now, the earliest buckets first."""
+        """Take out every hold that is due now, the earliest buckets first."""
         due: list[Hold] = []
         last = int(now / self.GRAIN)
         for number in self._until(last):
@@ -160,7 +160,7 @@ class RenewalSchedule:
     def first_end(self, horizon: float) -> float:
         """Return the earliest deadline, at least if it comes before ``horizon``.
 
-        A lease ends after it wants attention, so only buckets up to the horizon matter.
+        A lease ends after it is due, so only buckets up to the horizon matter.
         """
         ends = inf
         for number in self._until(int(horizon / self.GRAIN)):
@@ -177,11 +177,11 @@ class RenewalSchedule:
         return sorted(number for number in self._buckets if number <= last)
 
     def later_than(self, when: float) -> list[Hold]:
-        """Return the holds that want no attention before an instant."""
+        """Return the holds that are not due before an instant."""
         return [h for bucket in self._buckets.values() for h, at in bucket.items() if at > when]
 
     def all_holds(self) -> list[Hold]:
-        """Return every hold that waits for attention."""
+        """Return every hold that waits for its instant."""
         return [hold for bucket in self._buckets.values() for hold in bucket]
 
     def tracked(self) -> list[Hold]:

@@ -1,7 +1,7 @@
-"""What is wanted of a lock: how it is to be held, and the requests that ask for it.
+"""The options of a lease, and the requests that acquire and release a lock.
 
 The usual acquire and release are joined from parts that were packed once for each handle: packing
-sixteen arguments anew costs more than all else that a client does for an uncontended lock.
+sixteen arguments each time costs more than everything else a client does for an uncontended lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fencelock.scripts import (
 )
 from fencelock.scripts.constants import RECORD_MS
 
-# What ends at an instant is asked for with this at least; it is not granted when it has ended.
+# A lease with a fixed end is requested with at least this ttl; after its end it is not granted.
 LEAST_SECONDS = 0.001
 
 # Kinds of holds: one command renews those of locks (LOCKS), those of their explicit owners (OWNED),
@@ -99,8 +99,8 @@ class RequestTemplate:
         self.ttl: float = ttl
         self.owned: bool = owned
         self.batch: int = PLAIN if terms.plain else OWNED if owned else LOCKS
-        # The beginning of what the scripts call the terms; see _lock.lua. Nobody knows how long a
-        # place in line will be waited at: what ends at an instant is handed over short, and grows.
+        # The beginning of what the scripts call the terms; see _lock.lua. How long a waiter will be
+        # in line is unknown: a lease with a fixed end is handed over short, and then grows.
         claim_ms = milliseconds(self._claim())
         ttl_ms = milliseconds(ttl) if ends == inf else claim_ms
         self.words: bytes = b"%d %d %d %b " % (ttl_ms, claim_ms, owned, client_channel)
@@ -116,7 +116,7 @@ class RequestTemplate:
         return min(self.ttl, HANDOFF_TTL_SECONDS) if grows else self.ttl
 
     def lasting(self, now: float) -> float:
-        """Return how long the lease is that a grant at once brings, when it is asked for now."""
+        """Return the length of a lease that is requested now and granted at once."""
         if self.ends < inf:
             self.ttl = max(LEAST_SECONDS, min(self.terms.first_ttl(), self.ends - now))
             self._ttl = _ttl_words(self.ttl)
@@ -124,7 +124,7 @@ class RequestTemplate:
         return self.ttl
 
     def on(self, client_channel: bytes, terms: LeaseOptions) -> RequestTemplate:
-        """Return the same for one node of a quorum; ``nodes`` is where a quorum keeps them."""
+        """Return the same for one node of a quorum; a quorum keeps them in ``nodes``."""
         return RequestTemplate(
             keys=self.keys,
             terms=terms,
@@ -153,7 +153,7 @@ class RequestTemplate:
         )  # fmt: skip
 
     def _begin_vote(self, beginning: bytes) -> bytes:
-        """Keep how a vote begins: only a quorum's nodes are asked for one."""
+        """Keep the beginning of a vote: only a quorum's nodes are asked for one."""
         self._vote, self._ttl_ms = beginning, b"%d" % milliseconds(self.ttl)
         return beginning
 
@@ -163,10 +163,9 @@ class RequestTemplate:
 
 
 class Stray(NamedTuple):
-    """A request that was asked again under its id, and may still come by its first connection.
+    """A request that was repeated with its id, and may still arrive on its first connection.
 
-    ``undo_connection`` is that connection; None when it broke, so that nothing can be sent behind
-    it.
+    ``undo_connection`` is that connection; None when it broke, so that no undo can follow on it.
     """
 
     undo_connection: object
@@ -176,8 +175,8 @@ class Stray(NamedTuple):
 class AcquireRequest:
     """One request for a lock. ``waiter`` names the request, ``holder`` proves the tenure.
 
-    They are the same but for an explicit owner, whose holder id is shared by all its requests.
-    ``info`` is what ``show`` prints of who asks.
+    They are the same except for an explicit owner, whose holder id all its requests share.
+    ``info`` describes the client that asks, for ``show``.
     """
 
     once = False  # it never waits in line, however long its answer may take
@@ -202,7 +201,7 @@ class AcquireRequest:
         self.strays: tuple[Stray, ...] = ()
 
     def lasting(self, now: float) -> float:
-        """Return how long the lease is that a grant at once brings, when it is asked for now."""
+        """Return the length of a lease that is requested now and granted at once."""
         form = self.form
         if form.ends == inf:
             return self.ttl
@@ -221,7 +220,7 @@ class AcquireRequest:
         return self.terms.plain
 
     def rename(self) -> AcquireRequest:
-        """Go on by another id and return the request by the old one, which was given up."""
+        """Continue with another id; return the request with the old one, which is given up."""
         old = copy(self)
         self.waiter += b"'"
         self.holder = self.holder if self.owned else self.waiter
@@ -260,9 +259,9 @@ class AcquireRequest:
         return ABANDON, self.keys.grant, args
 
     def give_back(self, fence: int = 0, waiter: bytes = b"") -> Request:
-        """Return the request that gives back what was granted, with this fence if known.
+        """Return the request that releases what was granted, with this fence if known.
 
-        ``waiter``: what another request of the same owner was granted.
+        ``waiter``: the id of another request of the same owner, which was granted it.
         """
         if self.plain:
             return POLL_RELEASE, self.keys.plain, (self.holder,)
@@ -287,7 +286,7 @@ def milliseconds(seconds: float) -> int:
 
 
 def too_late(want: AcquireRequest) -> ServerUnreachable:
-    """Return the error for answers that outlast the lease they bring."""
+    """Return the error for grants that arrive already expired."""
     return ServerUnreachable(
         f"the server's answers take longer than the ttl of {want.ttl} s: use a longer ttl"
     )

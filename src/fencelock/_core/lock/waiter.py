@@ -1,4 +1,4 @@
-"""One acquisition while it is under way: what was asked for it, and what it heard."""
+"""The state of one acquisition that is under way: its request, and what was pushed to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fencelock._core.lock.request import AcquireRequest
 
 
 class Waiter(AttemptLog):
-    """One acquisition: what was asked for it, and what it heard while it waits.
+    """One acquisition: its request, and what was pushed to it while it waits.
 
-    Most never wait, so what they do not need stays with the class.
+    Most never wait, so the defaults are class attributes.
     """
 
     channel = b""
@@ -22,7 +22,7 @@ class Waiter(AttemptLog):
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
     stood = False  # it was in line
-    outlasts = True  # in line, it asks on while the server is away
+    outlasts = True  # in line, it retries while the server is unreachable
     doubts = True  # a pushed grant that may be out of date is asked for, where that can be
     news: bool = False  # something below was set since the last wait
     grant: Grant | None = None
@@ -42,7 +42,7 @@ class Waiter(AttemptLog):
 
     @property
     def path(self) -> object:
-        """Return the connection that its last request went on: an undo goes behind it."""
+        """Return the connection of its last request: an undo is sent there, after it."""
         return self.undo_connection or self.origin or self.connection
 
     @property
@@ -51,12 +51,12 @@ class Waiter(AttemptLog):
         return self.want.keys.lock
 
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
-        """Take a pushed grant. It may come before the flow has seen the answer to its request."""
+        """Take a pushed grant. It may arrive before the reply to the request."""
         self.pushed = (fence, granted_us, lease_ms)
         self.news = True
 
     def answered(self, asked_at: float, answered_us: int, now: float) -> None:
-        """Note the answer that put us in line; what was pushed before it is over."""
+        """Note the answer that put us in line; an earlier push no longer counts."""
         self.asked_at, self.answered_us = asked_at, answered_us
         self.trip = now - asked_at
         if self.pushed is not None and self.pushed[1] < answered_us:
@@ -72,7 +72,7 @@ class Waiter(AttemptLog):
         return self.grant
 
     def forget(self) -> None:
-        """Begin anew: nothing told so far counts for the next request."""
+        """Start afresh: nothing pushed so far counts for the next request."""
         self.grant, self.pushed, self.news = None, None, False
 
     def lose_place(self) -> None:

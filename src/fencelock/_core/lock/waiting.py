@@ -1,13 +1,13 @@
-"""Who of this client stands in which line, and the proof that they live (I6, I7).
+"""The lines in which this client's waiters queue, and when their next heartbeat is due (I6, I7).
 
 Rules of this file:
 
-- A wake-up is a hint: every wait has a bound, and after the bound somebody looks.
-- One waiter looks for all of the client, in one command; the others see that it was done.
-- Nobody looks while the line moves: each news of a lock postpones its next look; but not for so
-  long that those who wait in a long line would be taken for dead.
-- A look asks about the waiter's own line, and about others that are due within a quarter of their
-  own pause, the longest overdue first. So no line is looked at more often than its pause says, and
+- A wake-up is a hint: every wait has a bound, and at the bound a waiter sends a heartbeat.
+- One waiter sends it for all of the client, in one command; the others see that it was done.
+- While the line moves there is no need to ask: each message about a lock postpones its next
+  heartbeat, but not for so long that waiters in a long line would be considered dead.
+- A heartbeat covers the waiter's own line, and others that are due within a quarter of their own
+  pause, the longest overdue first. So no line is asked about more often than its pause says, and
   none is left out because there are many.
 """
 
@@ -27,29 +27,29 @@ from fencelock._core.lock.waiter import Waiter
 from fencelock._core.objects.state import LATER_WAITER_SECONDS, StateWait
 from fencelock.scripts import Script
 
-# Entries of one line that a look asks about: the first ones; the others follow when they are first.
+# How many entries of one line a heartbeat covers: the first ones; later ones follow in their turn.
 ENTRIES_PER_HEARTBEAT = 64
 LOCKS_PER_HEARTBEAT = 100
 # Given-up requests that are remembered, so that a late grant can be given back.
 GONE_MAX = 1000
-# Before the head's client asks about an expired lease it leaves the server this long.
+# The first waiter's client asks about an expired lease this long after its end.
 EXPIRY_SLACK = 0.005
-# Clients further back wait a little longer, so that they do not all ask at once when a holder dies.
+# Clients further back wait a little longer: not all should ask at once when a holder dies.
 STAGGER_SECONDS = 0.02
 STAGGER_MAX = 1.0
 
 
 class Line:
-    """What this client knows of one lock's line. Its waiters stand in order of arrival."""
+    """What this client knows of one lock's line. Its waiters are in order of arrival."""
 
     __slots__ = ("foreign", "heartbeat_at", "pause", "proved_at", "waiters")
 
     def __init__(self, proved_at: float = 0.0) -> None:
         self.waiters: dict[Waiter, None] = {}
         self.heartbeat_at: float = 0.0
-        self.pause: float = HEARTBEAT_SECONDS  # the usual time between two looks
+        self.pause: float = HEARTBEAT_SECONDS  # the usual time between two heartbeats
         self.foreign: bool = False  # the holder is no fencelock client
-        # When the server last heard of all who wait: arrival, or a look.
+        # When the server last heard of all waiters: an arrival or a heartbeat.
         self.proved_at: float = proved_at
 
     def postpone(
@@ -62,9 +62,9 @@ class Line:
         jitter: float = 0.0,
         crowd: int = 1,
     ) -> None:
-        """Set the next look from what the server just said.
+        """Set the next heartbeat from the server's answer.
 
-        ``jitter`` in [0, 1) takes off up to a quarter: clients that came together drift apart.
+        ``jitter`` in [0, 1) takes off up to a quarter: clients that arrived together drift apart.
         ``crowd`` is the number of this client's lines with a foreign holder.
         """
         self.foreign = foreign
@@ -78,7 +78,7 @@ class Line:
             self.heartbeat_at = min(self.heartbeat_at, now + pttl_ms / 1000 + EXPIRY_SLACK + behind)
 
     def bound(self, waiter: Waiter) -> float:
-        """Return how long this waiter may sleep before it looks, or keeps what it has elsewhere."""
+        """Return until when this waiter may sleep: until a heartbeat, or ``keep``, is due."""
         first = next(iter(self.waiters), waiter)
         heartbeat_at = (
             self.heartbeat_at if waiter is first else self.heartbeat_at + LATER_WAITER_SECONDS
@@ -87,20 +87,20 @@ class Line:
 
 
 def foreign_pause(position: int, crowd: int) -> float:
-    """Return the time between two looks at a line whose holder announces no release.
+    """Return the time between two polls of a line whose holder announces no release.
 
-    One client asks about so many locks in each ``FOREIGN_SECONDS`` as one command does, at most.
+    In each ``FOREIGN_SECONDS`` a client asks about at most as many locks as one command covers.
     """
     pause = FOREIGN_SECONDS if position <= 0 else FOREIGN_LATER_SECONDS
     return min(HEARTBEAT_SECONDS, max(pause, FOREIGN_SECONDS * crowd / LOCKS_PER_HEARTBEAT))
 
 
-# A line that wants a look, and its first waiters.
+# A line with a heartbeat due, and its first waiters.
 Due = tuple[Line, list[Waiter]]
 
 
 class Lines:
-    """The lines in which this client stands, by the lock's key, and the states it waits for."""
+    """The lines of this client's waiters, by the lock's key, and the states it waits for."""
 
     __slots__ = ("_gone", "_lines", "foreign", "puzzled", "watches")
 
@@ -115,20 +115,20 @@ class Lines:
         return len(self._lines) + len(self.watches)
 
     def __contains__(self, key: bytes) -> bool:
-        """Return True if somebody of this client stands in the line of a lock."""
+        """Return True if a waiter of this client is in the line of a lock."""
         return key in self._lines
 
     def join(self, waiter: Waiter) -> Line:
         """Add a waiter; call under the mutex."""
-        waiter.stood = True  # first: an interrupt must not leave a line that nobody leaves
+        waiter.stood = True  # first: after an interrupt the waiter must still leave its line
         line = self._lines.setdefault(waiter.want.keys.lock, Line(waiter.asked_at))
         line.waiters[waiter] = None
         return line
 
     def leave(self, waiter: Waiter, now: float) -> None:
-        """Take a waiter out; call under the mutex. Its leaving is news for the others.
+        """Remove a waiter; call under the mutex. The others learn that the line moved.
 
-        It may be called again, and finishes what an interrupt left half done.
+        A second call finishes what an interrupt left half done.
         """
         line = self._lines.get(waiter.want.keys.lock)
         if line is None:
@@ -157,10 +157,10 @@ class Lines:
         own: Waiter | None = None,
         near: Callable[[bytes], bool] | None = None,
     ) -> list[Due]:
-        """Claim the lines that want a look soon, each with its first waiters; under the mutex.
+        """Claim the lines whose heartbeat is due soon, with their first waiters; under the mutex.
 
-        That of ``own`` first, if it wants one, then the longest overdue. Only those that this
-        script looks at, and whose key is ``near``.
+        That of ``own`` first, if it is due, then the longest overdue. Only those of this script,
+        and whose key is ``near``.
         """
         self.foreign = sum(line.foreign for line in self._lines.values())
         mine = None if own is None else self._lines.get(own.key)
@@ -176,7 +176,7 @@ class Lines:
         return chosen
 
     def _wanted(self, now: float) -> Iterator[Line]:
-        """Return the lines that want a look soon."""
+        """Return the lines whose heartbeat is due soon."""
         return (
             line
             for line in self._lines.values()

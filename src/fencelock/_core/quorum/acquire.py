@@ -1,14 +1,14 @@
-"""Take a lock on a majority of independent servers.
+"""Acquire a lock on a majority of independent servers.
 
 Rules of this file:
 
-- All take the lock on its first node, in the ordinary way and in its line, before they ask the
-  others: so contenders meet in one line, nobody polls, and votes are split only while clients
-  disagree about which node comes first.
+- Every client acquires the lock on its first node, in the ordinary way and in its line, before it
+  asks the others. So contenders meet in one line, no client polls, and votes are split only while
+  clients disagree about which node comes first.
 - Validity counts per node, from before its request was sent; the lease is what a majority proves.
 - A grant is reported once a majority has recorded its fence (I3).
-- No majority: what was granted anywhere is given back, the first node last, so that whoever is next
-  in its line finds the others free. Silent nodes are undone in the background.
+- Without a majority, all grants are released, the first node last, so that the next waiter in its
+  line finds the others free. Requests at silent nodes are undone in the background.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from fencelock.errors import (
 )
 from fencelock.scripts import RAISE_FENCE
 
-# Where leases end within this time, who has the first node waits for them.
+# If leases end within this time, the client that has the first node waits for them.
 STAY_SECONDS = 0.1
 
 
@@ -60,7 +60,7 @@ async def take(  # noqa: PLR0917 - as ``Flows.take``
     unit: object,
     at_once: bool,  # noqa: FBT001 - as above
 ) -> Hold | None:
-    """Take a lock on a majority; None when others hold it, QuorumNotReached when errors did it."""
+    """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
     quorum_attempt = QuorumAttempt(port, want)
     claim(port, quorum_attempt, longest_of(want))
     try:
@@ -77,7 +77,7 @@ async def _rounds(
     *,
     at_once: bool,
 ) -> Hold | None:
-    """Ask in rounds until a majority has granted, or others hold, or too many nodes fail."""
+    """Ask in rounds until a majority has granted, other clients hold it, or too many nodes fail."""
     many, want = quorum_attempt.port, quorum_attempt.want
     failing_since: float | None = None
     while True:
@@ -112,14 +112,14 @@ async def _rounds(
 
 
 async def _pause(quorum_attempt: QuorumAttempt, give_up_at: float) -> None:
-    """Let others go first for a moment, which varies: who split the votes once may do it again."""
+    """Back off for a jittered delay, so that competing clients do not split the vote again."""
     port = quorum_attempt.port
     pause = retry_delay(quorum_attempt.rounds, port.jitter())
     await port.sleep(min(give_up_at, port.now() + pause))
 
 
 def _failed(quorum_attempt: QuorumAttempt) -> FencelockError:
-    # time may have ended the last round after one node
+    # the last round may have ended by the timeout after one node
     causes = quorum_attempt.before | quorum_attempt.failures
     return not_reached(
         quorum_attempt.port, f"{quorum_attempt.want.keys.name!r} was not granted", causes
@@ -134,13 +134,13 @@ async def _round(
     *,
     at_once: bool,
 ) -> Hold | None:
-    """Take the lock on its first node that is well, in line where we wait; then ask the others."""
+    """Acquire on the first healthy node, in its line if we may wait; then ask the others."""
     port, once = quorum_attempt.port, at_once or quorum_attempt.want.once
     for node in quorum_attempt.candidates():
         if len(quorum_attempt.failures) > len(port.nodes) - port.needed:
             return None
         if quorum_attempt.failures and port.now() >= give_up_at and not at_once:
-            if quorum_attempt.stood:  # others held it when the nodes failed: time stood against us
+            if quorum_attempt.stood:  # time ran out because of other holders
                 quorum_attempt.refused = [
                     each for each in quorum_attempt.order if each not in quorum_attempt.failures
                 ]
@@ -150,7 +150,7 @@ async def _round(
             grant = await flow(port.nodes[node], quorum_attempt.wants[node], give_up_at)
         except (ServerError, OutcomeUnknown) as error:
             if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
-                raise  # what a name holds is the same everywhere
+                raise  # the kind of a name is the same everywhere
             quorum_attempt.fail(node, error)
             quorum_attempt.rename()
             quorum_attempt.stood = (
@@ -198,7 +198,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
             await queue_at_nodes(quorum_attempt, grants, give_up_at)
         hold = await _taken(quorum_attempt, grants, taker, unit)
         if hold is not None:
-            if len(asks) >= len(grants):  # some of them were in vain
+            if len(asks) >= len(grants):  # some of the votes were refused
                 undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)
             return hold
         undo(port, asks)
@@ -221,7 +221,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
 async def _taken(
     quorum_attempt: QuorumAttempt, grants: dict[int, Grant], taker: HoldRegistry, unit: object
 ) -> Hold | None:
-    """Make a hold of what was granted, or return None where that is no majority."""
+    """Make a hold of the grants; return None if they are no majority."""
     port, fence = quorum_attempt.port, max((each.fence for each in grants.values()), default=0)
     if not _voting(quorum_attempt, grants) or not await _written(quorum_attempt, grants, fence):
         return None
@@ -231,7 +231,7 @@ async def _taken(
 
 
 def _groups(quorum_attempt: QuorumAttempt, first: int) -> list[list[int]]:
-    """Return the other nodes that are well, and those that are asked only when votes lack."""
+    """Return the other healthy nodes, and those that are asked only if votes are missing."""
     now = quorum_attempt.port.now()
     others = [node for node in quorum_attempt.candidates() if node != first]
     if not quorum_attempt.port.suspect:
@@ -246,9 +246,9 @@ async def _stay(
     grants: dict[int, Grant],
     latest: float,
 ) -> list[NodeRequest]:
-    """Ask once more where a lease ends in a moment: leases of one lock end one after the other.
+    """Ask nodes again where a lease ends in a moment: leases of one lock end one after another.
 
-    Whoever stood first in line would else go back, and come in another order.
+    Otherwise the first waiter would have to queue again, and could lose its place.
     """
     port, lacking = quorum_attempt.port, quorum_attempt.port.needed - len(grants)
     held = [ask for ask in asks if ask.error is None and not ask.good]
@@ -271,13 +271,13 @@ async def _stay(
 
 
 def _left(ask: NodeRequest) -> float:
-    """Return how long the lease lasts that stood against us, in seconds."""
+    """Return how long the other client's lease at this node lasts, in seconds."""
     left_ms = ask.reply[0] if len(ask.reply) == 1 else ask.reply[1]
     return left_ms / 1000 + EXPIRY_SLACK if left_ms >= 0 else inf
 
 
 def _voting(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> bool:
-    """Count out nodes that were restarted meanwhile; return True if a majority is left."""
+    """Drop the grants of nodes that were restarted meanwhile; return True if a majority is left."""
     port, now = quorum_attempt.port, quorum_attempt.port.now()
     with port.mutex():
         gone = port.membership.without_vote(grants)
@@ -292,7 +292,7 @@ def _voting(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> bool:
 
 
 async def _written(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fence: int) -> bool:
-    """Have a majority record the fence; True at once when it has."""
+    """Have a majority record the fence; return True at once if it has."""
     port = quorum_attempt.port
     low = [node for node, grant in grants.items() if grant.fence < fence]
     lacking = port.needed - (len(grants) - len(low))
@@ -342,7 +342,7 @@ def _begin(
 
 
 async def _give_back(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> None:
-    """Give back what was granted in vain: the first node last, as who is next there asks us."""
+    """Release partial grants; the first node last: its next waiter then asks the other nodes."""
     asks = [
         NodeRequest(node, quorum_attempt.wants[node], quorum_attempt.wants[node].abandon(b""))
         for node in grants

@@ -14,9 +14,9 @@ from fencelock._core.quorum.votes import order
 
 
 def adopted(port: Port, want: AcquireRequest, ttl: float, hold_type: type[Hold]) -> Hold:
-    """Return a hold with a part at every node, as nobody knows which of them granted it.
+    """Return a hold with a part at every node: which of them granted it is not known.
 
-    A node that did not is no harm: it refuses, and a majority decides.
+    A node that did not grant it does no harm: it refuses, and a majority decides.
     """
     many = cast("QuorumPort", port)
     first = order(want.keys.lock, many.labels)[0]

@@ -1,7 +1,7 @@
-"""One acquisition of a quorum: what is asked of each node, and what stood against it.
+"""State of one quorum acquisition: the request per node, and the last round's failures.
 
-An id that was given up is never asked with again: its undo may reach a node late, on another
-connection, and would take what was granted there meanwhile.
+An id that was given up is never used again: its undo may reach a node late, on another connection,
+and would release what was granted there meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fencelock.errors import ServerError, ServerUnreachable
 
 
 class QuorumAttempt(Claimant):
-    """One acquisition: its request for each node, and what stood against it in the last round."""
+    """One acquisition: its request for each node, and the last round's errors and refusals."""
 
     def __init__(self, port: QuorumPort, want: AcquireRequest) -> None:
         self.port = port
@@ -29,25 +29,25 @@ class QuorumAttempt(Claimant):
         self.wants = self._on_nodes()
         self.order = order(want.keys.lock, port.labels)
         self.rounds = 0
-        self.stood = False  # a node let us stand in line before it failed
+        self.stood = False  # we were in a node's line before it failed
         self.stand_at: int | None = None  # where a majority's holder is waited for
         self.failures: dict[int, Exception] = {}
         self.before: dict[int, Exception] = {}  # of the last round that had any
         self.refused: list[int] = []
-        self.named = 0  # how many further ids a node was asked with
-        # The parts of the hold beside which this one is granted: only their nodes can grant it.
+        self.named = 0  # how many further ids were used
+        # The parts of the other hold that this one is granted with: only their nodes can grant it.
         self.beside: dict[int, Hold] = {}
 
     def _on_nodes(self) -> list[AcquireRequest]:
         return [self.want.on(form) for form in node_forms(self.port, self.want.form)]
 
     def rename(self) -> None:
-        """Go on by a new id: the old one was given up."""
+        """Continue with a new id: the old one was given up."""
         self.want.waiter = self.want.holder = self.port.new_id()
         self.wants, self.named = self._on_nodes(), 0
 
     def begin_round(self) -> None:
-        """Forget what stood against the last one."""
+        """Forget the errors and refusals of the last round."""
         if self.rounds:
             self.rename()
         self.rounds += 1
@@ -57,7 +57,7 @@ class QuorumAttempt(Claimant):
             self.beside = majority_of(self.want.other).lasting()
 
     def candidates(self) -> list[int]:
-        """Return the nodes to ask, in order; those that failed a moment ago come last."""
+        """Return the nodes to ask, in order; those that failed recently come last."""
         port, now = self.port, self.port.now()
         found = list(self.order)
         if self.want.other is not None:
@@ -71,7 +71,7 @@ class QuorumAttempt(Claimant):
         return found
 
     def votes(self, nodes: Iterable[int], fence: int) -> list[NodeRequest]:
-        """Return what asks further nodes for their votes; their fences are not below this one."""
+        """Return the requests for the votes of further nodes; the fence is a lower bound."""
         now, asks = self.port.now(), []
         for node in nodes:
             want = self.wants[node]
@@ -81,7 +81,7 @@ class QuorumAttempt(Claimant):
         return asks
 
     def suspect(self, node: int, now: float) -> bool:
-        """Return True if a node failed a moment ago."""
+        """Return True if a node failed recently."""
         return self.port.suspect.get(node, 0.0) > now
 
     def count(self, asks: Iterable[NodeRequest], grants: dict[int, Grant]) -> None:
@@ -96,7 +96,7 @@ class QuorumAttempt(Claimant):
                 self.refuse(ask.node)
 
     def refuse(self, node: int) -> None:
-        """Note that a node refused; beside another hold it says that it lacks that hold's lease."""
+        """Note that a node refused; with another hold it means that it lacks that hold's lease."""
         self.refused.append(node)
         part = self.beside.pop(node, None)
         if part is not None:
@@ -110,16 +110,16 @@ class QuorumAttempt(Claimant):
             self.port.suspect[node] = self.port.now() + SUSPECT_SECONDS
 
     def prevented(self) -> bool:
-        """Return True if errors, not other holders, stood between us and a majority.
+        """Return True if errors, not other holders, prevented a majority.
 
-        While a majority of the nodes answers, one that refuses is what we wait for.
+        While a majority of the nodes answers, a node that refuses is worth waiting for.
         """
         answered = len(self.port.nodes) - len(self.failures)
         alone = not self.refused or self.want.other is not None
         return bool(self.failures) and (alone or answered < self.port.needed)
 
     def ask_anew(self, node: int) -> None:
-        """Ask a node by a new id from here on: the last one is given up there."""
+        """Use a new id for a node from now on: the last one is given up there."""
         self.named += 1
         want = self.want.on(node_forms(self.port, self.want.form)[node])
         want.waiter = want.holder = b"%b~%d" % (self.want.holder, self.named)

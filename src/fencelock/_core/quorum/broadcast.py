@@ -3,7 +3,8 @@
 Rules of this file:
 
 - Requests are sent to all before an answer is awaited.
-- What gets no answer is undone behind its request (I4, I9): ``undo``, then ``return_connections``.
+- A request without an answer is undone on its own connection (I4, I9): ``undo``, then
+  ``put_back``.
 - A silent node costs ``node_timeout`` when the others have decided, and a bounded multiple of it
   when they have not.
 """
@@ -32,13 +33,13 @@ Good = Callable[["NodeRequest"], bool]
 
 
 class NodeRequest(Waiter):
-    """One request to one node, and what came of it: an answer, or an error."""
+    """One request to one node, and its outcome: an answer, or an error."""
 
     reply: Reply = None
     error: NoReply | FencelockError | None = None
     answered_at: float = 0.0
     ended = False  # the answer or an error came
-    good = False  # the answer is what was hoped for
+    good = False  # the answer is the wanted one
     wish: Good
 
     def __init__(self, node: int, want: AcquireRequest, request: Request | bytes) -> None:
@@ -58,17 +59,17 @@ class NodeRequest(Waiter):
             self.note(error)
 
     def give_up(self) -> None:
-        """Take the silence for the error."""
+        """Treat the silence as the error."""
         what = "answer" if self.began else "connection"
         self.fail(NoReply(f"no {what} in time", sent=self.began, undo_connection=self.connection))
 
     def ask_anew(self) -> None:
-        """Forget an error: it is asked again."""
+        """Forget an error: the request is repeated."""
         self.error, self.ended, self.undo_connection = None, False, None
 
     @property
     def cut_off(self) -> bool:
-        """Return True if the connection was lost, not the time: another may do."""
+        """Return True if the connection broke, and time is left to try another."""
         error = self.error
         return isinstance(error, NoReply) and error.sent and error.undo_connection is None
 
@@ -82,7 +83,7 @@ class QuorumPort(Port, Protocol):
     """The world as the flows of a quorum see it: several ports, and how to use them at once."""
 
     labels: Sequence[str]
-    closing: bool  # nobody may ask for anything any more
+    closing: bool  # no new request is accepted
     node_timeout: float
     membership: Membership
     membership_key: bytes
@@ -102,10 +103,13 @@ class QuorumPort(Port, Protocol):
         """
 
     def put_back(self, asks: Iterable[NodeRequest]) -> None:
-        """Give the connections back; one with an unread answer is closed, but for an undo's."""
+        """Return the connections to the pools; close those with an unread answer.
+
+        Except one that an undo still uses.
+        """
 
     def move(self, hold: Hold, when: float) -> None:
-        """Have a hold that is minded get attention at ``when``."""
+        """Schedule a tracked hold for ``when``."""
 
 
 class _AnswerLimit:
@@ -143,8 +147,8 @@ async def broadcast(
 ) -> list[NodeRequest]:
     """Ask all at once and return those with a good answer, of which ``needed`` decide.
 
-    Nobody waits beyond ``latest``; ``patient``: till then if need be, as nothing is held meanwhile.
-    Whoever calls this puts the asks back when it has undone them.
+    Waits until ``latest`` at most; with ``patient`` until then if necessary, because nothing is
+    held meanwhile. The caller puts the asks back after it has undone them.
     """
     last = port.now() + port.node_timeout * UNDECIDED_FACTOR
     if latest is not None:
@@ -168,7 +172,7 @@ async def broadcast(
 
 
 def _note_ill(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
-    """Avoid the nodes that failed for a while; those that answered are well."""
+    """Avoid the nodes that failed for a while; those that answered are healthy."""
     for ask in asks:
         if isinstance(ask.error, (NoReply, ServerUnreachable)):
             port.suspect[ask.node] = port.now() + SUSPECT_SECONDS
@@ -177,7 +181,7 @@ def _note_ill(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
 
 
 def undo(port: QuorumPort, asks: Iterable[NodeRequest], *, all_of_them: bool = False) -> None:
-    """Give back, in the background, what silent nodes may have granted; or what any may have."""
+    """Release in the background on nodes that did not answer, or on all of them."""
     for ask in asks:
         if ask.silent or (all_of_them and ask.began):
             node, want = port.nodes[ask.node], ask.want
@@ -196,7 +200,7 @@ def described(error: Exception) -> Exception:
 
 
 def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> FencelockError:
-    """Return the error for a majority that did not come about, with one cause per node."""
+    """Return the error for a missing majority, with one cause per node."""
     for error in failures.values():
         if isinstance(error, ClientClosed):
             return error
@@ -207,7 +211,7 @@ def not_reached(port: QuorumPort, what: str, failures: dict[int, Exception]) -> 
 
 
 async def settle(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
-    """Have requests carried out, in the background where a node does not answer soon."""
+    """Carry out requests, in the background if a node does not answer soon."""
     if not asks:
         return
     try:
@@ -222,14 +226,14 @@ async def settle(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
 
 
 def retry_in_background(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
-    """Repeat in the background what got no answer."""
+    """Repeat in the background the requests without an answer."""
     for ask in asks:
         if ask.error is not None and isinstance(ask.error, (NoReply, ServerUnreachable)):
             _post(port, ask)
 
 
 def post_all(port: QuorumPort, asks: Iterable[NodeRequest]) -> None:
-    """Have all carried out in the background, behind what was sent of them."""
+    """Carry out all requests in the background, on the connections that they were sent on."""
     for ask in asks:
         _post(port, ask)
 
@@ -242,5 +246,5 @@ def _post(port: QuorumPort, ask: NodeRequest) -> None:
 
 
 def released(node: int, want: AcquireRequest) -> NodeRequest:
-    """Return what asks a node to release what a request was granted there."""
+    """Return the request that makes a node release what another request was granted there."""
     return NodeRequest(node, want, want.form.release(want.holder))

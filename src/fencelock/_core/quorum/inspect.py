@@ -1,6 +1,6 @@
-"""Look at a quorum's locks: what a majority says counts.
+"""Show a quorum's locks: what a majority says counts.
 
-Who looks asks all nodes at once, and is told QuorumNotReached when no majority answers.
+All nodes are asked at once; without a majority of answers the result is QuorumNotReached.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import SHOW
 
 T = TypeVar("T")
-_NOBODY: Any = Asker(b"")  # what is only read has no holder to undo anything for
+_NOBODY: Any = Asker(b"")  # a read has no holder, and nothing to undo
 
 
 async def replies(port: QuorumPort, name: str, request: Request) -> list[Reply]:
-    """Return what the nodes answer, at least a majority of them."""
+    """Return the answers of the nodes, at least of a majority."""
     now = port.now()
     well = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
     nodes = well if len(well) >= port.needed else range(len(port.nodes))
@@ -42,7 +42,7 @@ def _too_few(port: QuorumPort, name: str, asks: Sequence[NodeRequest]) -> Fencel
 
 
 async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
-    """Return who holds the lock on a majority now, or None."""
+    """Return the id of the present holder on a majority, or None."""
     found = await replies(port, keys.name, (SHOW, keys.show, (0,)))
     if any(reply[1] not in {b"string", b"none"} for reply in found):
         raise ServerUnsuitable(f"{keys.name!r} is another kind of object", code="WRONGTYPE")

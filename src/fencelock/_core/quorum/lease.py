@@ -1,13 +1,13 @@
-"""A lease of a quorum: many leases of single nodes, proved as long as a majority of them is.
+"""A quorum's lease: leases of single nodes, proved as long as a majority of them is proved.
 
 Rules of this file:
 
 - Each part is an ordinary lease of its node, renewed and ended by that node's port.
 - The lease is proved until the k-th largest deadline of its parts; a part that was lost is gone.
 - A lease that once could not be proved stays lost, whatever is renewed later (I8).
-- When the lease is lost, nobody renews the parts that are left (I11). They are given back with the
-  hold, or expire: until then they keep the next client out, for a body that has not looked yet may
-  rely on the deadline that it saw last. Only what an operator revoked is given back at once.
+- When the lease is lost, its remaining parts are no longer renewed (I11). They are released with
+  the hold, or expire. Until then they keep the next client out, because a body that has not checked
+  yet may rely on the deadline that it saw last. Only a revoked lease is released at once.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class NodeHold(Hold):
 
 
 class Majority(list[Hold | None], Observer, Claimant):
-    """The leases of single nodes, by node, that are one lease together.
+    """The leases of single nodes, by node, that form one lease.
 
-    It observes them, and moves the deadline of the whole when one of theirs moves. ``first`` is the
-    node in whose line the caller stood.
+    It observes them, and moves the common deadline when one of theirs moves. ``first`` is the node
+    in whose line the caller was.
     """
 
     __slots__ = ("_claims", "first", "hold", "named", "port", "reacquire_at")
@@ -54,12 +54,12 @@ class Majority(list[Hold | None], Observer, Claimant):
         self.hold = hold
         self.first = first
         self.reacquire_at = inf
-        self.named = 0  # how many ids it had beside its own
+        self.named = 0  # how many ids it had apart from its own
         # of a long lease: relied on as long as it is claimed
         self._claims: Membership | None = None
 
     def join(self, node: int, part: Hold) -> bool:
-        """Take a node's lease in; False when it is too late for that. Under the port's mutex."""
+        """Add a node's lease; return False if it is too late for that. Under the port's mutex."""
         hold = self.hold
         if not hold.open or hold.notified or hold.loss is not None:
             return False
@@ -68,7 +68,7 @@ class Majority(list[Hold | None], Observer, Claimant):
         return True
 
     def unite(self) -> None:
-        """Make one lease of the parts that are here. Under the port's mutex."""
+        """Form one lease of the present parts. Under the port's mutex."""
         for part in self:
             if part is not None:
                 part.granted_at = self.hold.granted_at
@@ -76,7 +76,7 @@ class Majority(list[Hold | None], Observer, Claimant):
         self._settle()
 
     def cover(self, ttl: float) -> None:
-        """Have a lease of this length claimed as long as it is held; see membership.py."""
+        """Claim a lease of this length for as long as it is held; see membership.py."""
         if ttl > LONG_SECONDS:
             claim(self.port, self, ttl)
             with self.port.mutex():
@@ -97,28 +97,28 @@ class Majority(list[Hold | None], Observer, Claimant):
         return [node for node, part in enumerate(self) if part is None or part.loss is not None]
 
     def plan_reacquire(self, now: float) -> None:
-        """Set when the nodes without a lease are asked again: at the rhythm of renewal.
+        """Set when the nodes without a lease are asked again: at the interval of renewals.
 
-        Only where a renewal may prolong the lease: else it would grow by being healed.
+        Only if a renewal may prolong the lease: otherwise re-acquiring would prolong it.
         """
         terms = self.hold.want.terms
         heals = terms.renew and terms.max_renewals is None and self.missing()
         self.reacquire_at = now + renewal_delay(terms.ttl, self.port.jitter()) if heals else inf
 
     def next_due(self) -> float:
-        """Return when the hold wants attention: at its deadline, or to be healed."""
+        """Return when the hold is due: at its deadline, or to re-acquire missing nodes."""
         return min(self.hold.deadline, self.reacquire_at)
 
     # -- what moves the deadline of the whole ---------------------------------------------------
 
     def deadline_moved(self, hold: Hold) -> None:  # noqa: ARG002 - whichever it was
-        """Move the deadline of the whole, unless its majority was not proved for a moment."""
+        """Move the common deadline, unless the majority was not proved for a moment."""
         self.check_gap(self.port.now())
         with self.port.mutex():
             self._settle()
 
     def claim_renewed(self) -> None:
-        """Move the deadline, as far as only the claim was in its way."""
+        """Move the deadline, if only the claim limited it."""
         self.deadline_moved(self.hold)
 
     def _settle(self) -> None:
@@ -138,20 +138,20 @@ class Majority(list[Hold | None], Observer, Claimant):
         hold.move_deadline(min(proved, claimed))
 
     def check_gap(self, now: float) -> None:
-        """Lose a lease whose majority was not proved for a moment, before it is prolonged."""
+        """Lose a lease whose majority was not proved for a moment, before it is renewed."""
         hold = self.hold
         if hold.loss is None and now >= hold.deadline:
             self.final()
             hold.lose(hold.end, hold.deadline)
 
     def final(self) -> None:
-        """Say why the lease will have ended, where that is known."""
+        """Note why the lease will end, if that is known."""
         ends = [part.end for part in self if part is not None]
         if ends.count("max_hold") >= self.port.needed:
             self.hold.end = "max_hold"
 
     def lost(self, hold: Hold) -> None:
-        """Notify of the loss of the majority, or have the part healed that was lost."""
+        """Notify of the loss of the majority, or schedule the lost part to be re-acquired."""
         port, whole = self.port, self.hold
         with port.mutex():
             self._settle()
@@ -163,7 +163,7 @@ class Majority(list[Hold | None], Observer, Claimant):
             port.move(whole, self.next_due())
             return
         reason, since, detail = hold.loss
-        for part in self:  # an operator's word says more than its consequences
+        for part in self:  # a revocation says more than its consequences
             if part is not None and part.loss and part.loss.reason == "revoked":
                 reason, detail = "revoked", part.loss.detail
         end = whole.deadline
@@ -175,7 +175,7 @@ class Majority(list[Hold | None], Observer, Claimant):
 
 
 def majority_of(hold: Hold) -> Majority:
-    """Return the leases of the nodes that are this hold of a quorum."""
+    """Return the leases of single nodes that form this hold of a quorum."""
     return cast("Majority", hold.parts)
 
 
@@ -200,7 +200,7 @@ def make_hold(
 def end_node_leases(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:
     """End the renewal of a lost hold's parts; return those that had not ended, with their nodes.
 
-    At the end of the client they are left to themselves.
+    When the client is closed they are left to expire.
     """
     if port.closing:
         return []
@@ -213,14 +213,14 @@ def end_node_leases(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:
 
 
 def drop_node_leases(port: QuorumPort, hold: Hold) -> None:
-    """End the parts of a hold on which nobody may rely any more, and give them back."""
+    """End and release the parts of a hold that proves nothing any more."""
     for node, part in end_node_leases(port, hold):
         if not part.forked:
             port.nodes[node].run_in_background(*request(part.want, part.fence))
 
 
 def detach(holds: Sequence[Hold]) -> None:
-    """Let parts end without notifying the whole, which is notified by itself."""
+    """Detach the per-node leases; the quorum lease is notified separately."""
     for hold in holds:
         for part in hold.parts:
             if part is not None:

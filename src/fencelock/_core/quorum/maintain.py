@@ -1,12 +1,12 @@
-"""Keep, heal and give back the leases of a quorum.
+"""Maintain and release the leases of a quorum, and re-acquire missing parts.
 
 Rules of this file:
 
-- The parts are renewed by their nodes' ports. Here a majority that is gone is told (I8).
-- A node that lost its part while the majority holds is asked for it again, at renewal's rhythm,
-  and by another id: what undid the last one there may come late (see attempt.py).
-- A release goes to all parts, the first node last: who is handed the lock there finds the others
-  free. What is silent is released in the background.
+- The parts are renewed by their nodes' ports. This file notifies of a lost majority (I8).
+- A node that lost its part while the majority holds is asked for it again, at the interval of
+  renewals, and with another id: the undo of the last one may arrive late (see attempt.py).
+- A release goes to all parts, the first node last: the next holder there finds the others free.
+  Silent nodes are released in the background.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from fencelock._core.quorum.lease import PARTS, Majority, drop_node_leases, majo
 from fencelock._core.quorum.refresh import claim as claim_long
 from fencelock._core.quorum.refresh import give_up_claim, longest_of, refresh, refresh_while_held
 
-# Leases that are healed in one go: a node that forgot many gets them back little by little.
+# How many leases are re-acquired in one go: a node that forgot many gets them back gradually.
 REACQUIRED_AT_ONCE = 50
 
 
 async def maintain(port: QuorumPort) -> None:
-    """Do what is due: tell losses, heal. Never raises for a server's trouble."""
+    """Do what is due: notify of losses, re-acquire missing parts. Never raises a server's error."""
     now = port.now()
     with port.mutex():
         due = port.book.due(now)
@@ -60,7 +60,7 @@ async def maintain(port: QuorumPort) -> None:
             await _reacquire(port, hold)
         if due:
             await refresh_while_held(port, max((hold.want for hold in due), key=longest_of))
-    finally:  # cancelled, or a defect: nobody may be forgotten
+    finally:  # cancelled, or a bug: no hold may be lost from the schedule
         for hold in due:
             _put_back(port, hold)
 
@@ -82,7 +82,7 @@ def _put_back(port: QuorumPort, hold: Hold) -> None:
 
 
 async def _reacquire(port: QuorumPort, hold: Hold) -> None:
-    """Ask the nodes that lack a lease of this hold for one."""
+    """Re-acquire this hold's lease on the nodes that lack it."""
     now, parts = port.now(), majority_of(hold)
     ttl = hold.next_ttl(now)
     forms = node_forms(port, hold.want.form)
@@ -129,7 +129,7 @@ def _joined(
 async def give_back(port: QuorumPort, hold: Hold, asked: AttemptLog) -> int:  # noqa: ARG001 - each node's request has its own
     """Release a hold on all its nodes.
 
-    Raises QuorumNotReached when no majority confirmed it: it is repeated in the background.
+    Raises QuorumNotReached when no majority confirmed it; it is repeated in the background.
     """
     parts, lost = majority_of(hold), hold.lost
     retire(port, hold)
@@ -137,7 +137,7 @@ async def give_back(port: QuorumPort, hold: Hold, asked: AttemptLog) -> int:  # 
         if not hold.forked:
             release_in_background(port, hold, None)
         raise hold.lost_error()
-    # A part that was lost may be there all the same: its release harms nobody.
+    # A lost part may still be held on its node: releasing it does no harm.
     asks = [released(node, part.want) for node, part in enumerate(parts) if part is not None]
     others = [ask for ask in asks if ask.node != parts.first]
     first = [ask for ask in asks if ask.node == parts.first]
@@ -156,7 +156,7 @@ async def give_back(port: QuorumPort, hold: Hold, asked: AttemptLog) -> int:  # 
 
 
 def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object) -> None:  # noqa: ARG001 - as ``Flows.release_in_background``
-    """Release a hold in the background, on each node by the id that it knows."""
+    """Release a hold in the background, on each node with the id that the node knows."""
     for node, part in zip(port.nodes, hold.parts, strict=True):
         if part is not None:
             node.run_in_background(*request(part.want, hold.fence))
@@ -176,7 +176,7 @@ def _given_back(ask: NodeRequest) -> bool:
 
 
 def _judge(port: QuorumPort, hold: Hold, asks: Sequence[NodeRequest]) -> None:
-    """Raise when no majority gave the lease back: it was taken, or nobody knows."""
+    """Raise when no majority confirmed the release: the lease was lost, or too few answered."""
     given = [ask for ask in asks if ask.good]
     failed = {ask.node: ask.error for ask in asks if ask.error is not None}
     if len(given) >= port.needed:
@@ -184,7 +184,7 @@ def _judge(port: QuorumPort, hold: Hold, asks: Sequence[NodeRequest]) -> None:
     if len(given) + len(failed) >= port.needed:
         raise not_reached(port, f"release of {hold.name!r} was not confirmed", dict(failed))
     words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
-    # An operator's reason before somebody else's holding, and that before nobody's.
+    # Report the most specific reason: revoked, then taken, then expired.
     word = max((word for word in words if word is not None), key=len, default=None)
     raise lost_as(port, hold, word)
 
@@ -198,7 +198,7 @@ async def renew(
     """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
     whole = majority_of(hold)
     span = hold.next_ttl(port.now()) if ttl is None else ttl
-    # Before any node has it: one that is restarted then may not vote for longer than before.
+    # Claim the longer ttl before renewing: a node that restarts afterwards must not vote that long.
     claim_long(port, whole, span)
     await refresh(port, hold.want, min(port.now() + port.server_timeout, hold.deadline), span)
     whole.cover(span)
@@ -225,7 +225,7 @@ async def renew(
 async def _renew_parts(
     port: QuorumPort, whole: Majority, parts: dict[int, HolderRenewal]
 ) -> list[NodeRequest]:
-    """Renew all parts; return what was asked of their nodes."""
+    """Renew all parts; return the requests to their nodes."""
     end = whole.hold.deadline
     for node, wish in parts.items():
         rely_on(port.nodes[node], wish)

@@ -4,15 +4,15 @@ Rules of this file:
 
 - A node that was restarted may have forgotten a lease. It does not vote until the longest ttl in
   use has passed since its start: then no lease is left that it could have forgotten.
-- Leases of more than a minute are claimed: each client that has some says for how long they can
-  last, and gives the claim up with the last of them. So a long lease that was released, or whose
-  end has come, keeps no node from voting.
-- What was read before a node was restarted says nothing about what it may have forgotten: it is
-  read again first.
-- It is told by its run id, which is new after a restart, while its uptime is short. Each node keeps
-  the run ids of all that vote (``membership.lua``), for clients that never met it before.
-- Where nobody ever knew anybody, all are new, and vote at once. That takes the answers of so many
-  other nodes that one of them would have been told: a roster is written to a majority.
+- Leases of more than a minute are claimed: each client that has some publishes how long they can
+  last, and gives the claim up with the last of them. So a long lease that was released or has
+  expired keeps no node from voting.
+- Claims that were read before a node was restarted say nothing about what it may have forgotten:
+  they are read again first.
+- A restart is recognised by a new run id with a short uptime. Each node keeps the run ids of all
+  voters (``membership.lua``), for clients that never connected to it before.
+- If no node has a record of any other, all are new and vote at once. That takes the answers of so
+  many other nodes that one of them would have a record: membership is written to a majority.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from math import inf
 from fencelock._core.deadlines import DRIFT_RATE, validity
 from fencelock._core.quorum.votes import majority
 
-# A roster is kept for so long after it was last written, and written this often while in use.
+# A membership record is kept this long after it was last written, and rewritten while in use.
 KEPT_SECONDS = 86400.0
 REWRITE_SECONDS = 3600.0
 # Leases that are longer than this are claimed; shorter ones count by the longest ttl in use.
 LONG_SECONDS = 60.0
-# A claim lasts for so many ttls: it covers leases that are renewed until it is made anew.
+# A claim lasts for so many ttls: it covers renewed leases until the claim itself is renewed.
 CLAIMED_TTLS = 3.0
-# While a claim keeps a node from voting, the rosters are read again this often.
+# While a claim keeps a node from voting, the membership is read again this often.
 REREAD_SECONDS = 1.0
 # ``uptime_in_seconds`` is a whole number.
 UPTIME_SLACK = 1.0
 
 
 class NodeIdentity:
-    """What one node said of itself when we last connected."""
+    """The run id and start time of a node, as of our last connection."""
 
     __slots__ = ("run_id", "started_at")
 
@@ -47,7 +47,7 @@ class NodeIdentity:
 
 
 class Claimant:
-    """Has long leases, or asks for one."""
+    """A hold with a long lease, or a request for one."""
 
     __slots__ = ()
 
@@ -83,10 +83,10 @@ class Membership:
     def __init__(self, nodes: int) -> None:
         self.nodes: int = nodes
         self._seen: dict[int, NodeIdentity] = {}
-        self._run_ids: frozenset[bytes] = frozenset()  # theirs
-        self._told: set[bytes] = set()  # run ids that voted at some time, as the nodes say
+        self._run_ids: frozenset[bytes] = frozenset()  # of the nodes
+        self._told: set[bytes] = set()  # run ids that the nodes have recorded as voters
         self._known: set[bytes] = set()  # those, and those that we let vote
-        self.heard: set[int] = set()  # nodes whose roster we read
+        self.heard: set[int] = set()  # nodes whose membership record was read
         self.longest: float = 0.0  # the longest ttl in use, in seconds, of those up to a minute
         # The longest ttl that any client claims, and until when claims last by our clock.
         self.longest_claimed: float = 0.0
@@ -105,7 +105,7 @@ class Membership:
         self.written_at: float = -inf
 
     def saw(self, node: int, run_id: bytes, uptime: float, now: float) -> None:
-        """Note what a node says of itself."""
+        """Note a node's run id and uptime."""
         seen = self._seen.get(node)
         if seen is not None and seen.run_id != run_id:
             self._told.add(seen.run_id)
@@ -122,17 +122,16 @@ class Membership:
         return [node for node, seen in self._seen.items() if ids.count(seen.run_id) > 1]
 
     def read(self, node: int, longest: float, run_ids: Iterable[bytes]) -> None:
-        """Note what a node remembers."""
+        """Note a node's membership record."""
         self.heard.add(node)
         self.longest = max(self.longest, longest)
         self._told.update(run_ids)
         self._known |= self._told
 
     def read_claims(self, claims: Sequence[tuple[float, float]], now: float) -> None:
-        """Note what nodes say of claims: the longest ttl, and how many seconds they last yet.
+        """Note the claims on the nodes: the longest ttl, and how many seconds each still lasts.
 
-        What was known before counts as long as so few answer that they may not know of a claim
-        that a node forgot.
+        Earlier knowledge counts as long as so few nodes answer that they may have missed a claim.
         """
         if len(claims) > self.nodes - majority(self.nodes) + 1:
             self.longest_claimed, self.claimed_until = 0.0, -inf
@@ -151,11 +150,11 @@ class Membership:
         return self.claim_number, claimed, self.claim_asked_until
 
     def claim_holds(self, ttl: float, until: float) -> None:
-        """Note that a majority has a claim: any later one is for no less."""
+        """Note that a majority has a claim; a later claim is never shorter."""
         self.claim_ttl, self.claim_until = max(ttl, self.claim_ttl), max(until, self.claim_until)
 
     def drop_claim(self) -> int:
-        """Return the number by which our claim is given up, or 0 when there is none."""
+        """Return the number of the claim to give up, or 0 when there is none."""
         if self.claimants or not self.claim_asked_ttl:
             return 0
         self.claim_ttl = self.claim_asked_ttl = 0.0
@@ -168,10 +167,10 @@ class Membership:
         return ttl <= LONG_SECONDS or (ttl <= self.claim_ttl and now + ttl <= self.claim_until)
 
     def judge(self) -> None:
-        """Let all nodes vote that are new together; call when rosters were read."""
+        """Let all nodes vote if all of them are new; call after membership records were read."""
         self.met = True
         if self._told - {seen.run_id for seen in self._seen.values()}:
-            return  # somebody voted who is not there: whoever is new may be that one
+            return  # a known voter is missing; an unknown node may be it after a restart
         enough = self.nodes - majority(self.nodes) + 1
         new = [node for node in self._seen if len(self.heard - {node}) >= enough]
         self._known.update(self._seen[node].run_id for node in new)
@@ -180,18 +179,18 @@ class Membership:
         """Return the instant from which a node may vote: long ago for most."""
         seen = self._seen.get(node)
         if seen is None:
-            return inf  # never reached
+            return inf  # never connected
         if seen.run_id in self._known:
             return -inf
         return self._forgets_nothing_from(seen)
 
     def _forgets_nothing_from(self, seen: NodeIdentity) -> float:
-        """Return the instant from which no lease is left that a node can have forgotten."""
+        """Return the instant from which every lease that a node can have forgotten has expired."""
         claimed = min(seen.started_at + self.longest_claimed, self.claimed_until)
         return max(seen.started_at + self.longest, claimed) + UPTIME_SLACK
 
     def eligible(self, node: int, now: float) -> bool:
-        """Return True if a node may vote; one that has waited long enough is known from here on."""
+        """Return True if a node may vote; one that has waited long enough is a known voter then."""
         seen = self._seen.get(node)
         if seen is None:
             return False
@@ -205,12 +204,12 @@ class Membership:
         return True
 
     def votes(self, node: int) -> bool:
-        """Return True if a node's vote counts: a majority of the nodes was told that it votes."""
+        """Return True if a node's vote counts: a majority has recorded it as a voter."""
         seen = self._seen.get(node)
         return seen is not None and seen.run_id in self.written
 
     def without_vote(self, nodes: Iterable[int]) -> list[int]:
-        """Return those of these nodes that said who they are, and whose vote does not count."""
+        """Return the nodes of these that are identified, and whose vote does not count."""
         seen, written = self._seen, self.written
         if self._run_ids <= written:
             return []
@@ -222,13 +221,13 @@ class Membership:
         return frozenset(seen.run_id for node, seen in nodes if self.eligible(node, now))
 
     def unsure(self, now: float) -> bool:
-        """Return True if nodes wait for their vote that might have it, were all others heard."""
+        """Return True if some nodes would get their vote once all others have been read."""
         waiting = not all(self.eligible(node, now) for node in self._seen)
         again = self.claimed_until > now >= self.read_at + REREAD_SECONDS
         return waiting and (again or len(self.heard) < self.nodes)
 
     def stale(self, ttl: float, now: float) -> bool:
-        """Return True if the rosters lack something that the next client must know."""
+        """Return True if the nodes' records lack something that the next client must know."""
         if not self.met or now - self.written_at > REWRITE_SECONDS:
             return True
         if not self.covers(ttl, now) or self.longest < ttl <= LONG_SECONDS:

@@ -1,14 +1,14 @@
-"""Stand in line at several nodes of a quorum, one after the other.
+"""Wait in line at several nodes of a quorum, one after the other.
 
 Rules of this file:
 
-- Permits are voted for behind a node's line: whoever cannot reach the first node is passed for ever
-  by those who can, unless it stands in line wherever it is refused. A plain lock needs none of
-  this: its votes ignore lines, and it has one holder, whose release lets all start level.
-- A client waits at one node while it keeps its leases of nodes that come before that one, and
-  gives back those of later nodes. All wait in one order, so none wait for each other in a circle.
-- What is kept is asked for again at the rhythm of renewal, and once more at the end: the lease that
-  is granted is a full one.
+- Votes for permits respect a node's line: clients that reach the first node would overtake a client
+  that does not for ever, unless that client queues at every node that refuses it. A plain lock does
+  not need this: its votes ignore lines, and after its one holder's release all start equal.
+- A client waits at one node while it keeps its leases of the nodes that come before that one, and
+  releases those of later nodes. All wait in one order, so no circle of waiters can form.
+- Kept leases are requested again at the interval of renewals, and once more at the end: the lease
+  that is granted is a full one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fencelock.errors import OutcomeUnknown, ServerError
 
 
 class NodeForgot(Exception):
-    """A node does not have any more what was kept there."""
+    """A node no longer has the lease that was kept there."""
 
 
 class _QueueWaiter(Waiter):
-    """Stands in line at one node, and keeps the leases of others."""
+    """A waiter in line at one node, which keeps the leases of others."""
 
     def __init__(
         self, quorum_attempt: QuorumAttempt, node: int, grants: dict[int, Grant], give_up_at: float
@@ -46,7 +46,7 @@ class _QueueWaiter(Waiter):
         )
 
     async def renew_elsewhere(self) -> None:
-        """Ask for a full lease of each node again; raises Forgotten where one refuses."""
+        """Request a full lease of each node again; raises NodeForgot if one refuses."""
         kept = list(self._grants)
         await collect_votes(self._quorum_attempt, kept, self._grants, self._give_up_at)
         if any(node in self._quorum_attempt.refused for node in kept):
@@ -79,7 +79,7 @@ async def collect_votes(
 async def queue_at_nodes(
     quorum_attempt: QuorumAttempt, grants: dict[int, Grant], give_up_at: float
 ) -> None:
-    """Stand in line where others hold, one node after the other, until a majority has granted."""
+    """Wait in line where others hold, one node after the other, until a majority has granted."""
     port = quorum_attempt.port
     while len(grants) < port.needed and port.now() < give_up_at:
         node = next((each for each in quorum_attempt.order if each in quorum_attempt.refused), None)
@@ -103,7 +103,7 @@ async def queue_at_nodes(
 
 
 async def _kept(quorum_attempt: QuorumAttempt, node: int, grants: dict[int, Grant]) -> bool:
-    """Give back what comes after a node in the order; False when nothing is left then."""
+    """Release the leases of nodes after this one in the order; return False if none is left."""
     later = quorum_attempt.order[quorum_attempt.order.index(node) :]
     back = [each for each in later if each in grants]
     wants = {each: quorum_attempt.wants[each] for each in back}

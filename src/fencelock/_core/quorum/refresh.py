@@ -1,4 +1,7 @@
-"""Meet the nodes of a quorum: who are they, and do they remember one another? See membership.py."""
+"""Refresh the membership of a quorum: identify its nodes, and keep their records up to date.
+
+The rules are in membership.py.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ def longest_of(want: AcquireRequest) -> float:
 
 
 def claim(port: QuorumPort, claimant: Claimant, ttl: float) -> None:
-    """Note who has or asks for leases of this length, before anybody is asked for one."""
+    """Note a holder or request of leases of this length, before a node is asked for one."""
     if ttl > LONG_SECONDS:
         with port.mutex():
             port.membership.claimants.add(claimant)
 
 
 def give_up_claim(port: QuorumPort, *claimants: Claimant) -> None:
-    """Note that these have no lease any more; with the last of them the claim is given up."""
+    """Note that these have no lease any more; after the last of them, give up the claim."""
     membership = port.membership
     if not membership.claimants:
         return
@@ -57,9 +60,9 @@ async def refresh(
     *,
     again: bool = False,
 ) -> None:
-    """See that a majority knows who votes and how long leases are; nearly always that is so.
+    """Make sure that a majority knows the voters and the longest lease; it nearly always does.
 
-    ``renewed`` is a ttl that was asked for later; ``again``: a claim is made anew in good time.
+    ``renewed`` is a ttl that was requested later; with ``again`` a claim is renewed in good time.
     Raises QuorumNotReached when no majority answers by ``latest``.
     """
     now = port.now()
@@ -84,7 +87,7 @@ async def refresh(
 
 
 def _are_different(port: QuorumPort) -> None:
-    """Raise when nodes are one server: its vote would count twice. It is asked again each time."""
+    """Raise when two nodes are the same server: its vote would count twice. Checked every time."""
     with port.mutex():
         twins = port.membership.twins()
         port.membership.met = port.membership.met and not twins
@@ -105,16 +108,16 @@ async def _ask(
     avoid: bool = True,
     all_of_them: bool = False,
 ) -> None:
-    """Ask the nodes, and tell them who votes; None only asks them.
+    """Ask the nodes, and write the voters to them; with None, only ask.
 
-    Of ``all_of_them`` each counts, as long as an undecided node is awaited: where servers are new,
-    one that is far away would else leave the others without a vote.
+    With ``all_of_them``, wait for each node as long as for an undecided vote: if all servers are
+    new, a distant one would otherwise leave the others without a vote.
     """
     now, membership = port.now(), port.membership
     claims_too = voters is not None and ttl > LONG_SECONDS
     with port.mutex():
         number, claimed, until = membership.claim(ttl, now) if claims_too else (0, 0.0, now)
-    # By a clock that runs faster than ours it ends no sooner.
+    # On a clock that runs faster than ours it must not end sooner.
     lasts = (until - now) * (1 + 2 * DRIFT_RATE) + 1 if claims_too else 0.0
     short = ttl if ttl <= LONG_SECONDS else 0.0
     words = _words(short, port.client_channel, number, claimed, lasts)
@@ -150,7 +153,7 @@ async def _ask(
 
 
 async def refresh_while_held(port: QuorumPort, want: AcquireRequest) -> None:
-    """Keep the rosters alive while leases are held; what fails is tried again with the next."""
+    """Keep the membership records alive while leases are held; retry a failure with the next."""
     now, ttl = port.now(), longest_of(want)
     again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl
     try:

@@ -1,4 +1,4 @@
-"""How a quorum counts: which node is first, what is a majority, until when it is proved. Pure."""
+"""Counting votes: the order of the nodes, the majority, and until when it is proved. Pure."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from zlib import crc32
 
 # How long a straggler is awaited once the others have decided; see ``node_timeout`` of a client.
 NODE_SECONDS = 0.05
-# A vote that is not decided waits this much longer for a majority, and so does the first node.
+# An undecided vote waits this many times longer for a majority, and so does the first node.
 UNDECIDED_FACTOR = 10
 FIRST_FACTOR = 4
-# A node that failed a moment ago is asked last, and only where its vote is needed.
+# A node that failed this recently is asked last, and only if its vote is needed.
 SUSPECT_SECONDS = 1.0
 
 
 def majority(nodes: int) -> int:
-    """Return how many nodes are more than half: two such groups have one in common."""
+    """Return how many nodes are a majority: any two majorities have a node in common."""
     return nodes // 2 + 1
 
 
 def known_as(holder: bytes) -> bytes:
-    """Return the id of a quorum's hold from one by which a single node knows it."""
+    """Return the id of a quorum's hold, given the id that a single node knows it by."""
     return holder.partition(b"~")[0]
 
 
 def order(key: bytes, labels: Sequence[str]) -> list[int]:
-    """Return the numbers of the nodes in the order in which everybody asks them for this lock.
+    """Return the numbers of the nodes in the order in which clients ask them for this lock.
 
-    The same for all clients, however their lists are ordered, and another one for each lock, so
+    It is the same for all clients, however their lists are ordered, and different for each lock, so
     that the load is spread.
     """
     ranked = sorted(range(len(labels)), key=labels.__getitem__)
@@ -43,5 +43,5 @@ def proved_until(deadlines: Iterable[float], needed: int) -> float:
 
 
 def decided(granted: int, pending: int, needed: int) -> bool:
-    """Return True if the answers that are still to come can change nothing."""
+    """Return True if the outstanding answers can change nothing."""
     return granted >= needed or granted + pending < needed
