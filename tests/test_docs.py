@@ -23,8 +23,8 @@ import pytest
 import fencelock
 from fencelock import errors, options
 from fencelock._core.keys import LockKeys
-from fencelock._handles.hints import Elsewhere
 from fencelock._io.wire import ReplyError, server_error
+from fencelock._runtime.hints import Elsewhere
 from fencelock.cli.doctor.acl import MORE, acl_rule
 from tests.replication import replicated
 from tests.servers import Server

@@ -35,19 +35,6 @@ SLEEPS: dict[str, str] = {
     "tests/test_tidy.py": "bad examples, never run",
 }
 
-# Imports point one way. A room of the package → the rooms that it may not look into.
-FACES = frozenset({"blocking", "aio", "cli"})
-OUTWARD = FACES | {"_io", "_topology"}
-ROOMS = {
-    "_core": OUTWARD,
-    "_topology": FACES,
-    "_io": FACES,
-    "client_base": OUTWARD,
-    "client_decorators": OUTWARD,
-    "lease": OUTWARD | {"_core"},
-    "errors": OUTWARD | {"_core"},
-    "options": OUTWARD | {"_core"},
-}
 # The rooms that import nothing of the world → but for this.
 PURE = {
     "_core": frozenset(),
@@ -165,7 +152,6 @@ def the_world() -> frozenset[str]:
 def wrong_imports(path: Path, text: str) -> Iterator[str]:
     room = room_of(path)
     banned = the_world() - PURE[room] if room in PURE else frozenset()
-    banned |= {f"{PACKAGE}.{other}" for other in ROOMS.get(room, ())}
     for line, name in imports(path, text):
         if any(f"{name}.".startswith(f"{ban}.") for ban in banned):
             yield f"{line}: {room} may not import {name}"
@@ -460,12 +446,6 @@ BAD = [
     (wrong_imports, CORE, "def f():\n    from os.path import join"),
     (wrong_imports, CORE, "from logging import handlers"),
     (wrong_imports, CORE, "import redis.asyncio as r"),
-    (wrong_imports, CORE, "from ... import _io"),
-    (wrong_imports, CORE, "from ..._io.url import parse"),
-    (wrong_imports, CORE, "import fencelock.aio"),
-    (wrong_imports, "src/fencelock/_core/__init__.py", "from ..cli import main"),
-    (wrong_imports, "src/fencelock/_io/port_asyncio.py", "from fencelock import aio"),
-    (wrong_imports, LEASE, "from ._core import acquire"),
     (wrong_imports, LEASE, "import threading"),
     (banned_words, "src/fencelock/utils.py", ""),
     (banned_words, "src/fencelock/_helpers/x.py", ""),

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from fencelock._handles.hints import Elsewhere, unnamed
 from fencelock._runtime import process
+from fencelock._runtime.hints import Elsewhere, unnamed
 
 Kind = TypeVar("Kind", bound=type)
 

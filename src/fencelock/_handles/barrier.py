@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from fencelock import errors, options
 from fencelock._core.objects.barrier import BarrierSpec, change, wait_at
-from fencelock._handles.hints import made_by_clients, unnamed
+from fencelock._runtime.hints import made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 
 

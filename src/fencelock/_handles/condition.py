@@ -6,7 +6,7 @@ from typing import Any
 
 from fencelock import options
 from fencelock._core.objects import condition as core
-from fencelock._handles.hints import made_by_clients, unnamed
+from fencelock._runtime.hints import made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 
 

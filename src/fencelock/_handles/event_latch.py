@@ -11,7 +11,7 @@ from fencelock._core.objects.event_latch import (
     change_latch,
     wait_until_open,
 )
-from fencelock._handles.hints import made_by_clients, unnamed
+from fencelock._runtime.hints import made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 
 

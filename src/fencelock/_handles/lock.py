@@ -27,9 +27,9 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold, HoldRegistry
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.port import Port
-from fencelock._handles.hints import calling_level
 from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
+from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import outside
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from fencelock._core.lock.hold import Hold
-from fencelock._handles.hints import unnamed
+from fencelock._runtime.hints import unnamed
 from fencelock._runtime.process import ProcessBound
 
 

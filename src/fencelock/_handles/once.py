@@ -9,8 +9,8 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.once import FinishedOnce, OnceKeys, OnceTemplate, RunningOnce
 from fencelock._core.port import Port
-from fencelock._handles.hints import made_by_clients
 from fencelock._handles.lock import Holds, Settings, describe
+from fencelock._runtime.hints import made_by_clients
 from fencelock.errors import AcquireTimeout
 
 # Every waiter and every late host reads it: what is larger belongs elsewhere, with its key here.

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Coroutine
 from typing import Any
 
-from fencelock._handles.hints import calling_level
+from fencelock._runtime.hints import calling_level
 
 # Flows that may wait for others; the rest takes one round trip.
 WAITING = frozenset(

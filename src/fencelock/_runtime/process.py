@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Never, SupportsIndex
 
-from fencelock._handles.hints import elsewhere
+from fencelock._runtime.hints import elsewhere
 
 # The number of forks that led to this process; a lease of another generation is the parent's.
 generation: int = 0

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeA
 
 from fencelock._core.keys import LockKeys
 from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
-from fencelock._handles.hints import published
 from fencelock._handles.lock import OPTION_DEFAULTS, Defaults, Holds, Settings
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.ports_per_loop import LoopPorts
 from fencelock._io.select_asyncio import port_maker
 from fencelock._runtime import process
+from fencelock._runtime.hints import published
 from fencelock.aio.barrier import AsyncBarrier
 from fencelock.aio.condition import AsyncCondition
 from fencelock.aio.event_latch import AsyncEvent, AsyncLatch
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     AsyncFunction = TypeVar("AsyncFunction", bound=Callable[..., Coroutine[Any, Any, Any]])
 
-    class Decorator(Protocol):
+    class AsyncDecorator(Protocol):
         """Decorates a coroutine function that keeps its type."""
 
         def __call__(self, function: AsyncFunction, /) -> AsyncFunction:
             """Decorate a function."""
 
-    class DecoratorWithLease(Protocol):
+    class AsyncDecoratorWithLease(Protocol):
         """Decorates a function that is given the lease by fencelock, and not by its callers."""
 
         def __call__(
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         ) -> Callable[..., Coroutine[Any, Any, T]]:
             """Decorate a function."""
 
-    class SkippingDecorator(Protocol):
+    class AsyncSkippingDecorator(Protocol):
         """Decorates a function whose calls return None when the lock is held."""
 
         def __call__(
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         ) -> Callable[P, Coroutine[Any, Any, T | None]]:
             """Decorate a function."""
 
-    class SkippingDecoratorWithLease(Protocol):
+    class AsyncSkippingDecoratorWithLease(Protocol):
         """Decorates a function that is given the lease, and whose calls may return None."""
 
         def __call__(
@@ -92,10 +92,10 @@ class AsyncClient(
     LockedFactory[
         AsyncLock,
         OnLost,
-        "Decorator",
-        "DecoratorWithLease",
-        "SkippingDecorator",
-        "SkippingDecoratorWithLease",
+        "AsyncDecorator",
+        "AsyncDecoratorWithLease",
+        "AsyncSkippingDecorator",
+        "AsyncSkippingDecoratorWithLease",
     ],
     OnceFactory[OnLost, "AsyncOnce[None]", "AsyncOnce[AsyncLease]", "AsyncOnce[Any]"],
 ):

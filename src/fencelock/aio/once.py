@@ -17,12 +17,12 @@ from fencelock._core.objects.once import (
     start,
 )
 from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
-from fencelock._handles.hints import made_by_clients
 from fencelock._handles.lock import Settings
 from fencelock._handles.name_template import NameTemplate
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime import process
+from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import caller
 from fencelock.aio.lease import AsyncHold, AsyncLease

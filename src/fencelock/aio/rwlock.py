@@ -9,9 +9,9 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects.semaphore_rwlock import held_of, lost_nested
-from fencelock._handles.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_asyncio import AioPort
+from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import by_caller, caller
 from fencelock.aio.lease import AsyncLease

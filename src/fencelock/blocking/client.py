@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeAlias, Typ
 
 from fencelock._core.keys import LockKeys
 from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
-from fencelock._handles.hints import Deferred, published
 from fencelock._handles.lock import OPTION_DEFAULTS, Defaults, Holds, Settings
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.select_blocking import port_for
 from fencelock._runtime import process
+from fencelock._runtime.hints import Deferred, published
 from fencelock._runtime.process import thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock, RLock

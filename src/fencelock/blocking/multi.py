@@ -14,12 +14,12 @@ from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import acquire_all
 from fencelock._core.objects.multi_renew import renew_all
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._runtime.process import ProcessBound, thread_unit
 from fencelock.blocking.lease import BlockingHold
 from fencelock.errors import FencelockError

@@ -18,13 +18,13 @@ from fencelock._core.objects.once import (
     start,
 )
 from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
-from fencelock._handles.hints import made_by_clients
 from fencelock._handles.lock import Settings
 from fencelock._handles.name_template import NameTemplate, refuse_coroutine
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime import process
+from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound, thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock

@@ -9,10 +9,10 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects.semaphore_rwlock import held_of, lost_nested
-from fencelock._handles.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
+from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound, thread_unit
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import LockBase

@@ -12,11 +12,11 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, set_limit
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.hints import made_by_clients
 from fencelock._handles.lock import Bodies, Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import LockBase

@@ -1,0 +1,216 @@
+"""Where things are: who may import whom, no circles, and one place for each class name.
+
+``ROOMS`` is the table of ARCHITECTURE.md, which a test compares with it.
+"""
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "fencelock"
+
+FACE = "client_base client_decorators _handles _io/* _core/* errors options lease _runtime"
+# A folder or module of the package → what it may import; ``x/*`` is a folder with all below it.
+# Modules of one entry may import each other: that there is no circle is another test.
+ROOMS = {
+    "errors": "",
+    "options": "",
+    "scripts": "",
+    "_runtime": "",
+    "lease": "_runtime",
+    "_core/*": "errors options lease scripts _runtime",
+    "_topology/*": "_core/* errors scripts _runtime",
+    "_io/*": "_topology/* _core/* embedded errors options scripts _runtime",
+    "embedded": "_io/* errors _runtime",
+    "_handles": "_core/* errors options _runtime",
+    "client_base": "_handles _core/* options _runtime",
+    "client_decorators": "client_base _handles _core/* options",
+    "blocking": FACE,
+    "aio": FACE,
+    "fencelock": "blocking aio embedded _handles _core/* errors options",
+    "cli/*": "fencelock blocking embedded _io/* _topology/* _core/* errors options lease _runtime",
+    "__main__": "cli/*",
+}
+# What is against the table, and why it stands. It may only get shorter.
+EXCEPTIONS = {
+    ("_topology.cluster", "_io.wire"): "packs a script call: the format of the wire is not decided",
+}
+# Circles of imports inside functions or for types, which are left. There may only be fewer.
+CIRCLES = [
+    ["_io.dial_asyncio", "_io.master_connection_asyncio"],
+    ["_io.dial_blocking", "_io.open_blocking"],
+    ["_io.sources.cluster", "_io.sources.kinds", "_io.sources.sentinel"],
+]
+# Class names that stand more than once, and why.
+TWICE = {
+    "BarrierBroken": "an error of fencelock, and of threading or asyncio in each face",
+    "Connection": "_topology names what it needs of a connection as threads name theirs",
+    "Latch": "the public one, and what the rules of the topologies wait for",
+    "Written": "one for threads and one for asyncio, in files that name the face",
+    "_Exchange": "one for threads and one for asyncio, in files that name the face",
+}
+
+
+def module_of(path: Path) -> str:
+    """Return a module's name under the package; the package itself is ``fencelock``."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts) or "fencelock"
+
+
+MODULES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def imports(module: str, text: str) -> Iterator[str]:
+    """Yield the modules of the package that one imports, wherever it does, for types only too."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from known(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute(module, node)
+            for alias in node.names:
+                yield from known([f"{base}.{alias.name}"]) or known([base])
+
+
+def absolute(module: str, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    is_package = MODULES.get(module, Path("x.py")).name == "__init__.py"
+    parts = ["fencelock", *module.split(".")] if module != "fencelock" else ["fencelock"]
+    parts = parts if is_package else parts[:-1]
+    above = parts[: len(parts) - node.level + 1]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def known(names) -> list[str]:
+    short = (name.removeprefix("fencelock.") for name in names)
+    return [name for name in short if name in MODULES]
+
+
+def room_of(module: str) -> str | None:
+    """Return the entry of the table that a module belongs to, if there is one."""
+    top = module.partition(".")[0]
+    path = MODULES.get(module, PACKAGE / f"{module.replace('.', '/')}.py")
+    folder = path.relative_to(PACKAGE).parts[:-1]
+    if f"{top}/*" in ROOMS:
+        return f"{top}/*"
+    return top if top in ROOMS and len(folder) <= 1 else None
+
+
+def wrong_imports(module: str, text: str) -> Iterator[str]:
+    """Complain of imports that the table does not allow."""
+    room = room_of(module)
+    for name in imports(module, text):
+        other = room_of(name)
+        if other not in {room, *ROOMS[room].split()} and (module, name) not in EXCEPTIONS:
+            yield f"{module} ({room}) may not import {name} ({other})"
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Return the groups of modules that import each other, directly or by way of others."""
+    left = dict(graph)
+    while free := [each for each, used in left.items() if not used & left.keys()]:
+        for each in free:
+            del left[each]
+    reached = {each: closure(each, left) for each in left}
+    groups = {tuple(sorted(b for b in reached[a] if a in reached[b])) for a in left}
+    return sorted(list(group) for group in groups if group)
+
+
+def closure(module: str, graph: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        for each in graph[waiting.pop()] & graph.keys() - found:
+            found.add(each)
+            waiting.append(each)
+    return found
+
+
+# --- the package ----------------------------------------------------------------------------------
+
+
+def test_every_module_has_its_room():
+    assert [module for module in MODULES if room_of(module) is None] == []
+
+
+def test_imports_point_the_way_of_the_table():
+    wrong = [
+        each for name, path in MODULES.items() for each in wrong_imports(name, path.read_text())
+    ]
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
+
+
+def test_no_import_goes_in_a_circle():
+    graph = {name: set(imports(name, path.read_text())) for name, path in MODULES.items()}
+    assert circles(graph) == CIRCLES
+
+
+def test_every_exception_is_needed():
+    found = {
+        (name, other) for name in MODULES for other in imports(name, MODULES[name].read_text())
+    }
+    assert EXCEPTIONS.keys() - found == set()
+
+
+def test_a_class_name_stands_once():
+    trees = [ast.parse(path.read_text()) for path in MODULES.values()]
+    names = Counter(
+        node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, times in names.items() if times > 1} == TWICE.keys()
+
+
+def test_the_page_shows_the_table():
+    page = (ROOT / "ARCHITECTURE.md").read_text().partition("\n## Rooms\n")[2].partition("\n## ")[0]
+    shown = {}
+    for row in re.findall(r"^\| (`.*?) \|.*\| (.*?) \|$", page, re.MULTILINE):
+        rooms, others = ({*re.findall(r"`([^`]+)`", cell)} for cell in row)
+        shown |= dict.fromkeys(rooms, others)
+    assert shown == {room: {*others.split()} for room, others in ROOMS.items()}
+
+
+# --- the checks themselves ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("_core.lock.acquire", "from ... import _io"),
+        ("_core.lock.acquire", "from ..._io.sources.url import parse"),
+        ("_core.lock.acquire", "import fencelock.aio"),
+        ("_core.keys", "def f():\n    from fencelock.cli import exits"),
+        ("_core", "from ..cli import exits"),
+        ("_io.port_asyncio", "from fencelock import aio"),
+        ("_topology.sentinel", "from fencelock._io.wire import pack_call"),
+        ("lease", "from ._core.lock import acquire"),
+        ("lease", "if TYPE_CHECKING:\n    from fencelock._core.port import Port"),
+    ],
+)
+def test_a_wrong_import_is_seen(module, text):
+    assert list(wrong_imports(module, text))
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        (
+            "_core.lock.acquire",
+            "from ...lease import BaseLease\nfrom . import hold\nimport logging",
+        ),
+        ("_io.port_asyncio", "import asyncio\nfrom .._core.lock import acquire"),
+        ("lease", "from ._runtime.clock import now"),
+    ],
+)
+def test_a_right_import_is_let_pass(module, text):
+    assert list(wrong_imports(module, text)) == []
+
+
+def test_a_circle_is_seen():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"e2"}, "e2": {"e"}}
+    assert circles(graph) == [["b", "c"], ["e", "e2"]]
