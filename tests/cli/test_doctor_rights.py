@@ -18,7 +18,7 @@ def url_of():
 def test_missing_rights(shell, own_server):
     """Known without any right but EVAL's; several at once; keys and channels as patterns."""
     for changes, lacks in (
-        (("-zrank", "-hset"), "+zrank +hset"),
+        (("-zpopmin", "-hset"), "+zpopmin +hset"),
         (("resetkeys", "~other:*"), "~fencelock:*"),
         (("resetchannels", "&other:*"), "&fencelock:*"),
     ):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.one_server  # the ways to name one server; a Cluster's:
 
 COMMANDS = "hello auth select subscribe publish evalsha eval time "
 COMMANDS += "get set del exists pexpire pttl sadd srem scard smembers "
-COMMANDS += "zadd zrange zcard zrank zscore zrem zremrangebyscore"
+COMMANDS += "zadd zrange zcard zrank zscore zpopmin zrem zremrangebyscore"
 
 
 async def whole_life(world: World, source: object) -> None:

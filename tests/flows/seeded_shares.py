@@ -6,7 +6,7 @@ from tests.flows import shares as worlds
 from tests.flows.seeded import Change, script, seed
 
 NEXT_GOES_ON = """if s.granted < GRANTS_MAX then return 'grant' end
-  if not ask_again(waiter) then return 'drop' end"""
+    if not ask_again(id, channel) then return 'drop' end"""
 
 SEEDS = (
     seed(

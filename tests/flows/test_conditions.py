@@ -62,7 +62,7 @@ SEEDS = (
     ),
     seed(
         "a dead waiter whose notification is not passed on",
-        script("release", "if string.sub(waiter.id, 1, 1) == CONDITION_MARK then", "if false then"),
+        script("release", "elseif string.sub(id, 1, 1) == '~' then", "elseif false then"),
         worlds.TWO_ONE.under(crash=1),
         "I6",
     ),

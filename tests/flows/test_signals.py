@@ -68,7 +68,7 @@ SEEDS = (
     ),
     seed(
         "requests whose key ends before they do",
-        script("latch", "math.max(WAITERS_MS, math.ceil((tonumber(last[2]) - now) / 1000))", "60"),
+        script("latch", "math.max(60000, math.ceil((tonumber(last[2]) - now) / 1000))", "60"),
         worlds.LATE_COUNTS.under(lost=1, down=1),
         "I4",
     ),

@@ -33,11 +33,22 @@ def test_a_constant_is_used_and_its_value_written_nowhere_else(name):
     assert not any(re.search(rf"local {name}\b", text) for text in TEXTS.values())
 
 
-def test_each_script_declares_its_constants_with_the_values_of_python():
+def test_the_server_gets_the_values_of_python_in_place_of_the_constants():
     source = scripts.HEARTBEAT.source.decode()
-    assert f"local WAITERS_MS = {constants.WAITERS_MS}\n" in source
-    assert f"local CONDITION_MARK = '{constants.CONDITION_MARK}'\n" in source
-    assert "-- constants:" not in source
+    assert f"call('PEXPIRE', KEYS[base + 2], {constants.WAITERS_MS})\n" in source
+    assert f"if string.sub(id, 1, 1) == '{constants.CONDITION_MARK}' then\n" in source
+
+
+@pytest.mark.parametrize("script", scripts.ALL, ids=lambda each: each.name)
+def test_no_constant_is_left_by_its_name(script):
+    words = set(re.findall(r"\w+", code(script.source.decode())))
+    assert not words & set(CONSTANTS)
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_no_other_name_contains_that_of_a_constant(name):
+    words = {word for text in TEXTS.values() for word in re.findall(r"\w+", text) if name in word}
+    assert words <= {name}
 
 
 def code(text: str) -> str:

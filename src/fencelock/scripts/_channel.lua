@@ -25,10 +25,3 @@ local function publish(channel, message)
   local heard = redis.pcall(mark == SHARDED_MARK and 'SPUBLISH' or 'PUBLISH', channel, message)
   return type(heard) == 'table' or heard > 0
 end
-
--- Returns true if a client listens to a channel. A message answers that for a user that may not ask.
-local function listens(channel)
-  local count = listeners(channel)
-  if count then return count > 0 end
-  return publish(channel, 'ping')
-end

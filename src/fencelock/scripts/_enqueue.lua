@@ -5,14 +5,14 @@
 
 -- constants: WAITERS_MS
 
--- Adds an entry at the end of the line in `key`; an entry that is there keeps its place.
--- `now` is a text. What must be read is read first: a user that may not read leaves no entry.
+-- Adds an entry at the end of the line in `key`, and returns its position; an entry that is there keeps
+-- its place. `now` is a text.
 local function enqueue(key, entry, now)
-  local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
-  local arrival = now
-  if last[2] and tonumber(last[2]) >= tonumber(now) then
-    arrival = string.format('%.0f', tonumber(last[2]) + 1)
-  end
-  redis.call('ZADD', key, 'NX', arrival, entry)
+  local added = redis.call('ZADD', key, 'NX', now, entry)
   redis.call('PEXPIRE', key, WAITERS_MS)
+  local position = redis.call('ZRANK', key, entry)
+  if added == 0 or position == redis.call('ZCARD', key) - 1 then return position end
+  local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
+  redis.call('ZADD', key, string.format('%.0f', tonumber(last[2]) + 1), entry)
+  return redis.call('ZRANK', key, entry)
 end

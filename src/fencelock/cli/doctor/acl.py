@@ -32,6 +32,7 @@ _ON_KEYS: Final[dict[str, tuple[bytes, ...]]] = {
     "pexpire": (b"1",),
     "zadd": (b"1", b"x"),
     "zrem": (b"x",),
+    "zpopmin": (),
     "zrange": (b"0", b"0"),
     "zrangebyscore": (b"0", b"0"),
     "zrank": (b"x",),

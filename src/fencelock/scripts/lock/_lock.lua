@@ -19,46 +19,25 @@
 -- `show` prints.
 
 -- include: _fence
+-- include: lock/_record
 -- include: _line
 -- include: lock/_grant
 
--- constants: CONDITION_MARK
-
-local LOCK = {}
-
--- An entry of another form is of a semaphore with the lock's name whose holders are gone.
-function LOCK.waiter_of(entry)
-  local id, holder, channel, at, ttl, claim, owned, home = string.match(entry,
-    '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)')
-  return id and {id = id, holder = holder, channel = channel, terms = string.sub(entry, at), ttl = ttl,
-    claim = claim, owned = owned == '1', home = home}
-end
-
-function LOCK.verdict(_, _, alive) return alive and 'grant' or 'drop' end
-
-function LOCK.fence(pool) return next_fence(call('GET', KEYS[pool.base + 1]), pool.clock) end
-
-function LOCK.take(pool, waiter, fence, lease_ms)
-  call('SET', KEYS[pool.base], waiter.holder, 'PX', lease_ms)
-  write_record(pool.base, fence, waiter.holder, waiter.terms, lease_ms)
-  if waiter.owned then first_hold(pool.base, waiter.id, lease_ms) end
-  pool.full, pool.granted, pool.fence = true, waiter.id, fence
-end
-
--- It died after a notification of its condition: see _condition.lua.
-function LOCK.dropped(pool, waiter)
-  if string.sub(waiter.id, 1, 1) == CONDITION_MARK then
-    remember(pool.base, pool.clock, 'dead ' .. waiter.id)
-  end
-end
+local LOCK = {
+  pops = true,
+  entry = '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)',
+  fence = function(pool, now) return next_fence(call('GET', KEYS[pool.base + 1]), now) end,
+  take = function(pool, owned, id, holder, terms, fence, lease_ms)
+    call('SET', KEYS[pool.base], holder, 'PX', lease_ms)
+    write_record(pool.base, fence, holder, terms, lease_ms)
+    if owned == '1' then first_hold(pool.base, id, lease_ms) end
+    return true
+  end,
+}
 
 -- Grants a free lock to the first live waiter; `me` and `near` are those of grant_line.
 -- Returns the waiter and its fence, or nil when no live waiter is in line.
-local function grant_next(base, me, near)
-  local pool = {base = base}
-  grant_line(pool, LOCK, me, near)
-  return pool.granted, pool.fence
-end
+local function grant_next(base, me, near) return grant_line({base = base}, LOCK, me, near) end
 
 -- Gives a lock to the next waiter, or to none.
 local function hand_over(base, near)

@@ -49,11 +49,7 @@ local function is_recorded()
 end
 
 local function held()
-  local position = -1
-  if entry ~= '' then
-    enqueue(KEYS[3], entry, now)
-    position = call('ZRANK', KEYS[3], entry)
-  end
+  local position = entry ~= '' and enqueue(KEYS[3], entry, now) or -1
   return {tonumber(now), call('PTTL', KEYS[1]), position, is_recorded() and 0 or 1}
 end
 
@@ -61,6 +57,7 @@ end
 if type(current) == 'string' and current ~= holder then return held() end
 
 -- include: lock/_lock
+-- include: lock/_prolong
 
 local ttl = tonumber(ARGV[3])
 

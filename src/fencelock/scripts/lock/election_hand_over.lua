@@ -15,6 +15,7 @@
 --       {-1, reason}     not the holder: the operator's reason when it was revoked, '' when another
 --                        client holds, nil when none does
 -- include: lock/_lock
+-- include: _listens
 
 local holder, base = ARGV[1], 1
 if call('GET', KEYS[1]) ~= holder then

@@ -7,6 +7,8 @@
 --       n                  the n-th lock is held
 --       -n                 the n-th lock is free, but other clients are in line for it
 -- include: _fence
+-- include: lock/_record
+-- include: lock/_prolong
 
 local records, taken = {}, {}
 for i = 1, #KEYS / 5 do

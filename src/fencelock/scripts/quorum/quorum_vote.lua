@@ -8,6 +8,8 @@
 -- It waits in no line, and does not look at the one that may be here: a waiter of this node would have
 -- to ask the other nodes, too, and they are about to grant to this client.
 -- include: _fence
+-- include: lock/_record
+-- include: lock/_prolong
 
 local holder, ttl = ARGV[1], tonumber(ARGV[2])
 local record, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])

@@ -5,6 +5,7 @@
 -- waiters are skipped).
 
 -- include: _line
+-- include: _listens
 -- include: lock/_grant
 
 -- A script that grants to more waiters than this would hold up all other clients: the next waiter
@@ -14,24 +15,15 @@ local GRANTS_MAX = 500
 local UNHEARD_MAX = 100
 
 -- Makes a waiter ask again; returns false if its process is gone. What is open is decided then.
-local function ask_again(waiter) return publish(waiter.channel, 'again ' .. waiter.id) end
-
-local SHARES = {}
-
-function SHARES.waiter_of(entry)
-  local id, holder, channel, terms, ttl, claim, permits, home = string.match(entry,
-    '^(%S+) (%S+) (%S+) ((%d+) (%d+) p(%d+) (%S+) .*)$')
-  return id and {id = id, holder = holder, channel = channel, terms = terms, ttl = ttl, claim = claim,
-    permits = tonumber(permits), home = home}
-end
+local function ask_again(id, channel) return publish(channel, 'again ' .. id) end
 
 -- The first live waiter that does not fit holds up all others, as long as it can ever fit. A waiter
 -- whose connection is lost holds up none. It keeps its place until it is taken for dead or its turn
 -- comes, as in a lock's line: it may only be connecting again.
 -- `s.held_up` says that a live waiter is still in line.
-local function wait_for_room(s, waiter, asks)
-  if asks or listens(waiter.channel) then
-    s.held_up, s.lacking = true, s.taken + waiter.permits - s.limit
+local function wait_for_room(s, permits, channel, asks)
+  if asks or listens(channel) then
+    s.held_up, s.lacking = true, s.taken + permits - s.limit
     return 'stop'
   end
   s.unheard = s.unheard + 1
@@ -39,26 +31,26 @@ local function wait_for_room(s, waiter, asks)
   return s.taken >= s.limit and 'stop' or 'drop'  -- when all is taken, no later waiter fits either
 end
 
-function SHARES.verdict(s, waiter, alive, asks)
-  if not alive then return 'drop' end
-  if waiter.permits > s.limit then  -- the limit was lowered: it asks again, and is refused
-    ask_again(waiter)
-    return 'drop'
-  end
-  if s.taken + waiter.permits > s.limit then return wait_for_room(s, waiter, asks) end
-  if s.granted < GRANTS_MAX then return 'grant' end
-  if not ask_again(waiter) then return 'drop' end
-  s.held_up = true
-  return 'stop'
-end
-
-function SHARES.fence(s) return text(fence_after(s)) end
-
-function SHARES.take(s, waiter, _, lease_ms)
-  take(s, waiter.holder, waiter.permits, waiter.terms, lease_ms)
-  s.granted = s.granted + 1
-  if waiter.id == s.me then s.mine = s.fence end
-end
+local SHARES = {
+  entry = '^(%S+) (%S+) (%S+) ()(%d+) (%d+) p(%d+) (%S+) ',
+  verdict = function(s, permits, id, channel, asks)
+    if permits > s.limit then  -- the limit was lowered: it asks again, and is refused
+      ask_again(id, channel)
+      return 'drop'
+    end
+    if s.taken + permits > s.limit then return wait_for_room(s, permits, channel, asks) end
+    if s.granted < GRANTS_MAX then return 'grant' end
+    if not ask_again(id, channel) then return 'drop' end
+    s.held_up = true
+    return 'stop'
+  end,
+  fence = function(s) return text(fence_after(s)) end,
+  take = function(s, permits, id, holder, terms, _, lease_ms)
+    take(s, holder, tonumber(permits), terms, tonumber(lease_ms))
+    s.granted = s.granted + 1
+    if id == s.me then s.mine = s.fence end
+  end,
+}
 
 -- Grants to each live waiter at the head of the line that fits; `me` and `near` are those of
 -- grant_line. Returns the fence for `me`, or nil.

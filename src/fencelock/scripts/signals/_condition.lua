@@ -13,6 +13,7 @@
 -- 'dead waiter' is remembered among the heartbeats: the next condition_look passes its notification on.
 
 -- include: lock/_lock
+-- include: _listens
 -- include: _enqueue
 
 -- constants: FORGET_US

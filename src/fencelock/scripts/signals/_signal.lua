@@ -14,6 +14,7 @@
 -- channel, 'signal generation outcome key', and is then removed from the list.
 
 -- include: _channel
+-- include: _listens
 
 -- include: _text
 -- include: _kinds
