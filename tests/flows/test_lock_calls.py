@@ -171,7 +171,7 @@ def test_a_record_that_was_lost_lets_nobody_overtake_the_line(space):
     assert space.command(b"GET", LOCK) == b"x"
 
 
-@pytest.mark.parametrize("home", [HOME, b"other"])
+@pytest.mark.parametrize("client_channel", [HOME, b"other"])
 @pytest.mark.parametrize("owner", [None, b"me"])
 def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(
     space, client_channel, owner
@@ -442,7 +442,7 @@ def test_an_acquire_that_is_given_up_leaves_the_line_or_gives_back(space, owner)
 
 
 @pytest.mark.parametrize("ended", [False, True])
-@pytest.mark.parametrize(("home", "lease"), [(HOME, 9000), (b"other", 7000)])
+@pytest.mark.parametrize(("client_channel", "lease"), [(HOME, 9000), (b"other", 7000)])
 def test_a_waiter_of_another_client_than_one_that_gives_up_starts_with_a_short_lease(
     space, ended, client_channel, lease
 ):

@@ -201,7 +201,7 @@ def test_nobody_overtakes_the_head_of_the_line_that_does_not_fit(space):
     assert holders(space) == [b"w"]
 
 
-@pytest.mark.parametrize("home", [HOME, b"other"])
+@pytest.mark.parametrize("client_channel", [HOME, b"other"])
 def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_lease(
     space, client_channel
 ):
@@ -491,7 +491,7 @@ def test_a_proof_of_life_keeps_line_and_proofs_and_forgets_old_ones(space):
     assert space.line(ALIVE) == [HOME]
 
 
-@pytest.mark.parametrize("home", [HOME, b"other"])
+@pytest.mark.parametrize("client_channel", [HOME, b"other"])
 def test_a_look_grants_what_ended_leases_left(space, client_channel):
     for name in (A, B):
         acquire(space, b"h", 2, name=name, ttl=1000)
