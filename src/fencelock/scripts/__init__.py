@@ -78,7 +78,8 @@ def _source(name: str) -> str:
     text = "\n".join(line for line in lines if not line.startswith(_CONSTANTS))
     for line in lines:
         if line.startswith(_CONSTANTS):
-            for constant in line.removeprefix(_CONSTANTS).split():  # Lua writes a text as Python does
+            # Lua writes a text as Python does.
+            for constant in line.removeprefix(_CONSTANTS).split():
                 text = text.replace(constant, repr(getattr(constants, constant)))
     return text
 
