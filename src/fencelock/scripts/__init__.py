@@ -8,8 +8,8 @@ Each file opens with its KEYS, ARGV and replies. What several scripts need exist
 
 - ``-- include: NAME`` is replaced by the fragment ``NAME.lua``. A fragment begins with ``_``; the
   rule for who is granted next is in ``_grant.lua``.
-- ``-- constants: NAME NAME`` names those of ``constants.py`` that a script uses. The server gets their
-  values in place of their names: a local variable that a function uses costs time at each call.
+- ``-- constants: NAME NAME`` names those of ``constants.py`` that a script uses. The server gets
+  their values instead of their names: a local variable of a function costs time at each call.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def head(script: Script, keys: Sequence[bytes], args: int) -> bytes:
 
 
 def _source(name: str) -> str:
-    """Return a script as the server gets it: with its fragments, and the values of its constants."""
+    """Return a script as the server gets it: with its fragments and constants filled in."""
     lines = _lines(name)
     text = "\n".join(line for line in lines if not line.startswith(_CONSTANTS))
     for line in lines:

@@ -1,7 +1,7 @@
 """Constants of the scripts; those that Python uses too are imported from here.
 
-A script names those that it uses in a line ``-- constants: NAME NAME``; the loader puts their values
-in place of their names.
+A script names those that it uses in a line ``-- constants: NAME NAME``; the loader puts their
+values in place of their names.
 """
 
 from __future__ import annotations
