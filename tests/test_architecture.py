@@ -40,12 +40,6 @@ ROOMS = {
 EXCEPTIONS = {
     ("_topology.cluster", "_io.wire"): "packs a script call: the format of the wire is not decided",
 }
-# Circles of imports inside functions or for types, which are left. There may only be fewer.
-CIRCLES = [
-    ["_io.dial_asyncio", "_io.master_connection_asyncio"],
-    ["_io.dial_blocking", "_io.open_blocking"],
-    ["_io.sources.cluster", "_io.sources.kinds", "_io.sources.sentinel"],
-]
 # Class names that stand more than once, and why.
 TWICE = {
     "BarrierBroken": "an error of fencelock, and of threading or asyncio in each face",
@@ -148,7 +142,7 @@ def test_imports_point_the_way_of_the_table():
 
 def test_no_import_goes_in_a_circle():
     graph = {name: set(imports(name, path.read_text())) for name, path in MODULES.items()}
-    assert circles(graph) == CIRCLES
+    assert circles(graph) == []
 
 
 def test_every_exception_is_needed():

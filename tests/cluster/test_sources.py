@@ -12,7 +12,7 @@ import valkey.asyncio
 
 import fencelock
 from fencelock._core.keys import slot
-from fencelock._io.sources.kinds import resolve
+from fencelock._io.sources.resolve import resolve
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import SlotMap, in_slot, key_in, tag_in

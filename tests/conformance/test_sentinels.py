@@ -16,7 +16,8 @@ from valkey.asyncio.sentinel import Sentinel as AioValkeySentinel
 from valkey.sentinel import Sentinel as ValkeySentinel
 
 from fencelock import AsyncClient, Client, ServerDenied, ServerUnreachable, ServerUnsuitable
-from fencelock._io.sources.kinds import Cloned, Direct, SentinelService, resolve
+from fencelock._io.sources.kinds import Cloned, Direct, SentinelService
+from fencelock._io.sources.resolve import resolve
 from tests.conformance.test_sources import whole_life
 from tests.faults.proxy import Proxy
 from tests.faults.world import MACHINE_SECONDS

@@ -6,7 +6,8 @@ from valkey import sentinel as valkey_sentinel
 
 from fencelock import ServerDenied, ServerUnreachable, ServerUnsuitable
 from fencelock._core.types import NoReply
-from fencelock._io.sources.kinds import Cloned, Direct, SentinelService, resolve
+from fencelock._io.sources.kinds import Cloned, Direct, SentinelService
+from fencelock._io.sources.resolve import resolve
 from fencelock._io.sources.sentinel import from_url
 from fencelock._io.sources.url import Address
 from fencelock._io.wire import ReplyError, server_error

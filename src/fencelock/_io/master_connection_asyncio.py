@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed
@@ -20,11 +20,21 @@ from fencelock._topology.sentinel import ANSWER_SECONDS, FRESH_SECONDS
 from fencelock.errors import ServerError
 
 if TYPE_CHECKING:
-    from fencelock._io.dial_asyncio import AsyncioDialer
     from fencelock._topology.io import Flow
     from fencelock._topology.master_monitor import MasterGuard
 
 TASK = "fencelock-sentinel"
+T = TypeVar("T")
+
+
+class RunsTasks(Protocol):
+    """A dialer, as far as it matters here: it ends its tasks with itself."""
+
+    def task(self, flow: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Return the task that runs a flow."""
+
+    def spawn(self, flow: Flow, name: str) -> bool:
+        """Run a flow in a task; False when it is over."""
 
 
 class AsyncMasterConnection(AsyncConnection):
@@ -37,7 +47,7 @@ class AsyncMasterConnection(AsyncConnection):
         stall: float,
         *,
         guard: MasterGuard,
-        io: AsyncioDialer,
+        io: RunsTasks,
     ) -> None:
         super().__init__(loop, self._hear, stall=stall)
         self._to = pushed

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_blocking import Connection
-from fencelock._io.open_blocking import opener
+from fencelock._io.opener_blocking import opener
 from fencelock._io.sources.kinds import Source
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log

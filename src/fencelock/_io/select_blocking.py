@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.lock.inspect import channel_prefix
-from fencelock._io.sources.kinds import resolve
+from fencelock._io.sources.resolve import resolve
 
 if TYPE_CHECKING:
     from fencelock._io.port_blocking import BlockingPort

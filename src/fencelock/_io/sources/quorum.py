@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fencelock._io.sources.kinds import Cloned, One, resolve
+from fencelock._io.sources.kinds import Cloned, One
+from fencelock._io.sources.resolve import resolve
 
 # Between URLs: whitespace or commas, where another URL begins. A comma inside one stays.
 _BETWEEN = re.compile(r"[\s,]+(?=[A-Za-z][A-Za-z0-9+.-]*://)")
