@@ -1,4 +1,4 @@
-"""What the handles of both faces share: state, and how a call goes, over any port.
+"""The part of the handles that threads and asyncio share: state and calls, over any port.
 
-A face adds the public signatures, and runs or awaits.
+Each face (``blocking``, ``aio``) adds the public signatures, and runs or awaits the calls.
 """

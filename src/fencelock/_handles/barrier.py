@@ -40,7 +40,7 @@ class BaseBarrier(ProcessBound):
 
     @property
     def parties(self) -> int:
-        """Return how many must come for all to go on."""
+        """Return how many parties must arrive for all to go on."""
         return self._spec.parties
 
     async def _crossed(self, port: Any, timeout: options.Seconds | None) -> int:
@@ -55,7 +55,7 @@ class BaseBarrier(ProcessBound):
         return index
 
     async def _act(self) -> None:
-        """Run the action, as the last party to come."""
+        """Run the action, as the last party to arrive."""
         raise NotImplementedError
 
     async def _changed(self, port: Any, what: bytes) -> tuple[int, str]:

@@ -16,7 +16,7 @@ class BaseCondition(ProcessBound):
 
     __slots__ = ("__weakref__", "_place", "lock")
 
-    _reentrant: type  # a face's own class of locks that only their owner gives back
+    _reentrant: type  # a face's own class of locks that only the owner may release
     lock: Any
 
     @made_by_clients
@@ -31,7 +31,7 @@ class BaseCondition(ProcessBound):
 
     @property
     def _owned(self) -> bool:
-        """Return True if only the thread or task that holds the lock may give it back."""
+        """Return True if only the thread or task that holds the lock may release it."""
         return isinstance(self.lock, self._reentrant)
 
     async def _waited(

@@ -66,7 +66,7 @@ class RunningCalls:
 
 
 class OnceSettings(NamedTuple):
-    """What ``once`` is told beside the lock's options."""
+    """The options of ``once`` apart from the lock's."""
 
     within: float
     wait: bool

@@ -1,11 +1,11 @@
-"""What a candidate is in threads and in asyncio alike: its name, its place, its bodies.
+"""Shared state of election handles: the candidate's name, its hold, and the code that relies on it.
 
 Rules of this file:
 
 - The candidate leads, and several threads or tasks may rely on that: each body of ``with``, and
   each thread or task that campaigned. The leadership is given up when the last of them has left.
 - ``resign`` and ``hand_over`` end it for all of them, as a loss does.
-- What changes ``_uses`` together with the hold is done under the port's mutex.
+- Code that changes ``_uses`` together with the hold does so under the port's mutex.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LeadershipUse:
 
 
 class CandidateHolds(Holds):
-    """The leadership of one candidate; its place in line tells its name."""
+    """The leadership of one candidate; its entry in the line contains its name."""
 
     __slots__ = ("_ending", "_uses", "campaigning", "cancels", "candidate", "election")
 
@@ -65,11 +65,11 @@ class CandidateHolds(Holds):
         candidate: str,
     ) -> None:
         self.cancels: bool = settings.terms.on_lost == "cancel"
-        if self.cancels:  # not one body, but all that rely on it
+        if self.cancels:  # all bodies that rely on it, not one
             settings = settings._replace(terms=settings.terms._replace(on_lost=self._cancel))
         super().__init__(keys, settings, hold_type)
         self._uses: list[LeadershipUse] = []
-        self._ending: Hold | None = None  # the last one leaves it just now
+        self._ending: Hold | None = None  # the last user is leaving it just now
         self.election: ElectionKeys = keys
         self.candidate: str = candidate
         self.campaigning: bool = False
@@ -87,12 +87,12 @@ class CandidateHolds(Holds):
         return AcquireRequest(form, port.new_id(), info)
 
     def leads(self) -> bool:
-        """Return True if the candidate leads, as far as can be proved here."""
+        """Return True if the candidate leads, as far as this process can prove."""
         hold = self.newest()
         return hold is not None and hold.remaining() > 0
 
     def join(self, unit: object, *, inside: bool) -> LeadershipUse | None:
-        """Note that a thread or task relies on the leadership; None when there is none to rely on.
+        """Note that a thread or task relies on the leadership; None when there is none.
 
         Under the port's mutex.
         """
@@ -115,7 +115,7 @@ class CandidateHolds(Holds):
     def leave(self, unit: object) -> tuple[LeadershipUse | None, Hold | None]:
         """Note the end of the newest body of a thread or task, or else of any.
 
-        Returns what it relied on, and the hold to give back when nothing else relies on it. Under
+        Returns its use, and the hold to release when no other thread or task relies on it. Under
         the port's mutex.
         """
         bodies = [each for each in self._uses if each.inside and not each.lease.forked]
@@ -162,7 +162,7 @@ class CandidateHolds(Holds):
                 leadership_use.body.cancel(f"lease of {lease.name!r} is lost")
 
     def begin(self) -> list[Hold]:
-        """Note that the candidate campaigns; return what it lost before, to be given back."""
+        """Note that the candidate campaigns; return the holds that it lost before, to release."""
         if self.campaigning:
             text = f"{self.candidate!r} campaigns for {self.keys.name!r} already"
             raise NotAcquired(text, **self.about())

@@ -1,4 +1,4 @@
-"""Which error leaves a ``with``: the body's own, or that of giving back after it."""
+"""Choose the exception that leaves a ``with`` block: the body's or the release's."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fencelock.errors import FencelockError, LeaseLost
 def raise_release_error(
     trouble: FencelockError, error: BaseException | None, doing: str, *, stopped: bool = False
 ) -> None:
-    """Raise what giving back raised, unless the body raised itself: then only log it.
+    """Raise the error of the release, unless the body raised too: then only log it.
 
-    ``stopped``: the body was ended because of the loss, so its own error says less.
+    ``stopped``: the body was cancelled because of the loss, so its own error says less.
     """
     if error is None:
         raise trouble
     if stopped:
         raise trouble from error
-    if not isinstance(error, LeaseLost):  # told already
+    if not isinstance(error, LeaseLost):  # reported already
         log.warning("%s failed after the body raised: %s", doing, trouble)

@@ -1,10 +1,10 @@
-"""What a lock handle is in threads and in asyncio alike: its options and its holds.
+"""Shared state of lock handles, for threads and asyncio: their options and their holds.
 
 Rules of this file:
 
 - Each acquisition is a hold of its own with its own unguessable ids; a handle only keeps them.
-- A release takes the hold of the thread or task that asks, if it has one; otherwise the newest
-  (any thread may release a Lock). So an overdue holder never frees its successor's hold.
+- A release takes the hold of the calling thread or task, if it has one; otherwise the newest
+  (any thread may release a Lock). So an overdue holder never releases its successor's hold.
 - Nothing here sends, waits, or takes a lock: list operations are atomic, and ``__del__`` may run
   anywhere.
 """
@@ -43,7 +43,7 @@ Noted = TypeVar("Noted")
 
 
 class Defaults(NamedTuple):
-    """What a client gives to all its handles."""
+    """The defaults that a client gives to all its handles."""
 
     key_prefix: str
     ttl: float
@@ -74,7 +74,7 @@ class Settings(NamedTuple):
     strict: bool
     instant: datetime | None
     owner: bytes | None = None
-    lone_timeout: bool = False  # a timeout without a ttl: other libraries call a ttl so
+    lone_timeout: bool = False  # a timeout without a ttl: some libraries mean the ttl by it
     server: str = ""  # as a person calls it
 
     def ttl(self) -> float:
@@ -197,14 +197,14 @@ class Droppable(Protocol):
     """The holds of a handle, of any kind."""
 
     def dropped(self) -> None:
-        """Stop renewing what nobody can release any more."""
+        """Stop renewing holds that no code can release any more."""
 
 
 class Bodies:
-    """What the bodies of ``with`` hold by a handle, newest last, until they end.
+    """The holds of the bodies of ``with`` of one handle, newest last, until the bodies end.
 
-    The end of a body means what its beginning acquired, or what its own thread or task has instead;
-    never what another one holds by the same handle.
+    The end of a body releases what its beginning acquired, or what its own thread or task has
+    instead; never what another thread or task holds through the same handle.
     """
 
     __slots__ = ("_begun",)
@@ -213,11 +213,11 @@ class Bodies:
         self._begun: list[Any] = []
 
     def begin(self, held: Any) -> None:
-        """Note that a body begins, and what it holds."""
+        """Note that a body begins, with its hold."""
         self._begun.append(held)
 
     def end(self, unit: object) -> Any:
-        """Return what the body of a thread or task held that ends; None when none began.
+        """Return the hold of the body that a thread or task ends; None when none began.
 
         One that began in another thread or task may end here.
         """
@@ -237,8 +237,8 @@ class DropFinalizer:
     """Calls ``dropped`` of a handle's holds once the handle is gone; its finalizer makes it.
 
     The collector runs the finalizers of a cycle in any order: that of a generator, which ends its
-    ``with`` and releases, may come after that of the handle. Only when all have run it frees the
-    objects, and with the handle what was made here.
+    ``with`` and releases, may run after that of the handle. The collector frees the objects only
+    when all finalizers have run; this one is freed with the handle.
     """
 
     __slots__ = ("_holds",)
@@ -247,7 +247,7 @@ class DropFinalizer:
         self._holds = holds
 
     def __del__(self) -> None:
-        """Stop renewing what nobody can release any more."""
+        """Stop renewing holds that no code can release any more."""
         self._holds.dropped()
 
 
@@ -303,7 +303,7 @@ class Holds(HoldRegistry):
         return self.want(port, name)
 
     def part(self, settings: Settings) -> Holds:
-        """Return holds of the same lock for a multi, with the multi's settings."""
+        """Return the holds of the same lock for a multi, with the multi's settings."""
         return Holds(self.keys, settings, self.hold_type)
 
     def doubt_timeout(self) -> None:
@@ -317,17 +317,17 @@ class Holds(HoldRegistry):
         )
 
     def refuse_second(self, unit: object) -> None:
-        """Raise when a strict handle is acquired by who holds it already (X6)."""
+        """Raise when the holder of a strict handle acquires it again (X6)."""
         if self.settings.strict and self.of(unit) is not None:
             text = f"already locked: {self.keys.name!r} is held by this thread or task"
             raise NotAcquired(text, **self.about())
 
     def about(self) -> dict[str, str]:
-        """Return what errors carry beside their words: the name, and which server it is at."""
+        """Return what errors carry apart from their message: the lock's name and its server."""
         return {"name": self.keys.name, "server": self.settings.server}
 
     def not_granted(self) -> NotAcquired:
-        """Return the error for a ``with`` that may not begin."""
+        """Return the error for a ``with`` that did not get the lock."""
         name, timeout, about = self.keys.name, self.settings.timeout, self.about()
         if self.settings.instant is not None and options.until(self.settings.instant) <= 0:
             why = f"before its lease was to end, {self.settings.instant}"
@@ -357,7 +357,7 @@ class Holds(HoldRegistry):
         return [hold for hold in self._now() if hold.want is want]
 
     def newest(self) -> Hold | None:
-        """Return the newest hold of anyone."""
+        """Return the newest hold of any thread or task."""
         try:
             return self._now()[-1]
         except IndexError:
@@ -393,23 +393,23 @@ class Holds(HoldRegistry):
             hold = self.of_body(held)  # another thread was faster: it may mean an older one
 
     def take_out(self, hold: Hold, noted: Noted, taken: list[Noted]) -> bool:
-        """Take out a hold, noted in the list of the flow that gives it back; False as ``remove``.
+        """Take out a hold, and note it in the releasing flow's list; False as ``remove``.
 
-        It is noted first. A result could be lost on its way to the flow, by a signal's
-        exception; what is in the list is given back whatever comes.
+        It is noted first. A signal handler's exception could lose a return value on its way to the
+        flow; a hold in the list is released in any case.
         """
         try:
             taken.append(noted)
             if self.remove(hold):
                 return True
-        except BaseException:  # a signal's exception: the flow gives it back now
+        except BaseException:  # a signal handler raised: the flow releases it now
             self.remove(hold)
             raise
         taken.clear()
         return False
 
     def _ownerless(self) -> Hold | None:
-        """Return the newest hold of a task that has ended: nobody else could release it."""
+        """Return the newest hold of a task that has ended: that task cannot release it any more."""
         for hold in reversed(self._now()):
             has_ended = getattr(hold.unit, "done", None)
             if has_ended is not None and has_ended():
@@ -423,14 +423,14 @@ class Holds(HoldRegistry):
             holds.remove(hold)
         except ValueError:
             return False
-        except BaseException:  # a signal's exception: nobody has it now
+        except BaseException:  # a signal handler raised: no list has it now
             if hold not in holds:
                 holds.append(hold)
             raise
         return True
 
     def not_held(self) -> NotHeld:
-        """Return the error for a release by who does not hold."""
+        """Return the error for a release without a hold."""
         name = self.keys.name
         whose = " by this thread or task: another one owns it" if self._now() else ""
         return NotHeld(f"not locked: {name!r} is not held here{whose}", **self.about())
@@ -450,7 +450,7 @@ class Holds(HoldRegistry):
         )
 
     def dropped(self) -> None:
-        """Stop renewing what nobody can release any more: it ends by its ttl."""
+        """Stop renewing holds that no code can release any more: they end by their ttl."""
         held = [hold for hold in self._now() if hold.open and not hold.lost]
         for hold in held:
             hold.open = False

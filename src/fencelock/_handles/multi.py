@@ -1,4 +1,4 @@
-"""What a handle of several locks is in threads and in asyncio alike."""
+"""Shared state of multi-lock handles, for threads and asyncio."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fencelock._handles.rwlock import SideHolds
 from fencelock._handles.semaphore import SemaphoreHolds
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
 
-# One script takes them all, and the server serves nobody else meanwhile.
+# One script takes them all, and the server serves no other client meanwhile.
 NAMES_MAX: Final = 100
 LEFT_MAX: Final = 64
 
@@ -28,9 +28,9 @@ LEFT_MAX: Final = 64
 def parts_of(
     prefix: str, value: Any, *, port: object, kinds: tuple[type, ...]
 ) -> list[LockKeys | Holds]:
-    """Return what a multi is to take, 1 to 100 parts, each once: keys of locks, holds of handles.
+    """Return the 1 to 100 different parts of a multi: keys of locks, holds of handles.
 
-    ``kinds`` are the handles that can be parts; ``port`` is that of the client, whose they must be.
+    ``kinds`` are the handles that can be parts; they must belong to the client of ``port``.
     """
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"names must be a list of names, not {value!r}")
@@ -89,7 +89,7 @@ class MultiHold:
         self.holds: Sequence[Hold] = holds
         self.lease: BaseMultiLease = lease
         self.unit: object = unit
-        self.untold: list[bool] = [True]  # popped by the first thread that reports the loss
+        self.untold: list[bool] = [True]  # the first thread that reports the loss pops it
 
 
 class MultiHolds:
@@ -115,7 +115,7 @@ class MultiHolds:
         self.parts: list[Holds] = sorted(made, key=lambda each: each.keys.lock)
         self._groups: list[MultiHold] = []
         self.bodies: Bodies = Bodies()
-        # Being released, or released with a loss that may not have been told yet.
+        # Being released, or released with a loss that may not have been reported yet.
         self._left: deque[MultiHold] = deque(maxlen=LEFT_MAX)
 
     def wants(self, port: Port, name: str, unit: object) -> list[AcquireRequest]:
@@ -123,17 +123,17 @@ class MultiHolds:
         return [part.want_for(port, name, unit) for part in self.parts]
 
     def group(self, holds: Sequence[Hold], unit: object) -> MultiHold:
-        """Keep what was granted together."""
+        """Keep the holds that were granted together."""
         by_name = {hold.name: hold for hold in holds}
         made = MultiHold(holds, self._type([by_name[name] for name in self.names]), unit)
         self._groups.append(made)
         for hold in holds:
-            if hold.notified:  # in the moment before there was a group to tell of
+            if hold.notified:  # just before there was a group to report
                 self._lost(hold)
         return made
 
     def _lost(self, lease: Hold) -> Any:
-        """Tell the loss of one lease as that of all, once; what waits in vain is not told of."""
+        """Report the loss of one lease as that of all, once; not for a multi that still waits."""
         for group in (*self._groups, *self._left):
             if any(hold is lease for hold in group.holds):
                 try:
@@ -144,22 +144,22 @@ class MultiHolds:
         return None
 
     def of(self, unit: object) -> MultiHold | None:
-        """Return the newest group of a thread or task, whose process this is."""
+        """Return the newest group of a thread or task of this process."""
         for group in reversed(tuple(self._groups)):
             if group.unit == unit and not group.holds[0].forked:
                 return group
         return None
 
     def newest(self) -> MultiHold | None:
-        """Return the newest group of anyone."""
+        """Return the newest group of any thread or task."""
         living = [each for each in tuple(self._groups) if not each.holds[0].forked]
         return living[-1] if living else None
 
     def take(self, unit: object, taken: list[Hold], held: MultiHold | None = None) -> None:
         """Take out the group that a release by ``unit`` means; NotHeld when there is none.
 
-        ``held``: what a body held that ends; another thread's or task's is not meant then. Its
-        holds are put into ``taken`` first: whoever is interrupted from then on gives them back.
+        ``held``: the group of a body that ends; then no other thread's or task's is taken. Its
+        holds are put into ``taken`` first: after an interrupt, the caller releases what is there.
         """
         while True:
             if held is None:
@@ -180,7 +180,7 @@ class MultiHolds:
             self._left.remove(group)
 
     async def release(self, port: Port, unit: object, held: MultiHold | None = None) -> None:
-        """Give back the group that a release by ``unit`` means; ends as ``release_all``."""
+        """Release the group that a release by ``unit`` means; ends as ``release_all``."""
         taken: list[Hold] = []
 
         def take(holds: list[Hold]) -> None:
@@ -201,13 +201,13 @@ class MultiHolds:
         return True
 
     def not_granted(self) -> NotAcquired:
-        """Return the error for a ``with`` that may not begin."""
+        """Return the error for a ``with`` that did not get the locks."""
         names, timeout = ", ".join(map(repr, self.names)), self.settings.timeout
         text = f"{names} were not all granted within their timeout of {timeout:g} s"
         return AcquireTimeout(text, server=self.settings.server)
 
     def withdraw(self, wants: Iterable[AcquireRequest]) -> list[Hold]:
-        """Take out what these requests brought, for somebody who never heard of it."""
+        """Take out the holds of these requests, which their caller was never told of."""
         known = {id(want) for want in wants}
         found: list[Hold] = []
         for group in tuple(self._groups):
@@ -226,6 +226,6 @@ class MultiHolds:
         return f"<{state} fencelock.{kind} object names={list(self.names)!r} at {id(handle):#x}>"
 
     def dropped(self) -> None:
-        """Stop renewing what nobody can release any more: it ends by its ttl."""
+        """Stop renewing holds that no code can release any more: they end by their ttl."""
         for part in self.parts:
             part.dropped()

@@ -2,10 +2,10 @@
 
 Rules of this file:
 
-- What can be wrong with a template or a function is said when the function is decorated.
-- A name must be the same in every process: a value whose text has an address in it, or the order
-  of a set, is refused, wherever in the value that stands.
-- Fields are those of ``str.format``, and no more of an object than its public attributes.
+- A template or function that cannot work is refused when the function is decorated.
+- A name must be the same in every process: a value whose text contains an address, or the order of
+  a set, is refused, wherever in the value that is.
+- Fields are those of ``str.format``, limited to public attributes.
 """
 
 from __future__ import annotations
@@ -134,15 +134,15 @@ class _Format(string.Formatter):
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]")
 _PLAIN = (str, bytes, bytearray, int, float, complex, type(None))
 _VIEWS = (KeysView, ItemsView, ValuesView)  # printed in the order of their dict
-# Of an object that prints braces so many values are looked at: sets in a name lie near its surface.
+# Of an object that prints braces, at most so many values are checked: a set in a name is not deep.
 _LOOKED_AT_MAX = 200
 
 
 def is_the_same_everywhere(value: Any, text: str) -> bool:
     """Return False when this text of a value differs from process to process.
 
-    What has no text of its own is printed by its address, and a set in an order that each process
-    draws for itself. Sets that an object has and does not print do not count.
+    An object without a text of its own is printed with its address, and a set in an order that
+    differs between processes. Sets that an object has and does not print do not count.
     """
     if isinstance(value, _PLAIN):
         return True
@@ -181,7 +181,7 @@ def _attributes(value: Any) -> list[Any]:
 
 
 def template_of(name: Any) -> str:
-    """Return what ``locked`` was given as a name; of ``@client.locked`` that is the function."""
+    """Return the name given to ``locked``; TypeError for a bare ``@client.locked``."""
     if callable(name):
         raise TypeError('name must be str, not a function: write @client.locked("...")')
     if not isinstance(name, str):
@@ -219,7 +219,7 @@ def _check_field(template: str, field: str, spec: str, signature: inspect.Signat
 
 
 def _check_kind(function: Any, *, asynchronous: bool) -> None:
-    """Refuse what one face cannot call, or what runs on after the call has returned."""
+    """Refuse functions that this client cannot call, or that run on after the call has returned."""
     if isinstance(function, (classmethod, staticmethod)):
         kind = type(function).__name__
         raise TypeError(f"put the decorator below @{kind}, next to the function")

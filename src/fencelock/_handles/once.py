@@ -1,4 +1,4 @@
-"""What ``once`` came to, and how a result travels: bytes as they are, all else as JSON."""
+"""The outcome of ``once``, and the form of its result: bytes as they are, all else as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fencelock._handles.lock import Holds, Settings, describe
 from fencelock._runtime.hints import made_by_clients
 from fencelock.errors import AcquireTimeout
 
-# Every waiter and every late host reads it: what is larger belongs elsewhere, with its key here.
+# Every waiter and every late host reads it: store larger data elsewhere, and its key here.
 RESULT_BYTES_MAX: Final = 65536
 BYTES, JSON, NOTHING = "bytes", "json", "nothing"
 
@@ -21,7 +21,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class OnceHolds(Holds):
-    """The hold of a run; its place in line tells that it waits for a result."""
+    """The hold of a run; its entry in the line says that it waits for a result."""
 
     __slots__ = ("once",)
 
@@ -53,13 +53,13 @@ def once_info(unit: str, label: str | None) -> bytes:
 
 
 class Outcome(Generic[T_co]):
-    """What became of one call of ``once``.
+    """The outcome of one call of ``once``.
 
-    ``ran`` tells whether this call ran the function; ``done`` whether it has been run, here or
-    elsewhere: False when another process is at it. ``fence`` is the run's fencing token, ``by``
-    the host and process that ran it, or is at it now; empty where this call ran it, and where no
-    process is known to. ``started`` and ``ended`` are the server's Unix time of a run elsewhere,
-    in seconds; ``ended`` is 0 while it runs.
+    ``ran`` is True if this call ran the function; ``done`` is True if it has been run, here or
+    elsewhere, and False while another process runs it. ``fence`` is the run's fencing token. ``by``
+    is the host and process that ran it or runs it now; empty if this call ran it, or if that
+    process is unknown. ``started`` and ``ended`` are the server's Unix time of a run elsewhere, in
+    seconds; ``ended`` is 0 while it runs.
     """
 
     __slots__ = ("_form", "_value", "by", "done", "ended", "fence", "name", "ran", "started")
@@ -101,7 +101,7 @@ class Outcome(Generic[T_co]):
         return value  # type: ignore[no-any-return]  # as the function returned it, by way of JSON
 
     def __repr__(self) -> str:
-        """Show what became of it, without the value."""
+        """Show the outcome, without the value."""
         state = "ran" if self.ran else "done" if self.done else "not done"
         if self.by and not self.done:
             state = f"being run by {self.by}"

@@ -1,4 +1,4 @@
-"""What a quorum of independent servers cannot do, and why: refused before anything is sent."""
+"""Options and objects that a quorum of servers cannot support: refused before anything is sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OTHERWISE: Final = "its state is on one server, and a majority cannot agree on i
 
 
 def refuse(quorum: object, what: str) -> None:
-    """Raise ValueError for what a quorum cannot do, when there is a quorum."""
+    """Raise ValueError for ``what`` if there is a quorum."""
     if quorum:
         raise ValueError(
             f"{what} does not work over a quorum: {WHY.get(what, OTHERWISE)};"

@@ -1,13 +1,13 @@
-"""What a reader/writer lock's handle is in threads and in asyncio alike: who of us reads or writes.
+"""Shared state of reader/writer lock handles: which thread or task holds which side.
 
 Rules of this file:
 
-- The thread or task owns: it enters a side again without asking, and only it releases.
+- The thread or task is the owner: it re-enters a side without asking, and only it releases.
 - A thread that reads must never wait to write: it would wait for itself. It gets an error.
-- A thread that holds either side must never wait to read: a writer may stand between. It is
-  granted beside the hold that it has, whatever the line, through whichever handle of its client.
+- A thread that holds either side must never wait to read: a writer may be queued in between. It is
+  granted at once, next to the hold that it has, through any handle of its client.
 - The table of a client knows the holds of all its handles, by name and thread or task. An entry is
-  touched by its own thread or task, and by the end of a handle, which may come anywhere.
+  changed only by its own thread or task, and by the end of a handle, which may happen anywhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRITES_ALREADY = "this thread or task already holds the write side; see reentran
 
 
 class SideTable:
-    """Who of a client holds which side of what, by name and thread or task."""
+    """The sides that the threads or tasks of a client hold, by name."""
 
     __slots__ = ("_holds",)
 
@@ -51,7 +51,7 @@ class SideTable:
             self._holds.pop(key, None)
 
     def of(self, keys: LockKeys, unit: object) -> list[Hold]:
-        """Return the holds of a thread or task that last, those that write first."""
+        """Return the holds of a thread or task that are not lost, write sides first."""
         holds = self._holds.get((keys.lock, unit), ())
         lasting = [hold for hold in holds if hold.open and not hold.lost]
         return sorted(lasting, key=lambda hold: not writes(hold))
@@ -97,7 +97,7 @@ class SideHolds(Holds):
         return hold
 
     def beside(self, unit: object) -> Hold | None:
-        """Return the hold of this thread or task beside which this side is granted at once.
+        """Return the hold of this thread or task that lets this side be granted at once.
 
         Raises NotAcquired when it would wait for itself.
         """
@@ -118,7 +118,7 @@ class SideHolds(Holds):
         return self.want_side(port, name, self.beside(unit))
 
     def part(self, settings: Settings) -> SideHolds:
-        """Return the same side for a multi, known to the client as all sides are."""
+        """Return the same side for a multi, registered with the client like all sides."""
         made = (self.keys, settings, self.hold_type, self._sides, self._side)
         return SideHolds(*made, reentrant=False)
 
@@ -148,7 +148,7 @@ class SideHolds(Holds):
         return now.taken > 0 if self._side == WRITE else now.taken >= ALL
 
     def add(self, hold: Hold) -> None:
-        """Keep a hold, and let the client's other handles know."""
+        """Keep a hold, and register it for the client's other handles."""
         super().add(hold)
         self._sides.add(hold)
 
@@ -158,7 +158,7 @@ class SideHolds(Holds):
         return super().remove(hold)
 
     def dropped(self) -> None:
-        """Stop renewing what nobody can release any more."""
+        """Stop renewing holds that no code can release any more."""
         for hold in self._now():
             self._sides.remove(hold)
         super().dropped()

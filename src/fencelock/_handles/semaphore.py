@@ -1,13 +1,13 @@
-"""What a semaphore handle is in threads and in asyncio alike: its permits, by lease.
+"""Shared state of semaphore handles, for threads and asyncio: their permits, by lease.
 
 Rules of this file:
 
 - Each acquisition is a lease of its own, of one permit or several; ``Hold.count`` is how many of
-  them were not given back yet.
-- A release takes from the leases of the thread or task that asks, the newest first, and then from
+  them are not released yet.
+- A release takes from the leases of the calling thread or task, the newest first, and then from
   those of others: any thread may release, as in ``threading``. It takes all that it was asked for,
   or raises and takes nothing.
-- Who calls ``take_permits`` holds the port's mutex.
+- The caller of ``take_permits`` holds the port's mutex.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SemaphoreHolds(Holds):
         self._forms: dict[int, ShareTemplate] = {}
 
     def form(self, port: Port, permits: int = 1) -> ShareTemplate:
-        """Return what requests for so many permits have in common."""
+        """Return the common part of requests for this number of permits."""
         form, settings = self._forms.get(permits), self.settings
         if (
             form is None
@@ -103,7 +103,7 @@ class SemaphoreHolds(Holds):
             ) from refused
 
     async def state(self, port: Port) -> PermitCount:
-        """Return what the server knows of the semaphore, for the limit that this handle names."""
+        """Return the semaphore's state on the server, for the limit that this handle names."""
         return await state(port, self.keys, SEMAPHORE, self._declared)
 
     async def busy(self, port: Port) -> bool:
@@ -118,7 +118,7 @@ class SemaphoreHolds(Holds):
         super().add(hold)
 
     def changed_limit(self, limit: int, agreed: int) -> None:
-        """Note the changed limit. What the handle names stays, where it is what all others name."""
+        """Note the changed limit. The handle still names its old one if all others name that."""
         self.limit = limit
         if self._declared != agreed:
             self._declared = limit
@@ -127,7 +127,7 @@ class SemaphoreHolds(Holds):
     def take_permits(
         self, unit: object, count: int, taken: list[tuple[Hold, int]], *, only_own: bool = False
     ) -> None:
-        """Take so many permits out; note the holds they are of, each with what it keeps.
+        """Take permits out; note their holds, each with the number that it keeps.
 
         They are noted first, for the same reason as in ``take_out``.
         """
@@ -146,19 +146,19 @@ class SemaphoreHolds(Holds):
         try:
             taken += parts
             self._leave(parts)
-        except BaseException:  # a signal's exception: the flow gives back what is noted now
+        except BaseException:  # a signal handler raised: the flow releases what is noted now
             self._leave(taken)
             raise
 
     def _leave(self, parts: list[tuple[Hold, int]]) -> None:
-        """Have holds keep only what they keep; done twice, it changes nothing."""
+        """Reduce holds to the permits that they keep; done twice, it changes nothing."""
         for hold, keep in parts:
             hold.count = keep
             if keep == 0:
                 self.remove(hold)
 
     def take_rest(self, hold: Hold, taken: list[tuple[Hold, int]]) -> None:
-        """Take out what was not released yet of a hold; NotHeld when nothing is left of it."""
+        """Take out the unreleased permits of a hold; NotHeld when none is left."""
         if not self.take_out(hold, (hold, 0), taken):
             raise self.not_held()
 

@@ -1,4 +1,4 @@
-"""What people who know another library write, and what it is called here.
+"""Hints for users who know another library: what a name of that library is called here.
 
 Rules of this file:
 

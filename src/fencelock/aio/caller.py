@@ -1,7 +1,7 @@
-"""Which task a call is of: the one that awaits it, also where that goes by ``asyncio.wait_for``.
+"""The calling task: the task that awaits a call, also through ``asyncio.wait_for``.
 
-Python 3.11's ``wait_for`` runs a coroutine in a task of its own, which ends with it. A hold of that
-task could be entered again and released by nobody.
+Python 3.11's ``wait_for`` runs a coroutine in a task of its own, which ends with it. No other task
+could re-enter or release a hold of that task.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def by_caller(method: Method) -> Method:
 
 
 def caller() -> asyncio.Task[Any]:
-    """Return the task that this call is of."""
+    """Return the task that makes this call."""
     task = _now()
     if task is None:
         raise RuntimeError("fencelock's asyncio face must be used from a task")
@@ -68,7 +68,7 @@ async def _as_caller(
 
 
 def _waits_for(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
-    """Return True if a task stands in ``asyncio.wait_for`` of the other one."""
+    """Return True if a task waits for the other one in ``asyncio.wait_for``."""
     coroutine: Any = task.get_coro()
     while coroutine is not None:
         if getattr(coroutine, "cr_code", None) is asyncio.wait_for.__code__:

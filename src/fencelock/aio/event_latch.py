@@ -9,7 +9,7 @@ from fencelock._handles.event_latch import BaseEvent, BaseLatch
 class AsyncEvent(BaseEvent):
     """An event, as ``asyncio.Event`` but for all processes of all hosts.
 
-    Made by ``AsyncClient.event``. It is clear until somebody sets it. An event that nobody uses for
+    Made by ``AsyncClient.event``. It is clear until a client sets it. An event that is not used for
     ``idle_ttl`` is forgotten: it is clear again. Waiting is use. It has no owner and no lease.
     """
 
@@ -24,9 +24,9 @@ class AsyncEvent(BaseEvent):
         return await self._changed(self._port(), b"look")
 
     async def set(self) -> None:
-        """Set the event: all who wait go on, and nobody waits until it is cleared.
+        """Set the event: all waiters go on, and later ones do not wait until it is cleared.
 
-        Costs one command, and one message for each connection behind which somebody waits.
+        Costs one command, and one message for each connection with waiters.
 
         Raises:
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
@@ -35,7 +35,7 @@ class AsyncEvent(BaseEvent):
         await self._changed(self._port(), b"set")
 
     async def clear(self) -> None:
-        """Clear the event: who waits from now on waits for the next ``set``.
+        """Clear the event: later waiters wait for the next ``set``.
 
         Raises:
             ServerError, OutcomeUnknown: as ``set``.
@@ -43,7 +43,7 @@ class AsyncEvent(BaseEvent):
         await self._changed(self._port(), b"clear")
 
     async def delete(self) -> None:
-        """Delete the event, as if nobody had used it: it is clear. Who waits goes on waiting.
+        """Delete the event, as if it had never been used: it is clear. Waiters continue to wait.
 
         Raises:
             ServerError, OutcomeUnknown: as ``set``.
@@ -53,14 +53,14 @@ class AsyncEvent(BaseEvent):
     async def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the event is set; True at once when it is, False when it was not in time.
 
-        Waits for ever, or for ``timeout`` seconds; 0 looks once. Whoever waits while it is set
-        returns True, even if it is cleared at once. A lost message costs up to 2 s. Returns by
-        the timeout plus 100 ms whatever the server does, and leaves nothing behind.
+        Waits for ever, or for ``timeout`` seconds; 0 checks once. A waiter returns True when
+        it is set, even if it is cleared at once. A lost message costs up to 2 s. Returns by the
+        timeout plus 100 ms whatever the server does, and leaves nothing behind.
 
         Raises:
             ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
             ServerError: the server refuses, or the name holds something else.
-            TypeError, ValueError, OverflowError: a timeout that cannot be.
+            TypeError, ValueError, OverflowError: an invalid timeout.
         """
         return await self._passed(self._port(), timeout)
 
@@ -68,9 +68,9 @@ class AsyncEvent(BaseEvent):
 class AsyncLatch(BaseLatch):
     """A latch: it opens when it was counted down to 0, and stays open.
 
-    Made by ``AsyncClient.latch``. The first to use the name, also by waiting, sets its count: a
-    latch that nobody counted down yet is closed. One that nobody uses for ``idle_ttl`` is
-    forgotten, open or not: the next use begins anew. Waiting is use. No owner, no lease.
+    Made by ``AsyncClient.latch``. The first client to use the name, even by waiting, sets its
+    count: a latch that was never counted down is closed. One that is not used for ``idle_ttl`` is
+    forgotten, open or not: the next use starts afresh. Waiting is use. No owner, no lease.
     """
 
     __slots__ = ()
@@ -84,7 +84,7 @@ class AsyncLatch(BaseLatch):
         return await self._changed(self._port(), b"look")
 
     async def count_down(self, n: int = 1) -> int:
-        """Count down by ``n``, to 0 at most; return how much is left. At 0 all who wait go on.
+        """Count down by ``n``, to 0 at most; return how much is left. At 0 all waiters go on.
 
         A request that is repeated because its answer was lost counts once.
 
@@ -98,7 +98,7 @@ class AsyncLatch(BaseLatch):
         return await self._changed(self._port(), b"count_down", options.count("n", n))
 
     async def reset(self) -> None:
-        """Close the latch again, with its full count. Who waits goes on waiting.
+        """Close the latch again, with its full count. Waiters continue to wait.
 
         Raises:
             ServerError, OutcomeUnknown: as ``count_down``.
@@ -106,7 +106,7 @@ class AsyncLatch(BaseLatch):
         await self._changed(self._port(), b"reset")
 
     async def delete(self) -> None:
-        """Delete the latch: the next use begins anew, with any count. Who waits goes on waiting.
+        """Delete the latch: the next use starts afresh, with any count. Waiters continue to wait.
 
         Raises:
             ServerError, OutcomeUnknown: as ``count_down``, but for another count.
@@ -116,12 +116,12 @@ class AsyncLatch(BaseLatch):
     async def wait(self, timeout: options.Seconds | None = None) -> bool:
         """Wait until the latch is open; True at once when it is, False when it was not in time.
 
-        Waits for ever, or for ``timeout`` seconds; 0 looks once. A lost message costs up to 2 s.
+        Waits for ever, or for ``timeout`` seconds; 0 checks once. A lost message costs up to 2 s.
         Returns by the timeout plus 100 ms whatever the server does, and leaves nothing behind.
 
         Raises:
             ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
             ServerError: as ``count_down``.
-            TypeError, ValueError, OverflowError: a timeout that cannot be.
+            TypeError, ValueError, OverflowError: an invalid timeout.
         """
         return await self._passed(self._port(), timeout)

@@ -23,8 +23,8 @@ class AsyncLease(BaseLease):
     async def renew(self, ttl: Seconds | None = None) -> None:
         """Renew the lease now, for ``ttl`` seconds or for as long as usual, within ``max_hold``.
 
-        That may make it end earlier: then no more is relied on than the request can leave, from
-        the instant it is sent.
+        A shorter ttl may make it end earlier: then it counts for no longer than this request can
+        leave it, from the instant that it is sent.
 
         Cancelled, it may or may not have renewed: ``remaining()`` says what is left for certain.
 
@@ -40,6 +40,6 @@ class AsyncLease(BaseLease):
 
 @named_after(AsyncLease)
 class AsyncHold(Hold, AsyncLease):
-    """A hold of a task, or of whoever it lends it to."""
+    """A hold of a task, or of the code that it passes its lease to."""
 
     __slots__ = ()

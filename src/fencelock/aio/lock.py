@@ -56,7 +56,7 @@ class AsyncLockBase(ProcessBound):
         return self._holds.lease_for(asyncio.current_task())  # type: ignore[return-value]  # they are of this type
 
     async def locked(self) -> bool:
-        """Ask the server whether anybody holds the lock now.
+        """Ask the server whether any client holds the lock now.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
@@ -128,7 +128,7 @@ class AsyncLockBase(ProcessBound):
             raise_release_error(trouble, error, f"release of {self.name!r}", stopped=stopped)
 
     async def _end_body(self, held: Hold) -> None:
-        """Give back what a body held, or leave it once more."""
+        """Release what a body held, or leave it once."""
         holds = self._holds
         hold = holds.of_body(held)
         if hold.count > 1:
@@ -148,7 +148,7 @@ class AsyncLockBase(ProcessBound):
         return self._holds.show(self)
 
     def __del__(self) -> None:
-        """Stop renewing what nobody can release any more."""
+        """Stop renewing holds that no code can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
             self._finalizer = DropFinalizer(holds)
@@ -157,7 +157,7 @@ class AsyncLockBase(ProcessBound):
 def _was_stopped(hold: Hold, error: BaseException | None) -> bool:
     """Return True if the body ended because its lease was lost, and take that cancellation back.
 
-    As ``asyncio.timeout`` does: somebody else's cancellation on top of ours goes on.
+    As ``asyncio.timeout`` does: a cancellation from elsewhere, on top of ours, goes on.
     """
     body, hold.body = hold.body, None
     if body is None or not hold.cancelled:
@@ -204,8 +204,8 @@ class AsyncLock(AsyncLockBase):
         carried out, in the background.
 
         Raises:
-            NotHeld: nobody holds it through this handle.
-            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            NotHeld: it is not held through this handle.
+            LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
@@ -225,7 +225,7 @@ class AsyncLock(AsyncLockBase):
 class AsyncRLock(AsyncLockBase):
     """A reentrant lock for tasks and for all processes of all hosts.
 
-    Made by ``AsyncClient.rlock``. The task owns it, or, with ``owner``, whoever uses that owner
+    Made by ``AsyncClient.rlock``. The task owns it, or, with ``owner``, all handles with that
     id. Each acquire needs a release. Re-entry by a task sends nothing while the lease is renewed.
     """
 
@@ -252,7 +252,7 @@ class AsyncRLock(AsyncLockBase):
 
         Raises:
             NotHeld: this task does not hold it; with an owner id: that owner does not.
-            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``AsyncLock.release``.
         """
         task = caller()

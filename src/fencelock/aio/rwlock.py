@@ -58,12 +58,12 @@ class AsyncRWLockSide(AsyncLockBase):
     async def release(self) -> int:
         """Leave this side once; return how many holds of it this task has left (0: released).
 
-        Hands it to those who are first in line: one writer, or all readers up to the next writer.
+        Hands it to the first waiters in line: one writer, or all readers up to the next writer.
         Ends within ``server_timeout``. Cancelled, it is still carried out, in the background.
 
         Raises:
             NotHeld: this task does not hold this side through this handle.
-            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
@@ -119,7 +119,7 @@ class AsyncRWLockSide(AsyncLockBase):
 
 
 class AsyncReadLock(AsyncRWLockSide):
-    """The read side of a reader/writer lock: many may hold it, while nobody writes.
+    """The read side of a reader/writer lock: many may hold it while there is no writer.
 
     ``AsyncRWLock.read``. The task owns it, and may enter it again and again. A task that writes
     gets it at once: released after the write side, it is a downgrade without a gap.
@@ -129,7 +129,7 @@ class AsyncReadLock(AsyncRWLockSide):
 
 
 class AsyncWriteLock(AsyncRWLockSide):
-    """The write side of a reader/writer lock: one holds it, while nobody else reads or writes.
+    """The write side of a reader/writer lock: one holds it, without any other reader or writer.
 
     ``AsyncRWLock.write``. The task owns it. A task that reads cannot get it, and one that writes
     enters again only with ``reentrant=True``: both get NotAcquired.
@@ -142,8 +142,8 @@ class AsyncRWLock(ProcessBound):
     """A lock that many read or one writes, for all tasks, processes and hosts.
 
     Made by ``AsyncClient.rwlock``. Each reader and each writer has a lease of its own. First come,
-    first served: readers that stand together are granted together, and nobody overtakes, so that
-    neither side is starved. Fences order reads and writes.
+    first served: adjacent readers in line are granted together, and no waiter overtakes another, so
+    that neither side is starved. Fences order reads and writes.
     """
 
     __slots__ = ("_keys", "read", "write")

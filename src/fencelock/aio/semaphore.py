@@ -55,7 +55,7 @@ class AsyncSemaphore(AsyncLockBase):
         """Acquire ``permits`` at once; True when granted, False when not granted in time.
 
         Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once, and
-        passes nobody who waits. Returns by the timeout plus 100 ms whatever the server does. When
+        overtakes no waiter. Returns by the timeout plus 100 ms whatever the server does. When
         it ends without permits, by timeout, error or cancellation, it leaves no place in line and
         no grant behind.
 
@@ -75,7 +75,7 @@ class AsyncSemaphore(AsyncLockBase):
         """Release ``n`` permits: this task's, the newest first, then those of any other.
 
         All of them or, when this handle has fewer, none. Hands them to the next in line. Ends
-        within ``server_timeout`` for each acquisition that they are of. Cancelled, it is still
+        within ``server_timeout`` for each acquisition that they belong to. Cancelled, it is still
         carried out, in the background.
 
         Raises:
@@ -120,12 +120,12 @@ class AsyncSemaphore(AsyncLockBase):
         return max(0, now.limit - now.taken)
 
     async def set_limit(self, limit: int) -> None:
-        """Change the limit for everybody; who fits now is granted.
+        """Change the limit for all clients, and grant to every waiter that now fits.
 
-        Anybody who may acquire may do so. Raising it lets waiters in at once. Lowering it takes no
-        permits away: nobody is granted until enough came back, and a waiter that wants more than
-        the new limit gets ServerUnsuitable. Handles that name the old limit go on working. It is
-        in force while the semaphore is in use and ten minutes after.
+        Every client that may acquire may do so. Raising it lets waiters in at once. Lowering it
+        takes no permits away: no waiter is granted until enough are released, and a waiter that
+        wants more than the new limit gets ServerUnsuitable. Handles that name the old limit still
+        work. It is in force while the semaphore is in use and ten minutes after.
 
         Raises:
             ValueError: a limit below 1.
@@ -154,9 +154,9 @@ class AsyncSemaphore(AsyncLockBase):
         await run_release(port, self, flow)
 
     def permits(self, n: int) -> AsyncPermitsContext:
-        """Return what an ``async with`` acquires ``n`` permits by, at once and as one lease.
+        """Return a context manager for ``n`` permits, acquired at once and as one lease.
 
-        It may be entered again and again, by any task. It sends nothing before.
+        It may be entered again and again, by any task. It sends nothing before that.
 
         Raises:
             ValueError: fewer than 1.
@@ -218,7 +218,7 @@ class AsyncPermitsContext:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release what the body did not release of them; otherwise as ``AsyncSemaphore.release``.
+        """Release the permits that the body still holds; otherwise as ``AsyncSemaphore.release``.
 
         Raises:
             LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``AsyncSemaphore.release``,

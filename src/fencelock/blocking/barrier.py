@@ -16,11 +16,11 @@ class BarrierBroken(errors.BarrierBroken, threading.BrokenBarrierError):
 class Barrier(BaseBarrier):
     """A barrier, as ``threading.Barrier`` but for all processes of all hosts.
 
-    Made by ``Client.barrier``. When as many wait as there are parties, all go on, and the
-    barrier is ready for the next time. It breaks for all who wait when the time of one is up, when
-    one dies, or when somebody aborts it, and stays broken until ``reset``. A party that dies is
-    found after 4 to 6 s, one that is frozen after 7 to 9 s. A barrier that nobody uses for
-    ``idle_ttl`` is forgotten: the next use begins anew. It has no owner and no lease.
+    Made by ``Client.barrier``. When all parties have arrived, all go on, and the
+    barrier is ready for the next round. It breaks for all waiting parties when one of them times
+    out or dies, or when a client aborts it, and stays broken until ``reset``. A party that dies is
+    found after 4 to 6 s, one that is frozen after 7 to 9 s. A barrier that is not used for
+    ``idle_ttl`` is forgotten: the next use starts afresh. It has no owner and no lease.
     """
 
     __slots__ = ()
@@ -29,7 +29,7 @@ class Barrier(BaseBarrier):
 
     @property
     def n_waiting(self) -> int:
-        """Ask the server how many wait at the barrier now.
+        """Ask the server how many parties wait at the barrier now.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
@@ -46,11 +46,11 @@ class Barrier(BaseBarrier):
         return run_blocking(self._is_broken(self._port))
 
     def wait(self, timeout: options.Seconds | None = None) -> int:
-        """Wait until all parties have come; return this party's index, from 0 to parties - 1.
+        """Wait until all parties have arrived; return this party's index, from 0 to parties - 1.
 
-        Each party has an index of its own; the first to come has 0. Waits for ``timeout`` seconds,
-        by default for the barrier's; when they end first, the barrier breaks for all. The last to
-        come runs the barrier's ``action`` before all go on; if it raises, the barrier breaks, and
+        Each party has an index of its own; the first to arrive has 0. Waits for ``timeout``
+        seconds, by default the barrier's; on a timeout the barrier breaks for all. The last party
+        runs the barrier's ``action`` before all go on; if it raises, the barrier breaks, and
         ``wait`` raises that exception there. The action counts in the others' timeouts. A lost
         message costs up to 2 s.
 
@@ -60,13 +60,13 @@ class Barrier(BaseBarrier):
             BarrierBroken: it is broken, or breaks; it is a ``threading.BrokenBarrierError``, too.
             ServerUnreachable, OutcomeUnknown: no answer within the timeout or ``server_timeout``.
             ServerError: the server refuses; the name holds something else, or a barrier with
-                another number of parties, of which some have come.
-            TypeError, ValueError, OverflowError: a timeout that cannot be.
+                another number of parties, of which some have arrived.
+            TypeError, ValueError, OverflowError: an invalid timeout.
         """
         return run_blocking(self._crossed(self._port, timeout))
 
     def reset(self) -> None:
-        """Make the barrier ready again; it breaks for those who wait now.
+        """Make the barrier ready again; it breaks for the parties that wait now.
 
         Raises:
             ServerUnreachable, OutcomeUnknown: no answer came within ``server_timeout``.
@@ -75,7 +75,7 @@ class Barrier(BaseBarrier):
         run_blocking(self._changed(self._port, b"reset"))
 
     def abort(self) -> None:
-        """Break the barrier, for those who wait and for all who come until ``reset``.
+        """Break the barrier for waiting parties, and for all that arrive before a ``reset``.
 
         Raises:
             ServerError, OutcomeUnknown: as ``reset``.
@@ -83,9 +83,9 @@ class Barrier(BaseBarrier):
         run_blocking(self._changed(self._port, b"abort"))
 
     def delete(self) -> None:
-        """Delete the barrier, as if nobody had used it; it breaks for those who wait now.
+        """Delete the barrier, as if it had never been used; it breaks for the parties that wait.
 
-        The next use begins anew, with any number of parties, and broken no more.
+        The next use starts afresh, with any number of parties, and not broken.
 
         Raises:
             ServerError, OutcomeUnknown: as ``reset``, but for another number of parties.

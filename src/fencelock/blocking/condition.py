@@ -23,9 +23,9 @@ T = TypeVar("T")
 class Condition(BaseCondition):
     """A condition variable, as ``threading.Condition`` but for all processes of all hosts.
 
-    Made by ``Client.condition`` over a lock. Its methods want the lock to be held through that
-    lock's handle. After a wait the lock is held by a new lease, with a new fence: ``lock.lease``
-    tells. All handles with the same lock and the same ``name`` are one condition.
+    Made by ``Client.condition`` over a lock. Its methods need the lock to be held through that
+    lock's handle. After a wait the lock is held with a new lease and a new fence: ``lock.lease`` is
+    that lease. All handles with the same lock and the same ``name`` are one condition.
     """
 
     __slots__ = ()
@@ -46,26 +46,26 @@ class Condition(BaseCondition):
         return self.lock.release()
 
     def locked(self) -> bool:
-        """Ask the server whether anybody holds the lock now, as ``Lock.locked`` does."""
+        """Ask the server whether any client holds the lock now, as ``Lock.locked`` does."""
         return self.lock.locked()
 
     def wait(self, timeout: options.Seconds | None = None) -> bool:
-        """Give the lock back, wait to be notified, and take the lock again; True when notified.
+        """Release the lock, wait to be notified, and acquire the lock again; True when notified.
 
-        False when nobody notified within ``timeout`` seconds; without one it waits for ever. Then
-        it holds the lock again, with all entries of an ``RLock``, and waits for it as long as
-        it takes: the timeout does not bound that. After a restart of the server that forgot, it may
-        return True though nobody notified: use ``wait_for``, or a loop.
+        False when no notification came within ``timeout`` seconds; without one it waits for ever.
+        Then it holds the lock again, with all entries of an ``RLock``, however long that
+        takes: the timeout does not limit it. After a server restart that lost data it
+        may return True without a notification: use ``wait_for``, or a loop.
 
-        Ctrl-C takes the lock again first; a second one ends that. What this thread was notified of
-        goes to another.
+        After Ctrl-C it acquires the lock again first; a second Ctrl-C ends that. A notification
+        that this thread had received goes to another waiter.
 
         Raises:
             NotHeld: the lock is not held through its handle.
-            LeaseLost: the lease had ended before; nothing was waited for, nothing is held.
+            LeaseLost: the lease had ended before; it did not wait, and nothing is held.
             ServerUnreachable, OutcomeUnknown: no answer within ``server_timeout``; nothing is held.
             ServerError: the server refuses; nothing is held.
-            TypeError, ValueError, OverflowError: a timeout that cannot be.
+            TypeError, ValueError, OverflowError: an invalid timeout.
         """
         flow = self._waited(self._port, thread_unit(), current_thread().name, timeout)
         return run_blocking(flow)
@@ -73,12 +73,12 @@ class Condition(BaseCondition):
     def wait_for(self, predicate: Callable[[], T], timeout: options.Seconds | None = None) -> T:
         """Wait until ``predicate`` is true, and return what it returned last.
 
-        It is called with the lock held, at once and after each notification. Something false is
+        It is called with the lock held, at once and after each notification. A false value is
         returned when it was not true within ``timeout`` seconds.
 
         Raises:
             NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``wait``.
-            TypeError, ValueError, OverflowError: a timeout that cannot be.
+            TypeError, ValueError, OverflowError: an invalid timeout.
         """
         seconds = options.wait_timeout(timeout)
         end = None if seconds is None else now() + seconds
@@ -90,10 +90,10 @@ class Condition(BaseCondition):
         return result
 
     def notify(self, n: int = 1) -> None:
-        """Wake the first ``n`` threads that wait: they get the lock one after the other.
+        """Wake the first ``n`` waiting threads: they get the lock one after the other.
 
-        The lock stays held until it is released. Those that died are passed over; with nobody
-        waiting nothing happens.
+        The lock stays held until it is released. Dead waiters are skipped; without waiters nothing
+        happens.
 
         Raises:
             NotHeld: the lock is not held through its handle.
@@ -104,7 +104,7 @@ class Condition(BaseCondition):
         run_blocking(self._notified(self._port, thread_unit(), options.count("n", n)))
 
     def notify_all(self) -> None:
-        """Wake all threads that wait: they get the lock one after the other.
+        """Wake all waiting threads: they get the lock one after the other.
 
         Raises:
             NotHeld, LeaseLost, ServerError, OutcomeUnknown: as ``notify``.

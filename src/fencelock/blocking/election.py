@@ -34,7 +34,7 @@ from fencelock.options import Seconds
 
 
 class LeaderLock(Lock):
-    """The lock that who leads holds."""
+    """The lock that the leader holds."""
 
     __slots__ = ()
 
@@ -45,11 +45,11 @@ class LeaderLock(Lock):
         self._holds = holds
 
     def obtain(self, seconds: float | None) -> Hold | None:
-        """Stand for election; None when it was not in time."""
+        """Stand for election; None when it was not elected in time."""
         return self._obtain(seconds)
 
     def withdraw(self, hold: Hold) -> None:
-        """Give back a leadership that the caller never heard of."""
+        """Release a leadership that its caller was never told of."""
         self._withdraw(hold)
 
 
@@ -93,7 +93,7 @@ class Election(ProcessBound):
     def is_leader(self) -> bool:
         """Return True if this candidate leads, as far as this process can prove it; sends nothing.
 
-        False from the instant on at which another may be elected.
+        False from the instant at which another candidate may be elected.
         """
         return self._holds.leads()
 
@@ -103,7 +103,7 @@ class Election(ProcessBound):
         return self._lock.lease
 
     def campaign(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
-        """Stand for election; True once elected, False when it was not in time.
+        """Stand for election; True once elected, False when it was not elected in time.
 
         Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Returns
         True at once when this candidate leads. ``on_elected`` is called before it returns; when
@@ -141,29 +141,29 @@ class Election(ProcessBound):
         return leadership_use
 
     def resign(self) -> None:
-        """Give the leadership to the next in line, or to nobody.
+        """Give up the leadership; the next candidate in line is elected.
 
         Raises:
             NotHeld: this candidate does not lead.
-            LeaseLost: the leadership had ended before; another may lead.
-            OutcomeUnknown, ServerUnreachable: no answer came; it is repeated in the background,
-                and the leadership ends by its ttl at the latest.
+            LeaseLost: the leadership had ended before; another candidate may lead.
+            OutcomeUnknown, ServerUnreachable: no answer came; the request is repeated in the
+                background, and the leadership ends by its ttl at the latest.
         """
         self._lock.release()
         announce(self._port, self._holds.election)
 
     def hand_over(self, candidate: str) -> None:
-        """Give the leadership to a candidate who waits, whatever its place in line.
+        """Hand the leadership over to a waiting candidate, whatever its place in line.
 
-        A candidate that stands in line and does not listen, as during a failover, may be about to
-        come back: it is waited for, 3 s at most.
+        A candidate that is in line but does not listen, as during a failover, may be about to
+        reconnect: it is waited for, 3 s at most.
 
         Raises:
-            LookupError: that candidate does not wait; this one leads on.
+            LookupError: that candidate does not wait; this one stays the leader.
             NotHeld: this candidate does not lead.
-            LeaseLost: the leadership had ended before; another may lead.
-            OutcomeUnknown, ServerUnreachable: no answer came; the leadership is given up to
-                whoever is next, in the background.
+            LeaseLost: the leadership had ended before; another candidate may lead.
+            OutcomeUnknown, ServerUnreachable: no answer came; the leadership is given up in the
+                background, for the next candidate in line.
         """
         name = options.text("candidate", candidate)
         holds, hold = self._holds, self._holds.leading()
@@ -171,7 +171,7 @@ class Election(ProcessBound):
             raise LookupError(f"{name!r} is not waiting to be elected to {self.name!r}")
 
     def leader(self) -> Leader | None:
-        """Ask the server who leads now; None when nobody does.
+        """Ask the server for the present leader; None when there is none.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
@@ -179,7 +179,7 @@ class Election(ProcessBound):
         return run_blocking(leader(self._port, self._holds.election))
 
     def candidates(self) -> list[str]:
-        """Ask the server who waits to be elected, in the order of the line; the first hundred.
+        """Ask the server for the waiting candidates, in the order of the line; the first hundred.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
@@ -187,10 +187,10 @@ class Election(ProcessBound):
         return run_blocking(candidates(self._port, self._holds.keys))
 
     def changes(self, *, timeout: Seconds | None = None) -> Iterator[Leader | None]:
-        """Iterate over who leads: now, and at each change; None while nobody does.
+        """Iterate over the leaders: the present one, then each new one; None while there is none.
 
-        A change is heard as it comes. Where that is lost, and when a leader dies, it is found
-        within 2 s of the change, or of the end of the lease. Changes that follow each other very
+        Each change is notified at once. If the message is lost, or a leader dies, the change is
+        found within 2 s, or within 2 s of the end of the lease. Changes that follow each other very
         quickly may be seen as one. It goes on for ever, or ends when nothing has changed for
         ``timeout`` seconds.
 
@@ -247,7 +247,7 @@ class Election(ProcessBound):
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"to resign from {self.name!r}")
-        except BaseException:  # a signal's exception: nobody would give it up
+        except BaseException:  # a signal handler raised: otherwise it would never be given up
             self._lock.withdraw(hold)
             raise
         announce(self._port, holds.election)

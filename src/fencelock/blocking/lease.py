@@ -24,8 +24,8 @@ class Lease(BaseLease):
     def renew(self, ttl: Seconds | None = None) -> None:
         """Renew the lease now, for ``ttl`` seconds or for as long as usual, within ``max_hold``.
 
-        That may make it end earlier: then no more is relied on than the request can leave, from
-        the instant it is sent.
+        A shorter ttl may make it end earlier: then it counts for no longer than this request can
+        leave it, from the instant that it is sent.
 
         Raises:
             LeaseLost: it was lost before, or the server refuses it.
@@ -39,6 +39,6 @@ class Lease(BaseLease):
 
 @named_after(Lease)
 class BlockingHold(Hold, Lease):
-    """A hold of a thread, or of whoever it lends it to."""
+    """A hold of a thread, or of the code that it passes its lease to."""
 
     __slots__ = ()

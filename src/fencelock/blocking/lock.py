@@ -60,7 +60,7 @@ class LockBase(ProcessBound):
         return self._holds.lease_for(here.unit)  # type: ignore[return-value]  # they are of this type
 
     def locked(self) -> bool:
-        """Ask the server whether anybody holds the lock now.
+        """Ask the server whether any client holds the lock now.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
@@ -124,7 +124,7 @@ class LockBase(ProcessBound):
             raise_release_error(trouble, error, f"release of {self.name!r}")
 
     def _end_body(self, held: Hold) -> None:
-        """Give back what a body held, or leave it once more."""
+        """Release what a body held, or leave it once."""
         holds = self._holds
         hold = holds.of_body(held)
         if hold.count > 1:
@@ -144,7 +144,7 @@ class LockBase(ProcessBound):
         return self._holds.show(self)
 
     def __del__(self) -> None:
-        """Stop renewing what nobody can release any more."""
+        """Stop renewing holds that no code can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
             self._finalizer = DropFinalizer(holds)
@@ -187,8 +187,8 @@ class Lock(LockBase):
         Hands the lock to the next in line. Ends within ``server_timeout``.
 
         Raises:
-            NotHeld: nobody holds it through this handle.
-            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            NotHeld: it is not held through this handle.
+            LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
@@ -212,7 +212,7 @@ class Lock(LockBase):
 class RLock(LockBase):
     """A reentrant lock, as ``threading.RLock`` but for all processes of all hosts.
 
-    Made by ``Client.rlock``. The thread owns it, or, with ``owner``, whoever uses that owner id.
+    Made by ``Client.rlock``. The thread owns it, or, with ``owner``, all handles with that id.
     Each acquire needs a release. Re-entry by a thread sends nothing while the lease is renewed.
     """
 
@@ -237,7 +237,7 @@ class RLock(LockBase):
 
         Raises:
             NotHeld: this thread does not hold it; with an owner id: that owner does not.
-            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``Lock.release``.
         """
         unit = here.unit

@@ -38,7 +38,7 @@ class MultiLease(BaseMultiLease):
     def renew(self, ttl: Seconds | None = None) -> None:
         """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
 
-        In a Cluster all nodes are asked at once: a silent one holds up only what lies there.
+        In a Cluster all nodes are asked at once: a silent one holds up only its own leases.
 
         Raises:
             LeaseLost: one was lost before, or the server refuses it.
@@ -88,9 +88,9 @@ class MultiLock(ProcessBound):
     def acquire(self, blocking: bool = True, timeout: Seconds = -1) -> bool:
         """Acquire all locks; True when all were granted, False when not all were in time.
 
-        When all are plain locks that are free, with nobody in line, that is one command. Otherwise
-        it waits in line for one after the other, in the order of their keys, and holds those it
-        has: so no two of them wait for each other. It waits for ever, or for ``timeout`` seconds;
+        If all are plain locks, free and without waiters, one command takes them. Otherwise it waits
+        in line for one after the other, in the order of their keys, and keeps those that it has: so
+        two of them never wait for each other. It waits for ever, or for ``timeout`` seconds;
         ``blocking=False`` tries once. However it ends without all of them, it leaves none held.
 
         Raises:
@@ -109,7 +109,7 @@ class MultiLock(ProcessBound):
         Hands each lock to the next in line, all in one command.
 
         Raises:
-            NotHeld: nobody holds them through this handle.
+            NotHeld: they are not held through this handle.
             LeaseLost: one of the leases had ended before; the others are given back.
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
@@ -192,7 +192,7 @@ class MultiLock(ProcessBound):
         return self._holds.show(self)
 
     def __del__(self) -> None:
-        """Stop renewing what nobody can release any more."""
+        """Stop renewing holds that no code can release any more."""
         holds = getattr(self, "_holds", None)  # none after an interrupt while it was made
         if holds is not None and holds.newest() is not None:
             self._finalizer = DropFinalizer(holds)

@@ -72,10 +72,10 @@ class Once(ProcessBound, Generic[Given]):
     def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome[Any]:
         """Call ``function(*args, **kwargs)`` unless it was run, or is being run, elsewhere.
 
-        Returns what came of it: run here, done elsewhere, or, without ``wait``, being run
-        elsewhere now. When the function raises, the run has failed: another process may run it,
-        the next in line does at once, and the exception goes on. When its process dies, another
-        may run it after the ttl.
+        Returns the outcome: run here, done elsewhere, or, without ``wait``, being run elsewhere
+        now. When the function raises, the run has failed: the exception goes on, and the next
+        waiter, or any later call, may run it. When its process dies, another may run it after the
+        ttl.
 
         Raises:
             AcquireTimeout: with ``wait``, it was not done within ``timeout``.
@@ -83,8 +83,8 @@ class Once(ProcessBound, Generic[Given]):
             LeaseLost: the lease was lost during the run and another may have begun: it may have
                 been run twice, but for what refuses the older fence.
             TypeError, ValueError: the result cannot be kept. The run is done all the same.
-            ServerError, OutcomeUnknown: as ``Lock.acquire``; of a run that has ended, it is
-                told to the server in the background.
+            ServerError, OutcomeUnknown: as ``Lock.acquire``; the end of a run is
+                reported to the server in the background.
         """
         plan = NameTemplate("-", function, lease=self._terms.lease, asynchronous=False)
         return self._run(self.name, plan, plan.call(args, kwargs).into)
@@ -110,7 +110,7 @@ class Once(ProcessBound, Generic[Given]):
         return plan.dress(ran_once)
 
     def outcome(self) -> Outcome[Any]:
-        """Ask the server what came of it, and run nothing.
+        """Ask the server for the outcome, and run nothing.
 
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
@@ -121,7 +121,7 @@ class Once(ProcessBound, Generic[Given]):
         return Outcome(self.name, done, running=run)
 
     def forget(self) -> bool:
-        """Drop the result, so that the next who asks runs; return whether there was one.
+        """Drop the result, so that the next call runs again; return True if there was one.
 
         A run that is under way goes on.
 
@@ -170,7 +170,7 @@ class OnceLock(Lock):
         self._holds = holds
 
     def begin(self) -> Hold | FinishedOnce | None:
-        """Begin the run, or return what it came to; None when time is up."""
+        """Start the run, or return its result; None when time is up."""
         holds, seconds = self._holds, self._holds.settings.timeout
         want = holds.want(self._port, current_thread().name)
         try:

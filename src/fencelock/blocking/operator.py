@@ -1,8 +1,8 @@
-"""What the command line needs beside the public client: to look at any lock, and to act for others.
+"""What the command line needs beyond the public client: to show any lock, and to act for others.
 
-Internal. An operator sees and revokes locks of other processes, by name. A command of the shell
-holds a lock for a program that is no client, or releases what another process acquired. Everything
-else that the command line does goes through ``fencelock.Client``.
+Internal. An operator sees and revokes locks of other processes, by name. A shell command holds a
+lock for a program that is not a client, or releases a lock that another process acquired.
+Everything else that the command line does goes through ``fencelock.Client``.
 """
 # ruff: noqa: PLC0415 - few commands use each of these, and they start in milliseconds
 
@@ -40,7 +40,7 @@ __all__ = ["ClientInfo", "FinishedOnce", "HolderInfo", "LockInfo", "StateInfo", 
 
 
 class Operator:
-    """Looks at the locks of a client's server, and revokes them. Raises what acquiring raises."""
+    """Shows the locks of a client's server, and revokes them. Raises what acquiring raises."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -82,7 +82,7 @@ class Operator:
         return run_blocking(show(self._port, self._keys(name), waiters))
 
     def names(self, pattern: str) -> list[str]:
-        """Return the names of locks that were held lately or have waiters, sorted."""
+        """Return the names of locks that were held recently or have waiters, sorted."""
         return run_blocking(names(self._port, self._prefix, pattern))
 
     def revoke(self, name: str, reason: str, only: tuple[str, int] | None) -> LockInfo | None:
@@ -136,9 +136,9 @@ class Operator:
     # -- leases of other programs ---------------------------------------------------------------
 
     def adopt(self, name: str, holder: str, ttl: float) -> tuple[Lock, Lease]:
-        """Return a handle and a lease for what another process acquired, by its holder id.
+        """Return a handle and a lease for another process's acquisition, by its holder id.
 
-        Only the server knows whether that id holds the lock still: the next release or renewal
+        Only the server knows whether that id still holds the lock: the next release or renewal
         raises LeaseLost if it does not.
         """
         port = self._port
@@ -157,7 +157,7 @@ class Operator:
 
 
 class ActingFor:
-    """While it is entered, ``show`` names another program in the place of this thread.
+    """While it is entered, ``show`` names another program instead of this thread.
 
     ``unit`` says what it does; ``pid`` is its process, this one by default.
     """

@@ -55,12 +55,12 @@ class RWLockSide(LockBase):
     def release(self) -> int:
         """Leave this side once; return how many holds of it this thread has left (0: released).
 
-        Hands it to those who are first in line: one writer, or all readers up to the next writer.
+        Hands it to the first waiters in line: one writer, or all readers up to the next writer.
         Ends within ``server_timeout``.
 
         Raises:
             NotHeld: this thread does not hold this side through this handle.
-            LeaseLost: the lease had ended before; somebody else may hold the lock.
+            LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
@@ -120,7 +120,7 @@ class RWLockSide(LockBase):
 
 
 class ReadLock(RWLockSide):
-    """The read side of a reader/writer lock: many may hold it, while nobody writes.
+    """The read side of a reader/writer lock: many may hold it while there is no writer.
 
     ``RWLock.read``. The thread owns it, and may enter it again and again. A thread that writes gets
     it at once: released after the write side, it is a downgrade without a gap.
@@ -130,7 +130,7 @@ class ReadLock(RWLockSide):
 
 
 class WriteLock(RWLockSide):
-    """The write side of a reader/writer lock: one holds it, while nobody else reads or writes.
+    """The write side of a reader/writer lock: one holds it, without any other reader or writer.
 
     ``RWLock.write``. The thread owns it. A thread that reads cannot get it, and one that writes
     enters again only with ``reentrant=True``: both get NotAcquired.
@@ -143,8 +143,8 @@ class RWLock(ProcessBound):
     """A lock that many read or one writes, for all threads, processes and hosts.
 
     Made by ``Client.rwlock``. Each reader and each writer has a lease of its own. First come, first
-    served: readers that stand together are granted together, and nobody overtakes, so that neither
-    side is starved. Fences order reads and writes.
+    served: adjacent readers in line are granted together, and no waiter overtakes another, so that
+    neither side is starved. Fences order reads and writes.
     """
 
     __slots__ = ("_keys", "read", "write")

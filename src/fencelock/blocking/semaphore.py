@@ -54,7 +54,7 @@ class Semaphore(LockBase):
         """Acquire ``permits`` at once; True when granted, False when not granted in time.
 
         Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once, and
-        passes nobody who waits. Returns by the timeout plus 100 ms whatever the server does. When
+        overtakes no waiter. Returns by the timeout plus 100 ms whatever the server does. When
         it ends without permits, by timeout, error or Ctrl-C, it leaves no place in line and no
         grant behind.
 
@@ -73,7 +73,7 @@ class Semaphore(LockBase):
         """Release ``n`` permits: this thread's, the newest first, then those of any other.
 
         All of them or, when this handle has fewer, none. Hands them to the next in line. Ends
-        within ``server_timeout`` for each acquisition that they are of.
+        within ``server_timeout`` for each acquisition that they belong to.
 
         Raises:
             NotHeld: this handle has fewer permits; of a bounded semaphore OverReleased, which is
@@ -117,12 +117,12 @@ class Semaphore(LockBase):
         return max(0, now.limit - now.taken)
 
     def set_limit(self, limit: int) -> None:
-        """Change the limit for everybody; who fits now is granted.
+        """Change the limit for all clients, and grant to every waiter that now fits.
 
-        Anybody who may acquire may do so. Raising it lets waiters in at once. Lowering it takes no
-        permits away: nobody is granted until enough came back, and a waiter that wants more than
-        the new limit gets ServerUnsuitable. Handles that name the old limit go on working. It is
-        in force while the semaphore is in use and ten minutes after.
+        Every client that may acquire may do so. Raising it lets waiters in at once. Lowering it
+        takes no permits away: no waiter is granted until enough are released, and a waiter that
+        wants more than the new limit gets ServerUnsuitable. Handles that name the old limit still
+        work. It is in force while the semaphore is in use and ten minutes after.
 
         Raises:
             ValueError: a limit below 1.
@@ -152,9 +152,9 @@ class Semaphore(LockBase):
         run_release(self, flow)
 
     def permits(self, n: int) -> PermitsContext:
-        """Return what a ``with`` acquires ``n`` permits by, at once and as one lease.
+        """Return a context manager for ``n`` permits, acquired at once and as one lease.
 
-        It may be entered again and again, by any thread. It sends nothing before.
+        It may be entered again and again, by any thread. It sends nothing before that.
 
         Raises:
             ValueError: fewer than 1.
@@ -206,7 +206,7 @@ class PermitsContext:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Release what the body did not release of them; otherwise as ``Semaphore.release``.
+        """Release the permits that the body still holds; otherwise as ``Semaphore.release``.
 
         Raises:
             LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``Semaphore.release``, unless
