@@ -97,11 +97,12 @@ def _is_python(text: str) -> bool:
 
 
 def _is_lua(text: str) -> bool:
-    import lupa  # noqa: PLC0415 - not for mutants of Python
+    # The simulator's Lua: two versions of Lua in one process crash it.
+    from lupa import lua51  # noqa: PLC0415 - not for mutants of Python
 
     try:
-        lupa.LuaRuntime().compile(text)
-    except lupa.LuaSyntaxError:
+        lua51.LuaRuntime().compile(text)
+    except lua51.LuaSyntaxError:
         return False
     return True
 
