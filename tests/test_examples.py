@@ -18,7 +18,7 @@ RUN_SECONDS = 50
 SHOWN = {
     "asyncio_worker.py": (["--accounts", "6"], r"6 accounts settled by 4 workers, \d+ times"),
     "cluster.py": (["--orders", "6"], r"6 orders, each served 4 times, fences grew"),
-    "decorator.py": (["--calls", "6"], r"6 calls, 2 orders, none overlapped"),
+    "decorated.py": (["--calls", "6"], r"6 calls, 2 orders, none overlapped"),
     "elect_leader.py": (["--processes", "3"], r"3 candidates, 3 leaders one after the other"),
     "move_money.py": (["--moves", "6"], r"6 moves, 3 accounts, nothing lost"),
     "noon_draw.py": (["--processes", "3"], r"3 processes, 1 draw, 10 winners"),

@@ -70,9 +70,9 @@ TASKS = {
         print(lock.lease.lost, flush=True)
 """,
     "cancelled holder": """
-        threading.Thread(target=suspend).start()
         try:
             async with client.lock("a", ttl=60, on_lost="cancel"):
+                threading.Thread(target=suspend).start()
                 await asyncio.Event().wait()
         except fencelock.LeaseLost:
             print("lost", flush=True)
