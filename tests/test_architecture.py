@@ -1,6 +1,6 @@
 """Where things are: who may import whom, no circles, and one place for each class name.
 
-``ROOMS`` is the table of ARCHITECTURE.md, which a test compares with it.
+``PACKAGES`` is the table of ARCHITECTURE.md, which a test compares with it.
 """
 
 import ast
@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src" / "fencelock"
 FACE = "client_base client_decorators _handles _io/* _core/* errors options lease _runtime"
 # A folder or module of the package → what it may import; ``x/*`` is a folder with all below it.
 # Modules of one entry may import each other: that there is no circle is another test.
-ROOMS = {
+PACKAGES = {
     "errors": "",
     "options": "",
     "scripts": "",
@@ -85,23 +85,23 @@ def known(names) -> list[str]:
     return [name for name in short if name in MODULES]
 
 
-def room_of(module: str) -> str | None:
+def package_of(module: str) -> str | None:
     """Return the entry of the table that a module belongs to, if there is one."""
     top = module.partition(".")[0]
     path = MODULES.get(module, PACKAGE / f"{module.replace('.', '/')}.py")
     folder = path.relative_to(PACKAGE).parts[:-1]
-    if f"{top}/*" in ROOMS:
+    if f"{top}/*" in PACKAGES:
         return f"{top}/*"
-    return top if top in ROOMS and len(folder) <= 1 else None
+    return top if top in PACKAGES and len(folder) <= 1 else None
 
 
 def wrong_imports(module: str, text: str) -> Iterator[str]:
     """Complain of imports that the table does not allow."""
-    room = room_of(module)
+    package = package_of(module)
     for name in imports(module, text):
-        other = room_of(name)
-        if other not in {room, *ROOMS[room].split()} and (module, name) not in EXCEPTIONS:
-            yield f"{module} ({room}) may not import {name} ({other})"
+        other = package_of(name)
+        if other not in {package, *PACKAGES[package].split()} and (module, name) not in EXCEPTIONS:
+            yield f"{module} ({package}) may not import {name} ({other})"
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -129,7 +129,7 @@ def closure(module: str, graph: dict[str, set[str]]) -> set[str]:
 
 
 def test_every_module_has_its_room():
-    assert [module for module in MODULES if room_of(module) is None] == []
+    assert [module for module in MODULES if package_of(module) is None] == []
 
 
 def test_imports_point_the_way_of_the_table():
@@ -161,12 +161,14 @@ def test_a_class_name_stands_once():
 
 
 def test_the_page_shows_the_table():
-    page = (ROOT / "ARCHITECTURE.md").read_text().partition("\n## Rooms\n")[2].partition("\n## ")[0]
+    page = (
+        (ROOT / "ARCHITECTURE.md").read_text().partition("\n## Packages\n")[2].partition("\n## ")[0]
+    )
     shown = {}
     for row in re.findall(r"^\| (`.*?) \|.*\| (.*?) \|$", page, re.MULTILINE):
-        rooms, others = ({*re.findall(r"`([^`]+)`", cell)} for cell in row)
-        shown |= dict.fromkeys(rooms, others)
-    assert shown == {room: {*others.split()} for room, others in ROOMS.items()}
+        packages, others = ({*re.findall(r"`([^`]+)`", cell)} for cell in row)
+        shown |= dict.fromkeys(packages, others)
+    assert shown == {package: {*others.split()} for package, others in PACKAGES.items()}
 
 
 # --- the checks themselves ------------------------------------------------------------------------
