@@ -207,7 +207,7 @@ class MultiHolds:
         return AcquireTimeout(text, server=self.settings.server)
 
     def withdraw(self, wants: Iterable[AcquireRequest]) -> list[Hold]:
-        """Take out the holds of these requests, which their caller was never told of."""
+        """Take out the holds of these requests, which never reached their caller."""
         known = {id(want) for want in wants}
         found: list[Hold] = []
         for group in tuple(self._groups):

@@ -1,1 +1,1 @@
-"""What moves bytes, sleeps and wakes: the wire format, and twins for threads and for asyncio."""
+"""All code that moves bytes or sleeps: the wire format, and twins for threads and asyncio."""

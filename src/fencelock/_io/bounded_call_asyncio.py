@@ -1,6 +1,6 @@
 """What ``bounded_call_blocking.py`` does for threads, for the tasks of a loop.
 
-The loop's own threads are no place for it: a loop that ends waits for all of them.
+The loop's own thread pool is not used: a loop that ends waits for all its threads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ async def within(
 ) -> T:
     """Return what the function returns, or raise what it raises; TimeoutError at the instant.
 
-    One result serves all who ask with this key at the same time.
+    One result serves all callers with this key at the same time.
     """
     loop = asyncio.get_running_loop()
     bell: asyncio.Future[None] = loop.create_future()

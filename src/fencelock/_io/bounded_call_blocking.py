@@ -1,15 +1,15 @@
-"""Work that knows no deadline, in threads that a caller can leave (I13).
+"""Work without a deadline, in threads that a caller can leave (I13).
 
 Rules of this file:
 
-- A name is resolved, and a user's client connects (its credential provider with it), for as long as
-  it takes: nothing can end that. So it runs in a thread, and the caller waits until its deadline.
-- What was left goes on. The next caller of the same work waits for that, and begins no second one:
-  a resolver that is silent costs one thread, however often it is asked.
-- A result that is one caller's own (a connection) and has none any more is disposed of.
-- A signal's exception may strike the caller between any two bytecodes, also before its thread runs.
-  So a caller's claim is made before the work is, and the work is begun by whichever thread comes
-  first: a claim that ends while none has come starts one for the other callers, or ends the work.
+- A name look-up, or the connect of a user's client (with its credential provider), cannot be
+  stopped. So it runs in a thread, and the caller waits until its deadline.
+- Work that was left continues. The next caller of the same work waits for it instead of starting
+  another: a silent resolver costs one thread, however often it is asked.
+- A result that belongs to one caller (a connection) is disposed of when that caller has left.
+- A signal handler may raise in the caller between any two bytecodes, even before its thread runs.
+  So a claim is made before the work, and the first thread that runs begins the work. A claim that
+  ends before any thread has run starts one for the other callers, or ends the work.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 class Work(Generic[T]):
-    """One piece of work and who waits for it."""
+    """One piece of work and its waiting callers."""
 
     def __init__(
         self, function: Callable[[], T], dispose: Callable[[T], object] | None, lives: object
     ) -> None:
         self._function = function
         self._dispose = dispose
-        self._lives = lives  # what must not be replaced by another of the same identity meanwhile
+        self._lives = lives  # kept alive, so that no other object gets the same identity
         self._result: T
         self._error: BaseException | None = None
         self._then: list[Callable[[], object]] = []
@@ -45,19 +45,19 @@ class Work(Generic[T]):
         self.shared = dispose is None
 
     def run(self) -> None:
-        """Do it, and have the callers go on."""
+        """Do it, and wake the callers."""
         try:
             self._result = self._function()
         except BaseException as error:  # noqa: BLE001 - the caller raises it, in its own thread
             self._error = error
 
     def end(self) -> list[Callable[[], object]]:
-        """Note its end, and return what is to be called then; under the mutex."""
+        """Note its end, and return the callbacks to call then; under the mutex."""
         self.ended = True
         return self._then
 
     def let_go(self) -> None:
-        """Have the threads go on that wait for it."""
+        """Wake the threads that wait for it."""
         self._latch.open()
 
     def drop(self) -> None:
@@ -70,7 +70,7 @@ class Work(Generic[T]):
         return self._latch.wait(max(0.0, until - now()))
 
     def then(self, call: Callable[[], object]) -> bool:
-        """Have something called at its end, maybe in its thread; False when it has ended.
+        """Register a callback for its end, maybe in its thread; False when it has ended.
 
         Under the mutex.
         """
@@ -86,7 +86,7 @@ class Work(Generic[T]):
 
 
 class WorkClaim(Generic[T]):
-    """A caller's part in a piece of work, which it has from ``WorkTable.claim`` on."""
+    """A caller's claim to the result of some work, from ``WorkTable.claim`` on."""
 
     def __init__(self) -> None:
         self.work: Work[T] | None = None
@@ -99,15 +99,15 @@ class WorkTable:
         self.forget()
 
     def forget(self) -> None:
-        """Begin with nothing: at first, and in a child process, where the threads are missing."""
+        """Start empty: at first, and in a child process, which does not have the threads."""
         self._under_way: dict[Hashable, list[Work[Any]]] = {}
 
     def claim(
         self, key: Hashable, make: Callable[[], Work[T]], name: str, claim: WorkClaim[T]
     ) -> Work[T]:
-        """Return the work of this key that is under way and may be taken, or begin one.
+        """Return the work of this key that is under way and may be shared, or start new work.
 
-        However that ends, the claim is to be left if no result is taken.
+        However that ends, the caller must leave the claim if it takes no result.
         """
         with mutex():
             for each in self._under_way.get(key, ()):
@@ -151,7 +151,7 @@ class WorkTable:
             self._under_way.pop(key, None)
 
     def leave(self, key: Hashable, claim: WorkClaim[Any], name: str) -> None:
-        """Wait for it no more, and take nothing from it."""
+        """Stop waiting for it, and take no result."""
         work = claim.work
         if work is None:
             return
@@ -182,7 +182,7 @@ def within(
 ) -> T:
     """Return what the function returns, or raise what it raises; TimeoutError at the instant.
 
-    Without ``dispose`` one result serves all who ask with this key at the same time.
+    Without ``dispose`` one result serves all callers with this key at the same time.
     """
     claim: WorkClaim[T] = WorkClaim()
     try:

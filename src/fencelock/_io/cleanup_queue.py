@@ -1,8 +1,8 @@
 """Clean-ups of the blocking port: sent at once, answered in the background.
 
-An undo must not overtake the request that it undoes: a frozen server reads what it was sent in
-order, connection by connection. So it goes out on the same connection, right behind the request,
-from the thread that gives up; only its answer is waited for elsewhere.
+An undo must not overtake the request that it undoes: a frozen server later reads its connections
+one by one, each in order. So the undo is sent on the same connection, right after the request, by
+the thread that gives up; only its answer is waited for elsewhere.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, started
 from fencelock.scripts import Script
 
-# How long a clean-up is tried: a default lease has ended by itself by then.
+# How long a clean-up is retried: a default lease has expired by then.
 CLEANUP_SECONDS = 30.0
-# How long the connection of the request gets to answer before another one is tried as well: the
-# copy behind the request stays there and keeps its order.
+# How long the connection of the request gets to answer before another one is tried as well. The
+# copy on the request's connection stays there and keeps its order.
 UNDO_SECONDS = 2.0
-# Threads that see to clean-ups at once; a silent server may hold up each for a while.
+# How many threads do clean-ups at once; a silent server may hold up each for a while.
 WORKERS_MAX = 4
-# How long a thread tries that does it by itself, as no other can be started.
+# How long the calling thread tries when no other thread can be started.
 HERE_SECONDS = 1.0
 
 
 class Delivers(Protocol):
-    """A port that carries a clean-up out."""
+    """A port that carries out a clean-up."""
 
     async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
         """Repeat it until it is answered, or until the instant."""
@@ -55,11 +55,11 @@ class Job(NamedTuple):
 
 
 class CleanupQueue:
-    """Jobs and the few threads that see to them; they end with the last job.
+    """Jobs and the few threads that do them; the threads end with the last job.
 
-    Only a running thread keeps the port alive. A signal's exception may strike at any instant of
-    ``add``: so which threads there are is seen from the threads, and each counts itself. They are
-    started outside the mutex: a thread that starts may collect garbage, and need it.
+    Only a running thread keeps the port alive. A signal handler may raise at any instant of
+    ``add``, so each thread registers itself. Threads are started outside the mutex: a starting
+    thread may collect garbage, and need the mutex.
     """
 
     def __init__(self, port: Delivers) -> None:
@@ -71,18 +71,18 @@ class CleanupQueue:
     def add(
         self, script: Script, keys: Keys, args: Args, undo_connection: Connection | None
     ) -> None:
-        """Send behind the trail, and have the answer seen to."""
+        """Send on the undo connection, and have the answer read in the background."""
         if undo_connection is not None and not _sent_behind(undo_connection, script, keys, args):
             undo_connection = None
         asked_at = now()
         job = Job(script, keys, args, undo_connection, asked_at + CLEANUP_SECONDS, asked_at)
         with self._lock:
-            # What was not sent yet comes first: the others only wait for an answer.
+            # Jobs that were not sent yet come first: the others only wait for an answer.
             (self._jobs.append if undo_connection else self._jobs.appendleft)(job)
         self._see_to_it()
 
     def _see_to_it(self) -> None:
-        """Start a thread unless there are enough; where none can be started, do it here."""
+        """Start a thread unless there are enough; if none can be started, do the job here."""
         with self._lock:
             self._workers = {each for each in self._workers if each.is_alive()}
             enough = len(self._workers) >= WORKERS_MAX
@@ -98,7 +98,7 @@ class CleanupQueue:
             self._do_here(port)
 
     def _do_here(self, port: Delivers) -> None:
-        """Do what there is to do in this thread, but not for long: it has other things to do."""
+        """Do the jobs in this thread, but only for a short time: it has other work."""
         until = now() + HERE_SECONDS
         while (job := self._next()) is not None:
             _do(port, job._replace(until=min(job.until, until)))
@@ -145,14 +145,14 @@ def _do(port: Delivers, job: Job) -> None:
 
 
 def _settled(port: Delivers, job: Job, undo_connection: Connection) -> bool:
-    """Return True if the answer came behind the request, and counts."""
+    """Return True if the undo connection answered, and its answer counts."""
     answered = _answered(undo_connection, min(job.until, now() + UNDO_SECONDS))
     return answered and port.settles(undo_connection, job.keys[0], job.asked_at)
 
 
 def _sent_behind(undo_connection: Connection, script: Script, keys: Keys, args: Args) -> bool:
-    """Send on the connection that a request went on; with the source, as NOSCRIPT cannot be met."""
-    undo_connection.sound, undo_connection.undoing = False, True  # for nothing but this
+    """Send on a request's connection; with the script's source, as NOSCRIPT cannot be handled."""
+    undo_connection.sound, undo_connection.undoing = False, True  # for this undo only
     try:
         undo_connection.send(pack_source(script, keys, args))
     except (NoReply, OSError):

@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-- An undo goes out behind its request, on the same connection: a waiter's ``origin``.
-- A channel is left when none of the waiters needs it; one refusal, and none is left again.
+- An undo is sent after its request, on the same connection: a waiter's ``origin``.
+- A channel is left when no waiter needs it; after one refusal, channels are no longer left.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Lost = Callable[[AsyncConnection], None]
 
 
 class NodeLink(Link):
-    """A connection to one node that comes back, and the channels that are heard on it."""
+    """A connection to one node that reconnects, and the channels that are heard on it."""
 
     def __init__(self, nodes: AsyncioNodes, node: NodeAddress) -> None:
         super().__init__(
@@ -45,7 +45,7 @@ class NodeLink(Link):
         )
         self._lost_one = nodes.lost
         self.node = node
-        self.room = 0  # channels that may be heard before idle ones are left; 0 as many as usual
+        self.room = 0  # how many channels are heard before idle ones are left; 0: as many as usual
 
     async def _open(self, until: float) -> AsyncConnection:
         mux = await super()._open(until)
@@ -54,9 +54,9 @@ class NodeLink(Link):
         return mux
 
     def leave_idle(self, busy: Collection[bytes]) -> None:
-        """Leave the channels that none of ``busy`` is.
+        """Leave the channels that are not in ``busy``.
 
-        One command each: so it is done for many at once, and seldom.
+        It costs one command each, so it is done rarely, for many at once.
         """
         mux = self.mux
         if mux is None or not mux.sound:
@@ -157,7 +157,7 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     wake = AioPort.wake
 
     def _unplugged(self) -> None:
-        """See that revocations are heard at another node."""
+        """Have revocations heard at another node."""
         if self.book.busy and not self.link.listening:
             self._listen_soon()
 
@@ -182,7 +182,7 @@ class AsyncioClusterPort(ClusterPort, AioPort):
         return [each for each in self._waiters.values() if each.origin is connection]
 
     def seated_as(self, connection: AsyncConnection, who: bytes) -> Waiter | None:
-        """Return the waiter of this id, if it sits on this connection."""
+        """Return the waiter of this id, if it uses this connection."""
         waiter = self._waiters.get(who)
         return waiter if waiter is not None and waiter.origin is connection else None
 
@@ -204,5 +204,5 @@ class AsyncioClusterPort(ClusterPort, AioPort):
             self.wake(waiter)
 
     def attend_by(self, when: float) -> None:
-        """Set the timer for what was put back into the book."""
+        """Set the timer for leases that were put back into the renewal schedule."""
         self._set_timer(when)

@@ -1,4 +1,4 @@
-"""Threads and a Cluster: a pool of connections for each node, and who sits on them."""
+"""Threads and a Cluster: a pool of connections for each node, and the waiters that use them."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
             BlockingPort.pushed(self, connection, taken)
 
     def attend_by(self, when: float) -> None:
-        """See that the tending thread is up for what was put back into the book."""
+        """Have the renewal thread awake in time for leases put back into the schedule."""
         self._renewal_thread.mind(when)
 
 

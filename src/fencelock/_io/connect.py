@@ -1,6 +1,6 @@
-"""Reach a server at a plain address and greet it, all within one deadline: the rules.
+"""The rules for connecting to a plain address and greeting the server, within one deadline.
 
-A thread and a loop lend them what blocks: see connect_blocking.py and connect_asyncio.py.
+The blocking operations come from connect_blocking.py and connect_asyncio.py.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from fencelock._io.sources.url import Address
 
 OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
-# One of several addresses gets this long: enough for a near host, and the next one may be well.
+# One of several addresses gets this long: enough for a near host, and the next one may work.
 ADDRESS_SECONDS = 1.0
 RESOLVER = "fencelock-resolver"
-# What ``getaddrinfo`` says of one address.
+# One result of ``getaddrinfo``.
 Found = tuple[Any, Any, int, str, Any]
 
 
 class Sockets(Protocol):
-    """What blocks while a connection is opened."""
+    """The blocking operations of opening a connection."""
 
     async def look_up(
         self, until: float, key: Hashable, function: Callable[[], list[Found]]
@@ -134,15 +134,15 @@ def unresolved(address: Address) -> NoReply:
 
 
 def _host(address: Address) -> str | bytes:
-    """Return the name as bytes if it can be.
+    """Return the name as bytes if possible.
 
-    Of ASCII letters, it does not make Python load its tables for all others.
+    For an ASCII name this saves Python from loading its tables for other alphabets.
     """
     return address.host.encode() if address.host.isascii() else address.host
 
 
 def refused(address: object, error: OSError) -> ServerUnreachable:
-    """Return the error for an address where nobody answers."""
+    """Return the error for an address where no server answers."""
     number = error.errno or 0  # the resolver's are below 0
     why = os.strerror(number) if number > 0 else error.strerror or error
     return ServerUnreachable(f"cannot connect to {address}: {why}", code="REFUSED")

@@ -1,4 +1,4 @@
-"""Open a multiplexed connection: by ourselves for plain addresses, through the client otherwise."""
+"""Open a multiplexed connection: directly to a plain address, otherwise through a user's client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _plain(loop: asyncio.AbstractEventLoop, pushed: Pushed, stall: float) -> Asy
 async def dial(
     source: One, pushed: Pushed, until: float, *, stall: float, make: Make = _plain
 ) -> AsyncConnection:
-    """Return a connection that is greeted and ready; Broken or a ServerError when there is none."""
+    """Return a greeted connection; raises NoReply or a ServerError when there is none."""
     loop = asyncio.get_running_loop()
     mux = make(loop, pushed, stall)
     try:
@@ -113,7 +113,7 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
         if isinstance(error, Exception):
             raise cloned.failure(source, error) from error
         raise
-    # Ours from here on. The writer must live as long as the transport: its end would close it.
+    # Ours from here on. The writer must live as long as the transport: its finalizer closes it.
     mux.keepsake, transport = writer, writer.transport
     transport.set_protocol(mux)
     mux.connection_made(transport)
@@ -122,7 +122,7 @@ async def _adopted(source: Cloned, mux: AsyncConnection, until: float) -> None:
 
 
 def _taken(theirs: Any) -> Any:
-    """Take the stream out of a client's connection, which would close it; there is no public way.
+    """Take the stream out of a client's connection, which would close it; no public API does that.
 
     None when it has none.
     """

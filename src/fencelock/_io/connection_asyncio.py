@@ -2,15 +2,15 @@
 
 Rules of this file:
 
-- An answer belongs to the oldest request without one. A caller that went away leaves its slot:
+- An answer belongs to the oldest request without one. A cancelled caller leaves its slot behind:
   the answer is dropped there, and the connection stays good.
-- Requests of one turn of the loop are written together, but the first of a quiet connection at
-  once: a task that is alone does not wait for a turn.
+- Requests of one turn of the loop are written together. The first request of a quiet connection is
+  written at once: a single task does not wait for a turn.
 - Answers are read into one small buffer: for a plain Protocol, asyncio allocates and frees 256 KiB
-  at each read, which takes longer than all else that reading does.
-- A connection that has answered before and is silent for ``silence`` seconds is retired: nothing
-  new is asked on it, and it stays for undos behind what was asked. It is closed when all of that
-  was answered, or when its oldest request has waited for ``stall`` seconds.
+  at each read, which takes longer than the rest of the read.
+- A connection that has answered before and is silent for ``silence`` seconds is retired: no new
+  request is sent on it, only undos of earlier ones. It is closed when everything was answered, or
+  when its oldest request has waited for ``stall`` seconds.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self.loop = loop
         self.sound = False
         self.retired = False
-        self.fresh = False  # it was opened for what is asked now
+        self.fresh = False  # it was opened for the present request
         self.silence = inf  # while it is greeted; then its link says
         self.closed: asyncio.Future[None] = loop.create_future()  # it ended, or was retired
         self._pushed = pushed
         self._stall = stall
         self._reader = reader()
         self._buffer = bytearray(READ_BYTES)
-        # asyncio's TLS reads records one after the other into slices: of a bytearray, into copies.
+        # asyncio's TLS slices this buffer: that copies a bytearray, but not a memoryview.
         self._view = memoryview(self._buffer)
         self._transport: asyncio.Transport | None = None
         self._slots: deque[tuple[asyncio.Future[Any], float, float]] = deque()
@@ -99,7 +99,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         return reply
 
     def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
-        """Send a request in this turn of the loop; the future ends with its reply or Broken."""
+        """Send a request in this turn of the loop; the future ends with its reply or NoReply."""
         slot: asyncio.Future[Any] = self.loop.create_future()
         if not self.sound:
             slot.set_exception(NoReply("the connection was lost", sent=False))
@@ -117,7 +117,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         return slot
 
     def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
-        """Send a clean-up behind all that was asked, also when retired; None when closed."""
+        """Send a clean-up after all earlier requests, even when retired; None when closed."""
         transport = self._transport
         if transport is None or not self.open:
             return None
@@ -146,7 +146,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def leave(self, channel: bytes, until: float) -> asyncio.Future[Any]:
-        """Listen to a sharded channel no more; ends like ``request``, a refusal is a value."""
+        """Unsubscribe from a sharded channel; ends like ``request``, a refusal is a value."""
         slot = self._leaving[channel] = self.request(pack((b"SUNSUBSCRIBE", channel)), until)
         slot.add_done_callback(lambda _: self._leaving.pop(channel, None))
         return slot
@@ -154,7 +154,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def _answers(self, push: list[bytes]) -> bool:
         """Return True if a push is the answer to the oldest request.
 
-        The server also says by itself that a channel is left, when its slot has moved.
+        The server also sends one unasked when a channel's slot has moved.
         """
         if push[0] in CONFIRMS:
             return True
@@ -169,16 +169,16 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._transport.write(packed[0] if len(packed) == 1 else b"".join(packed))
 
     def silent_for(self, current: float) -> float:
-        """Return how long an answer has been owed while nothing at all came."""
+        """Return for how long answers have been due and nothing has arrived."""
         return current - max(self._slots[0][2], self._heard_at) if self._slots else 0.0
 
     def silent_since(self, when: float) -> bool:
-        """Return True if something was asked since an instant and nothing at all came back."""
+        """Return True if a request was sent since an instant and nothing has arrived."""
         asked = any(at >= when for _, _, at in self._slots)
         return asked and self._heard_at < when
 
     def retire(self) -> None:
-        """Ask nothing new; what is unanswered is Broken, and may be undone ``behind`` it."""
+        """Accept no new request; unanswered ones end with NoReply, and may be undone ``behind``."""
         if self.retired or not self.sound:
             return
         self.flush()
@@ -190,7 +190,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self.closed.set_result(None)
 
     def close(self) -> None:
-        """Close at once; what is unanswered is Broken."""
+        """Close at once; unanswered requests end with NoReply."""
         self._lost(ConnectionError("closed"))
         if self._transport is not None:
             self._transport.abort()
@@ -231,12 +231,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self.fresh = False
             if self.retired and not self._slots:
                 self.close()
-        except (ConnectionError, IndexError) as error:  # bytes that are no answer of ours
+        except (ConnectionError, IndexError) as error:  # bytes that are not a valid answer
             log.warning("connection given up: %r", error)
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everyone who still waits."""
+        """Raise in all tasks that still wait for an answer."""
         self._lost(exc or ConnectionError("the server closed the connection"))
 
     def _lost(self, error: Exception) -> None:
@@ -275,7 +275,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if not self.fresh and self.silent_for(current) >= self.silence:
             self.retire()
         pending = [until for slot, until, _ in self._slots if not slot.done()]
-        if self._slots:  # a clean-up waits long, but not on a connection that went silent
+        if self._slots:  # a clean-up has time, but not on a silent connection
             pending.append(self._slots[0][2] + self._stall + 0.01)
             if self.sound and not self.fresh:
                 pending.append(current + max(0.01, self.silence - self.silent_for(current)))

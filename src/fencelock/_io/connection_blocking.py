@@ -1,11 +1,11 @@
 """One blocking connection, read by the thread that waits on it.
 
 A thread that waits for its turn reads its own socket: the kernel wakes exactly that thread, and no
-other thread has to pass the message on. A receive ends by the kernel's timeout (SO_RCVTIMEO) after
-a moment in which the usual answer has come, so that the usual call costs one send and one receive.
-Python begins it anew after every signal whose handler returns, and so it must be short: signals
-that come often would put off its end for ever. What comes later is waited for by ``poll``, which
-goes on with the time that is left.
+other thread has to pass the message on. A receive has a short kernel timeout (SO_RCVTIMEO) that is
+long enough for a usual answer, so that a usual call costs one send and one receive. Python restarts
+the receive after every signal whose handler returns, so the timeout must be short: frequent signals
+would extend it for ever. A later answer is waited for by ``poll``, which continues with the time
+that is left.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from fencelock._runtime.descriptors import own
 from fencelock.scripts import Script
 
 RECV_BYTES = 65536
-# What the kernel has is there at once; this is only more than nothing. A kernel makes up to 8 ms of
-# it.
+# Shortest non-zero receive timeout; some kernels round it up to 8 ms.
 SETTLE_SECONDS = 0.001
 
 
@@ -81,7 +80,7 @@ class Connection:
         self.channel: bytes = b""  # the channel it listens to
         self.asked_at: float = 0.0  # when it was last used
         self.undoing: bool = False  # a clean-up owns it now
-        self.waiter: Any = None  # who waits on it
+        self.waiter: Any = None  # the waiter that uses it
         # In a Cluster:
         self.node: Any = None  # where it leads
         self.channels: dict[int, bytes] = {}  # the channels it listens to, by slot
@@ -115,7 +114,7 @@ class Connection:
     def ask(self, packed: bytes, until: float) -> Reply:
         """Send and read the answer; ReplyError is raised, pushes go to ``pushed``.
 
-        Whatever else ends it, a signal's exception too, leaves the connection unsound.
+        Any other exception, even a signal handler's, leaves the connection unsound.
         """
         try:
             self.asked_at = asked_at = now()
@@ -134,7 +133,7 @@ class Connection:
             raise
 
     def send(self, packed: bytes, requests: int = 1) -> None:
-        """Send a request, or several; Broken when the connection is gone."""
+        """Send a request, or several; NoReply when the connection is gone."""
         self.owed += requests
         try:
             self._sock.sendall(packed)
@@ -233,7 +232,7 @@ class Connection:
         return any(fd != wake for fd, _ in poll.poll(max(0.0, seconds) * 1000))
 
     def subscribe(self, channel: bytes, until: float, word: bytes = b"SUBSCRIBE") -> None:
-        """Listen to a channel; ServerDenied when the user may not, Broken when no answer came."""
+        """Listen to a channel; ServerDenied when the user may not, NoReply when no answer came."""
         if not self.fresh:
             until = min(until, now() + SILENT_SECONDS)
         try:
@@ -258,8 +257,8 @@ class Connection:
     def close(self) -> None:
         """Close the socket; the connection is unsound from here on.
 
-        What was given up and is still on its way is dropped, so that it does not arrive later. An
-        undo behind it has to arrive, and so does what it undoes.
+        Unsent data of an abandoned request is dropped, so that it does not arrive later. If an undo
+        follows it, both must arrive.
         """
         self.sound = False
         if self.owed and not self.undoing:
@@ -275,7 +274,7 @@ class Connection:
             sock.close()
 
     def _next(self, until: float, *, broken: bool = True) -> Any:
-        """Return the next message; at ``until`` raise Broken, or return INCOMPLETE."""
+        """Return the next message; at ``until`` raise NoReply, or return INCOMPLETE."""
         while True:
             message = self._parsed()
             if message is not INCOMPLETE:

@@ -30,7 +30,7 @@ class AsyncioLatch:
         return self._opened.done()
 
     def open(self) -> None:
-        """Let all tasks pass that wait, now and later."""
+        """Wake all waiting tasks; later ones do not wait."""
         if not self._opened.done():
             self._opened.set_result(None)
 
@@ -69,7 +69,7 @@ class AsyncioIo:
         return mutex()
 
     def caller(self) -> Hashable:
-        """Return what names this task."""
+        """Return an identity of this task."""
         return asyncio.current_task()
 
     async def run(
@@ -134,7 +134,7 @@ class AsyncioIo:
         return AsyncioLatch()
 
     async def end(self) -> None:
-        """Cancel the tasks beside, and wait for their ends."""
+        """Cancel the background tasks, and wait for them to end."""
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()

@@ -34,7 +34,7 @@ class BlockingLatch:
         return self._latch.is_open
 
     def open(self) -> None:
-        """Let all threads pass that wait, now and later."""
+        """Wake all waiting threads; later ones do not wait."""
         self._latch.open()
 
     async def wait(self, until: float) -> bool:
@@ -83,7 +83,7 @@ class BlockingIo:
         return mutexes.mutex()
 
     def caller(self) -> Hashable:
-        """Return what names this thread."""
+        """Return an identity of this thread."""
         return threading.get_ident()
 
     async def run(

@@ -1,4 +1,4 @@
-"""What is said of leases that a process leaves behind when it ends."""
+"""The log record about leases that a process still holds when it ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _ours(hold: Hold) -> bool:
 
 
 def _leave() -> None:
-    """Log the names of the leases that are held still; the interpreter is whole yet."""
+    """Log the names of the leases that are still held, before the interpreter is torn down."""
     with mutex():
         holds = [hold for each in list(_holders) for hold in each.book.tracked()]
     names = [

@@ -1,4 +1,4 @@
-"""The asyncio port's one connection: dialled once however many ask, listened on when needed."""
+"""The asyncio port's one connection: dialled once for all tasks, subscribed when needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Link:
-    """A connection that comes back; ``unplugged`` is called each time it is lost."""
+    """A connection that reconnects; ``unplugged`` is called each time it is lost."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Link:
         try:
             mux = await self._open(now() + self._server_timeout)
         except ServerUnreachable as error:
-            # Nobody answered there ever: more likely a wrong address than a restart.
+            # No server ever answered there: more likely a wrong address than a restart.
             if not self.reached or error.code not in {"", "REFUSED"}:
                 raise
             raise NoReply(str(error), sent=False) from error
@@ -130,6 +130,6 @@ class Link:
 
 
 def _seen(dialling: asyncio.Task[AsyncConnection]) -> None:
-    """Take the error of a dial for which everybody stopped waiting: it was told as "no answer"."""
+    """Take the error of a dial that no task waits for any more: it was raised as "no answer"."""
     if not dialling.cancelled():
         dialling.exception()

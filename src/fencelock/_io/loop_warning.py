@@ -8,7 +8,7 @@ from typing import Any
 
 from fencelock._runtime.hints import calling_level
 
-# Flows that may wait for others; the rest takes one round trip.
+# Flows that may wait for other clients; the rest take one round trip.
 WAITING = frozenset(
     {"acquire", "acquire_all", "start", "passes", "next_change", "_passed", "_crossed", "_waited"}
 )

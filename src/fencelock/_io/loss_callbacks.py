@@ -1,7 +1,7 @@
-"""Calls ``on_lost`` in threads: no callback waits for another, and no lease for any.
+"""Calls ``on_lost`` in threads: no callback waits for another, and no renewal for a callback.
 
-A thread goes on with the next callback as long as they are quick, so that a hundred thousand losses
-are told by a few threads; each callback that blocks costs one.
+A thread goes on with the next callback as long as they are quick, so that a few threads notify of a
+hundred thousand losses; each callback that blocks costs one thread.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from fencelock._runtime.mutex import mutex, started
 
 
 class LossCallbacks:
-    """Losses to tell, and the threads that do; they end with the last one.
+    """Losses to notify of, and the threads that do it; the threads end with the last loss.
 
-    They are started outside the mutex: a thread that starts may collect garbage, and need it.
+    They are started outside the mutex: a starting thread may collect garbage, and need the mutex.
     """
 
     def __init__(self) -> None:
         self._untold: deque[Hold] = deque()
         self._lock = mutex()
-        self._spare: set[threading.Thread] = set()  # threads that are in no callback
-        self._busy: set[threading.Thread] = set()  # threads that are in one
+        self._spare: set[threading.Thread] = set()  # threads outside a callback
+        self._busy: set[threading.Thread] = set()  # threads inside a callback
 
     def add(self, hold: Hold) -> None:
-        """Have a loss told."""
+        """Have the holder notified of a loss."""
         with self._lock:
             self._untold.append(hold)
         self._see_to_it()
 
     def _see_to_it(self) -> None:
-        """Start a thread unless one is about to look. An interrupt may leave one unstarted."""
+        """Start a thread unless one is about to run. An interrupt may leave one unstarted."""
         thread = threading.Thread(target=self._run, name="fencelock-on-lost", daemon=True)
         with self._lock:
             if any(each.is_alive() for each in self._spare):
@@ -46,7 +46,7 @@ class LossCallbacks:
             self._tell_here(trouble)
 
     def _tell_here(self, error: RuntimeError) -> None:
-        """Call ``on_lost`` in this thread, unless a thread that is in one goes on with it."""
+        """Call ``on_lost`` in this thread, unless a thread inside a callback will continue."""
         with self._lock:
             others = any(each.is_alive() for each in self._busy)
             holds = () if others else tuple(self._untold)

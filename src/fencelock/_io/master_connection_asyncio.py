@@ -56,7 +56,7 @@ class AsyncMasterConnection(AsyncConnection):
         self._late_timer: asyncio.TimerHandle | None = None
 
     async def run(self, request: bytes, until: float) -> Reply:
-        """Run a packed script call; Broken also when there is another master now."""
+        """Run a packed script call; NoReply also when there is another master now."""
         return await self._guarded(super().run(request, until), now(), until)
 
     async def command(self, args: Sequence[bytes | int], until: float) -> Reply:
@@ -77,11 +77,11 @@ class AsyncMasterConnection(AsyncConnection):
         return slot
 
     def post(self, packed: bytes, until: float) -> asyncio.Future[Any]:
-        """Send at once; the future ends with an answer that counts, or Broken."""
+        """Send at once; the future ends with an answer that counts, or NoReply."""
         return self._io.task(self._posted(super().post(packed, until), now(), until), TASK)
 
     def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
-        """Send a clean-up behind all that was asked; its answer must count, too."""
+        """Send a clean-up after all earlier requests; its answer must count, too."""
         retired, slot = self.retired, super().behind(packed, until)
         if slot is None or not retired:  # else it was posted
             return slot

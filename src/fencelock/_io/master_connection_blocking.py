@@ -33,7 +33,7 @@ class MasterConnection(Connection):
         self._reads_until = 0.0
 
     def answer(self, until: float, *, confirms: bool = False) -> Reply:
-        """Read the next answer; Broken also when there is another master now."""
+        """Read the next answer; NoReply also when there is another master now."""
         self._reads_until = until
         try:
             reply = super().answer(until, confirms=confirms)
@@ -46,7 +46,7 @@ class MasterConnection(Connection):
         return reply
 
     def listen(self, until: float) -> bool:
-        """Read one push; Broken when it came from a master that was replaced."""
+        """Read one push; NoReply when it came from a master that was replaced."""
         self._reads_until = until
         return super().listen(until)
 

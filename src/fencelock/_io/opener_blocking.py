@@ -1,4 +1,4 @@
-"""From a source to what opens blocking connections to it."""
+"""Open blocking connections to a source."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Opener = Callable[[float, Pushed], Connection]
 
 
 def opener(source: Source) -> Opener:
-    """Return a function of an instant and of who hears pushes; it opens within that time.
+    """Return ``open(deadline, pushed)`` for this source.
 
-    Raises Broken or a ServerError when there is no connection.
+    Raises NoReply or a ServerError when there is no connection.
     """
     if isinstance(source, One):
         return lambda until, pushed: open_one(source, until, pushed)

@@ -1,4 +1,4 @@
-"""Which right a refusal is about, as an ACL rule writes it."""
+"""The permission that a refusal is about, as an ACL rule writes it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DOCTOR: Final = "`fencelock doctor` shows what is missing, and prints the ACL r
 
 
 def lacking(text: str) -> str:
-    """Return what a user lacks who got this NOPERM, and where the whole rule is."""
+    """Return the permission that is missing after this NOPERM, and where to find the whole rule."""
     named = _COMMAND.search(text)
     if named:
         return f"the user lacks +{named[1]}: {_DOCTOR}"

@@ -32,8 +32,8 @@ class Pool:
     def take(self, until: float) -> Connection:
         """Return a sound connection, opened when none is idle.
 
-        Raises Broken when there was none by ``until``, and a ServerError when the server refuses,
-        or when nobody was ever reached there: more likely a wrong address than a restart.
+        Raises NoReply when there was none by ``until``, and a ServerError when the server refuses,
+        or when no server was ever reached there: more likely a wrong address than a restart.
         """
         connection = self.idle()
         return self._dial(until) if connection is None else connection
@@ -41,8 +41,8 @@ class Pool:
     def idle(self) -> Connection | None:
         """Return an idle connection that the server has not closed.
 
-        One that was used a moment ago is not looked at: in a loop of calls that would cost more
-        than the rare second try.
+        One that was used just before is not checked: in a loop of calls that would cost more than
+        the rare second try.
         """
         while True:
             try:
@@ -55,9 +55,9 @@ class Pool:
             connection.close()
 
     def spare(self, until: float) -> bool:
-        """See that a connection is idle; False when the server takes no more of them.
+        """Make sure that a connection is idle; False when the server accepts no more of them.
 
-        Without an answer in time nothing is known of that, and a waiter goes on with what it has.
+        Without an answer in time that is unknown, and a waiter continues with what it has.
         """
         if self._idle:
             return True
@@ -78,7 +78,7 @@ class Pool:
     def give(self, connection: Connection) -> None:
         """Keep a sound connection for the next call; after a failure drop all idle ones too.
 
-        What broke one (a restart, a failover) broke the others: they must not cost a try each.
+        If one connection failed (a restart, a failover), the idle ones are probably dead too.
         """
         if not connection.sound or connection.owed:
             connection.sound = False

@@ -2,11 +2,11 @@
 
 Rules of this file:
 
-- Everything runs in one loop's thread; what guards the tables is that nothing is awaited inside the
-  mutex. It only tells a coroutine that is closed by the garbage collector to wait for the unlock.
-- A cancelled caller leaves its slot in the connection; its undo goes out at once, behind the
-  request, before the cancellation goes on: a loop that closes right after cannot lose it.
-- No task exists while nothing is to be done: leases are minded by one timer.
+- Everything runs in one loop's thread; the tables are safe because nothing is awaited inside the
+  mutex. The mutex only makes a coroutine that the garbage collector closes wait for the unlock.
+- A cancelled caller leaves its slot in the connection. Its undo is sent at once, after the request
+  and before the cancellation goes on: a loop that closes right afterwards cannot lose it.
+- There is no task while there is nothing to do: one timer serves all leases.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class AioPort:
         self.client_channel = f"{client_channel}@{os.urandom(8).hex()}".encode()
         self.lines = Lines()
         self.book = RenewalSchedule()
-        self.closing = False  # nobody may stand in line any more
+        self.closing = False  # no waiter may join a line any more
         self._hearing: asyncio.TimerHandle | None = None
         self.link = self._new_link()
         self._waiters: dict[bytes, Waiter] = {}
@@ -132,7 +132,7 @@ class AioPort:
         return await mux.command(args, until)
 
     def _unplugged(self) -> None:
-        """Send every waiter back to ask: what was pushed in between is gone."""
+        """Make every waiter ask again: pushes in between are lost."""
         self._rouse()
         if self.book.busy:
             self._listen_soon()
@@ -166,7 +166,7 @@ class AioPort:
         await self.link.listen(until)
 
     def _listen_soon(self) -> None:
-        """Hear revocations, once a lease lasts: short ones cost nothing."""
+        """Listen for revocations once a lease lasts: short leases cost nothing."""
         if self._hearing is None and not self.link.listening and not self.closing:
             self._hearing = self.loop.call_later(
                 LISTEN_AFTER_SECONDS, lambda: self.spawn(self._hear(), "fencelock-ear")
@@ -219,7 +219,7 @@ class AioPort:
     # -- leases ---------------------------------------------------------------------------------
 
     def track(self, hold: Hold, when: float) -> None:
-        """Put a new hold into the renewal book and set the timer for it."""
+        """Put a new hold into the renewal schedule and set the timer for it."""
         with mutex():
             self.book.add(hold, when)
         self._set_timer(when)
@@ -237,7 +237,7 @@ class AioPort:
         self._timer = self.loop.call_later(max(0.0, when - now()), self._due)
 
     def _tick(self) -> None:
-        """Look at the clock while timers are set: theirs stands still when the machine sleeps."""
+        """Check the clock while timers are set: the loop's clock stops during a suspension."""
         ahead = now() - self.loop.time()
         if self._ticking is not None and ahead > self._ahead + REST_SECONDS / 4:
             self._woke_up()
@@ -246,7 +246,7 @@ class AioPort:
             self._ticking = self.loop.call_later(REST_SECONDS, self._tick)
 
     def _woke_up(self) -> None:
-        """See to what was due while the machine slept; what was not is waited for anew."""
+        """Do what became due while the machine was suspended; set the timers again for the rest."""
         for waiter in self._waiters.values():
             self.wake(waiter)
         if self._timer is not None:
@@ -261,7 +261,7 @@ class AioPort:
     def _due(self) -> None:
         self._timer = None
         self.spawn(self._maintain(), "fencelock-leases")
-        # The task takes out what is due before it waits; others may be due before it ends.
+        # The task takes out the due leases before it waits; others may become due before it ends.
         self.loop.call_soon(lambda: self._set_timer(self._next_at()))
 
     async def _maintain(self) -> None:
@@ -286,7 +286,7 @@ class AioPort:
     def repeating(
         self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
     ) -> RepeatingTask:
-        """Run a flow now and then in a task."""
+        """Run a flow repeatedly in a task."""
         return RepeatingTask(flow, seconds, self._begun)
 
     def notify_loss(self, hold: Hold) -> None:
@@ -312,7 +312,7 @@ class AioPort:
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
     ) -> None:
-        """Write the request at once, behind all that went before; see to its answer in a task."""
+        """Write the request at once, after all earlier ones; handle its answer in a task."""
         if self.loop.is_closed() or self.link.closed:
             return
         asked_at, slot = now(), None
@@ -331,12 +331,12 @@ class AioPort:
         self.spawn(self._deliver(script, keys, args, slot, settled), "fencelock-post")
 
     def _mux_for(self, key: bytes) -> AsyncConnection | None:
-        """Return the connection for a key, if it is there."""
+        """Return the open connection for a key, if there is one."""
         del key  # one server has all
         return self.link.mux
 
     def settles(self, undo_connection: AsyncConnection, key: bytes, asked_at: float) -> bool:
-        """Return True if the answer to a clean-up that went behind a trail counts."""
+        """Return True if the answer to a clean-up on its undo connection counts."""
         return True
 
     async def _deliver(

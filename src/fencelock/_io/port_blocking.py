@@ -3,9 +3,8 @@
 Rules of this file:
 
 - A connection is used by one thread at a time; a waiting thread reads its own.
-- A connection with an unread answer is used for one thing only: an undo behind it
-  (``undo_connection``).
-- Threads exist only while there is something to do: one tends the leases, one sees to posts.
+- A connection with an unread answer is used only for an undo after it (``undo_connection``).
+- Threads exist only while there is something to do: one renews leases, a few do clean-ups.
 """
 
 from __future__ import annotations
@@ -53,9 +52,9 @@ CLOSE_SECONDS = 1.0
 
 
 def _ear(port: ref[BlockingPort]) -> Callable[[Connection, list[bytes]], None]:
-    """Return what connections call with a push; it does not keep the port alive.
+    """Return the callback of connections for pushes; it does not keep the port alive.
 
-    Without cycles a client that is dropped closes its connections at once.
+    Without reference cycles, a dropped client closes its connections at once.
     """
 
     def pushed(connection: Connection, message: list[bytes]) -> None:
@@ -90,9 +89,9 @@ class BlockingPort:
         """Begin with nothing: at first, and in a child process."""
         self.client_channel: bytes = f"{self._prefix}@{os.urandom(8).hex()}".encode()
         self.lines: Lines = Lines()
-        self._lent: set[Waiter] = set()  # waiters that gave their connection away
+        self._lent: set[Waiter] = set()  # waiters that lent their connection
         self.book: RenewalSchedule = RenewalSchedule()
-        self.closing: bool = False  # nobody may stand in line any more
+        self.closing: bool = False  # no waiter may join a line any more
         chance = RandomIds()
         self.new_id: Callable[[], bytes] = chance.new_id
         self.jitter: Callable[[], float] = chance.jitter
@@ -164,7 +163,7 @@ class BlockingPort:
     # -- waiting --------------------------------------------------------------------------------
 
     def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
-        """Seat a waiter on a connection that stands by and listens to a channel already."""
+        """Give a waiter an idle connection that listens to a channel already."""
         connection = waiter.connection
         if connection is None:
             connection = waiter.connection = self.pool.idle()
@@ -179,7 +178,7 @@ class BlockingPort:
         return bool(connection.channel) and connection.channel == waiter.channel
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
-        """Seat a waiter on a connection, one that listens to its channel when asked."""
+        """Give a waiter a connection; with ``listen``, one that listens to its channel."""
         if self.closing:
             raise closed()
         connection = waiter.connection
@@ -212,7 +211,7 @@ class BlockingPort:
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            for stray in waiter.want.strays:  # what it may still bring is undone there
+            for stray in waiter.want.strays:  # a stray grant is undone there
                 connection.undoing = connection.undoing or stray.undo_connection is connection
             self.pool.give(connection)
 
@@ -232,10 +231,10 @@ class BlockingPort:
             waiter.lose_place()
 
     def _spares_one(self, waiter: Waiter, until: float) -> bool:
-        """See that waiters leave a connection: to renew and release with, and to one another.
+        """Make sure that waiters leave a connection, for renewals, releases and one another.
 
-        Where the server takes no more clients, the waiter lends its own, and asks again soon: it
-        may be granted meanwhile and does not hear of it. So the others leave it one to ask with.
+        If the server accepts no more clients, the waiter lends its own, and asks again soon: it may
+        be granted meanwhile without being notified. So the others leave it a connection to ask.
         """
         connection = waiter.connection
         if not isinstance(connection, Connection) or not (self.book.busy or self._lent_out()):
@@ -252,7 +251,7 @@ class BlockingPort:
         return False
 
     def _lent_out(self) -> bool:
-        """Return True if a waiter that lent its connection stands in line without one."""
+        """Return True if a waiter that lent its connection is in line without one."""
         with self._lock:
             standing = self.lines.all_waiters() if self._lent else ()
             self._lent = {
@@ -261,7 +260,7 @@ class BlockingPort:
             return bool(self._lent)
 
     def wake(self, waiter: Waiter) -> None:
-        """Leave it to the waiter's own bound: it reads a socket, and news come there first."""
+        """Do nothing: the waiting thread blocks on its own socket."""
 
     def pushed(self, connection: Connection, message: list[bytes]) -> None:
         """Take a push; the waiter it may be for is the one that reads."""
@@ -275,7 +274,7 @@ class BlockingPort:
     # -- leases ---------------------------------------------------------------------------------
 
     def track(self, hold: Hold, when: float) -> None:
-        """Put a new hold into the renewal book and see that somebody tends it."""
+        """Put a new hold into the renewal schedule and make sure that the renewal thread runs."""
         with self._lock:
             self.book.add(hold, when)
         thread = self._renewal_thread
@@ -298,7 +297,7 @@ class BlockingPort:
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
     ) -> None:
-        """Send behind the trail at once, and see to the answer in a background thread."""
+        """Send at once on the undo connection, and handle the answer in a background thread."""
         self._cleanups.add(
             script, keys, args, undo_connection if isinstance(undo_connection, Connection) else None
         )
@@ -306,11 +305,11 @@ class BlockingPort:
     def repeating(
         self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
     ) -> RepeatingThread:
-        """Run a flow now and then in a thread."""
+        """Run a flow repeatedly in a thread."""
         return RepeatingThread(flow, seconds, run_blocking)
 
     def settles(self, undo_connection: Connection, key: bytes, asked_at: float) -> bool:
-        """Return True if the answer to a clean-up that went behind a trail counts."""
+        """Return True if the answer to a clean-up on its undo connection counts."""
         return True
 
     async def deliver(self, script: Script, keys: Keys, args: Args, until: float) -> None:
@@ -325,7 +324,7 @@ class BlockingPort:
     # -- ends -----------------------------------------------------------------------------------
 
     def shut(self, within: float = CLOSE_SECONDS) -> None:
-        """Close the connections; who still waits gets an error, who holds keeps its lease."""
+        """Close the connections; a waiter gets an error, a holder keeps its lease."""
         if inside():
             put_off(self.shut)
             return

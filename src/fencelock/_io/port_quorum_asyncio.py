@@ -2,8 +2,8 @@
 
 Rules of this file:
 
-- To ask all at once takes no task: requests are written on each node's connection, and answers are
-  taken as they come. Only for a connection that is missing a task waits until it is open.
+- Asking all at once needs no task: requests are written on each node's connection, and answers are
+  taken as they come. Only a missing connection needs a task that waits until it is open.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fencelock.errors import FencelockError
 
 
 class _IdentifiedLink(Link):
-    """The connection to one node, which says who it is each time it is dialled."""
+    """The connection to one node, which identifies itself each time it is dialled."""
 
     saw: Identified
 
@@ -102,7 +102,7 @@ class _Exchange:
             self._write(ask, mux)
 
     def _heard(self, ask: NodeRequest, mux: AsyncConnection, slot: asyncio.Future[Any]) -> None:
-        """Take an answer, or why there is none; it is dropped when the exchange is over."""
+        """Take an answer or its error; after the exchange it is dropped."""
         error = slot.exception()
         if self._over or ask.ended:
             return
@@ -140,7 +140,7 @@ class _Exchange:
                 return
 
     def end(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for answers and connections."""
         self._over = True
         for task in self._dials:
             task.cancel()
@@ -196,12 +196,12 @@ class AioQuorum(QuorumPortRules, AioPort):
                 ask.give_up()
 
     def put_back(self, asks: Iterable[NodeRequest]) -> None:
-        """Forget on which connections they went: all tasks share those."""
+        """Forget the connections of the requests: all tasks share those."""
         for ask in asks:
             ask.connection = None
 
     def _listen_soon(self) -> None:
-        """Leave it to the nodes' ports to hear of revocations."""
+        """Do nothing: the nodes' ports listen for revocations."""
 
     def attend_by(self, when: float) -> None:
         """Set the timer."""

@@ -2,10 +2,10 @@
 
 Rules of this file:
 
-- To ask all at once takes no thread: requests are sent on a connection per node, then read as they
-  come. Only a connection that is missing is opened in a thread of its own: a far node needs several
-  round trips for it, and none may hold up the others. One that comes too late serves the next
-  request, as an asyncio connection does.
+- Asking all at once needs no thread: requests are sent on a connection per node, then answers are
+  read as they come. Only a missing connection is opened in a thread of its own: a far node needs
+  several round trips for it, and must not hold up the others. A connection that comes too late
+  serves the next request, as in asyncio.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from fencelock.errors import FencelockError
 
 
 class _Dial:
-    """A connection on its way. Without a caller that waits for it, it goes to the pool."""
+    """A connection that is being opened. If no caller waits for it, it goes to the pool."""
 
     __slots__ = ("_bell", "_done", "_pool", "connection", "error")
 
@@ -54,7 +54,7 @@ class _Dial:
         self.error: BaseException | None = None
 
     def start(self) -> None:
-        """Begin in a thread of its own, or here where no thread can be started."""
+        """Begin in a thread of its own, or here if no thread can be started."""
         thread = threading.Thread(target=self._run, name="fencelock-dial", daemon=True)
         if started(thread) is not None:
             self._run()
@@ -70,7 +70,7 @@ class _Dial:
             if left:
                 self._pool.left.remove(self)
             elif self._bell is not None:
-                with suppress(OSError):  # its caller saw the end for itself, and went on
+                with suppress(OSError):  # its caller noticed the end, and went on
                     self._bell.send(b"\0")
         if left and self.connection is not None:
             self._pool.give(self.connection)
@@ -85,7 +85,7 @@ class _Dial:
         self._bell = bell
 
     def result(self, until: float) -> Connection:
-        """Return the connection; raises as it failed, and Broken when ``until`` comes first."""
+        """Return the connection; raises as it failed, and NoReply when ``until`` comes first."""
         try:
             self._done.wait(max(0.0, until - now()))
         except BaseException:
@@ -111,7 +111,7 @@ class _Dial:
 
 
 class _IdentifiedPool(Pool):
-    """Connections to one node, which says who it is on each of them."""
+    """Connections to one node, which identifies itself on each of them."""
 
     __slots__ = ("dials", "left", "saw")
 
@@ -126,7 +126,7 @@ class _IdentifiedPool(Pool):
         self.left: list[_Dial] = []  # those whose callers gave up
 
     def dial(self, bell: socket.socket | None = None) -> _Dial:
-        """Begin to open a connection, or go on with one that a caller has left."""
+        """Begin to open a connection, or continue with one that a caller has left."""
         with self.dials:
             if self.left:
                 dial = self.left.pop()
@@ -140,7 +140,7 @@ class _IdentifiedPool(Pool):
         return self.dial().result(until)
 
     def connect(self, until: float) -> Connection:
-        """Open a connection, and hear who answers there."""
+        """Open a connection, and take the identity of the server there."""
         self._reached = False  # who refuses connections is not asked again: there are others
         connection = super()._dial(until)
 
@@ -194,7 +194,7 @@ class _Exchange:
         self._heard: socket.socket | None = None
 
     def send(self, ask: NodeRequest, connection: Connection) -> None:
-        """Send a request on a connection that stands by."""
+        """Send a request on an idle connection."""
         ask.connection, connection.waiter, ask.began = connection, ask, True
         request = ask.request
         try:
@@ -208,14 +208,14 @@ class _Exchange:
             self._poll.register(number, select.POLLIN)
 
     def dial(self, ask: NodeRequest, node: _NodePort) -> None:
-        """Send a request as soon as a connection is open; others are not held up."""
+        """Send a request as soon as a connection is open, without holding up others."""
         if self._bell is None:
             self._bell, self._heard = socket.socketpair()
             self._poll.register(self._heard, select.POLLIN)
         self._dials[ask] = node.dial(self._bell)
 
     def hear(self, limit: Callable[[], float]) -> None:
-        """Take answers as they come, until all came or the instant."""
+        """Take answers as they come, until all have come or the instant is reached."""
         while self._waiting or self._dials:
             until = limit()
             left = max(0.0, until - now())
@@ -265,7 +265,7 @@ class _Exchange:
                 self.send(ask, connection)
 
     def end(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting for answers and connections."""
         for dial in self._dials.values():
             dial.leave()
         if self._bell is not None and self._heard is not None:
@@ -313,7 +313,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         latest: float,  # noqa: ARG002 - as QuorumPort: ``limit`` says it
         limit: Callable[[], float],
     ) -> None:
-        """Send where a connection stands by, then where one was opened; read as answers come."""
+        """Send on idle connections, then on those that were opened; read answers as they come."""
         exchange = _Exchange()
         missing: list[NodeRequest] = []
         try:
@@ -343,7 +343,7 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
                 self.nodes[ask.node].pool.give(connection)
 
     def attend_by(self, when: float) -> None:
-        """See that the thread that tends is up by an instant."""
+        """Have the renewal thread awake by an instant."""
         self._renewal_thread.mind(when)
 
     def shut(self, within: float = CLOSE_SECONDS) -> None:

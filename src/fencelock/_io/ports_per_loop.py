@@ -14,7 +14,7 @@ from fencelock._runtime.mutex import mutex, outside
 
 
 class LoopPorts:
-    """A client's ports, by loop. They end with the client, which says so if it was not closed."""
+    """A client's ports, by loop. They end with the client, which warns if it was not closed."""
 
     def __init__(self, maker: PortMaker) -> None:
         self._maker = maker
@@ -38,7 +38,7 @@ class LoopPorts:
         return port
 
     def __del__(self) -> None:
-        """Close what ``aclose()`` did not, and say so."""
+        """Close what ``aclose()`` did not, and warn."""
         left = [port for port in getattr(self, "_ports", {}).values() if port.left_open]
         if left and not sys.is_finalizing():
             label = self._maker.label
@@ -46,7 +46,7 @@ class LoopPorts:
 
 
 def _dropped(label: str, ports: Sequence[AioPort]) -> None:
-    """Say that a client was dropped with open connections; close those whose loop still runs."""
+    """Warn of a client dropped with open connections; close those whose loop still runs."""
     text = f"an AsyncClient of {label} was dropped without aclose(): use `async with`, or close it"
     running = [port for port in ports if port.loop.is_running()]
     for port in running:

@@ -1,8 +1,8 @@
-"""The one thread that tends a client's leases: renews them, hears revocations, tells losses.
+"""The one thread of a client that renews its leases, hears revocations and notifies of losses.
 
-It starts with the first lease, or when somebody stands in line, so that a handoff does not wait for
-a new thread. It sleeps until the next lease wants attention, and ends when there has been nobody in
-line and no lease for a while: an idle client has no thread (I10).
+It starts with the first lease, or with the first waiter in line, so that a handoff does not wait
+for a new thread. It sleeps until the next lease is due, and ends when there has been no waiter and
+no lease for a while: an idle client has no thread (I10).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LINGER_SECONDS = 1.0
 # A lease held longer than this gets a connection that hears revocations; shorter ones cost none.
 LISTEN_AFTER_SECONDS = 0.2
 CONNECT_SECONDS = 1.0
-PAUSE_SECONDS = 1.0  # after a defect: the thread must not end, nor spin
+PAUSE_SECONDS = 1.0  # after a bug: the thread must neither end nor spin
 
 
 class RenewedPort(Port, Protocol):
@@ -59,7 +59,7 @@ class RenewalThread:
         self._deaf_until = 0.0
 
     def start_soon(self) -> None:
-        """See that the thread is up: somebody is in line, and a lease may come any moment.
+        """See that the thread is up: a waiter is in line, and its lease may come at any moment.
 
         If it cannot be started, ``mind`` says so when the lease is there.
         """
@@ -67,7 +67,7 @@ class RenewalThread:
             self.mind(now())
 
     def mind(self, when: float) -> RuntimeError | None:
-        """See that the thread is up by ``when``; return what keeps it from being started."""
+        """Have the thread awake by ``when``; return the error if it cannot be started."""
         if self._thread is not None and when >= self.wakes_at:
             return None
         with self._lock:
@@ -78,7 +78,7 @@ class RenewalThread:
         return None if up else self._start()
 
     def _start(self) -> RuntimeError | None:
-        """Start the thread, outside the mutex: one that starts may collect garbage, and need it.
+        """Start the thread outside the mutex: while it starts it may collect garbage, and need it.
 
         An interrupt may leave it unstarted, or running and not yet seen: it registers itself.
         """
@@ -95,7 +95,7 @@ class RenewalThread:
         return None
 
     def _registered(self) -> bool:
-        """Be the thread that tends, in a thread that was started; False when there is another."""
+        """Register this thread as the renewal thread; False when there is another."""
         me = threading.current_thread()
         with self._lock:
             if self._thread is None:
@@ -108,7 +108,7 @@ class RenewalThread:
             return True
 
     def stop(self, until: float) -> None:
-        """Have the thread end at once if it holds nothing; wait for it until the instant."""
+        """End the thread at once if there are no leases; wait for it until the instant."""
         with self._lock:
             thread = self._thread
             if thread is None:
@@ -162,7 +162,7 @@ class RenewalThread:
             return True
 
     def in_child(self) -> None:
-        """Close the parent's descriptors: its thread is not here."""
+        """Close the parent's descriptors: a child does not have its thread."""
         self._close_pipe()
 
     def _close_pipe(self) -> None:
@@ -173,7 +173,7 @@ class RenewalThread:
     def _rest(self, port: RenewedPort, until: float) -> None:
         """Sleep until the instant, a nudge, or a revocation."""
         ear = self._listening(port, until)
-        # In short rests, so that a lease that was handed over need not wake us.
+        # In short sleeps, so that a handed-over lease need not wake us.
         short = ear is None or len(port.lines)
         until = min(until, now() + (LISTEN_AFTER_SECONDS if short else REST_SECONDS))
         with self._lock:

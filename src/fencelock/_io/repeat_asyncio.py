@@ -1,4 +1,4 @@
-"""What is done every few seconds beside something long, in a task of the loop."""
+"""Run a flow every few seconds during a long operation, in a task of the loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fencelock._io.repeat_blocking import Flow
 
 
 class RepeatingTask:
-    """Runs a flow every so many seconds in a task that ends with the block."""
+    """Runs a flow every ``seconds`` in a task that ends with the block."""
 
     def __init__(
         self, flow: Flow, seconds: float, spawn: Callable[[Any, str], asyncio.Task[None]]

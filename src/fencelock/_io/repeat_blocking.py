@@ -1,4 +1,4 @@
-"""What is done every few seconds beside something long, in a thread."""
+"""Run a flow every few seconds during a long operation, in a thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Flow = Callable[[], Coroutine[Any, Any, None]]
 
 
 class RepeatingThread:
-    """Runs a blocking flow every so many seconds in a thread that ends with the block."""
+    """Runs a blocking flow every ``seconds`` in a thread that ends with the block."""
 
     def __init__(self, flow: Flow, seconds: float, run: Callable[[Any], None]) -> None:
         self._flow = flow
@@ -22,7 +22,7 @@ class RepeatingThread:
         self._ended = threading.Event()
 
     async def __aenter__(self) -> None:
-        """Start the thread; where none can be started, the block runs without."""
+        """Start the thread; if none can be started, the block runs without it."""
         thread = threading.Thread(target=self._repeat, name="fencelock-proof", daemon=True)
         trouble = started(thread)
         if trouble is not None:

@@ -3,9 +3,9 @@
 Rules of this file:
 
 - A WAIT would hold up all tasks of the loop's connection, so it has a connection of its own.
-- Both connections must lead to the same process, told by the server's ``run_id``: a master that was
-  promoted in between has replicas too, and may never have heard of the grant.
-- One WAIT at a time is under way; who comes meanwhile shares the next.
+- Both connections must lead to the same process, identified by the server's ``run_id``: a master
+  that was promoted in between has replicas too, but perhaps not the grant.
+- One WAIT is under way at a time; requests that come meanwhile share the next one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fencelock.options import Acknowledgement
 
 
 class AckRequest(NamedTuple):
-    """Somebody who waits to be told how many replicas have what came on a connection."""
+    """A request for the number of replicas that have the writes of a connection."""
 
     want: AcquireRequest
     origin: AsyncConnection
@@ -40,13 +40,13 @@ class AckRequest(NamedTuple):
 
 
 class AsyncReplicas:
-    """Implements ``_core.port.Replicas``: one WAIT for all who came before it, then the next."""
+    """Implements ``_core.port.Replicas``: one WAIT for all requests before it, then the next."""
 
     def __init__(self, link: Link, asked: Acknowledgement) -> None:
         self.wanted, self.timeout = asked
         self._loop = asyncio.get_running_loop()
         self.link = link
-        self._places: list[AckRequest] = []  # who share the next round
+        self._places: list[AckRequest] = []  # those that share the next round
         self._task: asyncio.Task[None] | None = None
         self._run_ids: WeakKeyDictionary[AsyncConnection, bytes] = WeakKeyDictionary()
 
@@ -88,7 +88,7 @@ class AsyncReplicas:
                 self._judge(places, count)
 
     async def _round(self, places: list[AckRequest], until: float) -> int:
-        """Have one WAIT until the earliest time of those who share it."""
+        """Send one WAIT, until the earliest deadline of the requests that share it."""
         mux = await self.link.connected(until)
         for origin in {place.origin for place in places}:
             await self._same_server(mux, origin, until)
@@ -104,7 +104,7 @@ class AsyncReplicas:
         return int(replies[1])
 
     def _judge(self, places: list[AckRequest], count: int) -> None:
-        """Tell those who have enough or no more time; the others share the next round, too."""
+        """Answer requests with enough replicas or no time left; the others share the next round."""
         enough, soon = count >= self.wanted, now() + ANSWER_SECONDS
         for place in places:
             if enough or place.until <= soon:
@@ -115,7 +115,7 @@ class AsyncReplicas:
     async def _same_server(
         self, mux: AsyncConnection, origin: AsyncConnection, until: float
     ) -> None:
-        """Raise Broken when the two connections lead to different processes."""
+        """Raise NoReply when the two connections lead to different processes."""
         if await self._run_id(mux, until) != await self._run_id(origin, until):
             mux.close()
             origin.close()  # either may be the old one: both find the present server anew
@@ -143,7 +143,7 @@ def replica_link(
     source: Source, asked: Acknowledgement, client_channel: bytes, server_timeout: float
 ) -> Link:
     """Return a connection for rounds only."""
-    # A WAIT is silent for as long as it was told to: that is no dead connection.
+    # A WAIT is silent for its whole timeout: that does not mean a dead connection.
     link = Link(
         source, client_channel, _unheard, _disconnected, server_timeout=server_timeout + asked[1]
     )
@@ -159,11 +159,11 @@ def _reply(place: AckRequest, count: int) -> None:
 def _fail(place: AckRequest, error: Exception) -> None:
     if not place.answer.done():
         place.answer.set_exception(error)
-        place.answer.exception()  # its task may be cancelled before it looks: that is no defect
+        place.answer.exception()  # its task may be cancelled before it reads this: not a bug
 
 
 def _unheard(message: list[bytes]) -> None:
-    """Take a push that nobody asked for."""
+    """Ignore an unexpected push."""
 
 
 def _disconnected() -> None:
@@ -190,12 +190,12 @@ class AcknowledgedPort(AioPort):
         )
 
     def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
-        """Note on which connection the waiter is about to ask."""
+        """Note the connection that the waiter is about to use."""
         waiter.origin = self.link.mux
         return super().open_now(waiter, listen=listen)
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
-        """Note on which connection the waiter is about to ask."""
+        """Note the connection that the waiter is about to use."""
         await super().open(waiter, until, listen=listen)
         waiter.origin = self.link.mux
 

@@ -1,14 +1,14 @@
 """For the blocking port of clients whose grants replicas must acknowledge. Others do not load it.
 
 ``WAIT`` counts the writes of its own connection, and a grant that was handed over was written by
-another. So a write of no meaning goes before it: who has acknowledged that has all that the server
-did before. It has a key in the lock's slot, as a PUBLISH reaches no replica in a Cluster.
+another. So a throw-away key is written first: a replica that acknowledges it has everything before
+it. The key is in the lock's slot, because a PUBLISH reaches no replica in a Cluster.
 
 Rules of this file:
 
 - The server that is asked is the one that granted: it is asked on the waiter's own connection.
 - ``WAIT n 0`` has no end, so it is never sent.
-- No answer in time is no acknowledgement. A connection that broke is told as ``NoReply``.
+- No answer in time is no acknowledgement. A broken connection is reported as ``NoReply``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fencelock._io.wire import ReplyError, pack, server_error
 from fencelock._runtime.clock import now
 from fencelock.options import Acknowledgement
 
-# Servers up to Redis 7 end a WAIT up to 0.1 s late: so it gets a part of the time only, and its
+# Servers up to Redis 7 end a WAIT up to 0.1 s late: so it gets only a part of the time, and its
 # answer may be a little late.
 PART = 0.9
 ANSWER_SECONDS = 0.025
@@ -30,7 +30,7 @@ LATE_SECONDS = 0.25
 
 
 def mark(want: AcquireRequest) -> bytes:
-    """Return a write that all replicas get, and that is gone in a moment, packed."""
+    """Return a packed write that all replicas get, and that expires at once."""
     lock = want.keys.lock
     prefix = lock.removesuffix(want.keys.name.encode())
     (key,) = derived(prefix, lock, ACKNOWLEDGED_KINDS)
@@ -43,7 +43,7 @@ def wait(wanted: int, until: float) -> bytes:
 
 
 def refused(error: ReplyError) -> Exception:
-    """Return what a refusal means: a slot that has moved is not counted where it was."""
+    """Return the error for a refusal: the old node cannot count for a slot that has moved."""
     trouble = server_error(error)
     if trouble.code in {"MOVED", "ASK"}:
         return NoReply(f"the slot has moved: {error}", sent=True)

@@ -1,7 +1,7 @@
 """The asyncio port for a Cluster whose replicas must acknowledge; see replicas_asyncio.py.
 
-Each node has replicas of its own, so each has rounds of its own: those who wait for one node share
-its WAIT, and a node whose replica is silent holds up nobody at another.
+Each node has replicas of its own, so each has rounds of its own: requests at one node share its
+WAIT, and a node with a silent replica holds up no other node.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class AsyncClusterReplicas:
         link = replica_link(
             self._cluster.at(node), self._asked, self._client_channel, self._server_timeout
         )
-        link.reached = True  # it answered just now: that nobody answers there may pass
+        link.reached = True  # it answered just now: silence there may be temporary
         return AsyncReplicas(link, self._asked)
 
     async def close(self) -> None:

@@ -36,9 +36,9 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
 
 
 def run_release(handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
-    """Run a flow whose caller can go on without its result: where need be, after the unlock.
+    """Run a flow whose caller can go on without its result: if necessary, after the unlock.
 
-    None when it was put off; what it raises then is logged. The handle is kept until then.
+    None when it was put off; then its errors are logged. The handle is kept until then.
     """
     if not inside():
         return run_blocking(flow)

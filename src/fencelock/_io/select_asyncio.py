@@ -27,7 +27,7 @@ def port_maker(
     node_timeout: float,
     replicas: Acknowledgement | None = None,
 ) -> PortMaker:
-    """Return what makes a loop's port; TypeError or ValueError says what is wrong with a source."""
+    """Return the factory of a loop's port; TypeError or ValueError for an invalid source."""
     found = chosen(source, replicas, asynchronous=True)
     client_channel = channel_prefix(prefix)
 

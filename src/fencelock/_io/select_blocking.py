@@ -25,7 +25,7 @@ def port_for(
     node_timeout: float,
     replicas: Acknowledgement | None = None,
 ) -> BlockingPort:
-    """Return the port for threads; TypeError or ValueError says what is wrong with a source."""
+    """Return the port for threads; TypeError or ValueError for an invalid source."""
     found = chosen(source, replicas, asynchronous=False)
     client_channel = channel_prefix(prefix)
     if is_quorum(found):

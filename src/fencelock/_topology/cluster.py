@@ -2,14 +2,15 @@
 
 Rules of this file:
 
-- MOVED and ASK are followed at once, on sound connections: what was redirected did not run.
-- A waiter listens at the node of its lock: a script counts the listeners of that node only. Where
-  the lock goes, its waiter's seat goes, and keeps its channel: the place in line names it. A grant
-  counts only on the connection where its waiter sits, as the channel may be heard on another one.
-- An attempt is given up after a second: then the map is read anew, and the next attempt goes to
-  the node that took the silent one's place.
-- What goes to one node is written together, a bounded number at once; nodes are asked beside each
-  other.
+- MOVED and ASK are followed at once, and the connection stays good: a redirected request did not
+  run.
+- A waiter listens at the node of its lock, because a script counts the listeners of that node only.
+  When the lock's slot moves, its waiter's connection follows and keeps its channel, which the entry
+  in the line names. A grant counts only on the waiter's own connection: another one may hear the
+  same channel.
+- An attempt is given up after a second: then the map is read again, and the next attempt goes to
+  the node that replaced the silent one.
+- Requests to one node are written together, a bounded number at once; nodes are asked in parallel.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from fencelock.scripts import Script
 # Requests that are written before the first answer is read: few enough for any socket's buffer, and
 # for other requests on the same connection to get their turn.
 FAN_MAX = 100
-# Channels that a connection hears before idle ones are left: one for each slot waited for.
+# How many channels a connection hears before idle ones are left: one for each slot with waiters.
 CHANNELS_MAX = 256
 ANYWHERE = -1  # in ``NodeConnection.channels``: a channel of no slot
 
@@ -57,7 +58,7 @@ Ask = Callable[..., Coroutine[Any, Any, Reply]]
 class ClusterPort:
     """The parts of ``_core.port.SlottedPort`` that differ for a Cluster.
 
-    A subclass says how a waiter sits on a connection, and what a port of one server does.
+    A subclass adds how a waiter uses a connection, and the methods of a port of one server.
     """
 
     book: RenewalSchedule
@@ -72,7 +73,7 @@ class ClusterPort:
         self.slots: SlotMap = self._map.slots
         self._counts = self._map.slots.master_check.counts
         self._sharded = True  # until a server refuses sharded channels
-        self._busy: set[object] = set()  # the places where a flow runs beside
+        self._busy: set[object] = set()  # the places with a flow in the background
 
     # -- what a subclass does -------------------------------------------------------------------
 
@@ -81,7 +82,7 @@ class ClusterPort:
         raise NotImplementedError
 
     def close(self, waiter: Waiter) -> None:
-        """Take the waiter's seat back; see ``Port``."""
+        """Take the waiter's connection back; see ``Port``."""
         raise NotImplementedError
 
     def wake(self, waiter: Waiter) -> None:
@@ -89,19 +90,19 @@ class ClusterPort:
         raise NotImplementedError
 
     def sit(self, waiter: Waiter, connection: Any) -> None:
-        """Seat a waiter on a connection: its ``origin``, until ``close`` takes it back."""
+        """Give a waiter a connection, its ``origin``, until ``close`` takes it back."""
         raise NotImplementedError
 
     def seated(self, connection: Any) -> Iterable[Waiter]:
-        """Return the waiters that sit on a connection."""
+        """Return the waiters that use a connection."""
         raise NotImplementedError
 
     def seated_as(self, connection: Any, who: bytes) -> Waiter | None:
-        """Return the waiter of this id, if it sits on this connection."""
+        """Return the waiter of this id, if it uses this connection."""
         raise NotImplementedError
 
     def attend_by(self, when: float) -> None:
-        """See that leases get attention by an instant."""
+        """Make sure that due leases are handled by an instant."""
         raise NotImplementedError
 
     # -- calls ----------------------------------------------------------------------------------
@@ -109,7 +110,7 @@ class ClusterPort:
     async def call(
         self, script: Script, keys: Keys, args: Args, until: float, waiter: Waiter | None = None
     ) -> Reply:
-        """Run a script at the node of its keys; the waiter's seat is moved there."""
+        """Run a script at the node of its keys; the waiter's connection is moved there."""
         request = pack_call(script, keys, args)
         return await self._routed(keys[0], self._io.run, request, until, waiter)
 
@@ -152,7 +153,7 @@ class ClusterPort:
                 if step is None:
                     raise
             else:
-                # The other nodes name a slot's old node until it has moved.
+                # While a slot migrates (ASK) other nodes still name the old one: skip the check.
                 proves = proves and not asking and bool(key)
                 if proves and not self._counts(connection.node, asked_at):
                     await self._map.confirm(key, connection.node, until)
@@ -178,7 +179,7 @@ class ClusterPort:
     # -- waiting --------------------------------------------------------------------------------
 
     def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
-        """Seat a waiter on a connection to the right node that listens already."""
+        """Give a waiter a connection to the right node that listens already."""
         slots = self.slots
         node = None if slots.doubtful else slots.owners[slot(waiter.key)]
         if node is None or self.closing:
@@ -196,7 +197,7 @@ class ClusterPort:
         return bool(connection.channels) and self._hears(waiter, connection)
 
     def _hears(self, waiter: Waiter, connection: Any) -> bool:
-        """Return True if a seat listens to a channel for a waiter, which is the waiter's then."""
+        """Return True if a connection listens to a channel for a waiter; note that channel."""
         number, channel = self._channel(waiter, connection)
         if connection.channels.get(number) != channel:
             return False
@@ -204,7 +205,7 @@ class ClusterPort:
         return True
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
-        """Seat a waiter on a connection to the right node, one that listens when asked."""
+        """Give a waiter a connection to the right node; with ``listen``, one that listens."""
         if self.closing:
             raise closed()
         until = min(until, self._io.now() + ANSWER_SECONDS)
@@ -220,7 +221,7 @@ class ClusterPort:
         self.sit(waiter, await self._map.lend(node, until))
 
     async def _follow(self, waiter: Waiter, step: Redirect, until: float) -> None:
-        """Move a waiter where its request was sent; Broken when its channel is another one then."""
+        """Move a waiter to where its request was redirected; NoReply if its channel changed."""
         connection, channel = waiter.origin, waiter.channel
         if connection is None or connection.node != step.node:
             await self._reconnect(waiter, step.node, until)
@@ -230,9 +231,9 @@ class ClusterPort:
             raise NoReply("the waiter listens to another channel now: ask anew", sent=False)
 
     def _channel(self, waiter: Waiter, connection: Any) -> tuple[int, bytes]:
-        """Return the channel for a waiter on a seat, and the slot under which the seat notes it.
+        """Return a waiter's channel on a connection, and the slot under which that notes it.
 
-        It is of the waiter's slot, or of none where there are no sharded channels.
+        It is of the waiter's slot, or of none if there are no sharded channels.
         """
         number = slot(waiter.key)
         name = waiter.channel
@@ -243,12 +244,12 @@ class ClusterPort:
         return ANYWHERE if name.endswith(LOCAL) else number, name
 
     async def _listen_for(self, waiter: Waiter, until: float, *, asking: bool) -> None:
-        """Have the waiter's seat listen; Broken when the slot has gone elsewhere: ask again."""
+        """Have the waiter's connection listen; NoReply if the slot has moved: ask again."""
         connection = waiter.origin
         if self._hears(waiter, connection):
             return
         number, channel = self._channel(waiter, connection)
-        # before the answer: the end of it may come right behind
+        # before the answer: the end of the subscription may follow it at once
         connection.channels[number] = channel
         try:
             await self._subscribe(connection, channel, until, asking=asking)
@@ -279,22 +280,22 @@ class ClusterPort:
             raise
 
     def _end_channel(self, connection: Any, channel: bytes) -> None:
-        """Note that a channel is heard no more, and have its waiters ask again."""
+        """Note that a channel is no longer heard, and make its waiters ask again."""
         for number, name in list(connection.channels.items()):
             if name == channel:
                 del connection.channels[number]
         self.rouse(waiter for waiter in self.seated(connection) if waiter.channel == channel)
 
     def rouse(self, waiters: Iterable[Waiter]) -> None:
-        """Have waiters ask again."""
+        """Make waiters ask again."""
         for waiter in list(waiters):
             waiter.lose_place()
             self.wake(waiter)
 
     def taken(self, connection: Any, message: list[bytes]) -> list[bytes] | None:
-        """Return the push that a port of one server would get; None when it was dealt with.
+        """Return the push that a port of one server would get; None when it was handled here.
 
-        A channel that the server closed went elsewhere with its slot.
+        A channel that the server closed has moved with its slot.
         """
         if message[0] == b"smessage":
             message = [b"message", *message[1:]]
@@ -310,7 +311,7 @@ class ClusterPort:
         return message
 
     def lost(self, connection: Any) -> None:
-        """Note that a connection was lost: so may be its node."""
+        """Note that a connection was lost: its node may be lost, too."""
         self.slots.doubt(connection.node)
         self.rouse(self.seated(connection))
 
@@ -319,7 +320,7 @@ class ClusterPort:
     slot = staticmethod(slot)
 
     def node_of(self, key: bytes) -> object:
-        """Return the node that a key is at, as far as is known."""
+        """Return the node of a key, as far as is known."""
         return self.slots.owner(slot(key))
 
     async def parts(self, until: float) -> Sequence[bytes]:
@@ -332,7 +333,7 @@ class ClusterPort:
     async def run_together(
         self, requests: Sequence[Request], until: float, waiter: Waiter | None = None
     ) -> list[Reply | Exception]:
-        """Write many requests, then collect their answers; a redirected one goes by itself."""
+        """Write many requests, then collect their answers; a redirected one is sent separately."""
         answers: list[Reply | Exception] = []
         for start in range(0, len(requests), FAN_MAX):
             (some,) = await self._spread([requests[start : start + FAN_MAX]], until, waiter)
@@ -352,7 +353,7 @@ class ClusterPort:
         answers: list[list[Reply | Exception]] = [[] for _ in groups]
         begun: dict[Any, tuple[int, Any]] = {}  # pending -> group, connection
         try:
-            # A connection that is there costs no wait, as to open one to a silent node does.
+            # An open connection costs no wait; opening one to a silent node does.
             order = sorted(range(len(groups)), key=lambda each: self._is_far(groups[each]))
             for number, at in enumerate(order):
                 began = self._io.now()
@@ -383,7 +384,7 @@ class ClusterPort:
         return answers
 
     def _is_far(self, group: Sequence[Request]) -> bool:
-        """Return True if no connection to the group's node is there."""
+        """Return True if there is no open connection to the group's node."""
         node = self.slots.sure(group[0][1][0])
         connection = None if node is None else self._io.idle(node)
         if connection is None:
@@ -411,7 +412,7 @@ class ClusterPort:
     async def _believed(
         self, pending: Any, node: NodeAddress, key: bytes, until: float
     ) -> list[Reply | Exception]:
-        """Return the answers, if they are a master's."""
+        """Return the answers, if they come from a master."""
         answers = list(pending.answers)
         silent = [each for each in answers if isinstance(each, NoReply)]
         if silent:
@@ -427,7 +428,7 @@ class ClusterPort:
     async def _followed(
         self, request: Request, answer: Reply | Exception, until: float, waiter: Waiter | None
     ) -> Reply | Exception:
-        """Return the answer; ask again where a script was unknown or the slot is elsewhere."""
+        """Return the answer; ask again if the script was unknown or the slot has moved."""
         if not isinstance(answer, ReplyError):
             return answer
         own = waiter is not None and slot(request[1][0]) == slot(waiter.key)
@@ -437,16 +438,16 @@ class ClusterPort:
             return error
 
     def settles(self, undo_connection: Any, key: bytes, asked_at: float) -> bool:
-        """Return True if the answer to a clean-up that went behind a trail counts.
+        """Return True if the answer to a clean-up on its undo connection counts.
 
-        Else it goes to the master of the slot once more: this node may be none any more.
+        Otherwise the clean-up goes to the slot's master again: this node may have been replaced.
         """
         return not key or self._counts(undo_connection.node, asked_at)
 
     # -- beside ---------------------------------------------------------------------------------
 
     def spawn_for_node(self, place: object, flow: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-        """Run a flow beside; False while one runs for this place, or none can be started."""
+        """Run a flow in the background; False while one runs for this place, or on a failure."""
         with self.mutex():
             if place in self._busy:
                 return False

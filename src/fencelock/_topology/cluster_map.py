@@ -2,11 +2,10 @@
 
 Rules of this file:
 
-- A node that breaks makes the map of the slots doubtful; the next caller reads it from another
-  node. The callers that need it meanwhile wait for this one reading, each until its own deadline.
-- The same holds for the question whether a node still is a master: it is asked once for all that
-  wait for it.
-- The caller that asks for all may be cancelled or run out of time: then the next one asks.
+- A node that fails makes the map of the slots doubtful; the next caller reads it from another node.
+  Callers that need it meanwhile wait for this one reading, each until its own deadline.
+- The question whether a node is still a master is shared, too: one caller asks for all.
+- If the caller that asks is cancelled or runs out of time, the next one asks.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from fencelock._topology.slots import (
 )
 from fencelock.errors import FencelockError, ServerDenied, ServerError, ServerUnreachable
 
-# What is asked once for all: the map, and whether one node is a master.
+# One caller asks these for all: the map, and whether one node is a master.
 _MAP = "the map of the Cluster"
-# Codes of errors at a server where no process answers, which may pass once it is known to exist.
+# Error codes of a server where no process answers; temporary if the server is known to exist.
 _UNREACHED = {"", "REFUSED"}
 
 
@@ -82,7 +81,7 @@ class ClusterMap:
         raise trouble or _nowhere()
 
     async def owner(self, key: bytes, until: float) -> NodeAddress:
-        """Return the node that a key is at; Broken when that cannot be found out now."""
+        """Return the node of a key; NoReply when it cannot be found out now."""
         if self.slots.doubtful:
             await self._read(until)
         node = self.slots.owner(slot(key))
@@ -94,7 +93,7 @@ class ClusterMap:
     # -- the map --------------------------------------------------------------------------------
 
     async def _read(self, until: float) -> None:
-        """Read the map if it is in doubt; the known one stays when no node says another."""
+        """Read the map if it is in doubt; keep the known one if no node reports another."""
         if self.slots.wants_reading():
             await self._once(_MAP, partial(self._ask_around, until), until)
 
@@ -104,7 +103,7 @@ class ClusterMap:
             try:
                 await self._ask(node, min(until, self._io.now() + MAP_SECONDS))
             except ServerDenied:
-                raise  # it would be so everywhere, and asking on would lock the account
+                raise  # every node would refuse, and more attempts could lock the account
             except (NoReply, ServerError) as error:
                 trouble = error
                 if self._io.now() >= until:
@@ -120,7 +119,7 @@ class ClusterMap:
         try:
             reply = await self._io.command(connection, READ_MAP, until)
         except NoReply:
-            self.slots.doubt(node)  # the next reading begins elsewhere
+            self.slots.doubt(node)  # the next reading begins at another node
             raise
         except ServerError as error:
             raise unsuitable(error) from error
@@ -131,9 +130,9 @@ class ClusterMap:
     # -- who is the master ----------------------------------------------------------------------
 
     async def confirm(self, key: bytes, node: NodeAddress, until: float) -> None:
-        """See that the answer that came just now is a master's; Broken when others say it is none.
+        """Check that an answer came from a master; NoReply when other nodes deny it.
 
-        Only for one that does not count by itself; see master_check.py.
+        Only for an answer that does not count by itself; see master_check.py.
         """
         answered_at, proved = self._io.now(), True
         while proved and not self.slots.master_check.covers(node, answered_at):
@@ -141,7 +140,7 @@ class ClusterMap:
             proved = bool(await self._once(node, inquiry, until))
 
     async def _inquire(self, key: bytes, node: NodeAddress, until: float) -> bool | None:
-        """Return True if it was proved, None if no other node says; Broken if others deny it."""
+        """Return True if it was proved, None if no other node says; NoReply if others deny it."""
 
         async def named(other: NodeAddress) -> NodeAddress | None:
             return await self._named(other, key, until)
@@ -152,9 +151,9 @@ class ClusterMap:
         return agreed
 
     async def _see_replaced(self, key: bytes, node: NodeAddress, until: float) -> None:
-        """Read the map, from another node if there is one; Broken unless that names this node.
+        """Read the map, from another node if possible; NoReply unless that names this node.
 
-        What the map said before proves nothing, so Broken also when none could be read.
+        An older map proves nothing, so NoReply also when none could be read.
         """
         self.slots.doubt(node)
         await self._ask_around(until)
@@ -162,9 +161,9 @@ class ClusterMap:
             raise replaced(node)
 
     async def _named(self, node: NodeAddress, key: bytes, until: float) -> NodeAddress | None:
-        """Return the node that another one takes for the master of a key; None for silence.
+        """Return the master of a key according to another node; None if that is silent.
 
-        Broken when the caller's time was up: that is no silence.
+        NoReply when the caller's time was up: then the node was not silent.
         """
         silent_at = min(until, self._io.now() + MAP_SECONDS)
         try:
@@ -185,7 +184,7 @@ class ClusterMap:
         return node
 
     def _in_time(self, until: float) -> None:
-        """Raise Broken if a node was not given the time to answer: then it was not silent."""
+        """Raise NoReply if a node had too little time to answer: then it was not silent."""
         if self._io.now() >= until:
             raise NoReply("no node said in time which one is the master", sent=True)
 
@@ -194,7 +193,7 @@ class ClusterMap:
     async def _once(
         self, about: object, ask: Callable[[], Awaitable[bool | None]], until: float
     ) -> bool | None:
-        """Have something asked once for all callers that need it at once; return its answer."""
+        """Ask something once for all callers that need it now; return the answer."""
         while True:
             question, mine = self._question(about)
             if mine:
@@ -208,9 +207,9 @@ class ClusterMap:
                 return question.answer
 
     def _question(self, about: object) -> tuple[_Question, bool]:
-        """Return the question that is asked about something, and whether the caller asks it.
+        """Return the question about something, and whether this caller must ask it.
 
-        A finalizer that interrupts its own thread while that asks, asks as well.
+        A finalizer that interrupts its own thread while that thread asks must ask as well.
         """
         fresh = _Question(self._io.caller(), self._io.latch())
         with self._io.mutex():

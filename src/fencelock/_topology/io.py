@@ -1,4 +1,4 @@
-"""What the rules of the topologies need of connections; see ``_io`` for who implements it.
+"""What the rules of the topologies need of connections; ``_io`` implements it.
 
 Rules of this file:
 
@@ -46,14 +46,14 @@ class Latch(Protocol):
         """Return True once it was opened."""
 
     def open(self) -> None:
-        """Let all flows pass that wait, now and later."""
+        """Wake all waiting flows; later ones do not wait."""
 
     async def wait(self, until: float) -> bool:
         """Wait until it opens, or until the instant; return True if it is open."""
 
 
 class Io(Protocol):
-    """The clock, connections that are there already, and flows that run beside."""
+    """The clock, open connections, and flows that run in the background."""
 
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
@@ -62,7 +62,7 @@ class Io(Protocol):
         """Guard shared tables; nothing may be awaited inside."""
 
     def caller(self) -> Hashable:
-        """Return what names the thread or task that runs now."""
+        """Return an identity of the running thread or task."""
 
     async def run(
         self, connection: Any, packed: bytes, until: float, *, asking: bool = False
@@ -88,7 +88,7 @@ class Io(Protocol):
     def begin(self, connection: Any, requests: Sequence[Request], until: float) -> Any:
         """Write script calls at once and return what is ``Pending``; nothing is read.
 
-        Broken when the connection is gone.
+        NoReply when the connection is gone.
         """
 
     async def collect(self, pendings: Sequence[Any], until: float) -> Any:
@@ -119,14 +119,14 @@ class NodeIo(Io, Protocol):
     """Connections to the nodes of a Cluster."""
 
     def idle(self, node: Any) -> Any:
-        """Return a connection to a node that costs no wait; None when there is none."""
+        """Return an open connection to a node; None when there is none."""
 
     async def lend(self, node: Any, until: float) -> Any:
         """Return a connection to a node, opened if there is none.
 
-        For threads it is the caller's alone, until it is given back; tasks share it. Broken when
+        For threads it is the caller's alone, until it is given back; tasks share it. NoReply when
         there was none by ``until``, and a ServerError when the server refuses.
         """
 
     def give_back(self, connection: Any) -> None:
-        """Keep a connection for the next caller; one that owes an answer is closed."""
+        """Keep a connection for the next caller; close one with an unread answer."""

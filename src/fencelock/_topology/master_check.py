@@ -1,19 +1,19 @@
-"""Whether a node of a Cluster that answers as a master still is one.
+"""Check whether a node of a Cluster that answers as a master still is one.
 
 Rules of this file:
 
-- A master that was frozen and replaced serves for a moment what it is sent when it wakes up. What
-  it says then must not be believed: its successor may say so, too.
-- To replace a master takes a node timeout without a sign of life, a second at least. So a node that
-  was alive and the master a second ago, and answers at once, still is the master; each such answer
-  proves it for another second.
-- Where that was not proved, other nodes are asked, after the answer, which node they take for the
-  master. They say so by a redirect, which costs them nothing.
-- Its replicas are asked first, all of them: one of them took its place, and knows before others do.
-  If none answers, any other node does.
+- A master that was frozen and replaced still serves requests for a moment when it wakes up. Those
+  answers must not be trusted: its successor may have granted the same lock.
+- Replacing a master takes a node timeout without a sign of life, a second at least. So a node that
+  was the master a second ago, and answers at once, is still the master; each such answer proves it
+  for another second.
+- If that was not proved, other nodes are asked, after the answer, which node is the master. They
+  answer with a redirect, which costs them nothing.
+- All its replicas are asked first: a successor was one of them, and knows before other nodes do. If
+  none answers, any other node is asked.
 - A node that is named instead is asked as well: a slot may just have moved, and its old master
   knows best.
-- Where no other node answers, the node is believed: its successor would answer.
+- If no other node answers, the node is trusted: its successor would answer.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from fencelock._runtime.clock import now
 
 # How long a proof lasts; no node timeout is shorter.
 SURE_SECONDS: Final = 1.0
-# What takes longer may have waited in a frozen master.
+# An answer that takes longer may have waited in a frozen master.
 PROMPT_SECONDS: Final = 0.2
-# A node that did not say is not asked again for a while: each time might cost its timeout.
+# A node that did not answer is not asked again for a while: each time may cost its timeout.
 SILENT_SECONDS: Final = 5.0
 
 
 class NodeAddress(NamedTuple):
-    """Where one node of a Cluster is."""
+    """The address of one node of a Cluster."""
 
     host: str
     port: int
@@ -43,7 +43,7 @@ class NodeAddress(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-# Asks a node which one it takes for the master of the slot; None when it does not say.
+# Asks a node for the master of the slot; None when it does not say.
 Named = Callable[[NodeAddress], Awaitable[NodeAddress | None]]
 
 
@@ -56,7 +56,7 @@ class MasterCheck:
         self._silent: dict[NodeAddress, float] = {}  # when they did not say
 
     def covers(self, node: NodeAddress, said_at: float) -> bool:
-        """Return True if what a node said at this instant counts."""
+        """Return True if a node's answer of this instant counts."""
         return said_at - self._at.get(node, -inf) <= SURE_SECONDS
 
     def note(self, node: NodeAddress, at: float) -> None:
@@ -64,7 +64,7 @@ class MasterCheck:
         self._at[node] = at
 
     def counts(self, node: NodeAddress, asked_at: float) -> bool:
-        """Return True if the answer that came just now counts; then the next one may, too."""
+        """Return True if the answer that has just come counts; then the next one may, too."""
         late = self._now() - asked_at > PROMPT_SECONDS
         if late or asked_at - self._at.get(node, -inf) > SURE_SECONDS:  # as ``covers``
             return False
@@ -78,7 +78,7 @@ class MasterCheck:
         others: Iterable[NodeAddress],
         named: Named,
     ) -> bool | None:
-        """Return True if other nodes take one that has just answered for the master of its slot.
+        """Return True if other nodes confirm that a node that has just answered is the master.
 
         None when no other node says.
         """
@@ -93,7 +93,7 @@ class MasterCheck:
     async def _asked(
         self, node: NodeAddress, others: Iterable[NodeAddress], named: Named, *, enough: int
     ) -> bool | None:
-        """Ask so many others; False when one names another than this node, None for silence."""
+        """Ask other nodes; False when one names a node other than this, None for silence."""
         agreed = 0
         for other in others:
             if agreed == enough:

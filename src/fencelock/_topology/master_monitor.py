@@ -2,13 +2,13 @@
 
 Rules of this file:
 
-- A round asks all Sentinels at once, each in a flow of its own that ends by itself: how many
-  callers wait for it, and for how long, changes nothing. So no address that is slow to be resolved
-  keeps a caller beyond its deadline (I13), and no cancellation leaves a round half asked.
-- Callers that need a round at once share it; one that needs a later one waits for its end.
-- A round is over when all answered that are expected to, or when most did and the others had their
-  grace. What is answered later still counts.
-- A push waits behind the question whether it counts, and all later pushes behind it, in order.
+- A round asks all Sentinels at once, each in a flow of its own that ends by itself, however many
+  callers wait for it and for how long. So a slow resolver keeps no caller beyond its deadline
+  (I13), and no cancellation leaves a round half asked.
+- Callers that need a round at once share it; a caller that needs a later one waits for its end.
+- A round is over when all expected Sentinels have answered, or when most have and the others had
+  their grace period. A later answer still counts.
+- A push waits until it is proved that it counts, and all later pushes wait after it, in order.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LONG_AGO = float("-inf")
 
 
 class MasterIo(Protocol):
-    """What of ``_topology.io.Io`` is needed here, and connections to any server."""
+    """The part of ``_topology.io.Io`` that is needed here, and connections to any server."""
 
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
@@ -69,10 +69,10 @@ class MasterIo(Protocol):
 
 
 class Round:
-    """One question to all Sentinels, and what they answer; the mutex guards that.
+    """One question to all Sentinels, and their answers, which the mutex guards.
 
-    Flows are started, and waiters notified, outside the mutex: what does either may collect
-    garbage, and a finalizer may need a connection to the master.
+    Flows are started, and waiters notified, outside the mutex: either may collect garbage, and a
+    finalizer may need a connection to the master.
     """
 
     def __init__(self, service: Service, state: MasterState, io: MasterIo) -> None:
@@ -86,7 +86,7 @@ class Round:
         self.outcomes: list[Outcome] = [None] * self._unanswered
 
     def ask(self) -> None:
-        """Ask every Sentinel, each in a flow beside the caller."""
+        """Ask every Sentinel, each in a flow in the background."""
         for at in range(len(self.outcomes)):
             if not self._io.spawn(partial(self._ask, at), "fencelock-sentinel"):
                 self._open()  # a limit, or the end of the interpreter
@@ -104,7 +104,7 @@ class Round:
             self.note_end()
 
     def note_end(self) -> None:
-        """See that the state knows that this round is over, if it is; under the mutex."""
+        """Note in the state that this round is over, if it is; under the mutex."""
         if self.is_over:
             self._state.end_round(self.began, self.outcomes)
 
@@ -119,7 +119,7 @@ class Round:
             self._majority.open()
 
     def _take(self, at: int, outcome: Outcome) -> tuple[bool, bool]:
-        """Take what one Sentinel answered; say if all is known now, and if most is."""
+        """Take one Sentinel's answer; return whether all have answered now, and whether most."""
         state, outcomes = self._state, self.outcomes
         outcomes[at] = outcome
         self._unanswered -= 1
@@ -198,7 +198,7 @@ class MasterMonitor:
         return connection
 
     async def refresh(self, since: float, until: float) -> Round | None:
-        """Wait for a round that began since then; return the last one when time was up before."""
+        """Wait for a round that began at ``since`` or later; when time is up, return the last."""
         while True:
             fresh = Round(self.service, self.state, self.io)
             with self.io.mutex():
@@ -217,24 +217,24 @@ class MasterMonitor:
 
 
 class MasterGuard:
-    """Decides, for one connection to a master, whether an answer or a push of it counts.
+    """Decides, for one connection to a master, whether its answers and pushes count.
 
-    The connection closes when anything here raises: what it says next would not count either.
+    The connection closes when a method here raises: its next answers would not count either.
     """
 
     def __init__(self, monitor: MasterMonitor, generation: int) -> None:
         self._monitor = monitor
         self._generation = generation
         self._held: list[tuple[Any, Callable[[Any], None], float]] = []
-        self.greeting = True  # what a server says in its greeting grants nothing
+        self.greeting = True  # a server's greeting grants nothing
 
     @property
     def is_replaced(self) -> bool:
-        """Return True if a later master is known: nothing may be asked here any more."""
+        """Return True if a later master is known: nothing more may be sent here."""
         return not self._monitor.state.is_current(self._generation)
 
     def counts(self, asked_at: float) -> bool:
-        """Return True if an answer that came just now counts without another question."""
+        """Return True if an answer that has just come counts without another question."""
         if self.greeting:
             return True
         state = self._monitor.state
@@ -262,7 +262,7 @@ class MasterGuard:
             raise NoReply(f"{label}: no Sentinel proved the answer in time", sent=True)
 
     async def refused(self, error: ServerError, asked_at: float, until: float) -> None:
-        """Return when a refusal counts; an old master refuses what the new one takes.
+        """Return when a refusal counts; an old master refuses what the new one accepts.
 
         Raises ``NoReply`` when the server is a replica now, or there is another master.
         """
@@ -272,16 +272,16 @@ class MasterGuard:
         await self.prove(asked_at, until)
 
     async def still_master(self, until: float) -> None:
-        """Return when this is the master by a round that begins now: an answer is late.
+        """Return when a round that begins now names this master: an answer is late.
 
         Raises ``NoReply`` when there is another one.
         """
         await self.prove(LONG_AGO, until)
 
     def take(self, message: Any, deliver: Callable[[Any], None], until: float) -> Flow | None:
-        """Deliver a push that counts; return the flow that proves it, if that must be asked.
+        """Deliver a push that counts; if that must be proved first, return the flow that does.
 
-        Later pushes wait for the end of that flow, too; it ends by ``until``, about.
+        Later pushes wait for the end of that flow, too; it ends around ``until``.
         """
         heard_at = self._now()
         if not self._held and self.counts(heard_at):

@@ -1,12 +1,13 @@
-"""What a port is over a quorum of independent servers, in threads, in a loop and in the simulator.
+"""The common part of a quorum's ports, for threads, a loop and the simulator.
 
 Rules of this file:
 
 - Each node has an ordinary port of its own, which renews that node's leases: a silent node holds up
-  no other's.
-- What is sent to the quorum without an answer to wait for goes to every node.
-- A node says who it is each time a connection to it is opened: its run id is new after a restart.
-- A node that refuses connections is not asked again: there are others.
+  no other node's.
+- A request without an answer to wait for goes to every node.
+- A node identifies itself each time a connection to it is opened: its run id is new after a
+  restart.
+- A node that refuses connections is not retried: there are others.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.flows.quorum import QUORUM
 from fencelock.scripts import Script
 
-# How long a connection may take to open, however soon its caller gives up; in a loop, after such a
-# silence one is given up. A busy loop is silent, too.
+# How long a connection may take to open, even if its caller gives up sooner. In a loop, one that is
+# silent for so long is given up; a busy loop looks silent, too.
 DIAL_SECONDS = 1.0
 
 # Takes a node's run id, its uptime in seconds, and the instant before it was asked for them.
@@ -33,7 +34,7 @@ Identified = Callable[[bytes, float, float], None]
 
 
 class QuorumPortRules:
-    """What the three ports of a quorum have in common; each adds how it waits for several."""
+    """The common part of the three ports of a quorum; each adds how it waits for several nodes."""
 
     flows = QUORUM
     nodes: Sequence[Any]
@@ -42,7 +43,7 @@ class QuorumPortRules:
     mutex: Any  # of the port that carries this
 
     def begin_quorum(self, labels: Sequence[str], prefix: str, node_timeout: float) -> None:
-        """Note which nodes there are, before their ports are made."""
+        """Note the nodes, before their ports are made."""
         self.labels = labels
         self.needed = majority(len(labels))
         self.node_timeout = node_timeout
@@ -50,17 +51,17 @@ class QuorumPortRules:
         self.know_nothing()
 
     def know_nothing(self) -> None:
-        """Begin with nodes of which nothing is known: at first, and in a child process."""
+        """Start without knowledge of the nodes: at first, and in a child process."""
         self.suspect: dict[int, float] = {}
         self.membership = Membership(len(self.labels))
 
     @property
     def first_seconds(self) -> float:
-        """Return for how long the first node is asked for a lock."""
+        """Return how long the first node may take to answer a request for a lock."""
         return self.node_timeout * FIRST_FACTOR
 
     def identified(self, number: int) -> Identified:
-        """Return what takes the identity of a node."""
+        """Return the callback that takes a node's identity."""
         membership, mutex = self.membership, self.mutex
 
         def saw(run_id: bytes, uptime: float, asked_at: float) -> None:
@@ -70,7 +71,7 @@ class QuorumPortRules:
         return saw
 
     async def call(self, script: Script, *_: Any, **__: Any) -> Reply:
-        """Refuse: a flow that asks one server has no business here."""
+        """Refuse: a flow for one server must not run here."""
         raise RuntimeError(f"{script.name}: a quorum is not one server")
 
     def run_in_background(
@@ -82,7 +83,7 @@ class QuorumPortRules:
             node.run_in_background(script, keys, args)
 
     def move(self, hold: Hold, when: float) -> None:
-        """Have a hold get attention at another instant."""
+        """Schedule a hold for another instant."""
         with self.mutex():
             if not hold.open or hold.notified:
                 return
@@ -91,16 +92,16 @@ class QuorumPortRules:
         self.attend_by(when)
 
     def attend_by(self, when: float) -> None:
-        """See that ``Flows.maintain`` runs by an instant."""
+        """Have ``Flows.maintain`` run by an instant."""
 
     def let_go(self) -> None:
-        """Let the nodes' leases end with their ports: the whole is notified by itself."""
+        """Let the nodes' leases end with their ports: the quorum's lease is notified separately."""
         with self.mutex():
             detach(self.book.tracked())
 
 
 class Greeted(Protocol):
-    """A connection that was opened a moment ago."""
+    """A connection that has just been opened."""
 
     def close(self) -> None:
         """Close it."""
@@ -113,9 +114,9 @@ async def identify(
     until: float,
     saw: Identified,
 ) -> None:
-    """Ask a node who it is, on a connection that was opened a moment ago.
+    """Ask a node for its identity, on a connection that has just been opened.
 
-    Without an answer the connection is closed: what is asked for has not been sent on it.
+    Without an answer the connection is closed: the actual request was not sent on it.
     """
     try:
         told = await command((b"INFO", b"server"), until)

@@ -1,14 +1,14 @@
-"""A service that Sentinels watch: what they reply about its master, and when an answer counts.
+"""A service that Sentinels watch: their replies about its master, and when its answers count.
 
 Rules of this file:
 
-- A Sentinel's reply carries its config-epoch, which grows with every failover: the highest wins, so
-  that a Sentinel that was cut off brings no client back to an old master.
-- An old master that was frozen or cut off takes writes for seconds after it came back. So its
-  answers count only while it is fresh knowledge that it is the master: the Sentinels were asked at
-  most a second before the answer came, and after it when the answer took long.
-- No Sentinel reachable: the master that was known last is trusted on. Locks stay usable then; only
-  a failover that happens meanwhile goes unseen.
+- A Sentinel's reply carries its config-epoch, which grows with every failover. The highest wins, so
+  that a Sentinel that was cut off leads no client back to an old master.
+- An old master that was frozen or cut off accepts writes for seconds after it is back. So a
+  master's answers count only on fresh evidence: the Sentinels were asked at most a second before
+  the answer came, and after it if the answer took long.
+- If no Sentinel can be reached, the last known master stays trusted. Locks stay usable then; only a
+  failover that happens meanwhile goes unnoticed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, Serve
 ANSWER_SECONDS = 0.5
 # Once most have answered, the others get this much longer: a dead host would cost half a second.
 GRACE_SECONDS = 0.1
-# How long a round proves: no failover is over sooner after a Sentinel has found nothing wrong.
+# How long a round counts: no failover completes sooner after a Sentinel has found nothing wrong.
 FRESH_SECONDS = 1.0
-# While a Sentinel finds something wrong. Each answer would cost a question otherwise.
+# The same while a Sentinel suspects the master; with 0, each answer would cost a question.
 SUSPECT_SECONDS = 0.1
 # An answer that took longer may have waited in a frozen server: it needs a question after it.
 SLOW_SECONDS = 0.5
@@ -176,7 +176,7 @@ class MasterState:
         self._fresh_for = SUSPECT_SECONDS if suspected else FRESH_SECONDS
 
     def is_complete(self, outcomes: Sequence[Outcome]) -> bool:
-        """Return True if every Sentinel answered but those that were silent before."""
+        """Return True if every Sentinel answered except those that were silent before."""
         missing = {at for at, each in enumerate(outcomes) if each is None}
         return missing <= self.silent and len(missing) < len(outcomes)
 
@@ -199,9 +199,9 @@ class MasterState:
         return self.asked_at >= answered_at - TRUSTED_SECONDS
 
     def locating(self, now: float, until: float) -> tuple[float, float]:
-        """Return how late a round must have begun to connect by it, and how long to wait for it.
+        """Return since when a round must have begun to connect by it, and how long to wait.
 
-        The master that is known is tried soon: if it is none any more, the next try knows better.
+        The known master is tried soon: if it is no longer the master, the next try knows better.
         """
         if self.reply is None:
             return now - SHARED_SECONDS, until
@@ -213,7 +213,7 @@ class MasterState:
         return generation == self.generation
 
     def master(self, outcomes: Sequence[Outcome]) -> SentinelReply:
-        """Return where the master is; raise what a round came to when it never was known."""
+        """Return the master's address; if it was never known, raise the outcome of the round."""
         if self.reply is not None:
             return self.reply
         errors = [each for each in outcomes if isinstance(each, Exception)]
@@ -239,7 +239,7 @@ def proof_timeout(now: float, until: float) -> float:
 
 
 def demoted(service: Service, error: ServerError) -> NoReply | None:
-    """Return what the refusal of a master that became a replica means; None for other errors."""
+    """Translate a demoted master's READONLY error into NoReply; None for other errors."""
     if error.code not in _REPLICA:
         return None
     broken = NoReply(f"{service.label}: this is a replica now ({error})", sent=False)
@@ -248,7 +248,7 @@ def demoted(service: Service, error: ServerError) -> NoReply | None:
 
 
 def unreachable(service: Service, error: ServerUnreachable) -> Exception:
-    """Return what it means that the named master cannot be reached: ask again, it may change."""
+    """Return the error for an unreachable master: a retry may find another one."""
     if error.code not in {"", "REFUSED"}:
         return error
     broken = NoReply(f"{service.label}: {error}", sent=False)
@@ -257,7 +257,7 @@ def unreachable(service: Service, error: ServerUnreachable) -> Exception:
 
 
 def check_role(service: Service, hello: Any) -> None:
-    """Raise Broken when the greeting (HELLO's reply) is not that of a master."""
+    """Raise NoReply when the greeting (HELLO's reply) is not that of a master."""
     role = hello.get(b"role", b"master") if isinstance(hello, dict) else b"master"
     if role != b"master":
         raise NoReply(f"{service.label}: it is not a master, but a {role.decode()}", sent=False)

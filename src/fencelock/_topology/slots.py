@@ -117,7 +117,7 @@ class SlotMap:
         self.doubtful = True
 
     def sources(self) -> Iterator[NodeAddress]:
-        """Return whom to ask for the map, in this order."""
+        """Return the nodes to ask for the map, in this order."""
         everyone = dict.fromkeys((*self.masters, *self._replicas, *self._seeds))
         doubted = [node for node in everyone if node in self._doubted]
         yield from (node for node in everyone if node not in self._doubted)
@@ -146,9 +146,9 @@ class SlotMap:
         return [self.owners.index(node) for node in self.masters if node in self.owners]
 
     def redirect(self, error: ServerError) -> Redirect | None:
-        """Return where an error reply sends us, and note what it says of the map.
+        """Return where an error reply redirects us, and note what it says about the map.
 
-        Broken for that of a master which has become a replica: another has taken its place.
+        NoReply if a master has become a replica: another node has replaced it.
         """
         if error.code in {"CLUSTERDOWN", "READONLY"}:
             self.doubtful = True
@@ -159,20 +159,20 @@ class SlotMap:
         number, node = self._target(error)
         if error.code == "MOVED":
             self.owners[number] = node
-            self.doubtful = True  # seldom one slot alone has moved
+            self.doubtful = True  # rarely has only one slot moved
         return Redirect(node, error.code == "ASK")
 
     def named(self, error: ServerError, told_by: NodeAddress) -> NodeAddress | None:
-        """Return whom a node takes for the master of the slot it was asked about, by its refusal.
+        """Return the master of the slot that a node was asked about, according to its refusal.
 
-        Only a master says WRONGTYPE, and ASK: a slot that is under way is its own until it is done.
+        Only a master says WRONGTYPE and ASK: it owns a migrating slot until that has moved.
         """
         if error.code == "MOVED":
             return self._target(error)[1]
         return told_by if error.code in {"ASK", "WRONGTYPE"} else None
 
     def _target(self, error: ServerError) -> tuple[int, NodeAddress]:
-        """Return slot and node of a redirect; who names no host means the same host."""
+        """Return slot and node of a redirect; without a host, the same host is meant."""
         _, number, where = str(error.__cause__).split(" ")[:3]
         host, _, port = where.rpartition(":")
         owner = self.owners[int(number)] or self._seeds[0]
@@ -185,7 +185,7 @@ class SlotMap:
         )
 
     def _reached(self, node: NodeAddress) -> NodeAddress:
-        """Return where we reach a node of which another one told."""
+        """Return the address of a node that another node reported."""
         return node if self._remap is None else self._remap(node)
 
 

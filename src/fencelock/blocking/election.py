@@ -49,7 +49,7 @@ class LeaderLock(Lock):
         return self._obtain(seconds)
 
     def withdraw(self, hold: Hold) -> None:
-        """Release a leadership that its caller was never told of."""
+        """Release a leadership that never reached its caller."""
         self._withdraw(hold)
 
 

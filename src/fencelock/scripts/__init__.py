@@ -7,7 +7,7 @@ requests that only nodes of a quorum get. Fragments that several folders share l
 Each file opens with its KEYS, ARGV and replies. What several scripts need exists once:
 
 - ``-- include: NAME`` is replaced by the fragment ``NAME.lua``. A fragment begins with ``_``; the
-  rule for who is granted next is in ``_grant.lua``.
+  rule for the next grant is in ``_grant.lua``.
 - ``-- constants: NAME NAME`` names those of ``constants.py`` that a script uses. The server gets
   their values instead of their names: a local variable of a function costs time at each call.
 """

@@ -4,7 +4,7 @@
 -- the node of its lock. The last letter of a channel says how it is published:
 --   !  a channel in the lock's slot: the message stays within the shard
 --   +  any channel, where a Cluster has no channels of a shard: the message goes to all nodes. A client
---      might hear it at another node, where it listened before. Then "nobody heard it" would be wrong,
+--      might hear it at another node, where it listened before. Then "no client heard it" would be wrong,
 --      and two clients could be granted. So it is published only when a client listens at this node.
 
 -- constants: SHARDED_MARK LOCAL_MARK

@@ -1,1 +1,1 @@
-"""From what the user brings (URL, client object, nothing) to private connections."""
+"""Turn the user's source (a URL, a client object, or nothing) into private connections."""

@@ -1,11 +1,11 @@
-"""A client whose connections cannot be cloned, such as fakeredis's: asked by its public calls.
+"""A client whose connections cannot be cloned, such as fakeredis's: used by its public calls.
 
 Rules of this file:
 
-- A socket pair stands for the connection. At its far end a thread, or a task of the loop, takes
-  requests apart, asks the client, and writes what it says as a server would. So all that holds of
-  connections to a server holds here, only slower.
-- Requests are answered one after the other. What is published comes from ``client.pubsub()``.
+- A socket pair replaces the connection. At its far end a thread, or a task of the loop, parses
+  requests, calls the client, and writes its answers as a server would. So everything works as with
+  a server's connection, only slower.
+- Requests are answered one after the other. Published messages come from ``client.pubsub()``.
 - The far end ends when ours is closed, and closes when the client cannot reach its server.
 """
 
@@ -28,9 +28,9 @@ from fencelock._runtime.descriptors import own
 
 Words = Sequence[bytes]
 
-# How often the thread that waits for messages looks whether it should end.
+# How often the thread that waits for messages checks whether it should end.
 _LOOK_SECONDS: Final = 0.2
-# Errors whose code a client takes off their text.
+# Errors from whose text a client removes the code.
 _CODES: Final = {
     "NoScriptError": "NOSCRIPT",
     "ReadOnlyError": "READONLY",
@@ -38,10 +38,10 @@ _CODES: Final = {
     "NoPermissionError": "NOPERM",
     "OutOfMemoryError": "OOM",
 }
-# What a client raises for an answer that is an error; anything else ends the connection.
+# What a client raises for an error reply; any other exception ends the connection.
 _REFUSALS: Final = frozenset({"ResponseError", "AuthenticationError", "BusyLoadingError"})
 _LISTENS: Final = frozenset({b"SUBSCRIBE", b"SSUBSCRIBE"})
-# To have bytes from a client that decodes.
+# Makes a client that decodes return bytes.
 _RAW: Final[dict[str, Any]] = {"NEVER_DECODE": []}
 
 

@@ -1,9 +1,9 @@
 """Connections with a redis-py or valkey-py client's own settings: TLS, credentials, Sentinel.
 
-The client's connection class does what it is good at: it finds the server, shakes hands and
-authenticates. Then its socket is ours: read under our deadlines, without the command layer and
-its hidden retries. redis-py has no public way to hand a socket over; ``_sock`` has had this name
-in every release from 2.0 to 8, and in valkey-py.
+The client's connection class finds the server, shakes hands and authenticates. Then we take its
+socket over and read it under our deadlines, without the command layer and its hidden retries.
+redis-py has no public way to hand a socket over; ``_sock`` has had this name in every release from
+2.0 to 8, and in valkey-py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock.errors import FencelockError
 
-# Settings of a pool that its connections must not bring along into a private one.
+# Settings of a pool's connections that a private connection must not have.
 DROPPED = (
     "himport_registry",
     "maint_notifications_pool_handler",
@@ -54,9 +54,9 @@ def private_settings(cloned: Cloned, until: float) -> dict[str, Any]:
 
 
 def quiet(theirs: Any) -> Any:
-    """Return a connection that will not say its name: ``GREETING`` does, and needs no right.
+    """Return a connection that does not send its name: ``GREETING`` does, without a permission.
 
-    CLIENT SETNAME and SETINFO would be two more rights for a user who may only do what locks need.
+    CLIENT SETNAME and SETINFO would need two more permissions than locks do.
     """
     theirs.lib_name = theirs.lib_version = theirs.driver_info = None
     return theirs
@@ -84,7 +84,7 @@ def _close(theirs: Any) -> None:
 
 
 def connect(cloned: Cloned, until: float, pushed: Pushed, make: Make = Connection) -> Connection:
-    """Open a private connection as the client would; Broken or a ServerError when it cannot."""
+    """Open a private connection as the client would; NoReply or a ServerError when it cannot."""
     key = ("connection", id(cloned.settings))
 
     def open_theirs() -> Any:
@@ -101,7 +101,7 @@ def connect(cloned: Cloned, until: float, pushed: Pushed, make: Make = Connectio
         theirs = within(
             until, key, open_theirs, name="fencelock-dial", dispose=_close, lives=cloned.settings
         )
-        sock = theirs._sock  # noqa: SLF001 - the client's library gives it away no other way
+        sock = theirs._sock  # noqa: SLF001 - the client's library has no other way
     except Exception as error:
         raise failure(cloned, error) from error
     theirs._sock = None  # noqa: SLF001 - else its end would close ours

@@ -1,6 +1,6 @@
-"""A Cluster from what the user brings: a URL, or a redis-py or valkey-py RedisCluster client.
+"""A Cluster from the user's source: a URL, or a redis-py or valkey-py RedisCluster client.
 
-The client itself is never used: its nodes tell where to begin, and its settings how to connect.
+The client itself is never used: only its list of nodes and its settings for connections are.
 """
 
 from __future__ import annotations

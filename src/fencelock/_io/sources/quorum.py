@@ -60,7 +60,7 @@ def quorum_source(source: object, *, asynchronous: bool) -> QuorumSource | None:
 
 
 def split(urls: str) -> list[str]:
-    """Return the URLs that stand one after the other."""
+    """Return the URLs of a list in one string."""
     return _BETWEEN.split(urls.strip())
 
 
@@ -73,7 +73,7 @@ def _single(found: object) -> One:
 
 
 def _label(source: One) -> str:
-    """Return what everybody calls this node: its address, where it is known."""
+    """Return the name that all clients give this node: its address, if that is known."""
     settings = source.settings if isinstance(source, Cloned) else {}
     if "host" in settings:
         return f"redis://{settings['host']}:{settings.get('port', 6379)}/{settings.get('db', 0)}"

@@ -1,4 +1,4 @@
-"""What names a service behind Sentinels: a URL, or a client's pool that asks them itself."""
+"""A service behind Sentinels: given by a URL, or by a client's pool that asks them itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fencelock._io.sources.url import Address, db_number, redacted
 SENTINEL_PORT = 26379
 _FORM = "redis+sentinel://host1:26379,host2,host3/service/0"
 _PORTS = 65536
-# The classes that find the master by themselves, and the ones that are given it.
+# The classes that find the master by themselves, and those for a given address.
 _FINDING = {
     "SentinelManagedConnection": "Connection",
     "SentinelManagedSSLConnection": "SSLConnection",

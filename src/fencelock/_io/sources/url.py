@@ -1,4 +1,4 @@
-"""Where a server is and who we are to it: parsed once, without redis-py."""
+"""A server's address and our credentials: parsed once, without redis-py."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 PLAIN_SCHEMES = ("redis", "valkey", "unix")
 TLS_SCHEMES = ("rediss", "valkeys")
 SENTINEL_SCHEMES = ("redis+sentinel", "valkey+sentinel", "rediss+sentinel", "valkeys+sentinel")
-# Between "://" and the query: nothing that is quoted, and no user, password or IPv6 address.
+# Characters of a simple URL: nothing quoted, and no user, password or IPv6 address.
 _SIMPLE = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._/:")
 _PORTS = 65536
 _OPTIONS = ("db", "username", "password")
-# How redis-py's connections and pools are to behave; ours behave as they must. A URL may be shared.
+# Options for redis-py's connections and pools, ignored here: a URL may be shared with them.
 _ANOTHERS = (
     *("socket_", "retry", "timeout", "health_check", "max_connections", "protocol", "encoding"),
     *("decode_responses", "legacy_responses", "client_name", "lib_", "driver_info"),
 )
-# Needs no right on any server: HELLO and AUTH are for everybody.
+# Needs no permission on any server: every user may send HELLO and AUTH.
 GREETING = (b"HELLO", b"3", b"SETNAME", b"fencelock")
 
 
@@ -57,9 +57,9 @@ def parse(url: str) -> Address:
 
 
 def simple(url: str) -> Address | None:
-    """Return what the most usual URLs say; None for all others, those with mistakes too.
+    """Parse the most usual URLs; None for all others, including those with mistakes.
 
-    It says nothing that ``general`` does not say, and spares the command line its imports.
+    The result is the same as that of ``general``; it saves the command line some imports.
     """
     scheme, _, rest = url.partition("://")
     rest, _, query = rest.partition("?")
@@ -104,7 +104,7 @@ def general(url: str) -> Address:
 
 
 def _check_options(query: Iterable[str]) -> None:
-    """Refuse what would be ignored: a lock in another database, or without TLS, excludes nobody."""
+    """Refuse unknown options: ignoring one could lead to another database, or leave out TLS."""
     for each in query:
         if each not in _OPTIONS and not each.startswith(_ANOTHERS):
             tls = ", and TLS is rediss://" if each.startswith("ssl") else ""
@@ -113,15 +113,15 @@ def _check_options(query: Iterable[str]) -> None:
 
 
 def db_number(text: str) -> int:
-    """Return what a URL says of the database; ValueError when it is no number."""
+    """Return the database number of a URL; ValueError when it is not a number."""
     if not text.isdecimal():
-        shown = text.rpartition("@")[2]  # before that may be half a password
+        shown = text.rpartition("@")[2]  # the text before it may be part of a password
         raise ValueError(f"source URL has a bad database number: {shown!r}{_quoting(text)}")
     return int(text)
 
 
 def _quoting(url: str) -> str:
-    """Return what may have gone wrong with a URL that brings a password."""
+    """Return a hint about quoting for a URL with a password."""
     return " (in a password / is written %2F, ? %3F, # %23, and @ %40)" if "@" in url else ""
 
 
@@ -129,7 +129,7 @@ def redacted(url: str) -> str:
     """Return a URL without user, password and options."""
     scheme, separator, rest = ("", "", url) if "://" not in url else url.partition("://")
     where, _, more = rest.partition("?")
-    if "@" in more:  # whether it is an option's or ends a password nobody knows
+    if "@" in more:  # it may belong to an option or end a password
         return f"{scheme}{separator}..."
     return scheme + separator + where.rpartition("@")[2]
 

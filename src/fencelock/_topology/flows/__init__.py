@@ -1,1 +1,1 @@
-"""The flows that fit each topology. A port gets its own when it is made, and no flow asks again."""
+"""The flows of each topology. A port gets its own when it is made; no flow asks for the others."""

@@ -18,7 +18,7 @@ from fencelock._topology.flows.single import SINGLE
 
 
 def _never_open(_port: SlottedPort, _waiter: Waiter) -> bool:
-    """Return False: a waiter listens anew at the node of the lock."""
+    """Return False: a waiter must subscribe at the node of the lock."""
     return False
 
 

@@ -22,7 +22,7 @@ from fencelock.errors import NotAcknowledged
 
 
 def _open_in_line(port: Port, waiter: Waiter) -> bool:
-    """Seat a waiter on the connection that it listened on so far."""
+    """Give a waiter the connection that it listened on so far."""
     return port.open_now(waiter, listen=True)
 
 

@@ -2,7 +2,7 @@
 -- ttl in use, and until when longer leases can last. A node that was restarted has another run id,
 -- which no other node remembers.
 --
--- KEYS  roster
+-- KEYS  membership
 -- ARGV  1 how long it is kept, ms   2 ttl ms
 --       3 client   4 the number of its claim, 0 for none
 --       5 the longest ttl that the client claims, ms   6 for how long it claims it, ms; 0: it gives the
