@@ -118,7 +118,7 @@ class ClientOptions(ClientBase, Generic[SourceT]):
 
         ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
         lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed
-        holder blocks others for no longer. ``label`` is shown to people beside host and process.
+        holder blocks others for no longer. ``label`` is shown to people with host and process.
         ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
         With ``replicas=n`` a grant or renewal counts only once n replicas have acknowledged it,
         within ``replicas_timeout``, 1 s: long enough for a pause of a replica's disk. Otherwise
@@ -319,7 +319,7 @@ class StateFactory(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         All clients that use the name give the same count: another one is an error at its first use.
         While no client waits, a latch that was not counted down yet takes another count, and
         ``reset`` gives it to one that is open.
-        ``idle_ttl`` is how long an unused latch is kept, a day: the next use begins anew.
+        ``idle_ttl`` is how long an unused latch is kept, a day: the next use starts afresh.
 
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
@@ -345,7 +345,7 @@ class StateFactory(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         All clients that use the name give the same number: another one is an error once some
         parties have come; before, the barrier takes it. The last party to come runs its handle's
         ``action`` before all go on. ``timeout`` is that of ``wait``, for ever by default.
-        ``idle_ttl`` is how long an unused barrier is kept, a day: the next use begins anew.
+        ``idle_ttl`` is how long an unused barrier is kept, a day: the next use starts afresh.
 
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.

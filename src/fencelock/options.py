@@ -404,7 +404,7 @@ def idle_ttl(value: Any) -> float:
 
 
 def wait_timeout(timeout: Any) -> float | None:
-    """Return how long a wait may take: None for ever; 0 or less looks once, as in ``threading``."""
+    """Return the limit of a wait: None for ever; 0 or less is one check, as in ``threading``."""
     if timeout is None:
         return None
     seconds = span("timeout", timeout)

@@ -17,7 +17,7 @@ class AttemptLog:
     refusal: ServerError | None = None  # "not now", the last time
 
     def start(self) -> None:
-        """Begin with another request: its attempts count anew."""
+        """Begin with another request: its attempts are counted from zero."""
         if self.tries:
             self.tries, self.refusal = 0, None
 

@@ -91,7 +91,7 @@ def give_up(trouble: Exception, asked: AttemptLog) -> NoReturn:
 
 
 def answer_by(port: Port, now: float, give_up_at: float) -> float:
-    """Return until when to wait for an answer: a healthy server has time for one, always."""
+    """Return until when to wait for an answer: never too soon for a healthy server."""
     latest = now + port.server_timeout
     if give_up_at >= latest:
         return latest

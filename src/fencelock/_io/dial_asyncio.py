@@ -55,6 +55,6 @@ class AsyncioDialer(AsyncioIo):
         return task
 
     async def end(self) -> None:
-        """Cancel the tasks beside, and wait for their ends; none is begun any more."""
+        """Cancel the background tasks, and wait for them to end; none is begun any more."""
         self._ended = True
         await super().end()

@@ -39,7 +39,7 @@ class _IdentifiedLink(Link):
     saw: Identified
 
     async def _dial(self) -> AsyncConnection:
-        self._reached = False  # who refuses connections is not asked again: there are others
+        self._reached = False  # a node that refuses connections is not retried: there are others
         mux = await super()._dial()
         asked_at = now()
         await identify(mux, mux.command, asked_at, asked_at + self._server_timeout, self.saw)

@@ -141,7 +141,7 @@ class _IdentifiedPool(Pool):
 
     def connect(self, until: float) -> Connection:
         """Open a connection, and take the identity of the server there."""
-        self._reached = False  # who refuses connections is not asked again: there are others
+        self._reached = False  # a node that refuses connections is not retried: there are others
         connection = super()._dial(until)
 
         async def command(words: Sequence[bytes], until: float) -> Reply:

@@ -59,7 +59,7 @@ class RenewalThread:
         self._deaf_until = 0.0
 
     def start_soon(self) -> None:
-        """See that the thread is up: a waiter is in line, and its lease may come at any moment.
+        """Start the thread: a waiter is in line, and its lease may come at any moment.
 
         If it cannot be started, ``mind`` says so when the lease is there.
         """
@@ -181,7 +181,7 @@ class RenewalThread:
         with port.mutex():
             sooner = port.book.next_at()
         if sooner is not None and sooner < until:
-            return  # added after we looked and before ``mind`` could see when we wake
+            return  # added after this check, before ``mind`` could see when we wake
         pipe = self._pipe
         if pipe is None:
             return

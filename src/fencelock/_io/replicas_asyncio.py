@@ -118,7 +118,7 @@ class AsyncReplicas:
         """Raise NoReply when the two connections lead to different processes."""
         if await self._run_id(mux, until) != await self._run_id(origin, until):
             mux.close()
-            origin.close()  # either may be the old one: both find the present server anew
+            origin.close()  # either may be the old one: both then find the present server
             raise NoReply("another server has taken its place", sent=True)
 
     async def _run_id(self, mux: AsyncConnection, until: float) -> bytes:

@@ -17,7 +17,7 @@ from fencelock.errors import (
 )
 from fencelock.scripts import ALL, Script
 
-# Connections import the parser's names from here, beside what error replies mean.
+# Connections import the parser's names from here, along with the meaning of error replies.
 __all__ = ["INCOMPLETE", "Push", "ReplyError", "pack", "reader"]
 
 CONFIRMS: Final = (b"subscribe", b"ssubscribe")  # pushes that answer a request

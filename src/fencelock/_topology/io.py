@@ -98,7 +98,7 @@ class Io(Protocol):
         """
 
     def spawn(self, flow: Flow, name: str) -> bool:
-        """Run a flow beside, in a thread or task of this name; False when none can be started.
+        """Run a flow in a thread or task of this name; False when none can be started.
 
         What it raises is logged.
         """

@@ -62,7 +62,7 @@ class MasterIo(Protocol):
         """Run a plain command; ends like ``Port.call``."""
 
     def spawn(self, flow: Flow, name: str) -> bool:
-        """Run a flow beside, in a thread or task of this name; False when none can be started."""
+        """Run a flow in a thread or task of this name; False when none can be started."""
 
     def latch(self) -> Latch:
         """Return a new latch."""

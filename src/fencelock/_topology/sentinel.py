@@ -41,7 +41,7 @@ TRUSTED_SECONDS = FRESH_SECONDS + ANSWER_SECONDS
 PUSH_SECONDS = 2 * ANSWER_SECONDS
 # A caller whose time is up leaves a last question this much, within the 100 ms of I13.
 _LAST_SECONDS = 0.05
-# Sentinels that were set up anew count epochs from 0 again: the old count is forgotten after this.
+# Sentinels that were set up again count epochs from 0: the old count is forgotten after this.
 FORGET_SECONDS = 10.0
 _WRONG = ("s_down", "o_down", "failover_in_progress")
 _REPLICA = frozenset({"READONLY", "MASTERDOWN"})

@@ -28,7 +28,7 @@ SLOTS: Final = 16384
 PAUSE_SECONDS: Final = 0.05
 # One node's time to tell the map, before another one is asked.
 MAP_SECONDS: Final = 0.5
-# One attempt's time for an answer. Then the map is read anew: the node may have been replaced.
+# One attempt's time for an answer. Then the map is read again: the node may have been replaced.
 ANSWER_SECONDS: Final = 1.1
 # Redirects that one attempt follows: more come only while slots move to and fro.
 REDIRECTS_MAX: Final = 5
@@ -89,7 +89,7 @@ class SlotMap:
         return self.owners[number]
 
     def sure(self, key: bytes) -> NodeAddress | None:
-        """Return who serves a key; None when that must be asked for."""
+        """Return the node that serves a key; None when that must be asked for."""
         return None if self.doubtful else self.owners[slot(key)]
 
     def disbelieves(self, message: Sequence[bytes], waiter: Waiter, node: NodeAddress) -> bool:

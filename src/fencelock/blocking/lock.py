@@ -90,7 +90,7 @@ class LockBase(ProcessBound):
             raise
 
     def _withdraw(self, hold: Hold) -> None:
-        """Give back a hold that the caller never heard of."""
+        """Release a hold that never reached the caller."""
         if self._holds.remove(hold):
             retire(self._port, hold)
             release_in_background(self._port, hold)

@@ -151,7 +151,7 @@ class MultiLock(ProcessBound):
             raise
 
     def _withdraw(self, wants: Sequence[AcquireRequest]) -> None:
-        """Give back holds that the caller never heard of."""
+        """Release holds that never reached the caller."""
         for hold in self._holds.withdraw(wants):
             retire(self._port, hold)
             release_in_background(self._port, hold)

@@ -65,7 +65,7 @@ async def ask_acknowledged(
 ) -> tuple[Reply, NotAcknowledged | None]:
     """Ask like ``ask``, on a connection of its own; return the answer.
 
-    Beside it the error when too few replicas have what it did.
+    The second value is the error if too few replicas have the write, else None.
     """
     waiter = Waiter(want)
 

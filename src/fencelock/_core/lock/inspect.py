@@ -20,7 +20,7 @@ T = TypeVar("T")
 WAITERS_SHOWN = 100
 HOLDERS_SOUGHT = 10_000
 SCAN_COUNT = 1000
-# A revocation is remembered for as long as a holder may need to hear of it by renewal.
+# A revocation is remembered for as long as a holder may need to learn of it by a renewal.
 REVOKED_MS = 600_000
 
 

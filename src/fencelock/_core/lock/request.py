@@ -180,7 +180,7 @@ class AcquireRequest:
     """
 
     once = False  # it never waits in line, however long its answer may take
-    other: Any = None  # the hold of the same thread or task beside which it is granted at once
+    other: Any = None  # the caller's other hold that lets this be granted at once
     lines_up: bool = False  # a quorum's nodes count its votes in their lines: see quorum.py
 
     __slots__ = ("form", "holder", "info", "keys", "owned", "strays", "terms", "ttl", "waiter")

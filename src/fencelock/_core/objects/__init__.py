@@ -1,1 +1,1 @@
-"""What is made of locks, and states that many wait for."""
+"""Objects built on locks, and states that many clients wait for."""

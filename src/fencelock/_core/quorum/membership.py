@@ -1,4 +1,4 @@
-"""Which nodes of a quorum may vote. Pure: ``now`` comes in as an argument.
+"""The nodes of a quorum that may vote. Pure: ``now`` comes in as an argument.
 
 Rules of this file:
 

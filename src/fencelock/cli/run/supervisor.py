@@ -11,7 +11,7 @@ command is stopped before the lease can end, whatever happens to the holder:
 When the supervisor is killed, the kernel kills the command (Linux: PR_SET_PDEATHSIG). The holder
 sees the socket close and kills the processes that the command left. When the supervisor is stopped,
 the holder kills the command in its place. Only while both are stopped, and the command is not, can
-the command run on beside the next holder of the lock: their fences tell them apart.
+the command run on alongside the next holder of the lock: their fences tell them apart.
 
 People see it as ``fencelock-guard`` in the list of processes, and as the guard in messages.
 
