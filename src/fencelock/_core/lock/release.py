@@ -136,8 +136,9 @@ async def give_back(port: Port, hold: Hold, asked: AttemptLog) -> int:
 
 @describes_errors
 async def release_for_owner(port: Port, want: AcquireRequest, fence: int = 0) -> int | None:
-    """Release one hold of an explicit owner, whichever handle acquired it; with ``fence``, its.
+    """Release one hold of an explicit owner, whichever handle acquired it.
 
+    With ``fence``, only a hold of that tenure is released.
     Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
     """
     until = port.now() + port.server_timeout

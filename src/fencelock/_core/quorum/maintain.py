@@ -198,7 +198,7 @@ async def renew(
     """Renew a lease on all its nodes; raises LeaseLost, or QuorumNotReached without a majority."""
     whole = majority_of(hold)
     span = hold.next_ttl(port.now()) if ttl is None else ttl
-    # Claim the longer ttl before renewing: a node that restarts afterwards must not vote that long.
+    # Claim the longer ttl before renewing: a node that restarts later must abstain so long.
     claim_long(port, whole, span)
     await refresh(port, hold.want, min(port.now() + port.server_timeout, hold.deadline), span)
     whole.cover(span)
