@@ -5,7 +5,7 @@ import textwrap
 
 from verification.mutations.generated import mutants
 from verification.mutations.generated.mutants import sites
-from verification.mutations.generated.sample import HANDLES, files, room_of
+from verification.mutations.generated.sample import HANDLES, files, part_of
 from verification.mutations.generated.selection import Recordings, callers
 
 LUA = """\
@@ -71,9 +71,9 @@ def test_statements_are_left_out_and_units_confused_but_not_in_what_only_people_
     assert all("1 + 1" in each for each in changed)
 
 
-def test_every_file_has_a_room():
-    rooms = {room_of(file) for file in files()}
-    assert {"scripts", "core", "ports", "command line", HANDLES} == rooms
+def test_every_file_has_a_part():
+    parts = {part_of(file) for file in files()}
+    assert {"scripts", "core", "ports", "command line", HANDLES} == parts
 
 
 def test_a_fragment_is_tried_by_the_tests_of_all_scripts_that_it_is_part_of():

@@ -1,10 +1,10 @@
-"""The page of generated mutants: how many are killed in each room, and what survives and why."""
+"""The page of generated mutants: how many are killed in each part, and what survives and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from verification.mutations.generated.sample import HANDLES, ROOMS, room_of
+from verification.mutations.generated.sample import HANDLES, PARTS, part_of
 from verification.mutations.generated.selection import ROOT
 from verification.mutations.generated.survivors import REASONS
 
@@ -41,10 +41,10 @@ def text(seed: int, rows: Sequence[Row]) -> Iterator[str]:
     yield ""
     yield "| part of the package | mutants | killed | survive |"
     yield "| --- | --- | --- | --- |"
-    for room in (*ROOMS, HANDLES):
-        its = [row for row in rows if room_of(row["file"]) == room]
+    for part in (*PARTS, HANDLES):
+        its = [row for row in rows if part_of(row["file"]) == part]
         dead = sum(bool(row["killer"]) for row in its)
-        yield f"| {room} | {len(its)} | {dead} | {len(its) - dead} |"
+        yield f"| {part} | {len(its)} | {dead} | {len(its) - dead} |"
     yield ""
     yield "## What survives"
     yield ""

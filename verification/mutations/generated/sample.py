@@ -1,4 +1,4 @@
-"""A random sample of mutants over the rooms of the package, the same for the same seed."""
+"""A random sample of mutants over the parts of the package, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from collections.abc import Iterator
 from verification.mutations.generated.mutants import Mutant, Site, sites
 from verification.mutations.generated.selection import PACKAGE
 
-# The part of a sample that each room has; what is in none of them is drawn as a handle.
-ROOMS = {
+# The part of a sample that each part has; what is in none of them is drawn as a handle.
+PARTS = {
     "scripts": (0.25, ("scripts/",)),
     "core": (0.27, ("_core/",)),
-    "ports": (0.23, ("_ports/", "_transport/", "_io/", "_topology/")),
+    "ports": (0.23, ("_io/", "_topology/")),
     "command line": (0.08, ("cli/", "__main__.py", "embedded/")),
 }
 HANDLES = "handles"
 LEFT_OUT = ("scripts/__init__.py",)
 
 
-def room_of(file: str) -> str:
-    """Return the room that a file of the package is in."""
-    found = (name for name, (_, places) in ROOMS.items() if file.startswith(places))
+def part_of(file: str) -> str:
+    """Return the part that a file of the package is in."""
+    found = (name for name, (_, places) in PARTS.items() if file.startswith(places))
     return next(found, HANDLES)
 
 
 def sample(seed: int, size: int) -> list[Mutant]:
-    """Draw mutants: first a room's share, then a site, then one of its variants."""
+    """Draw mutants: first a part's share, then a site, then one of its variants."""
     chance = random.Random(seed)
-    places: dict[str, list[Site]] = {name: [] for name in (*ROOMS, HANDLES)}
+    places: dict[str, list[Site]] = {name: [] for name in (*PARTS, HANDLES)}
     for file in files():
-        places[room_of(file)] += sites(PACKAGE, file)
+        places[part_of(file)] += sites(PACKAGE, file)
     drawn = []
-    for room, (share, _) in ROOMS.items():
-        drawn += _draw(chance, places[room], round(size * share))
+    for part, (share, _) in PARTS.items():
+        drawn += _draw(chance, places[part], round(size * share))
     return drawn + _draw(chance, places[HANDLES], size - len(drawn))
 
 

@@ -97,6 +97,6 @@ def callers(fragment: str) -> frozenset[str]:
     """Return the scripts that a Lua file is part of."""
     found = {fragment}
     for path in (PACKAGE / "scripts").rglob("*.lua"):
-        if re.search(rf"^-- include: {fragment}$", path.read_text(), re.MULTILINE):
+        if re.search(rf"^-- include: (?:\w+/)?{fragment}$", path.read_text(), re.MULTILINE):
             found |= callers(path.stem)
     return frozenset(found)
