@@ -102,8 +102,8 @@ SEEDS = [
         "an undo of several locks that overtakes its request",
         Change(
             multi,
-            "waiter.undo_connection or waiter.connection",
-            "waiter.undo_connection and waiter.connection",
+            "waiter.path",
+            "None",
         ),
         multis.TRIES.under(cancel=1).threads(),
         frozenset({"I9"}),

@@ -100,8 +100,8 @@ SEEDS = (
         "a cancelled wait that stays on the list",
         Change(
             state_wait,
-            "port.run_in_background(\n            *_last_request",
-            "(lambda *_: None)(\n            *_last_request",
+            "port.run_in_background(*_last_request",
+            "(lambda *_: None)(*_last_request",
         ),
         worlds.NEVER.under(cancel=1),
         "I9",
