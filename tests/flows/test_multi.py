@@ -78,7 +78,7 @@ SEEDS = [
         "a lock that is held is taken",
         Change("multi_acquire", "if current and current ~= holder then return i end", ""),
         multis.TWO,
-        frozenset({"I1", "I4", "I8"}),
+        frozenset({"I1", "I4", "I8", "L"}),
     ),
     Seed(
         "a repeated request is refused",
