@@ -96,7 +96,7 @@ SEEDS = (
     ),
     seed(
         "a wait whose end is not undone",
-        Change(state_wait, "_undo(port, watcher)\n        raise", "raise_fence"),
+        Change(state_wait, "_undo(port, watcher)\n        raise", "raise"),
         worlds.ALONE.under(cancel=1),
         "I9 I6",
     ),

@@ -201,3 +201,10 @@ def test_a_timeout_that_may_be_meant_as_a_ttl_is_doubted_by_acquire(face):
         for options in ({"timeout": 30, "ttl": 30}, {"ttl": 30}, {"timeout": -1}, {}):
             with contextlib.suppress(ServerUnreachable):
                 call(make("a", **options).acquire, timeout=0.01)
+
+
+def test_what_is_to_be_awaited_can_be_asked_for_before_a_loop_runs():
+    barrier = fencelock.AsyncClient("redis://localhost:1").barrier("a", 2)
+    for question in (barrier.n_waiting, barrier.broken):
+        assert inspect.isawaitable(question)
+        question.close()

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from fencelock import errors, options
 from fencelock._handles.barrier import BaseBarrier
+
+if TYPE_CHECKING:
+    from fencelock._io.port_asyncio import AioPort
+
+T = TypeVar("T")
 
 
 class BarrierBroken(errors.BarrierBroken, asyncio.BrokenBarrierError):
@@ -35,7 +41,7 @@ class AsyncBarrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._waiting(self._port())
+        return self._asked(self._waiting)
 
     @property
     def broken(self) -> Awaitable[bool]:
@@ -44,7 +50,7 @@ class AsyncBarrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._is_broken(self._port())
+        return self._asked(self._is_broken)
 
     async def wait(self, timeout: options.Seconds | None = None) -> int:
         """Wait until all parties have arrived; return this party's index, from 0 to parties - 1.
@@ -92,6 +98,10 @@ class AsyncBarrier(BaseBarrier):
             ServerError, OutcomeUnknown: as ``reset``, but for another number of parties.
         """
         await self._changed(self._port(), b"delete")
+
+    async def _asked(self, question: Callable[[AioPort], Awaitable[T]]) -> T:
+        """Ask with the port of the loop that awaits this."""
+        return await question(self._port())
 
     async def _act(self) -> None:
         if self._action is not None:
