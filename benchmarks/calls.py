@@ -37,7 +37,7 @@ TITLES = {
     "quorum": "quorum of 5",
 }
 WARM = 20  # pairs before the one that is counted
-ROUNDS = 9  # pairs that are counted; the usual one is told: a timer or a renewal may strike one
+ROUNDS = 9  # pairs that are counted; the usual one is shown, as a timer or a renewal may add calls
 
 
 class Passage(NamedTuple):

@@ -25,6 +25,7 @@ from verification.simulator.cluster import (
     ClusterWorld,
     address,
 )
+from verification.simulator.latch import SimulatedLatch
 from verification.simulator.network import Client, Link, State, Task
 from verification.simulator.port import SimulatedPort
 from verification.simulator.server import unpacked
@@ -34,33 +35,6 @@ if TYPE_CHECKING:
 
 # As in _io/cleanup_queue.py.
 POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
-
-
-class SimulatedLatch:
-    """Implements ``_topology.io.Latch``."""
-
-    def __init__(self, port: SimulatedPort) -> None:
-        self._port = port
-        self._waiting: list[Task] = []
-        self.is_open = False
-
-    def open(self) -> None:
-        """Let all flows pass that wait, now and later."""
-        self.is_open = True
-        for task in self._waiting:
-            if not task.done and task.state is not None:
-                task.ready = ("value", None)
-
-    async def wait(self, until: float) -> bool:
-        """Wait until it opens, or until the instant; return True if it is open."""
-        task = self._port.world.running
-        if not self.is_open and task is not None:
-            self._waiting.append(task)
-            try:
-                await self._port.suspend(State("latch", self._port.client.world_us(until)))
-            finally:
-                self._waiting.remove(task)
-        return self.is_open
 
 
 class Part:
