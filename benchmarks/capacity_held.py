@@ -53,8 +53,8 @@ def uses(client: fencelock.Client) -> dict[str, Callable[[], object]]:
 
 
 def client_of(address: Address) -> fencelock.AsyncClient:
-    """Return a client that is patient: on a busy machine nobody may answer for seconds."""
-    return fencelock.AsyncClient(address.url, server_timeout=60)
+    """Return a client that is patient, as the machine is busy; each of its waiters is in line."""
+    return fencelock.AsyncClient(address.url, server_timeout=60, cohort=None)
 
 
 async def in_turns(calls: Sequence[Callable[[], Awaitable[Any]]]) -> None:

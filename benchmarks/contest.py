@@ -49,12 +49,14 @@ class Tally:
     total: int = 0  # acquisitions before begin and after end included
     changes: int = 0  # acquisitions by another worker than the one before
     overlaps: int = 0  # two inside at once: the lock failed
+    longest: float = 0.0  # seconds from a worker's turn to its next
 
     def add(self, other: Tally) -> None:
         self.turns += other.turns
         self.total += other.total
         self.changes += other.changes
         self.overlaps += other.overlaps
+        self.longest = max(self.longest, other.longest)
 
     @property
     def fairness(self) -> float:
@@ -171,15 +173,15 @@ def _thread_turns(contest: Contest, pair: Pair, seat: int, tally: Tally, marks: 
     now = 0.0
     while now < contest.end:
         acquire()
-        now = _enter(contest, seat, tally, marks)
+        now = _enter(contest, seat, tally, marks, now)
         if contest.work_seconds:
             sleep(contest.work_seconds)
         _leave(seat, tally, marks)
         release()
 
 
-def _enter(contest: Contest, seat: int, tally: Tally, marks: memoryview) -> float:
-    """Mark the page and count; the same few steps for everybody."""
+def _enter(contest: Contest, seat: int, tally: Tally, marks: memoryview, previous: float) -> float:
+    """Mark the page and count; the same few steps for everybody. ``previous``: its last turn."""
     if marks[INSIDE]:
         tally.overlaps += 1
     marks[INSIDE] = seat
@@ -188,6 +190,8 @@ def _enter(contest: Contest, seat: int, tally: Tally, marks: memoryview) -> floa
     if contest.begin <= now < contest.end:
         tally.turns[0] += 1
         tally.changes += marks[LAST] != seat
+        if previous >= contest.begin and now - previous > tally.longest:
+            tally.longest = now - previous
     marks[LAST] = seat
     return now
 
@@ -206,7 +210,7 @@ def _in_tasks(contest: Contest, made: Sequence[Pair], first_seat: int, marks: me
         now = 0.0
         while now < contest.end:
             await acquire()
-            now = _enter(contest, first_seat + number, tallies[number], marks)
+            now = _enter(contest, first_seat + number, tallies[number], marks, now)
             if contest.work_seconds:
                 await asyncio.sleep(contest.work_seconds)
             _leave(first_seat + number, tallies[number], marks)

@@ -13,9 +13,15 @@ from typing import Any, NamedTuple
 from wire import Address, Line
 
 OURS = "fencelock"
+STRICT = "fencelock strict"  # ours with cohort=None: every waiter stands in line by itself
+SEMAPHORE = "semaphore"  # ours, as the next
+READER = "reader"
+LINGER = "linger"
+ALL_OURS = frozenset({OURS, STRICT, SEMAPHORE, READER, LINGER})
 FLOOR = "floor"
 TOKENS = "token list"
 SHARED_FLOOR = "shared floor"
+FIVE_SOCKETS = "five sockets"
 
 TTL_SECONDS = 30
 
@@ -57,9 +63,14 @@ NO_ASYNCIO = "has no asyncio face"
 NO_THREADS = "asyncio only"
 PLACES = {
     OURS: Entry("ours:Threads", "ours:Tasks"),
+    STRICT: Entry("ours:StrictThreads", "ours:StrictTasks"),
+    SEMAPHORE: Entry("ours:SemaphoreThreads", "ours:SemaphoreTasks"),
+    READER: Entry("ours:ReaderThreads", "ours:ReaderTasks"),
+    LINGER: Entry("ours:LingerThreads", "ours:LingerTasks"),
     FLOOR: Entry("floors:Threads", "floors_asyncio:Tasks"),
     TOKENS: Entry("floors:TokenThreads", "floors_asyncio:TokenTasks"),
     SHARED_FLOOR: Entry("for asyncio", "floors_asyncio:SharedTasks"),
+    FIVE_SOCKETS: Entry("floors_quorum:Threads", "floors_quorum:Tasks"),
     "redis-py": Entry("peers.redis_py:Threads", "peers.redis_py:Tasks"),
     "python-redis-lock": Entry("peers.python_redis_lock:Threads", NO_ASYNCIO),
     "pottery": Entry("peers.pottery_:Threads", "peers.pottery_:Tasks"),
@@ -70,7 +81,8 @@ PLACES = {
     "sherlock": Entry("peers.sherlock_:Threads", NO_ASYNCIO),
     "tooz": Entry("peers.tooz_:Threads", NO_ASYNCIO),
 }
-PEERS = [name for name in PLACES if name not in {OURS, FLOOR, TOKENS, SHARED_FLOOR}]
+FLOORS = {FLOOR, TOKENS, SHARED_FLOOR, FIVE_SOCKETS}
+PEERS = [name for name in PLACES if name not in ALL_OURS | FLOORS]
 
 
 class CannotRun(Exception):
@@ -102,8 +114,9 @@ def plant(name: str, address: Address, lock: str) -> None:
 
     A peer whose task was cancelled may have left a key that nobody owns.
     """
-    with Line(address) as line:
-        for key in line.command("KEYS", f"*{lock}*"):
-            line.command("DEL", key)
-        if name == TOKENS:
-            line.command("LPUSH", lock, "1")
+    for node in address.nodes:
+        with Line(node) as line:
+            for key in line.command("KEYS", f"*{lock}*"):
+                line.command("DEL", key)
+            if name == TOKENS:
+                line.command("LPUSH", lock, "1")

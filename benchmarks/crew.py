@@ -13,7 +13,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple, Self
 
-from contestants import OURS, TASKS, CannotRun, Contestant, Pair, make
+from contestants import ALL_OURS, TASKS, CannotRun, Contestant, Pair, make
 from slow import slowed
 from wire import Address
 
@@ -138,7 +138,7 @@ def pairs(who: Who, name: str, count: int) -> list[Pair]:
 def new_pair(who: Who, name: str) -> Pair:
     contestant = opened(who)
     pair = _made_in_loop(who, contestant, name) if who.face == TASKS else contestant.pair(name)
-    slow_us = who.slow_us if who.name == OURS else 0
+    slow_us = who.slow_us if who.name in ALL_OURS else 0
     return slowed(pair, who.face, who.address, slow_us)
 
 

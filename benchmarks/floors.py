@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 
 from contestants import TTL_SECONDS, Contestant, Pair
-from wire import Line, dial, pack
+from wire import Address, Line, dial, pack
 
 # Compare and delete: only the holder gives the lock back.
 RELEASE = "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end return 0"
@@ -19,9 +19,9 @@ class Wrong(Exception):
     """The server answered something else than an undisturbed lock does."""
 
 
-def lock_commands(contestant: Contestant, name: str) -> tuple[bytes, bytes]:
+def lock_commands(address: Address, name: str) -> tuple[bytes, bytes]:
     """Return the two packed commands of a plain lock: SET NX PX, and the script by its hash."""
-    with Line(contestant.address) as line:
+    with Line(address) as line:
         script = line.command("SCRIPT", "LOAD", RELEASE)
     token = secrets.token_hex(8)
     take = pack("SET", name, token, "NX", "PX", TTL_SECONDS * 1000)
@@ -32,7 +32,7 @@ class Threads(Contestant):
     """SET NX PX and compare-and-delete: two commands, two round trips. It cannot wait."""
 
     def pair(self, name: str) -> Pair:
-        take, give = lock_commands(self, name)
+        take, give = lock_commands(self.address, name)
         line = dial(self.address)
         send, receive = line.sendall, line.recv
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
+from collections.abc import Callable
 from typing import TypeVar, cast
 
 from contestants import Contestant, Pair
@@ -55,10 +56,10 @@ class Shared(asyncio.Protocol):
             take().set_result(reply)
 
 
-Kind = TypeVar("Kind", bound=asyncio.Protocol)
+Kind = TypeVar("Kind", bound=asyncio.BaseProtocol)
 
 
-async def connect(kind: type[Kind], address: Address) -> Kind:
+async def connect(kind: Callable[[], Kind], address: Address) -> Kind:
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_connection(kind, address.host, address.port)
     line = transport.get_extra_info("socket")
@@ -73,7 +74,7 @@ class Tasks(Contestant):
         self.line = await connect(Single, self.address)
 
     def pair(self, name: str) -> Pair:
-        take, give = lock_commands(self, name)
+        take, give = lock_commands(self.address, name)
         line, write = self.line, self.line.write
         future = asyncio.get_running_loop().create_future
 
@@ -99,7 +100,7 @@ class SharedTasks(Contestant):
         self.line = await connect(Shared, self.address)
 
     def pair(self, name: str) -> Pair:
-        take, give = lock_commands(self, name)
+        take, give = lock_commands(self.address, name)
         ask = self.line.ask
 
         async def acquire() -> None:

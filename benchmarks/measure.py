@@ -60,7 +60,7 @@ class Samples:
 
 @dataclass
 class Plan:
-    """How many rounds; peers take part in one of ``rarely_every``.
+    """How many rounds; peers take part in one of ``rarely_every``, ``always`` in each.
 
     ``short``: a sample takes milliseconds, so that each can have floors of its own beside it, and
     disturbed ones can be told. Where it takes a second, only ours has, and every round counts.
@@ -69,6 +69,7 @@ class Plan:
     rounds: int
     short: bool = True
     rarely_every: int = 1
+    always: Sequence[str] = ()  # others of ours
 
 
 def alternate(measure: Measure, floor: str, ours: str, peers: Sequence[str], plan: Plan) -> Samples:
@@ -79,11 +80,11 @@ def alternate(measure: Measure, floor: str, ours: str, peers: Sequence[str], pla
     samples = Samples(filtered=plan.short)
     order = random.Random(1)
     for number in range(plan.rounds):
-        present = [ours, *(peers if number % plan.rarely_every == 0 else ())]
+        present = [ours, *plan.always, *(peers if number % plan.rarely_every == 0 else ())]
         order.shuffle(present)
         before, fresh = measure(floor), True
         for name in present:
-            bracket = plan.short or name == ours
+            bracket = plan.short or name in {ours, *plan.always}
             if bracket and not fresh:
                 before = measure(floor)
             cost = measure(name)

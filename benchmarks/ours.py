@@ -2,27 +2,92 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from contestants import TTL_SECONDS, Contestant, Pair
 from wire import Address
 
 import fencelock
 
+LINGER_SECONDS = 0.05
+PERMITS = 10  # of a semaphore; which number it is costs nothing
+
 
 class Threads(Contestant):
+    options: ClassVar[dict[str, Any]] = {}  # of its locks
+
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self._client = fencelock.Client(address.url, key_prefix="")
 
     def pair(self, name: str) -> Pair:
-        lock = self._client.lock(name, ttl=TTL_SECONDS)
+        lock = self._client.lock(name, ttl=TTL_SECONDS, **self.options)
         return Pair(lock.acquire, lock.release)
 
 
 class Tasks(Contestant):
+    options: ClassVar[dict[str, Any]] = {}  # of its locks
+
     def __init__(self, address: Address) -> None:
         super().__init__(address)
         self._client = fencelock.AsyncClient(address.url, key_prefix="")
 
     def pair(self, name: str) -> Pair:
-        lock = self._client.lock(name, ttl=TTL_SECONDS)
+        lock = self._client.lock(name, ttl=TTL_SECONDS, **self.options)
         return Pair(lock.acquire, lock.release)
+
+
+class StrictThreads(Threads):
+    """A lock whose waiters stand in line one by one, also those of one client."""
+
+    options: ClassVar[dict[str, Any]] = {"cohort": None}
+
+
+class StrictTasks(Tasks):
+    """A lock whose waiters stand in line one by one, also those of one client."""
+
+    options: ClassVar[dict[str, Any]] = {"cohort": None}
+
+
+class LingerThreads(Threads):
+    """A lock whose lease stays with the client after each release."""
+
+    options: ClassVar[dict[str, Any]] = {"linger": LINGER_SECONDS}
+
+
+class LingerTasks(Tasks):
+    """A lock whose lease stays with the client after each release."""
+
+    options: ClassVar[dict[str, Any]] = {"linger": LINGER_SECONDS}
+
+
+class SemaphoreThreads(Threads):
+    """One permit, which nobody else wants."""
+
+    def pair(self, name: str) -> Pair:
+        semaphore = self._client.semaphore(name, PERMITS, ttl=TTL_SECONDS)
+        return Pair(semaphore.acquire, semaphore.release)
+
+
+class SemaphoreTasks(Tasks):
+    """One permit, which nobody else wants."""
+
+    def pair(self, name: str) -> Pair:
+        semaphore = self._client.semaphore(name, PERMITS, ttl=TTL_SECONDS)
+        return Pair(semaphore.acquire, semaphore.release)
+
+
+class ReaderThreads(Threads):
+    """The read side, while nobody else reads or writes."""
+
+    def pair(self, name: str) -> Pair:
+        side = self._client.rwlock(name, read_ttl=TTL_SECONDS).read
+        return Pair(side.acquire, side.release)
+
+
+class ReaderTasks(Tasks):
+    """The read side, while nobody else reads or writes."""
+
+    def pair(self, name: str) -> Pair:
+        side = self._client.rwlock(name, read_ttl=TTL_SECONDS).read
+        return Pair(side.acquire, side.release)

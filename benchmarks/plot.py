@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from contestants import OURS, TOKENS
+from contestants import OURS, STRICT, TOKENS
 
 Point = Mapping[str, float]
 Lines = Mapping[str, Mapping[int, Point]]
@@ -28,7 +28,13 @@ COLOURS = (
     "#b8962f",
     "#3a3ab8",
 )
-OURS_COLOUR, FLOOR_COLOUR = "#d62728", "#000000"
+FLOOR_COLOUR = "#000000"
+OURS_COLOURS = {
+    OURS: "#d62728",
+    f"{OURS} (threads)": "#ff9896",
+    STRICT: "#e88a00",
+    f"{STRICT} (threads)": "#f5c26b",
+}
 LABEL = "Rate and fairness over the number of waiters"
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #222 }
@@ -61,7 +67,7 @@ class Panel(NamedTuple):
 
 
 PANELS = (
-    Panel("acquisitions per second", LEFTS[0], 10, 100_000, lambda point: point["rate"]),
+    Panel("acquisitions per second", LEFTS[0], 10, 1_000_000, lambda point: point["rate"]),
     Panel(
         "most turns / fewest turns; at the top: somebody had none",
         LEFTS[1],
@@ -118,7 +124,7 @@ def curves(panel: Panel, lines: Lines, sizes: Sequence[int]) -> Iterator[str]:
 
 def legend(lines: Lines) -> Iterator[str]:
     for number, label in enumerate(reversed(in_order(lines))):
-        x, y = LEFTS[0] + 160 * (number % 5), HEIGHT - 12 + 18 * (number // 5)
+        x, y = LEFTS[0] + 210 * (number % 4), HEIGHT - 12 + 18 * (number // 4)
         colour = colour_of(label, lines)
         yield f'<path class="line {kind(label)}" stroke="{colour}" d="M{x} {y - 4}h20"/>'
         yield text(x + 26, y, label)
@@ -134,8 +140,8 @@ def kind(label: str) -> str:
 
 
 def colour_of(label: str, lines: Lines) -> str:
-    if label.startswith(OURS):
-        return OURS_COLOUR if label == OURS else "#ff9896"
+    if label in OURS_COLOURS:
+        return OURS_COLOURS[label]
     if label == TOKENS:
         return FLOOR_COLOUR
     others = sorted(each for each in lines if not kind(each))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from contestants import OURS
+from contestants import ALL_OURS, OURS
 from measure import Samples
 
 
@@ -33,7 +33,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class RequestTemplate:
+class Measure:
     """How the samples of a case are shown: costs are seconds, scaled, or rates, their inverse."""
 
     unit: str
@@ -47,32 +47,33 @@ class RequestTemplate:
         return 1 / costs if self.rate else costs
 
 
-MICROSECONDS = RequestTemplate("us", 1e6)
-MILLISECONDS = RequestTemplate("ms", 1e3)
+MICROSECONDS = Measure("us", 1e6)
+MILLISECONDS = Measure("ms", 1e3)
 
 
 def result(
     case: str,
-    form: RequestTemplate,
+    measure: Measure,
     samples: Samples,
     floor: str,
     *,
     target: str,
     meets: Callable[[Result], bool],
     absent: Mapping[str, str],
+    ours: str = OURS,
 ) -> Result:
-    """Make a row of samples; ``meets`` judges it."""
-    peers = [name for name in samples.costs if name not in {OURS, floor}]
-    ratios = {name: form.ratio(samples.ratio_to_floor(name)) for name in peers}
-    best = (max if form.rate else min)(peers, key=ratios.__getitem__, default=None)
+    """Make a row of samples about one contestant of ours; ``meets`` judges it."""
+    peers = [name for name in samples.costs if name not in {*ALL_OURS, floor}]
+    ratios = {name: measure.ratio(samples.ratio_to_floor(name)) for name in peers}
+    best = (max if measure.rate else min)(peers, key=ratios.__getitem__, default=None)
     row = Result(
         case=case,
-        unit=form.unit,
-        ours=form.value(samples.median(OURS)),
-        floor=form.value(samples.median(floor)),
-        peers={name: form.value(samples.median(name)) for name in peers},
-        ratio_to_floor=form.ratio(samples.ratio_to_floor(OURS)),
-        ratio_to_best_peer=form.ratio(samples.ratio(OURS, best)) if best else None,
+        unit=measure.unit,
+        ours=measure.value(samples.median(ours)),
+        floor=measure.value(samples.median(floor)),
+        peers={name: measure.value(samples.median(name)) for name in peers},
+        ratio_to_floor=measure.ratio(samples.ratio_to_floor(ours)),
+        ratio_to_best_peer=measure.ratio(samples.ratio(ours, best)) if best else None,
         target=target,
         met=None,
         best_peer=best,
@@ -81,6 +82,21 @@ def result(
     )
     row.met = meets(row)
     return row
+
+
+def one_of(case: str, measure: Measure, samples: Samples, name: str, floor: str) -> Result:
+    """Make a row of one thing of ours, without peers and without a target."""
+    return Result(
+        case=case,
+        unit=measure.unit,
+        ours=measure.value(samples.median(name)),
+        floor=measure.value(samples.median(floor)),
+        peers={},
+        ratio_to_floor=measure.ratio(samples.ratio_to_floor(name)),
+        ratio_to_best_peer=None,
+        target="none",
+        met=None,
+    )
 
 
 # --- for people -----------------------------------------------------------------------------------

@@ -20,11 +20,15 @@ from cases import (
     Setting,
     contended,
     handoff,
+    linger,
+    quorum,
     renew,
     server_cost,
+    shares,
     startup,
     uncontended,
     waiters,
+    worst_delay,
 )
 from contestants import PEERS
 from servers import Server, serving, version
@@ -38,11 +42,20 @@ CASES: dict[str, Case] = {
     "asyncio-100-locks": uncontended.many_locks,
     "contended-2p8t": contended.threads,
     "contended-asyncio-100": contended.tasks,
+    "cohort-2p8t": contended.cohort_threads,
+    "cohort-asyncio-100": contended.cohort_tasks,
+    "worst-delay": worst_delay.case,
     "handoff-1": handoff.one,
     "handoff-50": handoff.fifty,
     SWEPT: waiters.case,
     "renew-10k": renew.case,
     "server-cost": server_cost.case,
+    "linger-threads": linger.threads,
+    "linger-asyncio": linger.tasks,
+    "semaphore": shares.semaphore,
+    "rwlock-read": shares.read,
+    "quorum-5": quorum.threads,
+    "quorum-5-asyncio": quorum.tasks,
     "cli-startup": startup.case,
 }
 
@@ -72,7 +85,8 @@ def chosen(only: str | None) -> list[str]:
 
 
 def setting_of(options: argparse.Namespace, server: Server) -> Setting:
-    base = Setting(server.address, server.pid, options.quick, options.slow_ours)
+    pids = () if server.pid is None else (server.pid,)
+    base = Setting(server.address, pids, options.quick, options.slow_ours)
     if options.peers is None:
         return base
     names = [name.strip() for name in options.peers.split(",") if name.strip()]

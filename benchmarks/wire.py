@@ -7,20 +7,30 @@ faster or slower with it.
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import hiredis
 
 
 class Address(NamedTuple):
-    """Where the server listens. Everybody uses TCP, so that all have the same connection."""
+    """Where the server listens. Everybody uses TCP, so that all have the same connection.
+
+    ``more``: the other servers of a quorum. What is asked of "the server" is asked of the first.
+    """
 
     host: str
     port: int
+    more: tuple[Address, ...] = ()
+
+    @property
+    def nodes(self) -> tuple[Address, ...]:
+        """Return the address of each server."""
+        return (self._replace(more=()), *self.more)
 
     @property
     def url(self) -> str:
-        return f"redis://{self.host}:{self.port}/0"
+        return ",".join(f"redis://{node.host}:{node.port}/0" for node in (self, *self.more))
 
 
 def pack(*words: object) -> bytes:
@@ -30,7 +40,7 @@ def pack(*words: object) -> bytes:
 
 
 def dial(address: Address) -> socket.socket:
-    line = socket.create_connection(address)
+    line = socket.create_connection((address.host, address.port))
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return line
 
@@ -43,7 +53,14 @@ class Line:
         self._reader = hiredis.Reader()
 
     def command(self, *words: object) -> Any:
-        self._socket.sendall(pack(*words))
+        return self.answers([pack(*words)])[0]
+
+    def answers(self, commands: Sequence[bytes]) -> list[Any]:
+        """Send packed commands at once, and return their answers."""
+        self._socket.sendall(b"".join(commands))
+        return [self._answer() for _ in commands]
+
+    def _answer(self) -> Any:
         while (reply := self._reader.gets()) is False:
             data = self._socket.recv(1 << 16)
             if not data:

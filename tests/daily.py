@@ -9,13 +9,15 @@ the others, and ``nightly`` both. So every case is run by one of the two, and no
   that are marked ``one_face``.
 - What differs in the means only (uvloop for asyncio's loop, TCP or TLS for a Unix socket) runs at
   night, except what is marked ``smoke``.
+- What needs a framework, in ``tests/integrations``, runs at night: only ``rest`` installs them.
 - What is marked ``slow`` or ``nightly``, and a ``large`` scenario with a fault, runs at night,
-  except what is marked ``daily``.
+  except what is marked ``daily``. So does a defect that only such a scenario shows.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 from zlib import crc32
 
@@ -31,6 +33,8 @@ _FACE = re.compile(rf"\b({THREADS}|{TASKS}|tasks)\b")
 
 def nightly(item: pytest.Item) -> bool:
     """Return True if a case waits for the night."""
+    if needs_a_framework(item):
+        return True
     if item.get_closest_marker("daily"):
         return False
     if by_further_means(item) or takes_seconds(item):
@@ -38,9 +42,14 @@ def nightly(item: pytest.Item) -> bool:
     return by_the_other_face(item)
 
 
+def needs_a_framework(item: pytest.Item) -> bool:
+    """Return True for a test of an integration."""
+    return "tests/integrations/" in item.nodeid
+
+
 def takes_seconds(item: pytest.Item) -> bool:
     """Return True for what is marked as slow, or kept for the night by a mark."""
-    large = any(value.large and value.budgets for value in _params(item) if _is_scenario(value))
+    large = any(each.large and each.budgets for each in _scenarios(item))
     return large or any(item.get_closest_marker(name) for name in ("slow", "nightly"))
 
 
@@ -68,6 +77,15 @@ def has_turn(case: str) -> bool:
     """
     turn = crc32(_FACE.sub("", case).encode()) % 2
     return _FACE.findall(case)[-1] in ((THREADS,), (TASKS, "tasks"))[turn]
+
+
+def _scenarios(item: pytest.Item) -> Iterator[Any]:
+    """Yield what a case explores; for a sown fault, too, unless the daily tests must find it."""
+    for value in _params(item):
+        if _is_scenario(value):
+            yield value
+        elif getattr(value, "daily", None) == "":
+            yield value.scenario
 
 
 def _is_scenario(value: Any) -> bool:

@@ -93,7 +93,7 @@ class Server:
         self.binary = binary or binaries()[0]
         self.directory = Path(tempfile.mkdtemp(prefix="fencelock-test-"))
         self.socket = self.directory / "s" if unix else None
-        self._reserved = None if port else _reserve()
+        self._reserved = None if port else reserve()
         self.port: int = port or _port_of(self._reserved)
         self._options = [*_options(self.binary, persistent=persistent), *args]
         self._process: subprocess.Popen[bytes] | None = None
@@ -263,7 +263,7 @@ class Server:
     def _reserve_another(self) -> None:
         if self._reserved is not None:
             self._reserved.close()
-        self._reserved = _reserve()
+        self._reserved = reserve()
         self.port = _port_of(self._reserved)
 
     def _send(self, *numbers: signal.Signals) -> None:
@@ -284,7 +284,7 @@ def _options(binary: ServerBinary, *, persistent: bool) -> list[str]:
     return options
 
 
-def _reserve() -> socket.socket:
+def reserve() -> socket.socket:
     """Bind a free port and keep it: nobody else is given it, yet a server may listen on it."""
     line = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -69,6 +69,37 @@ def test_a_peer_takes_part_or_is_told_with_the_reason(told):
     assert all(threads["absent"].values())
 
 
+@pytest.mark.slow
+def test_semaphores_and_readers_are_told_beside_the_lock(tmp_path):
+    file = tmp_path / "told.json"
+    cases = "semaphore,rwlock-read,server-cost"
+    ran = run("--only", cases, "--json", file, "--peers", "", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = {row["case"]: row for row in json.loads(file.read_text())["cases"]}
+    for case in ("semaphore", "rwlock-read"):
+        assert rows[case]["met"] is None
+        assert rows[case]["details"]["x our lock"] > 0
+    for case in ("server-cost of a semaphore", "server-cost of a reader"):
+        assert isinstance(rows[case]["met"], bool)
+        assert rows[case]["floor"] > 0
+    assert {row["ratio_to_floor"] > 0 for row in rows.values()} == {True}
+
+
+@pytest.mark.slow
+def test_cohorts_are_told_beside_the_strict_form(tmp_path):
+    file = tmp_path / "told.json"
+    ran = run("--only", "cohort-2p8t,worst-delay", "--json", file, "--peers", "", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = {row["case"]: row for row in json.loads(file.read_text())["cases"]}
+    assert rows["cohort-2p8t"]["details"]["x strict"] > 0
+    assert rows["cohort-2p8t"]["details"]["mutual exclusion broken, times"] == {}
+    longest = rows["fairness of cohort-2p8t"]["details"]["longest from a turn to the next"]
+    assert longest.keys() == {"fencelock", "fencelock strict", "token list"}
+    for case in ("worst-delay", "worst-delay, 2 threads"):
+        assert isinstance(rows[case]["met"], bool)
+        assert rows[case]["details"].keys() >= {"cohort", "strict", "longer"}
+
+
 def test_an_unknown_case_is_refused():
     ran = run("--only", "nothing")
 

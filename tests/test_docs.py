@@ -26,6 +26,7 @@ from fencelock._core.keys import LockKeys
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.hints import Elsewhere
 from fencelock.cli.doctor.acl import MORE, acl_rule
+from tests.local_lines import waiting_locally
 from tests.replication import replicated
 from tests.servers import Server
 
@@ -155,11 +156,13 @@ def test_the_index_has_every_page_once_and_the_proofs_apart():
 
 # --- the reference of Python ----------------------------------------------------------------------
 
-EXPORTS = [getattr(fencelock, name) for name in fencelock.__all__]
+NAMED = [getattr(fencelock, name) for name in fencelock.__all__]
+EXPORTS = [one for one in NAMED if isinstance(one, type)]
+FUNCTIONS = [one for one in NAMED if one not in EXPORTS]
 ERRORS = [one for one in EXPORTS if issubclass(one, BaseException)]
 CLASSES = [one for one in EXPORTS if one not in ERRORS]
 # Made by calling them; the others are made by these.
-CALLED = {"Client", "AsyncClient", "Poll", "Queue"}
+CALLED = {"AsyncClient", "Client", "Cohort", "History", "Poll", "Queue"}
 ENTERED = {"__call__", "__enter__", "__aenter__"}
 
 
@@ -197,6 +200,8 @@ def stub(function: FunctionType) -> str:
 
 def bare(one: inspect.Parameter) -> inspect.Parameter:
     noted = one.annotation is not one.empty
+    if one.default is options.CLIENT_DEFAULT:
+        one = one.replace(default=Written("..."))
     return one.replace(annotation=Written(one.annotation)) if noted else one
 
 
@@ -274,6 +279,14 @@ def test_the_signatures_of_the_reference_hold_for_asyncio_too(one):
     assert page[one.__name__.removeprefix("Async")] == for_threads(one)
 
 
+@pytest.mark.parametrize("one", FUNCTIONS, ids=lambda one: one.__name__)
+def test_the_reference_has_the_signatures_of_every_function(one):
+    trees = [ast.parse(block.text) for block in python_blocks(PYTHON, "stub")]
+    told = [ast.unparse(node) for tree in trees for node in tree.body]
+
+    assert ast.unparse(ast.parse(stub(one))) in told
+
+
 def test_the_reference_lists_the_methods_that_are_not_awaited():
     said = PYTHON.read_text().partition("Only these are not awaited")[2].partition("properties")[0]
     plain = {
@@ -309,7 +322,7 @@ def test_the_reference_names_everything_public():
 def option_names() -> set[str]:
     client = fencelock.Client
     makes = (client.lock, client.rlock, client.locked, client.multi, client.once, client.election)
-    made = (client, *makes, fencelock.Poll)
+    made = (client, *makes, fencelock.Cohort, fencelock.History, fencelock.Poll)
     return {name for each in made for name in inspect.signature(each).parameters} - {"self"}
 
 
@@ -326,6 +339,8 @@ def test_the_reference_tells_the_defaults():
         ("key_prefix", f'`"{options.KEY_PREFIX}"`'),
         ("server_timeout", f"{options.SERVER_TIMEOUT:g} s"),
         ("interval", f"{options.Poll().interval:g} s"),
+        ("turns", f"{options.Cohort().turns}"),
+        ("seconds", f"{options.Cohort().seconds * 1000:g} ms"),
     ):
         assert re.search(rf"^\| `{name}` \| {re.escape(value)} \|", page, re.MULTILINE), name
 
@@ -431,7 +446,7 @@ def as_user(server: Server, user: str, **more: object) -> fencelock.Client:
 
 def test_the_smallest_permissions_are_enough(server):
     with as_user(server, "locks") as client:
-        holder, waiter = client.lock("permitted", ttl=3), client.lock("permitted", ttl=3)
+        holder, waiter = (client.lock("permitted", ttl=3, cohort=None) for _ in range(2))
         assert holder.acquire()
         assert not waiter.acquire(timeout=0.1)
         taken = threading.Thread(target=waiter.acquire)
@@ -444,6 +459,7 @@ def test_the_smallest_permissions_are_enough(server):
         assert waiter.lease is not None
         waiter.lease.renew()
         waiter.release()
+        _in_turn(client.lock("permitted in turn", cohort=fencelock.Cohort(turns=1)))
         one, two = (client.rlock("permitted too", owner="job") for _ in range(2))
         assert one.acquire()
         assert two.acquire()
@@ -459,6 +475,23 @@ def test_the_smallest_permissions_are_enough(server):
             lease.renew()
 
     assert server.command("ACL", "LOG") == []
+
+
+def _in_turn(lock: fencelock.Lock) -> None:
+    """Have a thread of the same client take its turn: one command releases and acquires."""
+    turns = []
+
+    def take() -> None:
+        with lock as lease:
+            turns.append(lease.fence)
+
+    with lock as lease:
+        taken = threading.Thread(target=take)
+        taken.start()
+        while not waiting_locally(b"fencelock:permitted in turn"):
+            pass
+    taken.join()
+    assert turns[0] > lease.fence
 
 
 def test_the_smallest_permissions_are_enough_for_what_is_made_of_locks(server):

@@ -20,6 +20,8 @@ SHOWN = {
     "cluster.py": (["--orders", "6"], r"6 orders, each served 4 times, fences grew"),
     "decorated.py": (["--calls", "6"], r"6 calls, 2 orders, none overlapped"),
     "elect_leader.py": (["--processes", "3"], r"3 candidates, 3 leaders one after the other"),
+    "fenced_orders.py": (["--ttl", "0.3"], r"the late write was refused, the order is 'sent'"),
+    "in_turn.py": (["--threads", "2", "--turns", "5"], r"twice 20 turns, fences grew"),
     "move_money.py": (["--moves", "6"], r"6 moves, 3 accounts, nothing lost"),
     "noon_draw.py": (["--processes", "3"], r"3 processes, 1 draw, 10 winners"),
     "quorum.py": (["--turns", "2"], r"6 turns over 5 servers, none overlapped, fences grew"),

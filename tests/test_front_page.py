@@ -129,7 +129,7 @@ SPEED = {
     "acquire and release, asyncio": "`uncontended-asyncio`",
     "release until the waiter in another process runs": "`handoff-1`",
     "the same until 50 waiters had their turn": "`handoff-50`",
-    "16 threads that all want one lock": "`contended-2p8t`",
+    "16 threads that all want one lock": "`cohort-2p8t`",
     "of these, turns that went to another thread": "its turns that went to another worker",
 }
 NOT_MEASURED = "\N{EN DASH}"

@@ -51,7 +51,7 @@ LOCAL = {
     "BoundedSemaphore": {"__del__", "__init__", "__repr__", "lease", "limit", "name", "permits"},
     "Lease": {
         *("__init__", "__repr__", "check", "deadline", "expires_at", "fence"),
-        *("holder", "lost", "name", "remaining", "ttl"),
+        *("holder", "lost", "name", "remaining", "ttl", "unchanged"),
     },
 }
 

@@ -317,6 +317,26 @@ def sleeps(path: Path, text: str) -> Iterator[str]:
             yield f"{number}: sleeps; wait for the state itself, or give a reason in SLEEPS"
 
 
+# --- the mutex ------------------------------------------------------------------------------------
+
+
+def called_on_the_way_out(_path: Path, text: str) -> Iterator[str]:
+    """Complain of a return from inside the mutex that makes a call; mutex.py says why."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.With) and any(map(is_mutex, node.items)):
+            for each in ast.walk(node):
+                if isinstance(each, ast.Return) and calls(each):
+                    yield f"{each.lineno}: calls as it returns from inside the mutex"
+
+
+def is_mutex(item: ast.withitem) -> bool:
+    return re.search(r"\bmutex\(\)$|\._lock$", ast.unparse(item.context_expr)) is not None
+
+
+def calls(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Call | ast.Await) for each in ast.walk(node))
+
+
 # --- places ---------------------------------------------------------------------------------------
 
 
@@ -387,6 +407,7 @@ RULES = {
     undocumented: SOURCE,
     unreasoned: PYTHON,
     sleeps: TESTS,
+    called_on_the_way_out: SOURCE,
     dead_links: MARKDOWN,
 }
 
@@ -460,6 +481,8 @@ BAD = [
     (sleeps, TEST, "await asyncio.sleep(0.1)"),
     (sleeps, TEST, "PROGRAM = 'import time; time.sleep(9)'"),
     (sleeps, TEST, "from time import monotonic, sleep"),
+    (called_on_the_way_out, CORE, "def f(port):\n with port.mutex():\n  return g()"),
+    (called_on_the_way_out, CORE, "def f(s):\n with s._lock:\n  return s.a and len(s.b)"),
     (machine_paths, "README.md", "see /" + "root/x"),
     (machine_paths, "README.md", "cd /" + "work"),
     (machine_paths, "README.md", '"/' + 'home/ann/x"'),
@@ -507,6 +530,7 @@ GOOD = [
     (unreasoned, CORE, "import x  # noqa: F401 - kept for users of 0.1"),
     (unreasoned, CORE, "x = '# noqa'"),
     (sleeps, TEST, "await asyncio.sleep(0)\nlease.asleep(3)"),
+    (called_on_the_way_out, CORE, "def f(port):\n with port.mutex():\n  x = g()\n return h(x)"),
     (machine_paths, "README.md", "https://x.org/work/x.html, ~/work, roots/root, /workers"),
     (dead_links, "README.md", "[x](#here-and-there)\n# Here, and there\n[y](https://nowhere/)"),
     (dead_links, "README.md", '[x](#lock.acquire)\n<a id="lock.acquire"></a>`acquire`'),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from contestants import OURS, PEERS, CannotRun
+from contestants import ALL_OURS, PEERS, CannotRun
 from crew import Crew, Who
 from wire import Address
 
@@ -16,13 +16,13 @@ class Setting(NamedTuple):
     """One run: where, how long, and how much slower ours is made on purpose."""
 
     address: Address
-    server_pid: int | None = None
+    server_pids: Sequence[int] = ()  # of servers of our own
     quick: bool = False
     slow_us: int = 0
     peers: Sequence[str] = tuple(PEERS)
 
     def who(self, name: str, face: str, loop: str = "asyncio") -> Who:
-        return Who(name, face, self.address, self.slow_us if name == OURS else 0, loop)
+        return Who(name, face, self.address, self.slow_us if name in ALL_OURS else 0, loop)
 
     def rounds(self, full: int, quick: int) -> int:
         return quick if self.quick else full
@@ -45,23 +45,28 @@ def muster(
 
 @contextmanager
 def on_one_core(crew: Crew, setting: Setting) -> Iterator[None]:
-    """Keep the one client process and the server on one core, where the system can.
+    """Keep the one client process and the servers on one core, where the system can.
 
     With a core each, every question wakes an idle core, and every answer another: on some machines
     that takes five times as long as the two commands themselves, on others nothing, and it would
     make everybody look alike. A server that was given by its URL stays where it is.
     """
-    if setting.server_pid is None or not hasattr(os, "sched_setaffinity"):
+    if not setting.server_pids or not hasattr(os, "sched_setaffinity"):
         yield
         return
-    before = os.sched_getaffinity(setting.server_pid)
+    before = os.sched_getaffinity(setting.server_pids[0])
     core = max(before)
-    os.sched_setaffinity(setting.server_pid, {core})
+    _allow(setting.server_pids, {core})
     crew.all(stay_on, core)
     try:
         yield
     finally:
-        os.sched_setaffinity(setting.server_pid, before)
+        _allow(setting.server_pids, before)
+
+
+def _allow(pids: Sequence[int], cores: set[int]) -> None:
+    for pid in pids:
+        os.sched_setaffinity(pid, cores)
 
 
 def stay_on(_worker: int, core: int) -> None:

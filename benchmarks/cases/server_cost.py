@@ -5,27 +5,31 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from contestants import FLOOR, OURS, THREADS
+from contestants import FLOOR, OURS, READER, SEMAPHORE, THREADS
 from crew import Crew, Who
-from measure import Plan, alternate
+from measure import Plan, Samples, alternate
 from monitor import monitored
-from report import RequestTemplate, Result, result
+from report import Measure, Result, one_of, result
 from wire import Line
 
 from cases import Setting, muster
 from cases.uncontended import probe, sample
 
 PAIRS = 400  # of one sample
+UNIT = Measure("server us")
 SEEN = 20  # pairs that are watched to learn which commands are sent
+LOCK_TARGET = 2.0  # times the floor
+SHARES_TARGET = 2.0  # times our lock
+MEASURED = (FLOOR, OURS, SEMAPHORE, READER)
 
 
 def case(setting: Setting) -> list[Result]:
     """Time by INFO commandstats, of the commands that a client sends (scripts as a whole)."""
     with Crew(1) as crew, Line(setting.address) as line:
         present, absent = muster(crew, setting, THREADS, probe)
-        for name in (FLOOR, OURS):
+        for name in MEASURED:
             crew.all(probe, setting.who(name, THREADS))
-        whos = {name: setting.who(name, THREADS) for name in (FLOOR, OURS, *present)}
+        whos = {name: setting.who(name, THREADS) for name in (*MEASURED, *present)}
         sent = {name: share_sent(crew, who) for name, who in whos.items()}
 
         def measure(name: str) -> float:
@@ -33,18 +37,27 @@ def case(setting: Setting) -> list[Result]:
             crew.call(0, sample, whos[name], PAIRS)
             return spent(line, sent[name]) / PAIRS
 
-        samples = alternate(measure, FLOOR, OURS, present, Plan(setting.rounds(24, 5)))
-    return [
-        result(
-            "server-cost",
-            RequestTemplate("server us"),
-            samples,
-            FLOOR,
-            target="<= 2.5x floor",
-            meets=lambda row: bool(row.ratio_to_floor and row.ratio_to_floor <= 2.5),
-            absent=absent,
-        )
-    ]
+        plan = Plan(setting.rounds(24, 5))
+        samples = alternate(measure, FLOOR, OURS, present, plan)
+        beside = alternate(measure, OURS, SEMAPHORE, [READER], plan)
+    lock = result(
+        "server-cost",
+        UNIT,
+        samples,
+        FLOOR,
+        target=f"<= {LOCK_TARGET}x floor",
+        meets=lambda row: bool(row.ratio_to_floor and row.ratio_to_floor <= LOCK_TARGET),
+        absent=absent,
+    )
+    return [lock, *(beside_lock(name, beside) for name in (SEMAPHORE, READER))]
+
+
+def beside_lock(name: str, samples: Samples) -> Result:
+    """Return the row of a semaphore or read side; its floor is our lock."""
+    row = one_of(f"server-cost of a {name}", UNIT, samples, name, OURS)
+    row.target = f"<= {SHARES_TARGET}x our lock, which is its floor"
+    row.met = bool(row.ratio_to_floor and row.ratio_to_floor <= SHARES_TARGET)
+    return row
 
 
 def share_sent(crew: Crew, who: Who) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""aioredlock: Redlock on aioredis 1, here with a single master; polls at random intervals."""
+"""aioredlock: Redlock on aioredis 1, with one master or five; polls at random intervals."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from typing import Any
 
 from aioredlock import Aioredlock
 from contestants import TTL_SECONDS, Contestant, Pair
-from wire import Address
 
 FOR_EVER = 10**9
 
 
 class Tasks(Contestant):
     async def open(self) -> None:
-        address: Address = self.address
-        connections = [{"host": address.host, "port": address.port}]
+        nodes = self.address.nodes
+        connections = [{"host": node.host, "port": node.port} for node in nodes]
         self._client = Aioredlock(connections, retry_count=FOR_EVER)
 
     def pair(self, name: str) -> Pair:

@@ -1,4 +1,4 @@
-"""pottery: Redlock, here with a single master; polls at random intervals."""
+"""pottery: Redlock, with one master or five; polls at random intervals."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from wire import Address
 class Threads(Contestant):
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        client = Redis(host=address.host, port=address.port, max_connections=CONNECTIONS_MAX)
-        self._masters = {client}
+        self._masters = {
+            Redis(host=node.host, port=node.port, max_connections=CONNECTIONS_MAX)
+            for node in address.nodes
+        }
 
     def pair(self, name: str) -> Pair:
         lock = Redlock(key=name, masters=self._masters, auto_release_time=TTL_SECONDS)
@@ -24,8 +26,10 @@ class Threads(Contestant):
 class Tasks(Contestant):
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        client = AsyncRedis(host=address.host, port=address.port, max_connections=CONNECTIONS_MAX)
-        self._masters = {client}
+        self._masters = {
+            AsyncRedis(host=node.host, port=node.port, max_connections=CONNECTIONS_MAX)
+            for node in address.nodes
+        }
 
     def pair(self, name: str) -> Pair:
         lock = AIORedlock(key=name, masters=self._masters, auto_release_time=TTL_SECONDS)

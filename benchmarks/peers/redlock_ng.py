@@ -1,4 +1,4 @@
-"""redlock-ng: Redlock, here with a single master; polls at random intervals, without bound."""
+"""redlock-ng: Redlock, with one master or five; polls at random intervals, without bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TTL_MS = TTL_SECONDS * 1000
 class Threads(Contestant):
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self._client = Redlock([address.url], retry_count=FOR_EVER)
+        self._client = Redlock([node.url for node in address.nodes], retry_count=FOR_EVER)
 
     def pair(self, name: str) -> Pair:
         client, held = self._client, None
@@ -33,7 +33,7 @@ class Threads(Contestant):
 class Tasks(Contestant):
     def __init__(self, address: Address) -> None:
         super().__init__(address)
-        self._client = AsyncRedlock([address.url], retry_count=FOR_EVER)
+        self._client = AsyncRedlock([node.url for node in address.nodes], retry_count=FOR_EVER)
 
     def pair(self, name: str) -> Pair:
         client = self._client

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from fencelock.errors import (
     AcquireTimeout,
     BarrierBroken,
+    Blocked,
     ClientClosed,
+    Deadlock,
     FencelockError,
     LeaseLost,
     NotAcknowledged,
@@ -25,8 +27,9 @@ from fencelock.errors import (
     ServerReadOnly,
     ServerUnreachable,
     ServerUnsuitable,
+    Stale,
 )
-from fencelock.options import Poll, Queue
+from fencelock.options import Cohort, History, Poll, Queue
 
 if TYPE_CHECKING:
     from fencelock import embedded as embedded
@@ -68,6 +71,14 @@ if TYPE_CHECKING:
     from fencelock.blocking.election import Election
     from fencelock.blocking.multi import MultiLease, MultiLock
     from fencelock.blocking.once import Once
+    from fencelock.closing import ashutdown, shutdown
+    from fencelock.status import (
+        HistoryEntry,
+        HolderStatus,
+        LockStatus,
+        SignalStatus,
+        WaiterStatus,
+    )
 
 __version__ = "0.1.0"
 
@@ -92,18 +103,25 @@ __all__ = [
     "AsyncWriteLock",
     "Barrier",
     "BarrierBroken",
+    "Blocked",
     "BoundedSemaphore",
     "Client",
     "ClientClosed",
+    "Cohort",
     "Condition",
+    "Deadlock",
     "Election",
     "Event",
     "FencelockError",
+    "History",
+    "HistoryEntry",
+    "HolderStatus",
     "Latch",
     "Leader",
     "Lease",
     "LeaseLost",
     "Lock",
+    "LockStatus",
     "MultiLease",
     "MultiLock",
     "NotAcknowledged",
@@ -126,7 +144,12 @@ __all__ = [
     "ServerReadOnly",
     "ServerUnreachable",
     "ServerUnsuitable",
+    "SignalStatus",
+    "Stale",
+    "WaiterStatus",
     "WriteLock",
+    "ashutdown",
+    "shutdown",
 ]
 
 # Kept apart from the two clients: these take longer to import, and few programs use them.
@@ -139,8 +162,15 @@ _APART = {
     "Leader": "fencelock._core.objects.election",
     "MultiLease": "fencelock.blocking.multi",
     "MultiLock": "fencelock.blocking.multi",
+    "HistoryEntry": "fencelock.status",
+    "HolderStatus": "fencelock.status",
+    "LockStatus": "fencelock.status",
+    "SignalStatus": "fencelock.status",
+    "WaiterStatus": "fencelock.status",
     "Once": "fencelock.blocking.once",
     "Outcome": "fencelock._handles.once",
+    "ashutdown": "fencelock.closing",
+    "shutdown": "fencelock.closing",
 }
 
 

@@ -27,7 +27,9 @@ from fencelock._handles.lock import Defaults, Settings, defaults, settings
 from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime.process import ProcessBound
 from fencelock.options import (
+    Cohort,
     ElectionOptions,
+    History,
     LockedOptions,
     LockOptions,
     MultiOptions,
@@ -77,9 +79,16 @@ class ClientBase(ProcessBound):
     # The holds of reader/writer locks, and the calls of decorated functions, that are under way.
     _sides: SideTable
     _within: set[tuple[object, ...]]
+    # What keeps the client's history, if it has one.
+    _recorder: Any = None
 
     def _keys(self, name: str) -> LockKeys:
         return LockKeys(self._defaults.key_prefix, options.lock_name(name))
+
+    def _without_cohort(self, kind: str, **given: Any) -> Settings:
+        """Check the options of an object whose waiters each stand in line for themselves."""
+        cancels = self._asynchronous
+        return settings(self._defaults, cohort=None, kind=kind, cancels=cancels, **given)
 
     def _signal_keys(self, name: str) -> SignalKeys:
         return SignalKeys(self._defaults.key_prefix, options.lock_name(name))
@@ -96,9 +105,12 @@ class ClientOptions(ClientBase, Generic[SourceT]):
         ttl: Seconds = options.TTL,
         label: str | None = None,
         server_timeout: Seconds = options.SERVER_TIMEOUT,
+        cohort: Cohort | None = Cohort(),  # noqa: B008 - immutable
+        deadlock_after: Seconds | None = options.DEADLOCK_AFTER,
         replicas: int | None = None,
         replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
         node_timeout: Seconds = options.NODE_TIMEOUT,
+        history: bool | History = False,
     ) -> None:
         """Check the options; connects when the first lock is asked for.
 
@@ -120,16 +132,35 @@ class ClientOptions(ClientBase, Generic[SourceT]):
         lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed
         holder blocks others for no longer. ``label`` is shown to people with host and process.
         ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
+        ``cohort`` is how long its waiters for one lock may take turns before it goes to others;
+        None: not at all.
+        ``deadlock_after`` is how long a wait lasts before it looks for a deadlock that it is part
+        of, 1 s: nearly all waits are over by then. None: never, and its locks are part of none.
         With ``replicas=n`` a grant or renewal counts only once n replicas have acknowledged it,
         within ``replicas_timeout``, 1 s: long enough for a pause of a replica's disk. Otherwise
         acquiring gives the lock back and raises NotAcknowledged.
+        With ``history=True`` this client's waits of 100 ms or more, losses, revocations and
+        deadlocks are kept on the server, for the method ``history`` and for ``fencelock history``;
+        ``History(...)`` says how many and for how long.
 
         Raises:
             TypeError: ``source`` is something else, or a client of the other kind: ``Client`` takes
                 blocking ones, ``AsyncClient`` those of asyncio.
             ValueError: an option or URL that cannot work.
         """
-        given = defaults(key_prefix=key_prefix, ttl=ttl, label=label, server_timeout=server_timeout)
+        given = defaults(
+            key_prefix=key_prefix,
+            ttl=ttl,
+            label=label,
+            server_timeout=server_timeout,
+            cohort=cohort,
+            deadlock_after=deadlock_after,
+        )
+        kept = options.history(history)
+        if kept is not None:
+            from fencelock._core.lock.history import Recorder
+
+            self._recorder = Recorder(given.key_prefix, kept, self._later)
         quorum, server = self._open(
             source,
             given,
@@ -142,6 +173,11 @@ class ClientOptions(ClientBase, Generic[SourceT]):
     def __shared__(self) -> tuple[Any, str]:
         """Return its port and the prefix of its keys, for what operators ask."""
         return self._port, self._defaults.key_prefix
+
+    @staticmethod
+    def _later(port: Any, seconds: float, call: Callable[[], None]) -> bool:
+        """Call a function after so many seconds, for a port; return False if that cannot be."""
+        raise NotImplementedError
 
     def _open(
         self,
@@ -171,9 +207,15 @@ class LockFactory(ClientBase, Generic[LockT, RLockT, OnLost]):
         ``ttl`` is the length of a lease, the client's by default; an aware ``datetime`` asks for a
         fixed lease until that instant. With ``renew`` it is renewed while held, at most
         ``max_renewals`` times and for ``max_hold`` seconds (None: without bound).
+        ``cohort`` is how long waiters of this client may take turns, the client's by default; None
+        grants to all clients in the order of arrival.
         ``timeout`` bounds ``with`` (None: waits for ever). ``wait`` is ``Queue()``, in line, or
         ``Poll(...)``, the plain form. ``strict`` makes a second acquire by the holding thread or
-        task an error.
+        task an error. ``deadlock_after`` is after how long a wait looks for a deadlock, the
+        client's by default; None: this handle takes no part.
+        ``template`` is the class of the name, such as ``"order:{order_id}"``: what metrics are
+        labelled with and orders of locks are learnt for, of at most 128 characters; by default
+        these see only that it is a lock.
 
         ``on_lost`` is called with the lease once it is lost: by a ``Client`` from a background
         thread, by an ``AsyncClient`` in the loop, where a coroutine function is awaited in a task
@@ -203,7 +245,8 @@ class LockFactory(ClientBase, Generic[LockT, RLockT, OnLost]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
-        chosen = settings(self._defaults, owner=owner, cancels=self._asynchronous, **given)
+        cancels = self._asynchronous
+        chosen = settings(self._defaults, owner=owner, kind="rlock", cancels=cancels, **given)
         return self._rlock(self._port, self._keys(name), chosen)
 
 
@@ -233,7 +276,7 @@ class SemaphoreFactory(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost
         from fencelock._handles.semaphore import checked_limit
 
         refuse(self._defaults.quorum, "semaphore")
-        chosen = settings(self._defaults, cancels=self._asynchronous, **given)
+        chosen = self._without_cohort("semaphore", **given)
         return self._semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
 
     def bounded_semaphore(
@@ -252,7 +295,7 @@ class SemaphoreFactory(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost
         from fencelock._handles.semaphore import checked_limit
 
         refuse(self._defaults.quorum, "semaphore")
-        chosen = settings(self._defaults, cancels=self._asynchronous, **given)
+        chosen = self._without_cohort("semaphore", **given)
         return self._bounded_semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
 
     def rwlock(
@@ -282,7 +325,8 @@ class SemaphoreFactory(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost
         sides: SideTable = vars(self).setdefault("_sides", SideTable())
 
         def side(ttl: Seconds | None, side: int, *, again: bool) -> SideHolds:
-            chosen = settings(self._defaults, ttl=ttl, cancels=self._asynchronous, **given)
+            kind = "rwlock.read" if side == READ else "rwlock.write"
+            chosen = self._without_cohort(kind, ttl=ttl, **given)
             return SideHolds(keys, chosen, self._hold_type, sides, side, reentrant=again)
 
         read = side(options.side_ttl("read_ttl", read_ttl), READ, again=True)
@@ -382,7 +426,7 @@ class StateFactory(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
             raise ValueError(
                 f"the lock {made.name!r} is of another client: use that one's condition"
             )
-        if holds.settings.terms.plain or holds.settings.owner is not None:
+        if holds.settings.options.plain or holds.settings.owner is not None:
             raise ValueError("a condition needs a lock with Queue() and without an owner")
         title = "" if name == "" else options.lock_name(name)
         return self._condition(made, ConditionId(ConditionKeys(holds.keys), made.name, title))
@@ -420,7 +464,7 @@ class MultiFactory(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):
         refuse(self._defaults.quorum, "multi")
         from fencelock._handles.multi import parts_of
 
-        chosen = settings(self._defaults, cancels=self._asynchronous, **given)
+        chosen = self._without_cohort("multi", **given)
         prefix = self._defaults.key_prefix
         parts = parts_of(prefix, names, port=self._port, kinds=self._parts)
         return self._multi(parts, chosen)
@@ -455,7 +499,7 @@ class ElectionFactory(ClientBase, Generic[ElectionT, LeaseT, OnLost]):
         from fencelock._core.objects.election import ElectionKeys
         from fencelock._handles.election import candidate_name
 
-        chosen = settings(self._defaults, cancels=self._asynchronous, **given)
+        chosen = self._without_cohort("election", **given)
         keys = ElectionKeys(self._defaults.key_prefix, options.lock_name(name))
         known_as = candidate_name(candidate)
         options.callback("on_elected", on_elected, asynchronous=self._asynchronous)

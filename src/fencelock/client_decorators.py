@@ -1,8 +1,10 @@
 """``locked`` and ``once``, written once for both clients.
 
 A client's own part is the call of a decorated function: it blocks a thread, or is awaited.
-``client_base`` says how the classes of a face come into the signatures.
+``client_base`` says how the classes of a face come into the signatures, and why some imports are
+inside functions.
 """
+# ruff: noqa: PLC0415 - as said above
 
 from __future__ import annotations
 
@@ -12,18 +14,13 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unp
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._handles.decorator import (
-    HANDLES_KEPT,
-    OnceSettings,
-    decorated_settings,
-    once_settings,
-)
 from fencelock._handles.lock import Settings
 from fencelock._handles.quorum_limits import refuse
 from fencelock.client_base import ClientBase, LockT, OnLost
 from fencelock.options import LockedOptions, OnceOptions, Seconds
 
 if TYPE_CHECKING:
+    from fencelock._handles.decorator import OnceSettings
     from fencelock._handles.name_template import NameTemplate
 
 # What ``locked`` returns: with ``lease=`` or without, and with ``on_busy="skip"`` or without.
@@ -99,7 +96,7 @@ class LockedFactory(
         value from the call's arguments, by name, defaults included; ``{self.id}``, ``{days[0]}``
         and ``{day:%Y-%m-%d}`` work, private attributes do not. It is checked here, against the
         function's parameters. ``lease`` names a parameter that is given the lease; callers do not
-        pass it. The other options are those of ``lock``.
+        pass it. The other options are those of ``lock``; the default of ``template`` is ``name``.
 
         ``on_busy`` says what a call does when the lock is held: ``"wait"`` waits in line, for
         ``timeout`` seconds at most; ``"skip"`` returns None at once, without a call; ``"raise"``
@@ -112,10 +109,12 @@ class LockedFactory(
         Raises:
             TypeError, ValueError: the template, the function or an option cannot work.
         """
-        from fencelock._handles.name_template import NameTemplate, template_of  # noqa: PLC0415 - inspect is slow
+        from fencelock._handles.decorator import HANDLES_KEPT, decorated_settings
+        from fencelock._handles.name_template import NameTemplate, template_of
 
         template = template_of(name)
-        chosen = decorated_settings(self._defaults, on_busy, cancels=self._asynchronous, **given)
+        cancels = self._asynchronous
+        chosen = decorated_settings(self._defaults, on_busy, template, cancels=cancels, **given)
 
         # Handles are kept for names that come again: making one costs as much as taking the lock.
         @lru_cache(maxsize=HANDLES_KEPT)
@@ -188,8 +187,10 @@ class OnceFactory(ClientBase, Generic[OnLost, OnceT, OnceWithLeaseT, AnyOnceT]):
         Raises:
             TypeError, ValueError: an option that cannot work; nothing was sent.
         """
+        from fencelock._handles.decorator import once_settings
+
         refuse(self._defaults.quorum, "once")
-        chosen, terms = once_settings(
+        chosen, run_settings = once_settings(
             self._defaults,
             self._within,
             within=within,
@@ -198,7 +199,7 @@ class OnceFactory(ClientBase, Generic[OnLost, OnceT, OnceWithLeaseT, AnyOnceT]):
             cancels=self._asynchronous,
             **given,
         )
-        return self._once(options.lock_name(name), chosen, terms)
+        return self._once(options.lock_name(name), chosen, run_settings)
 
-    def _once(self, name: str, chosen: Settings, terms: OnceSettings) -> AnyOnceT:
+    def _once(self, name: str, chosen: Settings, run_settings: OnceSettings) -> AnyOnceT:
         raise NotImplementedError

@@ -1,8 +1,11 @@
 """Every error fencelock raises, in one tree.
 
 FencelockError
-├── NotAcquired ── AcquireTimeout (also TimeoutError)
+├── NotAcquired
+│   ├── AcquireTimeout     (also TimeoutError)
+│   └── Deadlock           it waits in a cycle, which it is refused to end
 ├── LeaseLost              the lease was held, and has ended or may have ended
+├── Stale                  a resource has seen a greater fence: the write is refused
 ├── NotRenewable           (also RuntimeError) no thread can be started to renew; given back
 ├── NotHeld                (also RuntimeError) release or renew without holding
 │   └── OverReleased       (also ValueError) more permits than a bounded semaphore's handle has
@@ -23,8 +26,10 @@ server: whether a semaphore's request has more permits than the limit in force.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from fencelock._runtime.records import NamedTuple
 
 
 class FencelockError(Exception):
@@ -71,6 +76,45 @@ class AcquireTimeout(NotAcquired, TimeoutError):
     """The timeout ended before the lock was granted; no place in line and no grant is left."""
 
 
+class Blocked(NamedTuple):
+    """One step of a deadlock: who waits for which lock. The next step of the cycle holds it.
+
+    ``unit`` is the name of the thread or task, ``label`` that of its client; ``fence`` is that of
+    the lease that it waits for.
+    """
+
+    name: str
+    host: str = ""
+    pid: int = 0
+    unit: str = ""
+    label: str = ""
+    fence: int = 0
+
+    def __str__(self) -> str:
+        """Return who it is, in words."""
+        label = f", {self.label}" if self.label else ""
+        return f"{self.unit or 'a client'} ({self.host}:{self.pid}{label})"
+
+
+class Deadlock(NotAcquired):
+    """Granting could never happen: threads or tasks wait for one another in a cycle.
+
+    This wait began last of them, and was ended so that the others can go on once this thread or
+    task releases what it holds. ``cycle`` has a ``Blocked`` for each wait; each waits for the next
+    one, and the last for the first.
+    """
+
+    def __init__(self, name: str, *, cycle: Sequence[Blocked], server: str = "") -> None:
+        self.cycle: tuple[Blocked, ...] = tuple(cycle)
+        others = [*self.cycle[1:], *self.cycle[:1]]
+        steps = [
+            f"{each} waits for {each.name!r}, held by {other}"
+            for each, other in zip(self.cycle, others, strict=True)
+        ]
+        text = f"deadlock: {name!r} would never be granted: {'; '.join(steps)}"
+        super().__init__(text, name=name, server=server)
+
+
 class LeaseLost(FencelockError):
     """The lease was held, and has ended or may have ended.
 
@@ -97,6 +141,20 @@ class LeaseLost(FencelockError):
         self.reason = reason
         self.since = since
         self.detail = detail
+
+
+class Stale(FencelockError):
+    """A resource refuses a write: it has seen a greater fence than ``fence``, namely ``seen``.
+
+    Raised by the guards of ``fencelock.fences``. It is no ``LeaseLost``: it says what a resource
+    knows, also to code that never had the lease. Treat it as one: a newer holder has written.
+    """
+
+    def __init__(self, name: str, *, fence: int, seen: int) -> None:
+        super().__init__(f"fence {fence} of {name!r} is too old: fence {seen} was seen")
+        self.name = name
+        self.fence = fence
+        self.seen = seen
 
 
 class NotRenewable(FencelockError, RuntimeError):

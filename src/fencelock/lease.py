@@ -41,6 +41,17 @@ class BaseLease(process.ProcessBound):
         raise NotImplementedError
 
     @property
+    def unchanged(self) -> bool:
+        """Return True if surely no other client held the lock since this client held it before.
+
+        Then what was computed under the lock before is still valid. True where the lease stayed
+        with the client in between: it was kept (``linger``) or passed on (``Cohort``), or was
+        released and granted again by one command. False after anything else, also where perhaps no
+        client held the lock.
+        """
+        raise NotImplementedError
+
+    @property
     def deadline(self) -> float:
         """Return the instant, on fencelock's monotonic clock, until which the lease is proved."""
         raise NotImplementedError

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Sequence
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import (
+    TYPE_CHECKING,
     Any,
     Final,
     Generic,
-    NamedTuple,
     Never,
     Protocol,
     TypeAlias,
-    TypedDict,
     TypeVar,
 )
+
+from fencelock._runtime.dates import UTC, datetime, timedelta
+from fencelock._runtime.records import NamedTuple
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+else:
+
+    class TypedDict:
+        """Stands for ``typing.TypedDict``, which compiles each annotation: a millisecond per start.
+
+        When the program runs, the options are only names and texts, for ``hints.published``.
+        """
+
+        def __init_subclass__(cls, *, total: bool) -> None:
+            super().__init_subclass__()
+
 
 Seconds = float | timedelta
 
@@ -55,6 +70,10 @@ TTL_MAX: Final = 10 * 365 * 86400.0
 KEY_PREFIX: Final = "fencelock:"
 # How long a call retries a silent server before it gives up: a restart takes less.
 SERVER_TIMEOUT: Final = 5.0
+# Docker and others kill a process 10 s after they asked it to end; half of that is the program's.
+SHUTDOWN: Final = 5.0
+# Nearly all waits are over by then, so that few ever look.
+DEADLOCK_AFTER: Final = 1.0
 # A replica nearby acknowledges within milliseconds; this outlasts a pause of its disk or a fork,
 # and a lease of 30 s can spare it.
 REPLICAS_TIMEOUT: Final = 1.0
@@ -62,8 +81,13 @@ REPLICAS_TIMEOUT: Final = 1.0
 NODE_TIMEOUT: Final = 0.05
 # A writer takes this many permits, which is all; no semaphore has more.
 PERMITS_MAX: Final = 1_000_000_000
+# Each turn of a cohort has a fence of its own: the scripts leave room for so many (FENCE_ROOM).
+TURNS_MAX: Final = 100
 NAME_BYTES_MAX: Final = 1024
 LABEL_CHARS_MAX: Final = 64
+TEMPLATE_CHARS_MAX: Final = 128
+# What may be left of a lease that is kept while it is idle: that of a handoff, see deadlines.py.
+LINGER_LEASE: Final = 2.0
 
 
 class _Value:
@@ -96,6 +120,85 @@ class Queue(_Value):
         pass
 
 
+class Cohort(_Value):
+    """How long the waiters of one client may take turns before the lock goes back to the line.
+
+    They stand in the server's line as one. A release gives the lock to the next of them without a
+    command, for at most ``turns`` turns and until ``seconds`` since the server's grant. So a
+    client elsewhere waits at most that long in addition, and one turn. Work that is longer than
+    ``seconds`` is granted in the order of arrival, as without a cohort. 64 turns divide the price
+    of a handoff by 64, and 5 ms are as long as a few handoffs of a busy machine.
+
+    Raises:
+        TypeError, ValueError: turns not from 1 to 100, or seconds not above 0.
+    """
+
+    turns: int
+    seconds: float
+
+    def __init__(self, *, turns: int = 64, seconds: Seconds = 0.005) -> None:
+        if count("turns", turns) > TURNS_MAX:
+            raise ValueError(f"turns must be at most {TURNS_MAX}, not {turns}")
+        self.__dict__.update(turns=turns, seconds=positive("seconds", seconds))
+
+
+class History(_Value):
+    """What a client keeps on the server for people: long waits, losses, revocations, deadlocks.
+
+    Waits of ``threshold`` seconds or more are kept: 100 ms is what users of a program notice. Of
+    all clients of a prefix together about ``length`` entries are kept, and for ``ttl`` seconds
+    after the last one, a week. They are sent in the background, at most once a second.
+
+    Raises:
+        TypeError, ValueError: a negative threshold, a length below 100, or a ttl not above 0.
+    """
+
+    threshold: float
+    length: int
+    ttl: float
+
+    def __init__(
+        self,
+        *,
+        threshold: Seconds = 0.1,
+        length: int = 10_000,
+        ttl: Seconds = 604_800.0,
+    ) -> None:
+        self.__dict__.update(
+            threshold=0.0 if threshold == 0 else positive("threshold", threshold),
+            length=count("length", length, least=100),
+            ttl=positive("ttl", ttl),
+        )
+
+
+def history(value: Any) -> History | None:
+    """Return what a client keeps for people; None: nothing."""
+    if value is True:
+        return History()
+    if value is False or value is None:
+        return None
+    if not isinstance(value, History):
+        raise TypeError(f"history must be True, False or History(...), not {value!r}")
+    return value
+
+
+class _ClientDefault:
+    """Stands for an option that is not given, where None means something else."""
+
+    def __repr__(self) -> str:
+        return "<the client's>"
+
+
+CLIENT_DEFAULT: Final = _ClientDefault()
+
+
+def cohort(value: Any) -> Cohort | None:
+    """Return how long the waiters of one client may take turns; None: not at all."""
+    if not (value is None or isinstance(value, Cohort)):
+        raise TypeError(f"cohort must be Cohort(...) or None, not {value!r}")
+    return value
+
+
 class Poll(_Value):
     """Try again every ``interval`` seconds, at most ``max_tries`` times (None: without bound).
 
@@ -126,6 +229,7 @@ class _CommonOptions(TypedDict, Generic[OnLost], total=False):
     timeout: Seconds | None
     on_lost: OnLost | None
     label: str | None
+    template: str | None
 
 
 class ElectionOptions(_CommonOptions[OnLost], total=False):
@@ -144,6 +248,7 @@ class OnceOptions(ElectionOptions[OnLost], total=False):
 class MultiOptions(OnceOptions[OnLost], total=False):
     """Further options of ``multi``."""
 
+    deadlock_after: Seconds | None
     max_renewals: int | None
 
 
@@ -153,6 +258,7 @@ class RWLockOptions(_CommonOptions[OnLost], total=False):
     renew: bool
     max_hold: Seconds | None
     max_renewals: int | None
+    deadlock_after: Seconds | None
 
 
 class SemaphoreOptions(RWLockOptions[OnLost], total=False):
@@ -165,6 +271,8 @@ class LockedOptions(SemaphoreOptions[OnLost], total=False):
     """Further options of ``rlock`` and ``locked``."""
 
     wait: Wait
+    cohort: Cohort | None
+    linger: Seconds | None
 
 
 class LockOptions(LockedOptions[OnLost], total=False):
@@ -208,6 +316,24 @@ def positive(what: str, value: Any) -> float:
     if not 0 < seconds < math.inf:
         raise ValueError(f"{what} must be above 0 and finite, not {value!r}")
     return seconds
+
+
+def linger(value: Any, ttl: float) -> float:
+    """Return for how long a lease is kept: a part of the short lease that it is then."""
+    seconds, most = positive("linger", value), min(ttl, LINGER_LEASE) / 4
+    if seconds > most:
+        raise ValueError(
+            f"linger must be at most {most:g} s, a quarter of the ttl and of {LINGER_LEASE:g} s,"
+            f" not {value!r}: others may wait so long"
+        )
+    return seconds
+
+
+def deadlock_after(value: Any, usual: float | None = None) -> float | None:
+    """Return how long a wait lasts before it looks for a deadlock; None: it never does."""
+    if value is CLIENT_DEFAULT:
+        return usual
+    return None if value is None else positive("deadlock_after", value)
 
 
 def side_ttl(what: str, value: Any) -> float | None:
@@ -320,6 +446,15 @@ class _Call:
         missing = names[self.given : code.co_argcount + code.co_kwonlyargcount]
         keyword_only = names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         return self.given <= most and not {*missing, *keyword_only} - optional
+
+
+def template(value: Any) -> str:
+    """Return the class of a name: text of at most 128 characters."""
+    given = text("template", value)
+    if len(given) > TEMPLATE_CHARS_MAX or not given.isprintable():
+        most = f"printable and have at most {TEMPLATE_CHARS_MAX} characters"
+        raise ValueError(f"template must be {most}, not {value!r}")
+    return given
 
 
 def text(what: str, value: Any) -> str:

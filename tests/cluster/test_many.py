@@ -35,7 +35,7 @@ def test_a_thousand_leases_over_all_slots(shared, connect, face):
     assert sent(shared, before) <= LEASES * (1 + (now() - began) / (TTL / 3 * 0.85))
     if face is Threads:
         with client.port.mutex():
-            assert client.port.book.holds + len(client.port.book.under_way) == LEASES
+            assert client.port.renewals.holds + len(client.port.renewals.under_way) == LEASES
     for lock in locks:
         lock.release()
 
@@ -171,7 +171,7 @@ def test_channels_of_slots_that_are_waited_in_no_more_are_left(shared, connect, 
     waiter's.
     """
     monkeypatch.setattr(cluster, "CHANNELS_MAX", ROOM)
-    client = connect(shared.url)
+    client = connect(shared.url, cohort=None)
     for turn in range(2):  # also at channels that were left before
         for number in range(SLOTS_WAITED_IN):
             name = f"slot {number}"
@@ -197,7 +197,7 @@ def test_a_user_who_may_not_leave_channels_waits_all_the_same(shared, connect, f
     for node in shared.nodes:
         rules = ("reset", "on", ">x", "~*", "&*", "+@all", "-sunsubscribe")
         node.command("ACL", "SETUSER", "stayer", *rules)
-    client = connect(shared.url.replace("://", "://stayer:x@"))
+    client = connect(shared.url.replace("://", "://stayer:x@"), cohort=None)
     for number in range(SLOTS_WAITED_IN):
         name = f"slot {number}"
         holder, waiter = client.lock(name, ttl=9), client.lock(name, ttl=9)

@@ -61,7 +61,7 @@ def test_the_map_is_what_the_last_one_said():
     slots.learn(REPLY, NODES[0])
     assert [slots.owner(0), slots.owner(8191), slots.owner(8192)] == [NODES[0], *NODES]
     assert slots.masters == tuple(NODES)
-    slots.doubt(NODES[0])
+    slots.invalidate(NODES[0])
     assert list(slots.sources())[-1] == NODES[0]
     assert NodeAddress("10.0.0.1", 7001) in slots.sources()
     assert slots.sure(key_in(1)) is None

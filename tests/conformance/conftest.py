@@ -53,8 +53,14 @@ def _on_quorum(item: pytest.Item) -> bool:
 
 
 @pytest.fixture
-def world(face: str, binary: ServerBinary | Topology) -> World:
+def world(face: str, binary: ServerBinary | Topology, request: pytest.FixtureRequest) -> World:
     """Lend the test a face, the shared server of a kind, and a key prefix of its own."""
+    made = _world(face, binary)
+    made.strict = request.node.get_closest_marker("strict") is not None
+    return made
+
+
+def _world(face: str, binary: ServerBinary | Topology) -> World:
     if isinstance(binary, Topology):
         server = shared(binary)
         if server not in started:

@@ -18,7 +18,7 @@ with condition:
 """
 
 
-def parked(world, name="a"):
+def condition_waiters(world, name="a"):
     """How many wait to be notified."""
     return world.server.command("ZCARD", ConditionKeys(world.keys(name)).condition)
 
@@ -37,7 +37,9 @@ async def come(world, client, number, log=None, **options):
     for count in range(number):
         condition = client.condition("a")
         jobs.append(world.start(wait_once(condition, log, count, **options)))
-        await world.until(lambda count=count: parked(world) == count + 1, "one more waits")
+        await world.until(
+            lambda count=count: condition_waiters(world) == count + 1, "one more waits"
+        )
     return jobs
 
 
@@ -51,7 +53,7 @@ async def test_a_wait_gives_the_lock_back_and_has_it_again(world):
     async with condition:
         await condition.notify()
         assert not job.done
-        assert parked(world) == 0
+        assert condition_waiters(world) == 0
         assert world.waiting("a") == 1
     assert await job.result() is True
     async with condition as lease:
@@ -68,7 +70,7 @@ async def test_notify_wakes_the_first_ones_in_order(world):
     for job in jobs[:2]:
         assert await job.result() is True
     assert log == [0, 1]
-    assert parked(world) == 2
+    assert condition_waiters(world) == 2
     async with condition:
         await condition.notify_all()
     for job in jobs[2:]:
@@ -101,7 +103,7 @@ async def test_a_timeout_has_the_lock_again(world):
         assert await condition.lock.owned()
         assert await condition.wait(0) is False
         assert condition.lock.lease.remaining() > 0
-    assert parked(world) == 0
+    assert condition_waiters(world) == 0
     assert world.holder("a") is None
 
 
@@ -126,7 +128,7 @@ async def test_all_entries_of_a_reentrant_lock_are_given_back_and_restored(world
         return await lock.owned()
 
     job = world.start(nested())
-    await world.until(lambda: parked(world) == 1)
+    await world.until(lambda: condition_waiters(world) == 1)
     assert world.holder("a") is None
     other = world.client().condition("a")
     async with other:
@@ -146,7 +148,7 @@ async def test_wait_for(world):
     job = world.start(waits())
     condition = world.client().condition("a")
     for number in range(3):
-        await world.until(lambda: parked(world) == 1)
+        await world.until(lambda: condition_waiters(world) == 1)
         async with condition:
             state.append(number)
             await condition.notify()
@@ -164,11 +166,11 @@ async def test_several_conditions_of_one_lock(world):
     jobs = []
     for condition in (full, empty):
         jobs.append(world.start(wait_once(condition)))
-        await world.until(lambda: parked(world) == len(jobs))
+        await world.until(lambda: condition_waiters(world) == len(jobs))
     async with lock:
         await empty.notify_all()
     assert await jobs[1].result() is True
-    assert parked(world) == 1
+    assert condition_waiters(world) == 1
     async with lock:
         await full.notify()
     assert await jobs[0].result() is True
@@ -198,7 +200,7 @@ async def test_a_lease_that_was_lost(world):
         world.server.command("SET", world.key("a"), "another", "PX", 50)
         with pytest.raises(LeaseLost):
             await use()
-        assert parked(world) == 0
+        assert condition_waiters(world) == 0
         await world.until(lambda: world.holder("a") is None)
     with pytest.raises(LeaseLost):
         await condition.release()
@@ -208,13 +210,13 @@ async def test_a_dead_waiter_is_passed_over(world):
     client = world.client()
     with world.process(WAITER) as process:
         assert process.stdout.readline() == b"waits\n"
-        await world.until(lambda: parked(world) == 1)
+        await world.until(lambda: condition_waiters(world) == 1)
         entry = world.server.command("ZRANGE", ConditionKeys(world.keys("a")).condition, 0, 0)[0]
         process.kill()
     channel = entry.split()[3]
     await world.until(lambda: world.server.command("PUBSUB", "NUMSUB", channel)[1] == 0)
     job = world.start(wait_once(client.condition("a")))
-    await world.until(lambda: parked(world) == 2)
+    await world.until(lambda: condition_waiters(world) == 2)
     condition = client.condition("a")
     async with condition:
         await condition.notify()
@@ -227,9 +229,9 @@ async def test_a_waiter_that_dies_after_its_notification_passes_it_on(world):
     condition = client.condition("a")
     with world.process(WAITER) as process:
         assert process.stdout.readline() == b"waits\n"
-        await world.until(lambda: parked(world) == 1)
+        await world.until(lambda: condition_waiters(world) == 1)
         job = world.start(wait_once(client.condition("a")))
-        await world.until(lambda: parked(world) == 2)
+        await world.until(lambda: condition_waiters(world) == 2)
         async with condition:
             await condition.notify()
             channel = world.server.command("ZRANGE", world.keys("a").grant[2], 0, 0)[0].split()[2]
@@ -241,7 +243,7 @@ async def test_a_waiter_that_dies_after_its_notification_passes_it_on(world):
 async def test_a_waiter_in_another_process(world):
     with world.process(WAITER) as process:
         assert process.stdout.readline() == b"waits\n"
-        await world.until(lambda: parked(world) == 1)
+        await world.until(lambda: condition_waiters(world) == 1)
         condition = world.client().condition("a")
         async with condition:
             await condition.notify()
@@ -255,7 +257,7 @@ async def test_a_lost_message_costs_a_look(world):
     for kind in ("normal", "pubsub"):
         server.command("CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes")
     condition = world.client().condition("a")
-    await world.until(lambda: parked(world) == 1)
+    await world.until(lambda: condition_waiters(world) == 1)
     async with condition:
         await condition.notify()
     assert await job.result() is True
@@ -312,12 +314,12 @@ async def test_many_wait_on_two_conditions_of_one_lock(world):
     lock = client.lock("a")
     names = ["left", "right"] * 75
     jobs = [world.start(wait_once(client.condition(lock, name=name))) for name in names]
-    await world.until(lambda: parked(world) == 150)
+    await world.until(lambda: condition_waiters(world) == 150)
     async with lock:
         await client.condition(lock, name="right").notify_all()
     for job in jobs[1::2]:
         assert await job.result() is True
-    assert parked(world) == 75
+    assert condition_waiters(world) == 75
     async with lock:
         await client.condition(lock, name="left").notify(75)
     for job in jobs[::2]:

@@ -281,10 +281,10 @@ def elapsed_ms(world, began):
 
 def stand_silently(world, candidate):
     """Put a candidate in line that does not listen: gone, or about to come back."""
-    terms = f'30000 2000 0 nobody:1 {{"candidate":"{candidate}"}}'
+    options = f'30000 2000 0 nobody:1 {{"candidate":"{candidate}"}}'
     now = world.server.command("TIME")
     queue = world.keys("e").grant[2]
-    world.server.command("ZADD", queue, f"{now[0]}{now[1]:0>6}", f"dead dead nobody:1.1 {terms}")
+    world.server.command("ZADD", queue, f"{now[0]}{now[1]:0>6}", f"dead dead nobody:1.1 {options}")
     world.server.command("PEXPIRE", queue, 20_000)
 
 

@@ -15,6 +15,7 @@ from fencelock import (
     AcquireTimeout,
     BarrierBroken,
     ClientClosed,
+    Cohort,
     FencelockError,
     LeaseLost,
     NotAcquired,
@@ -386,6 +387,21 @@ async def test_forgotten_scripts(world):
         await waiter.lease.renew()
         world.server.command("SCRIPT", "FLUSH")
         await waiter.release()
+
+
+@pytest.mark.one_server
+async def test_a_turn_that_was_passed_on_is_released_without_memory(world):
+    """Its release writes the fence that it used, which a server out of memory refused."""
+    server, client = world.alone(), world.client(cohort=Cohort(seconds=60))
+    holder, waiter = client.lock("a"), client.lock("a")
+    await holder.acquire()
+    job = world.start(waiter.acquire())
+    await world.in_line("a", 1)
+    server.command("CONFIG", "SET", "maxmemory", "1")
+    await holder.release()
+    assert await job.result() is True
+    await waiter.release()
+    assert server.command("EXISTS", world.key("a")) == 0
 
 
 @pytest.mark.one_server

@@ -196,7 +196,7 @@ async def test_release_without_holding_is_an_error(world):
 @pytest.mark.one_server
 @pytest.mark.slow
 async def test_trouble_while_trying_is_raised(world, caplog):
-    """X7: as what it is, never as "held"; logged no louder than DEBUG: the caller decides."""
+    """X7: as what it is, never as "held"; and not logged, too: the caller decides."""
     server = world.alone()
     client = world.client(server_timeout=0.3)
     async with client.lock("a"):
@@ -205,8 +205,7 @@ async def test_trouble_while_trying_is_raised(world, caplog):
     caplog.clear()
     with caplog.at_level(logging.DEBUG, "fencelock"), pytest.raises(ConnectionError) as raised:
         await client.lock("a").acquire(blocking=False)
-    logged = [each for each in caplog.records if each.getMessage() == str(raised.value)]
-    assert [each.levelno for each in logged] == [logging.DEBUG]
+    assert [each for each in caplog.records if str(raised.value) in each.getMessage()] == []
     server.start()  # so that what is still to be undone finds somebody
 
 

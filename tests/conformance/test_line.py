@@ -4,6 +4,8 @@ import pytest
 
 from fencelock import LeaseLost
 
+pytestmark = pytest.mark.strict  # for waiters of one client: test_cohort.py
+
 # Another process that waits in line; it says so, and tells when it was granted.
 WAITER = """
 import sys, threading, fencelock

@@ -251,17 +251,11 @@ async def test_a_release_hands_each_to_its_own_line(world):
 
 
 async def test_it_is_shown_as_held(world):
-    if not world.blocking:
-        return
     client = world.client()
     async with client.multi(NAMES, label="trio"):
-        from fencelock._core.lock.inspect import names, show  # noqa: PLC0415 - the core's own view
-        from fencelock._io.run_blocking import run_blocking  # noqa: PLC0415 - likewise
-
-        port = client.inner._port
-        assert run_blocking(names(port, world.prefix)) == ["a", "b", "c"]
-        info = run_blocking(show(port, world.keys("a")))
-        assert (info.held, info.holder.label) == (True, "trio")
+        shown = await client.locks()
+        assert [each.name for each in shown] == ["a", "b", "c"]
+        assert {(each.held, each.holder.label) for each in shown} == {(True, "trio")}
 
 
 @pytest.mark.one_server  # elsewhere another lock may have been taken and given back before

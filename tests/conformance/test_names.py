@@ -69,7 +69,7 @@ async def whole_life(world: World, name: str) -> None:
 async def test_any_name_works(world, name):
     """Braces, blanks, newlines, whatever: a name is 1 to 1,024 bytes."""
     await whole_life(world, name)
-    record = world.keys(name).show[1]
+    record = world.keys(name).grant[1]
     assert world.server.command("EXISTS", record) == 1
 
 

@@ -65,7 +65,7 @@ async def test_who_comes_during_the_run_returns_at_once(world):
     await world.until(lambda: runs)
     outcome = await world.client().once("draw", within=HOUR).run(draw)
     looked = await world.client().once("draw", within=HOUR).outcome()
-    record = world.server.command("GET", world.keys("draw").show[1])
+    record = world.server.command("GET", world.keys("draw").grant[1])
     for seen in (outcome, looked):
         assert (seen.ran, seen.done) == (False, False)
         assert seen.by == f"{socket.gethostname()}:{os.getpid()}"

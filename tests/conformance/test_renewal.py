@@ -163,7 +163,7 @@ async def test_the_defaults_are_thirty_seconds_renewed_after_ten(world):
     async with client.lock("a") as lease:
         asked_at = lease.deadline - (30 - 0.3 - 0.002)
         port = (lease.inner if world.blocking else lease).port
-        assert 8 < port.book.next_at() - asked_at < 10.1
+        assert 8 < port.renewals.next_at() - asked_at < 10.1
         assert 29_000 < world.pttl("a") <= 30_000
     async with world.client(ttl=7).lock("a"):
         assert 6_000 < world.pttl("a") <= 7_000

@@ -24,6 +24,7 @@ import uvloop
 
 import fencelock
 from fencelock._core.keys import LockKeys
+from tests.local_lines import waiting_locally
 from tests.servers import Refused, Server, ServerBinary
 
 FACES = ("threads", "asyncio", "uvloop")
@@ -87,6 +88,7 @@ class World:
         self.face = face
         self.server = server
         self.prefix = f"t{next(_numbers)}:"
+        self.strict = False  # each waiter stands in the server's line, also those of one client
         self.foreign: set[str] = set()  # keys that another program wrote
         self._clients: list[Any] = []
         self._jobs: list[Any] = []
@@ -159,6 +161,8 @@ class World:
             source = self.server.url
             options = {**getattr(self.server, "client_options", {}), **options}
         options = {"key_prefix": self.prefix, **options}
+        if self.strict:
+            options.setdefault("cohort", None)
         client: Any
         if self.blocking:
             client = StraightClient(fencelock.Client(source, **options))
@@ -193,8 +197,9 @@ class World:
         return self.server.command("PTTL", self.key(name))
 
     def waiting(self, name: str) -> int:
-        """How many stand in line."""
-        return self.server.command("ZCARD", self.keys(name).grant[2])
+        """How many stand in line, or wait for others of their client that do."""
+        keys = self.keys(name)
+        return self.server.command("ZCARD", keys.grant[2]) + waiting_locally(keys.lock)
 
     def holders(self, name: str) -> int:
         """How many leases of a semaphore or reader/writer lock have not ended."""
@@ -354,8 +359,23 @@ class StraightClient:
     def condition(self, lock: Any, **options: Any) -> StraightCondition:
         return StraightCondition(self.inner.condition(getattr(lock, "inner", lock), **options))
 
-    async def aclose(self) -> None:
-        self.inner.close()
+    async def aclose(self, **options: Any) -> None:
+        self.inner.close(**options)
+
+    async def locks(self, *args: Any, **options: Any) -> Any:
+        return self.inner.locks(*args, **options)
+
+    async def status(self, name: str, **options: Any) -> Any:
+        return self.inner.status(name, **options)
+
+    async def revoke(self, name: str, **options: Any) -> Any:
+        return self.inner.revoke(name, **options)
+
+    async def history(self, *args: Any, **options: Any) -> Any:
+        return self.inner.history(*args, **options)
+
+    async def signals(self, *args: Any, **options: Any) -> Any:
+        return self.inner.signals(*args, **options)
 
     async def __aenter__(self) -> Self:
         self.inner.__enter__()

@@ -72,7 +72,7 @@ def calls(sent):
 def threads(url, waiters, turns):
     """Take turns in threads, each with a connection that the warm-up opened."""
     begin, warm = threading.Event(), threading.Barrier(waiters + 1)
-    client = fencelock.Client(url)
+    client = fencelock.Client(url, cohort=None)
 
     def take_turns():
         lock = client.lock(NAME)
@@ -98,7 +98,7 @@ def threads(url, waiters, turns):
 def tasks(url, waiters, turns):
     """Take turns in the tasks of one loop."""
     loop = asyncio.new_event_loop()
-    client = fencelock.AsyncClient(url)
+    client = fencelock.AsyncClient(url, cohort=None)
 
     async def warm():
         async with client.lock(f"{NAME}-{id(loop)}"):

@@ -11,7 +11,7 @@ import fencelock
 
 def main():
     url, name, waiters = sys.argv[1:]
-    client = fencelock.Client(url)
+    client = fencelock.Client(url, cohort=None)
     for _ in range(int(waiters)):
         threading.Thread(target=client.lock(name, ttl=60).acquire, daemon=True).start()
     try:

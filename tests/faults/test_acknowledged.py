@@ -83,7 +83,7 @@ def test_contention_stays_contention(connect, master, view):
 
 def test_a_handed_over_grant_is_acknowledged_before_it_is_reported(connect, master, replica, view):
     """Another client wrote it; the next in line gets what was given back."""
-    plain, counting = connect(master.url), connect(master.url, **asked())
+    plain, counting = connect(master.url, cohort=None), connect(master.url, **asked())
     holder, waiter, last = plain.lock(NAME), counting.lock(NAME), plain.lock(NAME)
     assert holder.acquire()
     waits = spawn(outcome, waiter.acquire)

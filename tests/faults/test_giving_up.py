@@ -72,7 +72,7 @@ def test_cancelled_at_random_points(tasks, view, dice, fellows, delay):
     view.until_free(1.0)  # sooner than a claim ends by itself
     port = tasks.port
     assert len(port.lines) == 0
-    assert port.book.holds == 0
+    assert port.renewals.holds == 0
 
 
 def test_time_runs_out_at_random_moments(start, view, dice, connect):

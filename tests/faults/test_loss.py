@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from fencelock import LeaseLost
-from fencelock._core.lock.inspect import revoke
+from fencelock._core.lock.show import revoke
 from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime.clock import now
 from tests.faults.world import MACHINE_SECONDS, Tasks, Threads, View, outcome, spawn, wait_until

@@ -21,8 +21,10 @@ class Counted(ShareView):
 
     def taken(self):
         """Return how many permits the scripts count."""
-        record = self.server.command("GET", self.keys.show[1])
-        return int(record.split()[4]) if record else 0
+        lock, record, *_ = self.keys.grant
+        if not self.server.command("EXISTS", lock):
+            return 0  # then what the record counts has ended
+        return int(self.server.command("GET", record).split()[4])
 
     def free(self):
         return super().free() and self.taken() == 0

@@ -57,7 +57,7 @@ def on_list(server, name):
     return server.command("ZCARD", SignalKeys(PREFIX, name).watch[1])
 
 
-def parked(server, name):
+def condition_waiters(server, name):
     return server.command("ZCARD", ConditionKeys(LockKeys(PREFIX, name)).condition)
 
 
@@ -133,9 +133,9 @@ def test_a_wait_on_a_condition_gives_the_lock_back_once(client, other, proxy, na
     if how.then in SILENT:
         assert isinstance(waiting.result(10)[0], UNKNOWN)
         wait_until(lambda: server.command("GET", PREFIX + name) is None, 5, "the lock is free")
-        wait_until(lambda: parked(server, name) == 0, 5, "nobody waits")
+        wait_until(lambda: condition_waiters(server, name) == 0, 5, "nobody waits")
         return
-    wait_until(lambda: parked(server, name) == 1, 5, "it waits")
+    wait_until(lambda: condition_waiters(server, name) == 1, 5, "it waits")
     theirs = other.lock(name, ttl=60)
     notifier = other.condition(getattr(theirs, "inner", theirs))
     notifier.acquire()
@@ -154,7 +154,7 @@ def test_a_notification_notifies_once(client, other, proxy, name, how):
         lock = other.lock(name, ttl=60)
         condition = other.condition(getattr(lock, "inner", lock))
         waiting.append(spawn(outcome, once, condition))
-        wait_until(lambda number=number: parked(server, name) == number)
+        wait_until(lambda number=number: condition_waiters(server, name) == number)
     lock = client.lock(name, ttl=60)
     notifier = client.condition(getattr(lock, "inner", lock))
     notifier.acquire()
@@ -163,8 +163,8 @@ def test_a_notification_notifies_once(client, other, proxy, name, how):
     fault.wait()
     if how.then not in SILENT:
         assert result is None
-        assert parked(server, name) == 1
-    assert parked(server, name) in {1, 2}
+        assert condition_waiters(server, name) == 1
+    assert condition_waiters(server, name) in {1, 2}
     outcome(notifier.release)
     last = other.lock(name, ttl=60)
     awake = other.condition(getattr(last, "inner", last))

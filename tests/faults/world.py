@@ -9,6 +9,7 @@ import threading
 import fencelock
 from fencelock._core.keys import LockKeys
 from fencelock._runtime.clock import now
+from tests.local_lines import waiting_locally
 
 PREFIX = "fencelock:"
 # Beyond the 100 ms of I13: what a loaded machine with few cores adds to a thread's wake-up.
@@ -206,7 +207,7 @@ class View:
         return self.server.command("PTTL", self._lock) / 1000
 
     def waiting(self):
-        return self.server.command("ZCARD", self._queue)
+        return self.server.command("ZCARD", self._queue) + waiting_locally(self._lock.encode())
 
     def holds(self):
         """Return the number of holds of an explicit owner."""

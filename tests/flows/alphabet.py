@@ -41,6 +41,13 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "RLock.acquire": (ACQUIRE,),
         "RLock.release": (RELEASE,),
         **{f"Lease.{name}": flows for name, flows in LEASE.items()},
+        "Client.revoke": ("show.revoke",),
+    },
+    "cohort": {
+        "Lock.acquire in turn": (ACQUIRE, "turns._take_turn", "cohort.begin"),
+        "Lock.release to the next": ("turns.give_back", "cohort.pass_on"),
+        "Lock.release for the next": ("turns.give_back", "turns._release_to_line"),
+        "Lease.renew in turn": (RENEW, "cohort.begin"),
     },
     "semaphore": {
         "Semaphore.acquire": (ACQUIRE,),
@@ -109,6 +116,10 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
+FACTORIES = (
+    *("barrier", "bounded_semaphore", "condition", "election", "event", "latch", "lock", "locked"),
+    *("multi", "once", "rlock", "rwlock", "semaphore"),
+)
 LOCAL = "answers from what this process knows, and sends nothing"
 READS = "reads once and changes nothing: tests/conformance"
 ENTRY = (
@@ -131,7 +142,16 @@ LEFT_OUT = {
     **dict.fromkeys(
         (
             *("name", "names", "lease", "limit", "read", "write", "parties", "lock", "fence"),
-            *("fences", "holder", "ttl", "deadline", "remaining", "expires_at", "candidate"),
+            *(
+                "fences",
+                "holder",
+                "ttl",
+                "deadline",
+                "remaining",
+                "expires_at",
+                "candidate",
+                "unchanged",
+            ),
             *("is_leader",),
         ),
         LOCAL,
@@ -140,7 +160,8 @@ LEFT_OUT = {
     **dict.fromkeys(("extend", "reacquire", "refresh", "read_lock", "write_lock"), HINT),
     **dict.fromkeys(("RWLock.acquire", "RWLock.release", "Lease.release"), HINT),
     # Made of the calls above.
-    "Client": "makes handles, and sends nothing by itself",
+    **dict.fromkeys(("Client.locks", "Client.status", "Client.signals", "Client.history"), READS),
+    **dict.fromkeys((f"Client.{made}" for made in FACTORIES), "makes a handle, and sends nothing"),
     "MultiLease": "asks the leases that it is made of",
     "Condition.acquire": "is the lock's",
     "Condition.release": "is the lock's",

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass, replace
 
+from fencelock._core import retry
+from fencelock._core.lock import acknowledge, acquire, by_slot
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.master_check import MasterCheck
 from fencelock._topology.slots import SlotMap
-from tests.flows.scenarios import FIXED, Scenario, user
+from tests.flows.scenarios import FIXED, Scenario, single, user
 from tests.flows.seeded import Change, seed
+from tests.flows.sentinels import granted
 from verification.simulator.cluster import ClusterMonitor, ClusterWorld, PlainMonitor, nodes
-from verification.simulator.cluster_port import SimulatedClusterPort
+from verification.simulator.cluster_port import SimulatedClusterPort, SimulatedClusterReplicas
 from verification.simulator.explorer import Report, explore
 from verification.simulator.faults import ON_SLOTS
 
@@ -30,6 +33,7 @@ class Clusters(Scenario):
             others=self.others,
             long=self.long,
             at=self.at,
+            lossy=self.replicas is not None,
             budgets=self.budgets,
             symmetric=self.alike,
             push_first=self.push_first,
@@ -61,7 +65,39 @@ HANDED_OVER = replace(TWO, name="cluster: 2, handed over", at="release")
 # The channels of older servers: no node says that a slot has gone.
 PLAIN = replace(TWO_WORKING, name="cluster: 2 plain, working 1 s", plain=True, monitor=PlainMonitor)
 
+
+def acknowledged(scenario):
+    """Return the same with replicas that must acknowledge: a failover loses all else."""
+    return replace(
+        scenario, name=f"{scenario.name}, acknowledged", replicas=SimulatedClusterReplicas
+    )
+
+
+COUNTED = acknowledged(ALONE)
+COUNTED_TWO = acknowledged(TWO)
+COUNTED_WORKING = acknowledged(TWO_WORKING)
+COUNTED_LONG = acknowledged(Clusters("cluster: 1 working 4 s", (user(work=4.0),)))
+# Longer than a replacement takes, without a renewal that would be counted.
+COUNTED_FIXED = acknowledged(
+    Clusters("cluster: 2 working 2.5 s", (user(FIXED, work=2.5),) * 2, alike=True)
+)
+COUNTED_LINE = acknowledged(
+    Clusters("cluster: 1 brief, 1 working 2.5 s", (user(FIXED, work=0.1), user(FIXED, work=2.5)))
+)
+
+
+async def comes_back(actor):
+    """Acquire, and again when the nodes have noticed what is lost: there will be a master."""
+    await granted(actor)
+    await actor.port.sleep(actor.port.now() + 1.2)
+    await granted(actor)
+
+
+# It has more time than a replacement takes, and less than an isolated master stays so.
+PATIENT = Clusters("cluster: 1 comes back", (single(comes_back),))
+
 ALL = (ALONE, TWICE, TWO, TWO_WORKING, TRIES, IMPATIENT, AGAIN, PLAIN)
+COUNTED_ALL = (COUNTED, COUNTED_TWO, COUNTED_WORKING, COUNTED_LONG, COUNTED_FIXED, COUNTED_LINE)
 FAULTS = ON_SLOTS
 TOGETHER = tuple(
     {fault: 1, other: 1}
@@ -73,12 +109,59 @@ TOGETHER = tuple(
 def plan():
     """Yield what the deep exploration goes through."""
     yield LONG.under(migrate=1)
-    for scenario in ALL:
+    for scenario in (*ALL, PATIENT, *COUNTED_ALL):
         for faults in (*({fault: 1} for fault in FAULTS), *TOGETHER):
             yield scenario.under(**faults)
+    for scenario in COUNTED_ALL:
+        for fault in FAULTS:
+            yield scenario.under(unacked=1, **{fault: 1})
 
 
 SEEDS = (
+    seed(
+        "a node that says CLUSTERDOWN ends the call",
+        Change(retry, "trouble.code in PASSING", 'trouble.code in PASSING - {"CLUSTERDOWN"}'),
+        PATIENT.under(unserved=1),
+        "I6",
+    ),
+    seed(
+        "a node that says TRYAGAIN ends the call",
+        Change(retry, "trouble.code in PASSING", 'trouble.code in PASSING - {"TRYAGAIN"}'),
+        ALONE.under(migrate=1),
+        "I12",
+    ),
+    seed(
+        "a map that is not read again when a node says CLUSTERDOWN",
+        Change(SlotMap, 'in {"CLUSTERDOWN", "READONLY"}', 'in {"READONLY"}'),
+        PATIENT.under(isolated=1),
+        "I6",
+    ),
+    seed(
+        "a grant that counts though no replica acknowledged it",
+        Change(acknowledge, "count < replicas.wanted", "False"),
+        COUNTED_WORKING.under(unacked=1, gone=1),
+        "I1 I2",
+    ),
+    seed(
+        "a grant in a Cluster that is not counted",
+        Change(acquire, "isinstance(reply, bytes) and reply != NO_GRANT", "False"),
+        COUNTED_FIXED.under(gone=1),
+        "I1",
+    ),
+    seed(
+        "a grant that is handed over in a Cluster and not counted",
+        Change(acquire, "grant = await _counted(port, waiter, grant, give_up_at)", "pass"),
+        COUNTED_LINE.under(gone=1),
+        "I1",
+    ),
+    seed(
+        "a renewal in a Cluster that is not counted",
+        Change(
+            by_slot, "_renew_beside(port, kinds, renew_batches)", "_renew_beside(port, kinds, _ask)"
+        ),
+        COUNTED_LONG.under(gone=1),
+        "I1 I2",
+    ),
     seed(
         "a request that is sent on without ASKING",
         Change(

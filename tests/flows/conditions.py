@@ -10,14 +10,14 @@ from verification.simulator.monitor import Violation
 PATIENCE = 9.0
 
 
-def waiter(timeout=PATIENCE, terms=RENEWED, *, server_timeout=5.0):
+def waiter(timeout=PATIENCE, options=RENEWED, *, server_timeout=5.0):
     """A process that takes the lock, waits, and releases; it asks the server for so long."""
 
     async def waits(actor):
-        hold = await actor.acquire(actor.want(terms), None)
+        hold = await actor.acquire(actor.request(options), None)
         if hold is None:
             return
-        _, again = await actor.world.monitor.waits(actor, hold, timeout, terms)
+        _, again = await actor.world.monitor.waits(actor, hold, timeout, options)
         if again is not None:
             await actor.release(again)
 
@@ -28,7 +28,7 @@ def struck():
     """A process that Ctrl-C strikes as its wait begins, before anything is asked."""
 
     async def waits(actor):
-        hold = await actor.acquire(actor.want(RENEWED), None)
+        hold = await actor.acquire(actor.request(RENEWED), None)
         if hold is not None:
             await actor.world.monitor.waits(actor, hold, None, RENEWED, KeyboardInterrupt())
 
@@ -40,7 +40,7 @@ def notifier(*numbers, after=0.5, work=0.0, server_timeout=5.0):
 
     async def notifies(actor):
         await actor.port.sleep(actor.port.now() + after)
-        hold = await actor.acquire(actor.want(RENEWED), None)
+        hold = await actor.acquire(actor.request(RENEWED), None)
         if hold is None:
             return
         try:

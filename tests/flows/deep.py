@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from tests.flows import (
     acknowledged,
     barriers,
+    cluster_multis,
     clusters,
+    cohorts,
     conditions,
     elections,
     forgetting,
@@ -23,6 +25,7 @@ from tests.flows import (
     quorum_shares,
     quorums,
     runs_once,
+    seeded_cohorts,
     seeded_quorums,
     seeded_shares,
     sentinels,
@@ -60,6 +63,7 @@ SINGLE = (
     worlds.FELLOWS_WORKING,
     worlds.DRIFTING,
     worlds.BROKEN,
+    worlds.REVOKED,
     worlds.FOREIGN,
     worlds.OWNER,
     worlds.OWNERS,
@@ -154,8 +158,8 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
-    several = (clusters, sentinels, quorums, quorum_shares)
-    for module in (signals, barriers, conditions, acknowledged, *several):
+    several = (clusters, cluster_multis, sentinels, quorums, quorum_shares)
+    for module in (cohorts, signals, barriers, conditions, acknowledged, *several):
         for scenario in module.plan():
             yield from both(scenario)
 
@@ -199,7 +203,13 @@ def seeds() -> bool:
     print(f"\n{'sown fault':68} {'schedule':>8}  broke")
     found = True
     for seed in (
-        *(*SEEDS, *seeded_shares.SEEDS, *acknowledged.SEEDS, *seeded_quorums.SEEDS),
+        *(
+            *SEEDS,
+            *seeded_cohorts.SEEDS,
+            *seeded_shares.SEEDS,
+            *acknowledged.SEEDS,
+            *seeded_quorums.SEEDS,
+        ),
         *(*test_signals.SEEDS, *test_barriers.SEEDS, *test_conditions.SEEDS),
     ):
         report = seed.explore()

@@ -21,9 +21,9 @@ class Watched(Monitor):
     """A monitor that knows who waits for the lock from who only watches it."""
 
     def _waiting(self):
-        for want in super()._waiting():
-            if any(want is each for _, each in self.wants):
-                yield want
+        for request in super()._waiting():
+            if any(request is each for _, each in self.requests):
+                yield request
 
 
 class Election(Scenario):
@@ -40,19 +40,19 @@ class Election(Scenario):
         return world
 
 
-def request(port, candidate, terms=RENEWED):
-    form = RequestTemplate(
-        keys=KEYS, terms=terms, client_channel=port.client_channel, ttl=terms.ttl
+def request(port, candidate, options=RENEWED):
+    template = RequestTemplate(
+        keys=KEYS, options=options, client_channel=port.client_channel, ttl=options.ttl
     )
-    return AcquireRequest(form, port.new_id(), b"{" + mark(candidate))
+    return AcquireRequest(template, port.new_id(), b"{" + mark(candidate))
 
 
-async def elected(actor, name, terms=RENEWED):
+async def elected(actor, name, options=RENEWED):
     """Campaign; return the hold."""
     world = actor.world
     world.standing[name] = actor.client
     try:
-        hold = await actor.acquire(request(actor.port, name, terms), None)
+        hold = await actor.acquire(request(actor.port, name, options), None)
     finally:
         world.standing.pop(name, None)
     if hold is not None:
@@ -63,13 +63,13 @@ async def elected(actor, name, terms=RENEWED):
     return hold
 
 
-def candidate(name, *, work=0.0, late=0.0, terms=RENEWED):
+def candidate(name, *, work=0.0, late=0.0, options=RENEWED):
     """A process that is elected, leads and resigns."""
 
     async def stands(actor):
         if late:
             await actor.port.sleep(actor.port.now() + late)
-        hold = await elected(actor, name, terms)
+        hold = await elected(actor, name, options)
         if hold is not None:
             try:
                 await leads_for(actor, hold, work)
@@ -122,7 +122,7 @@ def in_line(world, name):
     return any(mark(name) in text for line in entries for _, text in line)
 
 
-def hands_over(*names, before=0.3, after=0.0, again=False, terms=RENEWED):
+def hands_over(*names, before=0.3, after=0.0, again=False, options=RENEWED):
     """A leader that hands over to the first of these who waits; else it leads on and resigns.
 
     ``again``: it campaigns again when it has handed over.
@@ -130,7 +130,7 @@ def hands_over(*names, before=0.3, after=0.0, again=False, terms=RENEWED):
 
     async def leads(actor):
         port = actor.port
-        hold = await elected(actor, "leader", terms)
+        hold = await elected(actor, "leader", options)
         if hold is None:
             return
         handed = False
@@ -148,7 +148,7 @@ def hands_over(*names, before=0.3, after=0.0, again=False, terms=RENEWED):
             if not hold.released:
                 await actor.release(hold)
         if handed and again:
-            anew = await elected(actor, "leader", terms)
+            anew = await elected(actor, "leader", options)
             if anew is not None:
                 await actor.release(anew)
 
@@ -203,7 +203,9 @@ def watcher():
     return single(watches)
 
 
-HAND_OVER = Election("election, to the 2nd of 2", (hands_over("c"), candidate("b"), candidate("c")))
+HAND_OVER = Election(
+    "election, to the 2nd of 2", (hands_over("c"), candidate("b"), candidate("c")), large=True
+)
 TO_FIRST = Election("election, to the 1st of 2", (hands_over("b"), candidate("b"), candidate("c")))
 TO_ONLY = Election("election, to the only one", (hands_over("b"), candidate("b")))
 TO_NOBODY = Election("election, to no candidate", (hands_over("x", after=4.0), candidate("b")))
@@ -213,15 +215,17 @@ TO_NOBODY_AND_ONE = Election(
 AND_BACK = Election("election, handed over and back", (hands_over("b", again=True), candidate("b")))
 SHORT_LEADER = Election(
     "election, a short lease to a long one",
-    (hands_over("b", terms=SHORT), candidate("b", work=1.0)),
+    (hands_over("b", options=SHORT), candidate("b", work=1.0)),
 )
 SHORT_CANDIDATE = Election(
     "election, a long lease to a short one",
-    (hands_over("b"), candidate("b", work=1.0, terms=SHORT), candidate("c")),
+    (hands_over("b"), candidate("b", work=1.0, options=SHORT), candidate("c")),
 )
 AGAIN = Election("election, 1 campaigns again", (stands_again("a", work=1.0),))
 AGAIN_BESIDE = Election(
-    "election, 1 campaigns again beside another", (stands_again("a", work=1.5), candidate("b"))
+    "election, 1 campaigns again beside another",
+    (stands_again("a", work=1.5), candidate("b")),
+    large=True,
 )
 ALONE = Election("election, alone, to no candidate", (hands_over("x"),))
 # The leader waited for its leadership: that request may still come when it has handed over.

@@ -6,8 +6,10 @@ def both(scenarios):
     return [way for scenario in scenarios for way in (scenario, scenario.threads())]
 
 
-def assert_nothing_breaks(scenario):
-    report = scenario.explore(seconds=150)  # a tenth of that on a machine with nothing else to do
+def assert_nothing_breaks(scenario, *, seconds=150):
+    report = scenario.explore(
+        seconds=seconds
+    )  # a tenth of that on a machine with nothing else to do
     assert report.violation is None, report.story()
     assert report.complete
 

@@ -45,17 +45,17 @@ class Part:
     def lock(self):
         return self.keys.lock
 
-    def want(self, port, terms):
-        form = ShareTemplate(
+    def request(self, port, options):
+        template = ShareTemplate(
             keys=self.keys,
-            terms=terms,
+            options=options,
             client_channel=port.client_channel,
-            ttl=terms.ttl,
+            ttl=options.ttl,
             kind=self.kind,
             limit=self.limit,
             permits=self.permits,
         )
-        return ShareRequest(form, port.new_id(), b"{}")
+        return ShareRequest(template, port.new_id(), b"{}")
 
 
 class _OfOne:
@@ -66,7 +66,7 @@ class _OfOne:
         self._keys = frozenset(keys.all)
 
     def _state(self):
-        return frozenset(each for each in self._world.server.state if each[0] in self._keys)
+        return frozenset(each for each in self._server.state if each[0] in self._keys)
 
     def served(self, request, before):
         """Judge what a request changed, if it was about this lock."""
@@ -74,13 +74,13 @@ class _OfOne:
             super().served(request, before)
 
     def _waiting(self):
-        for want in super()._waiting():
-            if want.keys.lock in self._keys:
-                yield want
+        for request in super()._waiting():
+            if request.keys.lock in self._keys:
+                yield request
 
     def _unaware(self):
         """Leave out who waits for the other lock: it knows that it has this one."""
-        return {want.holder for want in self._waiting()}
+        return {request.holder for request in self._waiting()}
 
 
 class One(_OfOne, Monitor):
@@ -89,7 +89,7 @@ class One(_OfOne, Monitor):
     def view(self):
         """Return this lock as it stands on the server."""
         view = read(self._state())
-        return view if view.end_us > self._world.server.now_us else view._replace(holder=None)
+        return view if view.end_us > self._server.now_us else view._replace(holder=None)
 
 
 class OneShared(_OfOne, SharesMonitor):
@@ -103,10 +103,10 @@ class OneShared(_OfOne, SharesMonitor):
 class Each:
     """The monitors of all locks; what is asked of one is asked of the one that is meant."""
 
-    def __init__(self, world, locks=BOTH):
+    def __init__(self, world, locks=BOTH, one=One):
         self._world = world
         self.by_lock = {
-            each.lock: OneShared(world, each.keys) if isinstance(each, Part) else One(world, each)
+            each.lock: OneShared(world, each.keys) if isinstance(each, Part) else one(world, each)
             for each in locks
         }
         self.all = list(self.by_lock.values())
@@ -118,17 +118,17 @@ class Each:
             await port.mind()
             await self.flows.maintain(port)
 
-    def asks(self, client, want):
-        self.by_lock[want.keys.lock].asks(client, want)
+    def asks(self, client, request):
+        self.by_lock[request.keys.lock].asks(client, request)
 
     def holds_now(self, client, hold):
-        self.by_lock[hold.want.keys.lock].holds_now(client, hold)
+        self.by_lock[hold.request.keys.lock].holds_now(client, hold)
 
     def told(self, hold):
-        self.by_lock[hold.want.keys.lock].told(hold)
+        self.by_lock[hold.request.keys.lock].told(hold)
 
     def was_revoked(self, hold):
-        return self.by_lock[hold.want.keys.lock].was_revoked(hold)
+        return self.by_lock[hold.request.keys.lock].was_revoked(hold)
 
     def is_punctual(self, client):
         return self.all[0].is_punctual(client)
@@ -166,6 +166,10 @@ class Each:
     def failed_over(self):
         for monitor in self.all:
             monitor.failed_over()
+
+    def replaced(self):
+        for monitor in self.all:
+            monitor.replaced()
 
     def stood_still(self):
         for monitor in self.all:
@@ -216,34 +220,34 @@ class WithSide(Multis):
 READS = (BOTH[0], Part(BOTH[1], RWLOCK, ALL, READ))
 
 
-def wants_of(actor, locks, terms):
+def requests_of(actor, locks, options):
     """Return what makes fresh requests for these locks, each known to the monitor."""
     port = actor.port
 
-    def wants():
+    def requests():
         made = []
         for each in locks:
             if isinstance(each, Part):
-                made.append(each.want(port, terms))
+                made.append(each.request(port, options))
             else:
-                form = RequestTemplate(
-                    keys=each, terms=terms, client_channel=port.client_channel, ttl=terms.ttl
+                template = RequestTemplate(
+                    keys=each, options=options, client_channel=port.client_channel, ttl=options.ttl
                 )
-                made.append(AcquireRequest(form, port.new_id()))
+                made.append(AcquireRequest(template, port.new_id()))
             actor.world.monitor.asks(actor.client, made[-1])
         return made
 
-    return wants
+    return requests
 
 
-def both(*, timeout=None, work=0.0, locks=BOTH, terms=RENEWED, rounds=1):
+def both(*, timeout=None, work=0.0, locks=BOTH, options=RENEWED, rounds=1):
     """A process that takes all locks, works and gives them back."""
 
     async def turn(actor: Actor):
         port, world = actor.port, actor.world
         asked_at = port.now()
         watch = [_Watch(actor) for _ in locks]
-        holds = await multi.acquire_all(port, wants_of(actor, locks, terms), timeout, watch)
+        holds = await multi.acquire_all(port, requests_of(actor, locks, options), timeout, watch)
         if holds is None:
             if timeout and world.monitor.is_punctual(actor.client):
                 actor._in_time(asked_at + timeout)
@@ -295,21 +299,21 @@ LONG = Multis("multi, 2 of both, 4 s of work", (both(work=4.0),) * 2, alike=True
 TRIES = Multis("multi, 3 tries", (both(timeout=0.0),) * 3, alike=True)
 IMPATIENT = Multis("multi, 2 giving up", (both(work=1.5, timeout=1.0),) * 2, alike=True)
 BESIDE_FIRST = Multis("multi, 1 of both, 1 of the first", (both(), one(0, work=0.5)))
-BESIDE_LAST = Multis("multi, 1 of both, 1 of the last", (one(1, work=0.5), both()))
+BESIDE_LAST = Multis("multi, 1 of both, 1 of the last", (one(1, work=0.5), both()), large=True)
 BESIDE_LAST_IMPATIENT = Multis(
     "multi, 1 of both giving up, 1 of the last", (one(1, work=1.5), both(timeout=1.0))
 )
 FIXED_TWO = Multis(
-    "multi, 2 of both, fixed, 0.5 s of work", (both(work=0.5, terms=FIXED),) * 2, alike=True
+    "multi, 2 of both, fixed, 0.5 s of work", (both(work=0.5, options=FIXED),) * 2, alike=True
 )
 # It is judged before a short lease can have grown: a fixed one has its whole length at once.
 FIXED_BRIEF = Multis(
-    "multi, 2 of both, fixed, 0.2 s of work", (both(work=0.2, terms=FIXED),) * 2, alike=True
+    "multi, 2 of both, fixed, 0.2 s of work", (both(work=0.2, options=FIXED),) * 2, alike=True
 )
 TWICE = Multis("multi, 2 of both, twice", (both(rounds=2, work=0.2), both(rounds=2)))
 TWO_TWICE = Multis("multi, 2 of both, 1 twice", (both(rounds=2), both()))
 SHORT_BESIDE = Multis(
-    "multi, 1 of both, 1 short of both", (both(work=0.5), both(work=1.0, terms=SHORT))
+    "multi, 1 of both, 1 short of both", (both(work=0.5), both(work=1.0, options=SHORT))
 )
 OVERTAKING = Multis(
     "multi, 2 of the first, 1 tries both", (one(0, work=0.5), one(0), both(timeout=0.0))
@@ -320,7 +324,9 @@ CROSSED = Multis("multi, 1 of both, 1 of each", (one(1, work=0.5), one(0, work=0
 
 PERMIT, SIDE = WithPermit.locks, WithSide.locks
 PERMIT_ALONE = WithPermit("multi with a permit, 1 alone", (both(locks=PERMIT),))
-PERMIT_TWO = WithPermit("multi with a permit, 2 of both", (both(locks=PERMIT),) * 2, alike=True)
+PERMIT_TWO = WithPermit(
+    "multi with a permit, 2 of both", (both(locks=PERMIT),) * 2, alike=True, large=True
+)
 PERMIT_WORKING = WithPermit(
     "multi with a permit, 2 of both, 1 s of work", (both(locks=PERMIT, work=1.0),) * 2, alike=True
 )
@@ -337,6 +343,7 @@ PERMIT_BESIDE = WithPermit(
 PERMIT_IMPATIENT = WithPermit(
     "multi with a permit, 1 of both giving up, 1 of the permit",
     (both(locks=PERMIT[1:], work=1.5), both(locks=PERMIT, timeout=1.0)),
+    large=True,
 )
 SIDES = WithSide(
     "multi with a side, 1 reads, 1 writes, 1 reads beside",

@@ -32,8 +32,8 @@ IMPATIENT = Sides(
     "quorum: 1 reader, 1 writer giving up",
     (reader(work=1.5), writer(work=1.0, timeout=1.2)),
 )
-DOWNGRADED = Sides("quorum: 1 downgrading", (downgrader(),))
-DOWNGRADED_READER = Sides("quorum: 1 downgrading, 1 reader", (downgrader(), reader()))
+DOWNGRADED = Sides("quorum: 1 downgrading", (downgrader(),), large=True)
+DOWNGRADED_READER = Sides("quorum: 1 downgrading, 1 reader", (downgrader(), reader()), large=True)
 DOWNGRADED_WRITER = Sides("quorum: 1 downgrading, 1 writer", (downgrader(), writer()))
 DOWNGRADED_LONG = Sides(
     "quorum: 1 downgrading after 0.2 s, reading 4 s", (downgrader(before=0.2, work=4.0),)

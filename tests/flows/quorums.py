@@ -43,10 +43,10 @@ class Nodes(World):
         client = super().client(**options)
         if not self.introduces:
             return client
-        form = RequestTemplate(
-            keys=KEYS, terms=RENEWED, client_channel=client.port.client_channel, ttl=RENEWED.ttl
+        template = RequestTemplate(
+            keys=KEYS, options=RENEWED, client_channel=client.port.client_channel, ttl=RENEWED.ttl
         )
-        client.port.introduce(AcquireRequest(form, b"meets"))
+        client.port.introduce(AcquireRequest(template, b"meets"))
         return client
 
 
@@ -122,7 +122,8 @@ class Quorums(Scenario):
     def explore(self, *, seconds=60.0, schedules=10_000_000) -> Report:
         first, *others = (Server(self.sources) for _ in range(self.nodes))
         on_all = replace(self, others=tuple(others))
-        return explore(on_all.build, first, seconds=seconds, schedules=schedules)
+        budget = {"seconds": seconds, "schedules": schedules}
+        return explore(on_all.build, first, events=self.events, **budget)
 
 
 # -- scenarios ------------------------------------------------------------------------------------
@@ -130,7 +131,7 @@ class Quorums(Scenario):
 # Two that differ in nothing but their names, where no more is said.
 ALONE = Quorums("quorum: 1 alone", users(1))
 ALONE_RENEWED = Quorums("quorum: 1 alone, working 1 s, renewed", users(1, work=1.0))
-ALONE_LONG = Quorums("quorum: 1 alone, working 4 s, renewed", users(1, work=4.0))
+ALONE_LONG = Quorums("quorum: 1 alone, working 4 s, renewed", users(1, work=4.0), large=True)
 ALONE_WORKING = Quorums("quorum: 1 alone, working 0.5 s", users(1, work=0.5))
 ALONE_TWICE = Quorums(
     "quorum: 1 tries twice, a late fence", users(1, timeout=-1, rounds=2), late=True
@@ -166,6 +167,7 @@ BARE = Quorums(
     "quorum: 1 working 1.2 s on two nodes, 1 comes later",
     (user(work=1.2), user(after=0.8)),
     cut=((0, 1),),
+    large=True,
 )
 BY_HAND = Quorums("quorum: 1 renewing by hand, 1 in line", (renewer(), user()))
 SHORTER = Quorums("quorum: 1 renewing for less, then for more", (renewing(0.8, 2.5),), large=True)
@@ -178,6 +180,7 @@ UNLIKE = Quorums(
     "quorum: 1 working 7 s, 9 s fixed, 1 tries twice after 5.5 s, one of the nodes comes late",
     (user(FIXED._replace(ttl=9.0), work=7.0), user(after=5.5, timeout=-1, rounds=2)),
     absent_us=300_000,
+    large=True,
 )
 UNLIKE_MET = Quorums(
     "quorum: 1 working 7 s, 9 s fixed, a newcomer tries for 3 s, 1 tries twice after 5.5 s",
@@ -193,11 +196,13 @@ CLAIMED = Quorums(
     "quorum: 1 working 7 s, an hour fixed, 1 tries twice after 5.5 s, one of the nodes comes late",
     (user(HOUR, work=7.0), user(after=5.5, timeout=-1, rounds=2)),
     absent_us=300_000,
+    large=True,
 )
 RELEASED = Quorums(
     "quorum: 1 releases what it had for an hour, 1 comes later, one of the nodes is away",
     (user(HOUR), user(after=0.5, rounds=4)),
     cut=((0, 1), (1, 1)),
+    large=True,
 )
 CLAIMED_TWICE = Quorums(
     "quorum: 1 alone, an hour renewed, twice", (user(HOUR._replace(renew=True), rounds=2),)

@@ -42,16 +42,16 @@ def runner(*, timeout=None, work=0.0, fails=False, rest=0.0):
         port = actor.port
         if rest:
             await port.sleep(port.now() + rest)
-        form = OnceTemplate(
-            keys=ONCE, terms=RENEWED, client_channel=port.client_channel, ttl=RENEWED.ttl
+        template = OnceTemplate(
+            keys=ONCE, options=RENEWED, client_channel=port.client_channel, ttl=RENEWED.ttl
         )
-        want = AcquireRequest(form, port.new_id(), b'{"once":1}')
-        actor.world.monitor.asks(actor.client, want)
+        request = AcquireRequest(template, port.new_id(), b'{"once":1}')
+        actor.world.monitor.asks(actor.client, request)
         watch = _Watch(actor)
         with errors(actor):
             asked_at = port.now()
             try:
-                begun = await once.start(port, want, timeout, watch)
+                begun = await once.start(port, request, timeout, watch)
             except NotAcknowledged as missing:
                 if kept(actor.world) is not None:  # to read it takes nothing that can be lost
                     raise Violation("I12", f"its result is there to read: {missing}") from missing
@@ -97,7 +97,7 @@ async def runs_on(actor, hold, watch, work, fails):
 def was_notified(hold, lost=True):
     """See that a holder was notified of its loss, whoever noticed it (I8)."""
     if lost and not hold.notified:
-        raise Violation("I8", f"{hold.want.holder!r} was not notified of its loss")
+        raise Violation("I8", f"{hold.request.holder!r} was not notified of its loss")
 
 
 @contextlib.contextmanager
@@ -115,16 +115,16 @@ def errors(actor):
 
 def long_enough(actor, hold, held):
     """See that a lease has the length that was asked for, so long after it was granted (L)."""
-    terms, world = hold.want.terms, actor.world
+    options, world = hold.request.options, actor.world
     if world.faulty or hold.lost or hold.released:
         return
-    least = terms.ttl - held
-    if terms.renew:  # renewed by a third; a handed-over one starts short
-        least = terms.ttl * RENEWED_PART if held > GROWN_SECONDS else HANDOFF_TTL_SECONDS - held
-        least = min(least, terms.ttl)
+    least = options.ttl - held
+    if options.renew:  # renewed by a third; a handed-over one starts short
+        least = options.ttl * RENEWED_PART if held > GROWN_SECONDS else HANDOFF_TTL_SECONDS - held
+        least = min(least, options.ttl)
     if hold.remaining() < least - SLACK:
-        text = f"{hold.remaining()} s are left of {terms.ttl} s after {held} s"
-        raise Violation("L", f"the lease of {hold.want.holder!r} is too short: {text}")
+        text = f"{hold.remaining()} s are left of {options.ttl} s after {held} s"
+        raise Violation("L", f"the lease of {hold.request.holder!r} is too short: {text}")
 
 
 ALONE = Scenario("once, 1 alone", (runner(),))

@@ -8,9 +8,10 @@ from typing import Any
 from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.request import LeaseOptions
+from fencelock._core.lock.show import revoke
 from fencelock._core.retry import ask
 from fencelock._core.types import NoReply
-from fencelock._topology.flows.replicas import CONFIRMED
+from fencelock._topology.flows.replicas import confirmed
 from fencelock.errors import FencelockError
 from fencelock.scripts import BREAK, POLL_RELEASE
 from verification.simulator.actors import GAVE_UP, KEYS, Actor, Flows
@@ -50,6 +51,7 @@ class Scenario:
     sources: dict[str, bytes] = field(default_factory=dict)
     monitor: type[Monitor] = Monitor
     replicas: Callable[[Any], Any] | None = None  # who must acknowledge to a port
+    events: bool = False  # what hooks are told is checked, too
 
     @property
     def title(self) -> str:
@@ -77,10 +79,15 @@ class Scenario:
             role(self, world)
         for client in world.clients if self.replicas else ():
             client.port.replicas = self.replicas(client.port)
-            client.port.flows = CONFIRMED
+            client.port.flows = confirmed(client.port.flows)
 
     def explore(self, *, seconds: float = 60.0, schedules: int = 10_000_000) -> Report:
-        return explore(self.build, Server(self.sources), seconds=seconds, schedules=schedules)
+        budget = {"seconds": seconds, "schedules": schedules}
+        return explore(self.build, Server(self.sources), events=self.events, **budget)
+
+    def reported(self) -> "Scenario":
+        """Return the same world with a hook that checks the events reported to it."""
+        return replace(self, name=f"{self.name}, reported", events=True)
 
     def under(self, **budgets: int) -> "Scenario":
         """Return the same with these faults."""
@@ -100,7 +107,7 @@ class Scenario:
 
 
 def user(
-    terms=RENEWED,
+    options=RENEWED,
     *,
     timeout=None,
     work=0.0,
@@ -117,7 +124,7 @@ def user(
             with contextlib.suppress(*GAVE_UP):
                 await actor.port.sleep(actor.port.now() + after)
         for _ in range(rounds):
-            await actor.hold_once(actor.want(terms), timeout, work)
+            await actor.hold_once(actor.request(options), timeout, work)
 
     def role(scenario, world):
         client = world.client(shared=scenario.shared, rate=rate, server_timeout=server_timeout)
@@ -132,7 +139,7 @@ def owner(*, work=0.0, depth=2):
     """An explicit owner that enters ``depth`` times and leaves as often."""
 
     async def enter(actor, left):
-        hold = await actor.acquire(actor.want(RENEWED, owner=b"owner"), None)
+        hold = await actor.acquire(actor.request(RENEWED, owner=b"owner"), None)
         if hold is None:
             return
         try:
@@ -169,6 +176,20 @@ def operator():
     return single(breaks)
 
 
+def revoker():
+    """A program that looks at the lock, and revokes it once: ``client.revoke``."""
+
+    async def revokes(actor):
+        try:
+            before = await revoke(actor.port, KEYS, "why")
+        except FencelockError:
+            return
+        if before is not None and before.name != KEYS.name:
+            raise Violation("I4", f"another lock was revoked: {before}")
+
+    return single(revokes)
+
+
 def foreigner(*, work=1.0):
     """A program that knows SET NX PX and a compare-and-delete, once."""
 
@@ -192,7 +213,7 @@ def renewer():
     """A holder of a fixed lease who renews it by hand, once."""
 
     async def renews(actor):
-        hold = await actor.acquire(actor.want(FIXED), None)
+        hold = await actor.acquire(actor.request(FIXED), None)
         if hold is None:
             return
         try:
@@ -208,7 +229,7 @@ def renewer():
     return single(renews)
 
 
-def renewing(*ttls, terms=FIXED, pause=0.3, after=0.3, fellow=(), heard=False):
+def renewing(*ttls, options=FIXED, pause=0.3, after=0.3, fellow=(), heard=False):
     """A holder that renews by hand, for each ttl in turn; ``fellow`` is a task that does so too.
 
     ``heard``: its client has just begun to hear revocations, and looks at all that it holds.
@@ -224,7 +245,7 @@ def renewing(*ttls, terms=FIXED, pause=0.3, after=0.3, fellow=(), heard=False):
                 await actor.port.sleep(actor.port.now() + rest)
 
     async def holds(actor):
-        hold = await actor.acquire(actor.want(terms), None)
+        hold = await actor.acquire(actor.request(options), None)
         if hold is None:
             return
         try:
@@ -244,7 +265,7 @@ def returning(*, fellow=False):
     """
 
     async def returns(actor):
-        hold = await actor.acquire(actor.want(RENEWED), None)
+        hold = await actor.acquire(actor.request(RENEWED), None)
         if hold is None:
             return
         if fellow:
@@ -252,16 +273,16 @@ def returning(*, fellow=False):
         await _quietly(actor.release(hold))
         if actor.check(hold) or await actor.renew(hold, 2.0):
             raise Violation("I1", "a lease that was given back is proved")
-        await actor.hold_once(actor.want(RENEWED), 2.0, 0.0)
+        await actor.hold_once(actor.request(RENEWED), 2.0, 0.0)
 
     return single(returns)
 
 
-def checking(terms=RENEWED, *, work=4.0, pause=0.7):
+def checking(options=RENEWED, *, work=4.0, pause=0.7):
     """A holder that asks its lease now and then; it may be the first to notice a loss."""
 
     async def checks(actor):
-        hold = await actor.acquire(actor.want(terms), None)
+        hold = await actor.acquire(actor.request(options), None)
         if hold is None:
             return
         try:
@@ -300,7 +321,7 @@ def users(count, *args, **more):
 # -- scenarios ------------------------------------------------------------------------------------
 
 TWO = Scenario("2 in line", users(2), alike=True)
-THREE = Scenario("3 in line", users(3), alike=True)
+THREE = Scenario("3 in line", users(3), alike=True, large=True)
 TWO_FIXED = Scenario("2 fixed", users(2, FIXED), alike=True)
 TWO_ROUNDS = Scenario("2 in line, 2 rounds", users(2, rounds=2), alike=True)
 TWO_WORKING = Scenario("2 working 1.5 s", users(2, work=1.5), alike=True)
@@ -316,12 +337,13 @@ TRY_AND_LINE = Scenario("2 in line, 1 tries", (*users(2), user(timeout=0.0)))
 POLLS = Scenario("2 polling", users(2, POLLED, timeout=2.0), alike=True)
 POLLS_ON = Scenario("2 polling for ever", users(2, POLLED, work=1.0), alike=True)
 POLL_AND_LINE = Scenario("1 in line, 1 polling", (user(), user(POLLED, timeout=2.0)))
-FELLOWS = Scenario("2 tasks of one process, 1 other", (user(tasks=2), user()))
+FELLOWS = Scenario("2 tasks of one process, 1 other", (user(tasks=2), user()), large=True)
 FELLOWS_WORKING = Scenario("3 tasks of one process, 1 other", (user(tasks=3, work=0.5), user()))
 DRIFTING = Scenario(
     "2 working 4 s, clocks adrift", (user(work=4.0, rate=0.996), user(work=4.0, rate=1.004))
 )
 BROKEN = Scenario("2 working 1.5 s, 1 operator", (*users(2, work=1.5), operator()))
+REVOKED = Scenario("2 working 1.5 s, 1 revoking", (*users(2, work=1.5), revoker()))
 FOREIGN = Scenario("1 in line, 1 foreign", (user(), foreigner()))
 OWNER = Scenario("1 owner twice, 1 in line", (owner(), user()), large=True)
 OWNERS = Scenario("2 processes of one owner, 1 in line", (owner(depth=1), owner(depth=1), user()))
@@ -335,30 +357,30 @@ SHORTER_THEN_LONGER = Scenario(
 )
 LONGER = Scenario(
     "1 renewed, by hand for more, 1 in line",
-    (renewing(None, 6.0, terms=RENEWED, pause=1.2, after=1.5, heard=True), user()),
+    (renewing(None, 6.0, options=RENEWED, pause=1.2, after=1.5, heard=True), user()),
 )
 LONGER_SHORTER = Scenario(
-    "1 renewed, by hand for more and for less", (renewing(5.0, 0.6, terms=RENEWED, pause=1.2),)
+    "1 renewed, by hand for more and for less", (renewing(5.0, 0.6, options=RENEWED, pause=1.2),)
 )
 BOUNDED = LeaseOptions(ttl=TTL, renew=True, max_hold=4.0)
 BOUNDED_LONGER = Scenario(
-    "1 bounded, by hand for more", (renewing(6.0, None, 6.0, terms=BOUNDED, pause=1.0),)
+    "1 bounded, by hand for more", (renewing(6.0, None, 6.0, options=BOUNDED, pause=1.0),)
 )
 BOTH_RENEW = Scenario("2 tasks renew one lease", (renewing(0.8, fellow=(2.5,)),))
 PLAIN_RENEWED = Scenario(
-    "1 polling, by hand for more", (renewing(5.0, terms=POLLED, after=2.0, heard=True),)
+    "1 polling, by hand for more", (renewing(5.0, options=POLLED, after=2.0, heard=True),)
 )
 RETURNED = Scenario("1 using its lease after the release, 1 in line", (returning(), user()))
 RETURNED_BESIDE = Scenario("1 releasing while another task renews", (returning(fellow=True),))
-CHECKED = Scenario("1 asking its lease, 1 in line", (checking(), user()))
+CHECKED = Scenario("1 asking its lease, 1 in line", (checking(), user()), large=True)
 CHECKED_FIXED = Scenario("1 asking its fixed lease, 1 in line", (checking(FIXED), user()))
 # Handed over, with limits: a lease starts short then, and grows.
 ONCE_ONLY = LeaseOptions(ttl=TTL, renew=True, max_renewals=0)
 TWICE_RENEWED = LeaseOptions(ttl=TTL, renew=True, max_renewals=1)
 LONG_BOUNDED = LeaseOptions(ttl=60.0, renew=True, max_hold=3.5)
 LIMITED = tuple(
-    Scenario(f"1 working 0.5 s, 1 in line, {title}", (user(work=0.5), user(terms, work=9.0)))
-    for title, terms in (
+    Scenario(f"1 working 0.5 s, 1 in line, {title}", (user(work=0.5), user(options, work=9.0)))
+    for title, options in (
         ("not renewed", ONCE_ONLY),
         ("renewed once", TWICE_RENEWED),
         ("bounded", BOUNDED),
@@ -374,7 +396,7 @@ def until_instant(left, *, work=9.0):
 
     async def holds(actor):
         end = actor.port.now() + left
-        hold = await actor.acquire(actor.want(UNTIL, left=left), None)
+        hold = await actor.acquire(actor.request(UNTIL, left=left), None)
         if hold is None:
             return
         if actor.port.now() >= end:
@@ -389,7 +411,11 @@ def until_instant(left, *, work=9.0):
 
 INSTANTS = (
     Scenario("1 working 0.5 s, 1 until an instant", (user(work=0.5), until_instant(5.0), user())),
-    Scenario("1 working 2 s, 1 until an instant", (user(work=2.0), until_instant(2.5), user())),
+    Scenario(
+        "1 working 2 s, 1 until an instant",
+        (user(work=2.0), until_instant(2.5), user()),
+        large=True,
+    ),
     Scenario("1 working 2 s, 1 until an instant before", (user(work=2.0), until_instant(1.5))),
     Scenario("1 until an instant, 1 in line", (until_instant(2.5), user())),
 )

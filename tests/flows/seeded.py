@@ -18,10 +18,8 @@ from fencelock._core.lock import (
     poll,
     release,
     renew,
+    request,
     waiting,
-)
-from fencelock._core.lock import (
-    request as want,
 )
 from tests.flows import scenarios as worlds
 from tests.flows.scenarios import Scenario
@@ -91,7 +89,7 @@ class Seed:
     breaks: frozenset[str]
     daily: str = ""
 
-    def explore(self, *, seconds: float = 20.0) -> Report:
+    def explore(self, *, seconds: float = 150.0) -> Report:
         change, scenario = self.change, self.scenario
         if isinstance(change.where, str):
             sources = scenario.sources | {change.where: change.source()}
@@ -110,14 +108,16 @@ def seed(name: str, change: Change, scenario: Scenario, breaks: str, *, daily: s
 
 HANDOFF = "hand_over(1, ARGV[2])"
 FREE = "if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then"
-FOREIGN = "is_recorded() and 0 or 1"
-ASKED = "reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)"
-ASKED_TWICE = """reply = await port.run(want.acquire(b""), want.keys.lock, until, waiter)
+FOREIGN = "if is_recorded() then"
+ASKED = """reply = await port.run(
+                    request.acquire(waiter.channel), request.keys.lock, until, waiter
+                )"""
+ASKED_TWICE = """reply = await port.run(request.acquire(b""), request.keys.lock, until, waiter)
             if not isinstance(reply, bytes):
                 line_up = __import__("types").SimpleNamespace(name="line_up")
                 from verification.simulator.server import unpacked
-                args = unpacked(want.acquire(waiter.channel)).args
-                reply = await port.call(line_up, want.keys.grant, args, until, waiter)"""
+                args = unpacked(request.acquire(waiter.channel)).args
+                reply = await port.call(line_up, request.keys.grant, args, until, waiter)"""
 
 
 def line_up() -> dict[str, bytes]:
@@ -133,7 +133,7 @@ def line_up() -> dict[str, bytes]:
 def _line_up() -> dict[str, bytes]:
     source = script("acquire", FREE, "if false then").source().decode()
     source = Change("", "if not current then", "if false then").swapped(source)
-    return {"line_up": Change("", FOREIGN, "0").swapped(source).encode()}
+    return {"line_up": Change("", FOREIGN, "if true then").swapped(source).encode()}
 
 
 SEEDS = (
@@ -246,7 +246,7 @@ SEEDS = (
     ),
     seed(
         "a request that is asked again under the id of its undo",
-        Change(acquire, "waiter.want = want.rename()", "pass"),
+        Change(acquire, "waiter.request = request.rename()", "pass"),
         worlds.TWO_ROUNDS.under(late=1),
         "I1 I4 I9",
     ),
@@ -295,7 +295,7 @@ SEEDS = (
         "a renewal that shortens, relied on until its answer comes",
         Change(
             renew,
-            "hold.move_deadline(min(hold.deadline, wish.asked_at + validity(wish.ttl)))",
+            "hold.move_deadline(min(hold.deadline, renewal.asked_at + validity(renewal.ttl)))",
             "pass",
         ),
         worlds.SHORTER.under(lost=1),
@@ -303,7 +303,7 @@ SEEDS = (
     ),
     seed(
         "a renewal that is relied on though a shorter one may still run",
-        Change(renew, "hold.reach = min(hold.reach, wish.ttl)", "pass"),
+        Change(renew, "hold.reach = min(hold.reach, renewal.ttl)", "pass"),
         worlds.SHORTER_THEN_LONGER.under(zombie=1),
         "I1 I2",
     ),
@@ -335,7 +335,7 @@ SEEDS = (
     ),
     seed(
         "a plain renewal that shortens",
-        Change(hold.Hold, "max(ttl, self.least(now)) if self.want.plain else ttl", "ttl"),
+        Change(hold.Hold, "max(ttl, self.least(now)) if self.request.plain else ttl", "ttl"),
         worlds.PLAIN_RENEWED,
         "I2 I1",
     ),
@@ -371,19 +371,19 @@ SEEDS = (
     ),
     seed(
         "a lease until an instant, and the time in line on top",
-        Change(acquire, "min(grant.deadline, want.form.ends), unit", "grant.deadline, unit"),
+        Change(acquire, "min(grant.deadline, request.template.ends), unit", "grant.deadline, unit"),
         worlds.INSTANTS[1],
         "N4",
     ),
     seed(
         "a grant after the instant at which its lease was to end",
-        Change(acquire, "min(give_up_at, want.form.ends)", "give_up_at"),
+        Change(acquire, "min(give_up_at, request.template.ends)", "give_up_at"),
         worlds.INSTANTS[2],
         "N4 I12",
     ),
     seed(
         "a lease until an instant that is not what was left when it was asked for",
-        Change(want.RequestTemplate, "self.ends - now))", "self.ttl))"),
+        Change(request.RequestTemplate, "self.ends - now))", "self.ttl))"),
         worlds.INSTANTS[0].under(wake=1),
         "N4",
     ),

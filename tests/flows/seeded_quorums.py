@@ -81,7 +81,7 @@ SEEDS = (
         "a quorum: an id that was given up is used again",
         Change(
             attempt.QuorumAttempt,
-            "self.want.waiter = self.want.holder = self.port.new_id()",
+            "self.request.waiter = self.request.holder = self.port.new_id()",
             "pass",
         ),
         worlds.ALONE_WORKING.under(late=1, down=1).threads(),
@@ -89,7 +89,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a node is reacquired with an id that was given up there",
-        Change(maintain, "want.waiter = want.holder = parts.another_id()", "pass"),
+        Change(maintain, "request.waiter = request.holder = parts.another_id()", "pass"),
         worlds.ALONE_LONG.under(late=1).threads(),
         "I1 I2",
     ),
@@ -132,7 +132,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a renewal by hand counts from its reply",
-        Change(maintain, "[wish.ttl], ask.asked_at", "[wish.ttl], ask.answered_at"),
+        Change(maintain, "[renewal.ttl], ask.asked_at", "[renewal.ttl], ask.answered_at"),
         worlds.ALONE_BY_HAND.under(late=2),
         "I2",
     ),
@@ -169,7 +169,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a vote whose fence is the first node's, though a later one was given",
-        script("quorum_vote", "local fence = next_fence(record, ARGV[4])", "local fence = ARGV[4]"),
+        script("quorum_vote", "if last and not (last < now", "if false and not (last < now"),
         worlds.LATE,
         "I3",
     ),
@@ -191,7 +191,9 @@ SEEDS = (
     seed(
         "a quorum: a vote without an end",
         script(
-            "quorum_vote", "call('SET', KEYS[1], holder, 'PX', ttl)", "call('SET', KEYS[1], holder)"
+            "quorum_vote",
+            "call('SET', KEYS[1], holder, 'PX', ARGV[2])",
+            "call('SET', KEYS[1], holder)",
         ),
         worlds.ALONE,
         "I10",
@@ -222,7 +224,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: a client that is refused because of a line does not join it",
-        Change(acquire, "waits and quorum_attempt.want.lines_up and", "False and"),
+        Change(acquire, "waits and quorum_attempt.request.lines_up and", "False and"),
         sides.CUT_OFF,
         "I5",
     ),
@@ -230,9 +232,11 @@ SEEDS = (
         "a quorum: one node without its lease refuses a writer that acquires the read side",
         several(
             acquire,
-            Change(attempt.QuorumAttempt, " if node in self.beside]", "]"),
+            Change(attempt.QuorumAttempt, " if node in self.nested_under]", "]"),
             Change(
-                acquire, "if grant is None and quorum_attempt.want.other is not None:", "if False:"
+                acquire,
+                "if grant is None and quorum_attempt.request.other is not None:",
+                "if False:",
             ),
         ),
         sides.DOWNGRADED_ABSENT,

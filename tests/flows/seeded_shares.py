@@ -1,7 +1,6 @@
 """Faults sown on purpose into what many may hold at once; see seeded.py."""
 
-from fencelock._core.lock import acquire, renew
-from fencelock._core.lock import request as want
+from fencelock._core.lock import acquire, renew, request
 from tests.flows import shares as worlds
 from tests.flows.seeded import Change, script, seed
 
@@ -15,6 +14,40 @@ SEEDS = (
         worlds.THREE,
         "I1",
         daily="semaphore",
+    ),
+    seed(
+        "the usual grant, beyond the limit",
+        script("shares_acquire", "taken + permits <= tonumber(limit)", "true"),
+        worlds.THREE,
+        "I1",
+    ),
+    seed(
+        "the usual grant, before the line",
+        script("shares_acquire", "call('EXISTS', KEYS[1], KEYS[3])", "call('EXISTS', KEYS[1])"),
+        worlds.MIXED,
+        "I1 I5 I6 I9",
+    ),
+    seed(
+        "the usual grant, once more for a request that is repeated",
+        script("shares_acquire", "and not call('ZSCORE', KEYS[1], holder) then", "then"),
+        worlds.THREE.under(lost=1),
+        "I1 I4",
+    ),
+    seed(
+        "the usual release, past the line",
+        script(
+            "shares_release",
+            "if ARGV[3] == '0' and call('EXISTS', KEYS[3]) == 0 then",
+            "if ARGV[3] == '0' then",
+        ),
+        worlds.TWO,
+        "I5",
+    ),
+    seed(
+        "the usual release of one reader that ends the leases of all",
+        script("shares_release", "first[1] == holder and not first[3] and", "first[1] and"),
+        worlds.READERS,
+        "I1",
     ),
     seed(
         "an ended lease whose permits stay taken",
@@ -111,14 +144,14 @@ SEEDS = (
     ),
     seed(
         "a fixed lease that a handoff cuts short",
-        Change(want.RequestTemplate, "if grows else self.ttl", "if True else self.ttl"),
+        Change(request.RequestTemplate, "if grows else self.ttl", "if True else self.ttl"),
         worlds.UNLIKE,
         "I2 L",
     ),
     seed(
         "a longer lease that ends with the first one",
-        script("shares_acquire", "s.last = math.max(s.last, ends)", ""),
-        worlds.UNLIKE,
+        script("shares_acquire", "if lasts < tonumber(ttl) then", "if lasts == 0 then"),
+        worlds.UNLIKE_BESIDE,
         "I1 I2 I4 L",
     ),
     seed(
@@ -151,7 +184,7 @@ SEEDS = (
     ),
     seed(
         "a lease without expiry",
-        script("shares_acquire", "call('PEXPIRE', KEYS[s.base], left)", ""),
+        script("shares_acquire", "call('PEXPIRE', KEYS[1], ttl)", ""),
         worlds.TWO.under(crash=1),
         "I10",
         daily="semaphore",

@@ -1,16 +1,21 @@
 """Worlds of a service behind Sentinels, and the faults sown in how its master is followed."""
 
+import contextlib
 from dataclasses import dataclass, replace
 from math import inf
 
-from fencelock._topology.master_monitor import MasterGuard
+from fencelock._topology import sentinel
+from fencelock._topology.master_monitor import MasterGuard, Round
 from fencelock._topology.sentinel import MasterState
 from tests.flows import scenarios
 from tests.flows.scenarios import FIXED, Scenario, single, user, users
 from tests.flows.seeded import Change, seed
+from verification.simulator.actors import GAVE_UP, Actor
 from verification.simulator.explorer import Report, explore
 from verification.simulator.monitor import Violation
 from verification.simulator.sentinels import (
+    FOUND,
+    ORDERED,
     QUICK,
     SILENT,
     Sentinel,
@@ -28,6 +33,7 @@ class Behind(Scenario):
     sentinels: tuple = QUICK
     wakes: float | None = 0.2
     lossy: bool = False
+    steps: tuple = FOUND
 
     def world(self, server, traced):
         return SentinelWorld(
@@ -35,6 +41,7 @@ class Behind(Scenario):
             others=(self._replica,),
             sentinels=self.sentinels,
             wakes=self.wakes,
+            steps=self.steps,
             budgets=self.budgets,
             symmetric=self.alike,
             push_first=self.push_first,
@@ -60,6 +67,7 @@ _replicas: dict = {}
 
 # What the Sentinels are like.
 SLOW = (Sentinel(0.30), Sentinel(0.31), Sentinel(0.32))
+SLOWED = tuple(replace(each, slowed=0.3) for each in QUICK)
 ONE_SILENT = (*QUICK[:2], SILENT)
 ONE_LATE = (*QUICK[:2], Sentinel(0.7))
 # Cut off, with an old epoch: one that answers first, one that answers last, and most of them.
@@ -96,7 +104,7 @@ CUT_SHORTER = replace(
 
 async def granted(actor):
     """Acquire: there is a master all the time, so it must succeed sooner or later."""
-    hold = await actor.acquire(actor.want(scenarios.RENEWED), None)
+    hold = await actor.acquire(actor.request(scenarios.RENEWED), None)
     if hold is None:
         raise Violation("I6", "no grant, though there is a master")
     await actor.release(hold)
@@ -106,9 +114,9 @@ def hasty(after):
     """A client that comes back with little time, when the old master has woken up."""
 
     async def turns(actor):
-        await actor.hold_once(actor.want(FIXED), None, 0.0)
+        await actor.hold_once(actor.request(FIXED), None, 0.0)
         await actor.port.sleep(actor.port.now() + after)
-        await actor.hold_once(actor.want(FIXED), 0.3, 0.5)
+        await actor.hold_once(actor.request(FIXED), 0.3, 0.5)
 
     return single(turns)
 
@@ -116,6 +124,66 @@ def hasty(after):
 HASTY = Behind(
     "behind Sentinels: 1 comes back hastily, 1 working 2.8 s",
     (hasty(2.3), user(FIXED, work=2.8, after=1.0)),
+)
+
+
+def at(*tasks):
+    """A process whose tasks call at instants since its beginning, each with a timeout and work."""
+
+    async def turns(actor, calls):
+        began = actor.port.now()
+        with contextlib.suppress(*GAVE_UP):
+            for instant, timeout, work in calls:
+                await actor.port.sleep(began + instant)
+                await actor.hold_once(actor.request(FIXED), timeout, work)
+
+    def role(scenario, world):
+        client = world.client(shared=scenario.shared)
+        for calls in tasks:
+            world.start(client, turns(Actor(world, client, scenario.flows), calls))
+
+    return role
+
+
+# The Sentinels were asked just before the failover, and the old master answers just after it.
+JUST_BEFORE = Behind(
+    "behind Sentinels: 1 asks just before and after, 1 working 0.5 s",
+    (at([(0.0, None, 0.0), (2.03, None, 0.0), (2.115, None, 0.2)]), at([(2.102, None, 0.5)])),
+    wakes=None,
+)
+
+
+def during_a_round(name, instant):
+    """One Sentinel is silent since a moment ago, so that a round lasts for longer.
+
+    A call without time finds that round, which began before the failover.
+    """
+    return Behind(
+        f"behind Sentinels: 1 process tries during a round, {name}, 1 working 0.5 s",
+        (
+            at([(0.0, None, 0.0), (2.095, 0.0, 0.0)], [(instant, 0.0, 0.2)]),
+            at([(2.102, None, 0.5)]),
+        ),
+        sentinels=(*QUICK[:2], replace(QUICK[2], slowed=9.0)),
+        wakes=None,
+    )
+
+
+DURING = during_a_round("at its end", 2.1455)
+DIALLING = during_a_round("on a new connection", 2.12)
+# The last round is over a second old, the Sentinels are slow by now, and the last call has no time.
+NO_TIME = Behind(
+    "behind Sentinels: 1 tries without time, 1 working 1.5 s",
+    (at([(0.0, None, 0.0), (1.2, None, 0.0), (2.6, 0.0, 0.2)]), at([(2.15, None, 1.5)])),
+    sentinels=SLOWED,
+    wakes=None,
+)
+# Its request waits in the frozen master, which is replaced by order: no Sentinel suspected it.
+ORDERED_AWAY = Behind(
+    "behind Sentinels: 1 is answered late, 1 working 1 s, by order",
+    (at([(0.0, None, 0.0), (0.1, None, 0.5)]), at([(0.702, None, 1.0)])),
+    wakes=0.02,
+    steps=ORDERED,
 )
 # Only Sentinels that were set up anew know of the new master.
 GONE = Behind(
@@ -136,11 +204,26 @@ SENTINELS = {
 }
 DAILY = (
     HASTY.heard(slow=SLOW).under(freeze=1),
-    *(each.under(freeze=1) for each in (ALONE, TWO, WORKING, GONE, CUT, CUT_FIXED)),
+    *(
+        each.under(freeze=1)
+        for each in (
+            JUST_BEFORE,
+            NO_TIME,
+            ALONE,
+            TWO,
+            WORKING,
+            GONE,
+            CUT,
+            CUT_FIXED,
+        )
+    ),
     *(CUT_SHORTER.heard(**{kind: told}).under(freeze=1) for kind, told in SENTINELS.items()),
 )
 DEEP = (
-    *(each.under(freeze=1) for each in (RENEWED, IMPATIENT, LAGGING)),
+    *(
+        each.under(freeze=1)
+        for each in (RENEWED, IMPATIENT, LAGGING, DURING, DIALLING, ORDERED_AWAY)
+    ),
     *(
         each.heard(**{kind: told}).under(freeze=1)
         for each in (AGAIN, CUT_AGAIN)
@@ -161,8 +244,24 @@ def plan():
 SEEDS = (
     seed(
         "an answer that is believed for want of time",
-        Change(MasterGuard, "if not state.trusts(since, answered_at):", "if False:"),
+        Change(MasterGuard, "if not (proved or state.trusts(since)):", "if False:"),
         HASTY.heard(slow=SLOW).under(freeze=1),
+        "I1",
+    ),
+    seed(
+        "an answer that is believed for a round of a second and a half ago",
+        Change(
+            MasterState,
+            "return self.asked_at >= since or",
+            "return self.asked_at >= since - FRESH_SECONDS - 0.4 or",
+        ),
+        NO_TIME.under(freeze=1),
+        "I1",
+    ),
+    seed(
+        "an answer that waited in the master for long",
+        Change(sentinel, "answered_at if slow else", ""),
+        ORDERED_AWAY.under(freeze=1),
         "I1",
     ),
     seed(
@@ -172,9 +271,9 @@ SEEDS = (
         "I1",
     ),
     seed(
-        "no question after an answer",
-        Change(MasterGuard, "await self._monitor.refresh(since, until)", "pass"),
-        CUT_AGAIN.under(freeze=1),
+        "a round that began before the answer",
+        Change(Round, "return fresh and", "return"),
+        DURING.under(freeze=1),
         "I1",
     ),
     seed(
@@ -202,12 +301,6 @@ SEEDS = (
         "I1",
     ),
     seed(
-        "a push that does not wait for slow Sentinels",
-        Change(MasterGuard, "heard_at + PUSH_SECONDS", "heard_at + PUSH_SECONDS / 4"),
-        CUT_SHORTER.heard(slow=SLOW).under(freeze=1),
-        "I1",
-    ),
-    seed(
         "a new master that begins no generation",
         Change(MasterState, "self.generation += 1", "self.generation += known is None"),
         CUT_AGAIN.under(freeze=1),
@@ -215,8 +308,20 @@ SEEDS = (
     ),
     seed(
         "a Sentinel's suspicion that is not heeded",
-        Change(MasterState, "SUSPECT_SECONDS if suspected else FRESH_SECONDS", "FRESH_SECONDS"),
+        Change(sentinel, "return min(found, default=FRESH_SECONDS)", "return FRESH_SECONDS"),
         CUT_AGAIN.under(freeze=1),
+        "I1",
+    ),
+    seed(
+        "a round that finds a failover under way after the proof has begun",
+        Change(MasterGuard, "since = state.proof_since(asked_at, answered_at)  # by", "pass  # by"),
+        DIALLING.under(freeze=1).threads(),
+        "I1",
+    ),
+    seed(
+        "a failover under way that is heeded like a suspicion",
+        Change(sentinel, "[each.fresh_for for", "[max(each.fresh_for, SUSPECT_SECONDS) for"),
+        JUST_BEFORE.under(freeze=1),
         "I1",
     ),
 )

@@ -46,7 +46,7 @@ class Shared(Scenario):
 
 
 def taker(
-    terms=RENEWED, *, permits=1, timeout=None, work=0.0, rounds=1, after=0.0, actor=ShareActor
+    options=RENEWED, *, permits=1, timeout=None, work=0.0, rounds=1, after=0.0, actor=ShareActor
 ):
     """A process that takes permits, works and gives them back, some rounds; it may begin later."""
 
@@ -54,24 +54,24 @@ def taker(
         if after:
             await one.port.sleep(one.port.now() + after)
         for _ in range(rounds):
-            await one.hold_once(one.want_permits(terms, permits), timeout, work)
+            await one.hold_once(one.request_permits(options, permits), timeout, work)
 
     return single(turns, actor)
 
 
-def reader(terms=RENEWED, **more):
-    return taker(terms, actor=Reader, **more)
+def reader(options=RENEWED, **more):
+    return taker(options, actor=Reader, **more)
 
 
-def writer(terms=RENEWED, **more):
-    return taker(terms, actor=Reader, permits=ALL, **more)
+def writer(options=RENEWED, **more):
+    return taker(options, actor=Reader, permits=ALL, **more)
 
 
 def in_parts():
     """Takes both permits and gives them back one by one."""
 
     async def program(one):
-        hold = await one.acquire(one.want_permits(RENEWED, 2), None)
+        hold = await one.acquire(one.request_permits(RENEWED, 2), None)
         if hold is None:
             return
         try:
@@ -87,11 +87,11 @@ def in_parts():
     return single(program)
 
 
-def downgrader(*, write_terms=RENEWED, read_terms=RENEWED, before=0.0, work=0.0):
+def downgrader(*, write_options=RENEWED, read_terms=RENEWED, before=0.0, work=0.0):
     """Writes, takes the read side meanwhile, releases the write side first, and reads on."""
 
     async def program(one):
-        write = await one.acquire(one.want_permits(write_terms, ALL), None)
+        write = await one.acquire(one.request_permits(write_options, ALL), None)
         if write is None:
             return
         read = None
@@ -111,10 +111,10 @@ def downgrader(*, write_terms=RENEWED, read_terms=RENEWED, before=0.0, work=0.0)
     return single(program, Reader)
 
 
-async def read_beside(one, write, terms=RENEWED):
+async def read_beside(one, write, options=RENEWED):
     """Take the read side beside the own write side: only a fault may refuse it."""
     try:
-        read = await one.acquire(one.want_permits(terms, beside=write), 0.0)
+        read = await one.acquire(one.request_permits(options, nested_under=write), 0.0)
     except LeaseLost as loss:
         if not one.world.faulty:
             raise Violation("I8", f"without any fault: {loss}") from loss
@@ -150,7 +150,7 @@ def changer(limit):
     async def changes(one):
         one.world.faulty = True  # who wants more than that is refused
         with contextlib.suppress(FencelockError):
-            await set_limit(one.port, one.want_permits(RENEWED).form, limit)
+            await set_limit(one.port, one.request_permits(RENEWED).template, limit)
 
     return single(changes)
 
@@ -159,13 +159,13 @@ def changer_and_user(*limits):
     """Changes the limit to 3 and then further, while it holds; its handles go on naming 3."""
 
     async def program(one):
-        held = one.want_permits(RENEWED)
+        held = one.request_permits(RENEWED)
         names_three = NamesThree(one.world, one.client, one.flows)
         hold = await one.acquire(held, None)
         try:
             for limit in (3, *limits) if hold else ():
-                await set_limit(one.port, held.form, limit)
-                await names_three.hold_once(names_three.want_permits(RENEWED), None, 0.1)
+                await set_limit(one.port, held.template, limit)
+                await names_three.hold_once(names_three.request_permits(RENEWED), None, 0.1)
         except FencelockError:
             if not one.world.faulty:
                 raise
@@ -180,11 +180,11 @@ def sets(*limits):
     """Changes the limit some times while it holds, and sees that the last one stays in force."""
 
     async def program(one):
-        held = one.want_permits(RENEWED)
+        held = one.request_permits(RENEWED)
         hold = await one.acquire(held, None)
         try:
             for limit in limits if hold else ():
-                await set_limit(one.port, held.form, limit)
+                await set_limit(one.port, held.template, limit)
             await one.port.sleep(one.port.now() + 0.1)
             found = read(one.world.server.state).limit
             if hold is not None and found != limits[-1]:
@@ -199,11 +199,11 @@ def sets(*limits):
     return single(program)
 
 
-def renewer(*ttls, terms=FIXED, permits=1, actor=ShareActor):
+def renewer(*ttls, options=FIXED, permits=1, actor=ShareActor):
     """Acquires, and renews the lease by hand for longer and shorter: a second act after each."""
 
     async def program(one):
-        hold = await one.acquire(one.want_permits(terms, permits), None)
+        hold = await one.acquire(one.request_permits(options, permits), None)
         if hold is None:
             return
         try:
@@ -251,14 +251,14 @@ def one_at_a_time():
 
 THREE = Shared("3 for 2 permits", (taker(),) * 3, alike=True)
 TWO = Shared("2 for both permits", (taker(permits=2),) * 2, alike=True)
-MIXED = Shared("1, 2 and 1 of 2 permits", (taker(), taker(permits=2), taker()))
+MIXED = Shared("1, 2 and 1 of 2 permits", (taker(), taker(permits=2), taker()), large=True)
 MIXED_TRY = Shared(
     "1 and 2 of 2 permits, 1 try", (taker(work=0.5), taker(permits=2), taker(timeout=0.0))
 )
 DEAD_HEAD = Shared(
     "1 reader 1 s, 1 writer, 1 reader", (reader(work=1.0), writer(), reader(work=0.1))
 )
-PARTS = Shared("1 in parts, 1 for 1 permit", (in_parts(), taker()))
+PARTS = Shared("1 in parts, 1 for 1 permit", (in_parts(), taker()), large=True)
 WORKING = Shared("3 working 1.5 s, 2 permits", (taker(work=1.5),) * 3, alike=True)
 LONG = Shared("2 working 4 s with both permits", (taker(permits=2, work=4.0),) * 2, alike=True)
 TOO_LONG = Shared(
@@ -275,7 +275,9 @@ IMPATIENT = Shared(
 )
 TRIES = Shared("3 tries for 2 permits", (taker(timeout=0.0),) * 3, alike=True)
 BROKEN = Shared("2 working 1.5 s, 1 operator", (taker(work=1.5), taker(permits=2), operator()))
-CHANGED = Shared("2 for both permits, limit 2 to 3", (taker(), taker(permits=2), changer(3)))
+CHANGED = Shared(
+    "2 for both permits, limit 2 to 3", (taker(), taker(permits=2), changer(3)), large=True
+)
 LOWERED = Shared(
     "1 and 2 of 2 permits, limit 2 to 1", (taker(work=0.5), taker(permits=2), changer(1))
 )
@@ -285,7 +287,7 @@ CHANGED_TWICE = Shared(
 CHANGED_DOWN = Shared(
     "1 for 1 permit, limit 2 to 3 to 2, 1 names 3", (taker(work=0.5), changer_and_user(2))
 )
-SET_TWICE = Shared("1 sets the limit to 3 and to 4", (sets(3, 4), taker()))
+SET_TWICE = Shared("1 sets the limit to 3 and to 4", (sets(3, 4), taker()), large=True)
 UNLIKE = Shared(
     "1 fixed 4 s, 2 permits for 2.5 s and 1 for 4 s, 2 rounds",
     (
@@ -293,17 +295,22 @@ UNLIKE = Shared(
         taker(SHORT, permits=2, rounds=2),
         taker(LONGER, work=1.0),
     ),
+    large=True,
+)
+UNLIKE_BESIDE = Shared(
+    "1 fixed 1 s and 1 for 4 s, of 2 permits",
+    (taker(SHORT_FIXED, work=0.5), taker(LONGER, work=2.0)),
 )
 TWO_ROUNDS = Shared("2 for both permits, 2 rounds", (taker(permits=2, rounds=2),) * 2, alike=True)
 BY_HAND = Shared("1 renewing by hand, longer", (renewer(4.0, 5.0, permits=2), taker()))
 BY_HAND_SHORTER = Shared("1 renewing by hand, shorter", (renewer(4.0, 2.0, permits=2), taker()))
 BY_HAND_RENEWED = Shared(
-    "1 renewing by hand and by itself", (renewer(4.0, 2.0, terms=RENEWED, permits=2), taker())
+    "1 renewing by hand and by itself", (renewer(4.0, 2.0, options=RENEWED, permits=2), taker())
 )
 
 # -- a reader/writer lock --------------------------------------------------------------------------
 
-SIDES = Shared("1 reader, 1 writer", (reader(), writer()))
+SIDES = Shared("1 reader, 1 writer", (reader(), writer()), large=True)
 READERS = Shared("2 readers, 1 writer", (reader(), reader(), writer()))
 WRITERS = Shared("1 reader, 2 writers", (reader(), writer(), writer()))
 WORKING_SIDES = Shared("2 readers, 1 writer, working 1.5 s", (*(reader(work=1.5),) * 2, writer()))
@@ -315,17 +322,19 @@ IMPATIENT_SIDES = Shared(
     "2 readers, 1 writer giving up",
     (reader(work=1.5), writer(work=1.0, timeout=1.2), reader(work=0.5)),
 )
-DOWNGRADED = Shared("1 downgrading, 1 reader", (downgrader(), reader()))
+DOWNGRADED = Shared("1 downgrading, 1 reader", (downgrader(), reader()), large=True)
 DOWNGRADED_WRITER = Shared("1 downgrading, 1 writer", (downgrader(), writer()))
 DOWNGRADED_UNLIKE = Shared(
     "1 downgrading to a longer lease, 1 writer, 1 reader",
-    (downgrader(write_terms=SHORT, read_terms=LONGER, work=1.0), writer(SHORT_FIXED), reader()),
+    (downgrader(write_options=SHORT, read_terms=LONGER, work=1.0), writer(SHORT_FIXED), reader()),
+    large=True,
 )
 # A reader holds, a writer waits at the head and a reader behind it: whose connection is lost while
 # it waits keeps its place.
 IN_LINE = Shared(
     "1 reader 1.5 s, 1 writer and 1 reader in line",
     (reader(work=1.5), writer(), reader(work=0.1)),
+    large=True,
 )
 UNLIKE_SIDES = Shared(
     "1 reader fixed 1 s twice, 1 writer for 2.5 s twice",

@@ -101,6 +101,7 @@ FELLOWS = scenario(
     "event: 2 tasks of one process wait, 1 sets and clears",
     fellows(EVENT, PATIENCE, PATIENCE),
     changer(b"set", b"clear"),
+    large=True,
 )
 QUITTERS = scenario(
     "event: 1 of 2 tasks gives up, 1 sets later",
@@ -121,6 +122,7 @@ REMADE = scenario(
     "latch: 1 waits twice, 1 opens, resets and opens",
     waiter(LATCH, rounds=2),
     keeper(*(b"count_down",) * 2, b"reset", *(b"count_down",) * 2),
+    large=True,
 )
 DELETED = scenario(
     "latch: 1 waits, 1 counts, deletes and opens",

@@ -130,5 +130,5 @@ def test_more_parties_than_one_command_asks_about(scenario, small_looks):
 
 
 def test_a_look_that_proves_the_first_parties_only_is_found(small_looks):
-    change = Change(state_wait, "if not watcher.signal.proves_each or", "if True or")
+    change = Change(state_wait, "if not watcher.signal.rules.proves_each or", "if True or")
     assert_found(seed("a look that proves the first parties only", change, worlds.MANY, "I7"))

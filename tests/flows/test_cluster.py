@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.flows import clusters
+from tests.flows import cluster_multis, clusters
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 
 QUIET = [clusters.ALONE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES]
@@ -22,16 +22,51 @@ DISTURBED = [
     clusters.PLAIN.under(gone=1),
     clusters.TRIES.under(move=1),
     clusters.TRIES.under(gone=1),
+    clusters.PATIENT.under(unserved=1),
+    clusters.PATIENT.under(isolated=1),
+    clusters.COUNTED.under(gone=1),
+    clusters.COUNTED.under(isolated=1),
+    *cluster_multis.ALONE,
+    *(scenario.under(move=1) for scenario in cluster_multis.ALONE),
 ]
-# Not all of these is covered: what follows the fault is full of retries.
-DEEP = [
+LARGE = [
     clusters.TRIES.under(freeze=1),
     clusters.AGAIN.under(move=1),
     clusters.AGAIN.under(gone=1),
+    clusters.TWO.under(migrate=1),
+    *cluster_multis.TWO,
+    *cluster_multis.GIVING_UP,
+    *(
+        scenario.under(**{fault: 1})
+        for scenario in cluster_multis.ALL
+        for fault in ("move", "gone", "crash", "cancel")
+    ),
+    *(
+        scenario.under(**{fault: 1})
+        for scenario in cluster_multis.ALONE
+        for fault in ("migrate", "unserved", "isolated")
+    ),
+    *(
+        scenario.under(**{fault: 1})
+        for scenario in (clusters.TWICE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES)
+        for fault in ("unserved", "isolated")
+    ),
+    *(
+        scenario.under(**{fault: 1})
+        for scenario in (clusters.COUNTED, clusters.COUNTED_LONG)
+        for fault in ("move", "migrate", "freeze", "unserved")
+    ),
+    *(
+        scenario.under(**faults)
+        for scenario in (clusters.COUNTED_WORKING, clusters.COUNTED_FIXED, clusters.COUNTED_LINE)
+        for faults in ({"move": 1}, {"gone": 1}, {"isolated": 1}, {"unacked": 1, "gone": 1})
+    ),
+]
+# Of more than 15,000 schedules of each: what follows the fault is full of retries.
+DEEP = [
     clusters.AGAIN.under(freeze=1),
     clusters.IMPATIENT.under(freeze=1),
     clusters.TWO.under(freeze=1),
-    clusters.TWO.under(migrate=1),
 ]
 SCHEDULES = 2000
 
@@ -42,6 +77,12 @@ def test_no_schedule_breaks_an_invariant(scenario):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scenario", both(LARGE), ids=lambda each: each.title)
+def test_no_schedule_of_a_world_for_the_night_breaks_an_invariant(scenario):
+    assert_nothing_breaks(scenario, seconds=600)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", both(DEEP), ids=lambda each: each.title)
 def test_no_schedule_of_a_larger_world_breaks_an_invariant(scenario):
     report = scenario.explore(seconds=150, schedules=SCHEDULES)
@@ -49,6 +90,6 @@ def test_no_schedule_of_a_larger_world_breaks_an_invariant(scenario):
     assert report.complete or report.schedules == SCHEDULES
 
 
-@pytest.mark.parametrize("seed", clusters.SEEDS, ids=lambda each: each.name)
+@pytest.mark.parametrize("seed", clusters.SEEDS + cluster_multis.SEEDS, ids=lambda each: each.name)
 def test_a_sown_fault_is_found(seed):
     assert_found(seed)

@@ -68,7 +68,7 @@ SEEDS = (
     ),
     seed(
         "a timed-out waiter that does not check whether it was notified",
-        Change(condition, "or await _late(port, stay, parked)", "or False"),
+        Change(condition, "or await _late(port, wait, waiter)", "or False"),
         worlds.CLOSE,
         "I6 I9",
     ),
@@ -82,7 +82,7 @@ SEEDS = (
         "a request that was asked again and may still come when its hold has ended",
         Change(
             release,
-            "port.run_in_background(*want.abandon(stray.channel), stray.undo_connection)",
+            "port.run_in_background(*request.abandon(stray.channel), stray.undo_connection)",
             "pass",
         ),
         worlds.LINED.under(late=1, wake=1),
@@ -90,7 +90,7 @@ SEEDS = (
     ),
     seed(
         "a request that may still come, whose undo leaves its place in line",
-        Change(release, "want.abandon(stray.channel)", "want.abandon(b'')"),
+        Change(release, "request.abandon(stray.channel)", "request.abandon(b'')"),
         worlds.LINED_NOTIFIED.under(late=2).threads(),
         "I9",
     ),

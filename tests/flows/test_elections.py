@@ -66,7 +66,7 @@ SEEDS = [
     ),
     Seed(
         "the candidate is not known to be alive",
-        Change("election_hand_over", "remember(1, now, home)", ""),
+        Change("election_hand_over", "remember(1, now, client_channel)", ""),
         elections.LATE,
         frozenset({"I5", "I7"}),
     ),
@@ -85,7 +85,7 @@ SEEDS = [
     ),
     Seed(
         "a leadership that was kept is forgotten",
-        Change(election, "_resume(port, hold, taker)\n    else", "pass\n    else"),
+        Change(election, "_resume(port, hold, registry)\n    else", "pass\n    else"),
         elections.TO_NOBODY,
         frozenset({"I9"}),
     ),
@@ -132,7 +132,7 @@ SEEDS = [
     ),
     Seed(
         "a campaign whose request was repeated may still arrive after the hand-over",
-        Change(election, "undo_strays(port, hold.want)", "pass"),
+        Change(election, "undo_strays(port, hold.request)", "pass"),
         elections.LINED.under(late=1, wake=1),
         frozenset({"I9"}),
     ),

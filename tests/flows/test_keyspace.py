@@ -47,17 +47,17 @@ class Sequence:
 
     def entry(self):
         waiter, holder, channel, owned = self.who()
-        return b" ".join((waiter, holder, channel, self.terms(owned)))
+        return b" ".join((waiter, holder, channel, self.options(owned)))
 
-    def terms(self, owned):
+    def options(self, owned):
         return b" ".join((b"90000", b"70000", owned, HOME, b"a b"))
 
     def acquire(self):
         waiter, holder, channel, owned = self.who()
-        terms = self.terms(owned)
+        options = self.options(owned)
         entry = b" ".join((waiter, holder, channel, b""))
         entry = self.random.choice([entry, entry, b""])
-        args = (holder, entry, 90000, 690000, terms)
+        args = (holder, entry, 90000, 690000, options)
         return scripts.ACQUIRE, KEYS[:5], (*args, waiter) if owned == b"1" else args
 
     def release(self):
@@ -86,7 +86,7 @@ class Sequence:
         return scripts.BREAK, KEYS, (b"an operator's word", 50000, self.random.choice([b"1", b"2"]))
 
     def show(self):
-        return scripts.SHOW, KEYS[:3], (2,)
+        return scripts.SHOW, KEYS[:5], (2,)
 
     def keep(self):
         return scripts.POLL_RENEW, KEYS[:1], (self.who()[1], 60000)

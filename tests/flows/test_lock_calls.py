@@ -3,7 +3,8 @@
 import pytest
 
 from fencelock import scripts
-from fencelock._core.lock.inspect import describe
+from fencelock._core.lock.show import Shown, describe
+from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
 from verification.simulator.keyspace import CommandError
 
@@ -16,19 +17,19 @@ def space():
     return Space()
 
 
-def terms(ttl=9000, claim=7000, owned=0, client_channel=HOME):
-    return b"%d %d %d %s {}" % (ttl, claim, owned, client_channel)
+def options(ttl=9000, handoff_ttl=7000, owned=0, client_channel=HOME):
+    return b"%d %d %d %s {}" % (ttl, handoff_ttl, owned, client_channel)
 
 
 def entry(who, owner=None, **kwargs):
     """Return the entry of a waiter, which listens to a channel of its own."""
     owned = int(owner is not None)
-    return b"%s %s c-%s %s" % (who, owner or who, who, terms(owned=owned, **kwargs))
+    return b"%s %s c-%s %s" % (who, owner or who, who, options(owned=owned, **kwargs))
 
 
 def acquire(space, who, name=A, *, ttl=9000, line=True, owner=None, **kwargs):
     """Ask for the lock, or for a place in line."""
-    said = terms(ttl, owned=int(owner is not None), **kwargs)
+    said = options(ttl, owned=int(owner is not None), **kwargs)
     mine = b"%s %s c-%s " % (who, owner or who, who) if line else b""
     args = (owner or who, mine, ttl, RECORD + ttl, said)
     return space.run(scripts.ACQUIRE, name[:5], *args, *([who] if owner else []))
@@ -52,7 +53,7 @@ def test_a_free_lock_is_granted_at_once(space, microseconds, owner):
     space.keyspace.now_us += microseconds
     assert int(acquire(space, b"h", owner=owner)) == space.now
     assert space.ttls(LOCK, LAST) == [9000, RECORD + 9000]
-    said = terms(owned=int(owner is not None))
+    said = options(owned=int(owner is not None))
     assert space.command(b"GET", LAST) == b"%d %s %s" % (space.now, owner or b"h", said)
 
 
@@ -96,18 +97,18 @@ def test_who_comes_last_is_last_though_the_clock_was_set_back(space, back):
 
 @pytest.mark.parametrize("ahead", [0, 1, 5_000_000])
 def test_fences_grow_though_the_clock_does_not(space, ahead):
-    space.command(b"SET", LAST, b"%d old %s" % (space.now + ahead, terms()))
+    space.command(b"SET", LAST, b"%d old %s" % (space.now + ahead, options()))
     first = int(acquire(space, b"x"))
-    assert first == space.now + ahead + 1
+    assert first == space.now + ahead + FENCE_ROOM
     for number, who in enumerate((b"y", b"z"), 1):
         acquire(space, who, owner=b"me" if number == 2 else None)
         assert space.run(scripts.RELEASE, A, b"x" if number == 1 else b"y", HOME) == 1
-        assert fence(space) == first + number
+        assert fence(space) == first + number * FENCE_ROOM
 
 
 @pytest.mark.parametrize("owner", [None, b"me"])
 def test_a_short_fence_of_another_clock_counts_as_a_number(space, owner):
-    space.command(b"SET", LAST, b"99 old " + terms())
+    space.command(b"SET", LAST, b"99 old " + options())
     assert int(acquire(space, b"x", owner=owner)) == space.now
 
 
@@ -160,7 +161,7 @@ def test_a_record_that_was_lost_is_written_anew_for_its_holder(space):
     space.command(b"DEL", LAST)
     assert int(acquire(space, b"h")) == space.now
     assert space.ttls(*A) == [9000, RECORD + 9000, -2, -2, -2, -2]
-    assert space.command(b"GET", LAST) == b"%d h %s" % (space.now, terms())
+    assert space.command(b"GET", LAST) == b"%d h %s" % (space.now, options())
 
 
 def test_a_record_that_was_lost_lets_nobody_overtake_the_line(space):
@@ -185,7 +186,7 @@ def test_a_waiter_of_another_client_than_the_releasing_one_starts_with_a_short_l
     assert space.ttls(HOLDS) == [lease if owner else -2]
     assert space.command(b"GET", LOCK) == (owner or b"x")
     assert space.heard == [(b"c-x", b"granted x %d %d %d" % (space.now, space.now, lease))]
-    said = b"%s %s" % (owner or b"x", terms(owned=int(owner is not None)))
+    said = b"%s %s" % (owner or b"x", options(owned=int(owner is not None)))
     assert space.command(b"GET", LAST) == b"%d %s" % (space.now, said)
 
 
@@ -248,7 +249,7 @@ def test_each_kind_of_channel_of_a_cluster_is_heard_and_known_to_be_silent(space
     channels = [b"c-%s%s" % (who, mark) for who in (b"x", b"y")]
     for who, channel in zip((b"x", b"y"), channels, strict=True):
         mine = b"%s %s %s " % (who, who, channel)
-        space.run(scripts.ACQUIRE, A[:5], who, mine, 9000, RECORD + 9000, terms())
+        space.run(scripts.ACQUIRE, A[:5], who, mine, 9000, RECORD + 9000, options())
     space.deaf = {channels[0]}
     space.run(scripts.RELEASE, A, b"h", HOME)
     assert space.command(b"GET", LOCK) == b"y"
@@ -383,7 +384,8 @@ def test_as_many_waiters_are_shown_as_are_asked_for(space, most):
     for who in (b"x", b"y", b"z"):
         acquire(space, who)
         space.wait(0.001)
-    now, kind, holder, left, record, count, waiters = space.run(scripts.SHOW, A[:3], most)
+    now, shown = space.run(scripts.SHOW, A[:5], most)
+    kind, holder, left, record, count, waiters, *_ = shown
     assert (now, kind, holder, count) == (space.now, b"string", b"h", 3)
     assert left == 9000 - 3
     assert record == space.command(b"GET", LAST)
@@ -393,23 +395,29 @@ def test_as_many_waiters_are_shown_as_are_asked_for(space, most):
     ]
 
 
+def shown(space):
+    """Return the status of a lock."""
+    return describe("a", Shown(*space.run(scripts.SHOW, A[:5], 9)))
+
+
 def test_what_is_shown_of_a_lock_is_in_seconds_and_of_no_permits(space):
-    free = describe("a", space.run(scripts.SHOW, A[:3], 9))
-    assert (free.held, free.fence, free.remaining, free.held_for) == (False, 0, None, 0.0)
+    free = shown(space)
+    assert (free.held, free.fence, free.remaining, free.holder) == (False, 0, None, None)
     first = int(acquire(space, b"h"))
     acquire(space, b"x")
     space.wait(2)
-    held = describe("a", space.run(scripts.SHOW, A[:3], 9))
-    assert (held.held, held.fence, held.remaining, held.held_for) == (True, first, 7.0, 2.0)
+    held = shown(space)
+    assert (held.held, held.fence, held.remaining, held.holder.held_for) == (True, first, 7.0, 2.0)
     assert (held.waiting, len(held.waiters)) == (1, 1)
     for info in (free, held):
-        assert (info.kind, info.limit, info.taken, info.holding) == ("lock", 0, 0, 0)
+        assert (info.kind, info.limit, info.taken, info.holding) == ("lock", 0, 0, int(info.held))
 
 
 def test_what_is_no_lock_is_shown_as_what_it_is(space):
-    assert space.run(scripts.SHOW, A[:3], 2) == [space.now, b"none", b"", -2, b"", 0, []]
+    nothing = [b"none", b"", -2, b"", 0, [], 0, 0, []]
+    assert space.run(scripts.SHOW, A[:5], 2) == [space.now, nothing]
     space.command(b"HSET", LOCK, b"kind", b"event")
-    assert space.run(scripts.SHOW, A[:3], 2)[1:4] == [b"hash", b"", -1]
+    assert space.run(scripts.SHOW, A[:5], 2)[1][:3] == [b"hash", b"", -1]
 
 
 @pytest.mark.parametrize("owner", [None, b"me"])
@@ -545,7 +553,7 @@ def test_a_lock_in_whose_line_nobody_lives_is_free_and_its_record_stays(space, h
 
 def take(space, *names):
     """Take several locks; each name is (keys, holder, ttl)."""
-    words = [word for _, holder, ttl in names for word in (holder, ttl, terms(ttl))]
+    words = [word for _, holder, ttl in names for word in (holder, ttl, options(ttl))]
     return space.run(
         scripts.MULTI_ACQUIRE, [key for name, _, _ in names for key in name[:5]], *words
     )
@@ -555,11 +563,11 @@ def test_several_locks_are_taken_each_by_its_own_arguments(space):
     wanted = ((A, b"x", 5000), (B, b"y", 8000))
     space.command(b"SET", B[1], b"%d old" % (space.now + 5))
     fences = take(space, *wanted)
-    assert fences == [b"%d" % space.now, b"%d" % (space.now + 6)]
+    assert fences == [b"%d" % space.now, b"%d" % (space.now + 5 + FENCE_ROOM)]
     for (name, holder, ttl), got in zip(wanted, fences, strict=True):
         assert space.ttls(*name) == [ttl, RECORD + ttl, -2, -2, -2, -2]
         assert space.command(b"GET", name[0]) == holder
-        assert space.command(b"GET", name[1]) == b"%s %s %s" % (got, holder, terms(ttl))
+        assert space.command(b"GET", name[1]) == b"%s %s %s" % (got, holder, options(ttl))
     space.wait(3)
     assert take(space, *wanted) == fences
     assert space.ttls(A[0], A[1], B[0], B[1]) == [5000, RECORD + 5000, 8000, RECORD + 8000]
@@ -608,7 +616,7 @@ def test_a_name_whose_leases_have_ended_is_a_semaphore_as_long_as_somebody_waits
         with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
             acquire(space, b"y")
         with pytest.raises(CommandError, match="WRONGTYPE the name holds a semaphore"):
-            space.run(scripts.QUORUM_VOTE, A[:5], b"y", 9000, terms(), b"1")
+            space.run(scripts.QUORUM_VOTE, A[:5], b"y", 9000, options(), b"1")
     space.command(b"DEL", QUEUE)
     acquire(space, b"y", owner=owner)
     assert space.command(b"GET", LOCK) == (owner or b"y")

@@ -76,7 +76,11 @@ SEEDS = [
     ),
     Seed(
         "a lock that is held is taken",
-        Change("multi_acquire", "if current and current ~= holder then return i end", ""),
+        Change(
+            "multi_acquire",
+            "if current and current ~= holder then\n    return recall",
+            "if false then\n    return recall",
+        ),
         multis.TWO,
         frozenset({"I1", "I4", "I8", "L"}),
     ),
@@ -94,7 +98,7 @@ SEEDS = [
     ),
     Seed(
         "a part whose request was repeated may still arrive after the release",
-        Change(multi, "            undo_strays(port, hold.want)", "            pass"),
+        Change(multi, "            undo_strays(port, hold.request)", "            pass"),
         multis.BESIDE_FIRST.under(late=1, wake=1),
         frozenset({"I9"}),
     ),
@@ -118,7 +122,7 @@ SEEDS = [
         "a permit is not released at the timeout",
         Change(
             multi,
-            "if hold is None:\n                await _drop(port, holds, takers)",
+            "if hold is None:\n                await _drop(port, holds, registries)",
             "if not hold:",
         ),
         multis.PERMIT_IMPATIENT,
@@ -126,7 +130,7 @@ SEEDS = [
     ),
     Seed(
         "a repeated release of a part is refused",
-        Change(multi, "given.unsure.add(want)", "pass"),
+        Change(multi, "given.unsure.add(request)", "pass"),
         multis.PERMIT_TWO.under(lost=1),
         frozenset({"I4"}),
     ),
@@ -134,7 +138,7 @@ SEEDS = [
         "a timeout keeps what it has",
         Change(
             multi,
-            "if hold is None:\n                await _drop(port, holds, takers)",
+            "if hold is None:\n                await _drop(port, holds, registries)",
             "if not hold:",
         ),
         multis.BESIDE_LAST_IMPATIENT,

@@ -4,8 +4,9 @@ import pytest
 
 from fencelock import scripts
 from fencelock._core.objects.election import _leader
+from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
-from tests.flows.test_lock_calls import acquire, alive, entry, fence, take_away, terms
+from tests.flows.test_lock_calls import acquire, alive, entry, fence, options, take_away
 from verification.simulator.keyspace import CommandError
 
 LOCK, LAST, QUEUE, ALIVE, HOLDS, REVOKED, CONDITION, NOTIFIED = A = keys(
@@ -422,26 +423,26 @@ def test_a_run_whose_record_the_server_forgot_keeps_its_result_all_the_same(spac
 
 
 def vote(space, who, least, ttl=9000):
-    return space.run(scripts.QUORUM_VOTE, A[:5], who, ttl, terms(ttl), least)
+    return space.run(scripts.QUORUM_VOTE, A[:5], who, ttl, options(ttl), least)
 
 
 def test_a_further_node_grants_with_the_first_node_s_fence_or_a_later_one(space):
     least = space.now + 7
     assert vote(space, b"x", least) == b"%d" % least
     assert space.ttls(*A) == [9000, RECORD + 9000] + [-2] * 6
-    assert space.command(b"GET", LAST) == b"%d x %s" % (least, terms())
+    assert space.command(b"GET", LAST) == b"%d x %s" % (least, options())
     space.wait(4)
     assert vote(space, b"y", least + 1) == [5000]
     assert vote(space, b"x", least + 5, ttl=20_000) == b"%d" % least
     assert vote(space, b"x", least + 5, ttl=1000) == b"%d" % least
     assert space.ttls(LOCK, LAST) == [20_000, RECORD + 20_000]
     space.run(scripts.RELEASE, A[:6], b"x", HOME)
-    assert vote(space, b"y", least - 3) == b"%d" % (least + 1)
-    assert space.command(b"GET", LAST) == b"%d y %s" % (least + 1, terms())
+    assert vote(space, b"y", least - 3) == b"%d" % (least + FENCE_ROOM)
+    assert space.command(b"GET", LAST) == b"%d y %s" % (least + FENCE_ROOM, options())
     space.command(b"DEL", LAST)
     assert vote(space, b"y", least + 9) == b"%d" % (least + 9)
     space.command(b"SET", LAST, b"%d z " % (least + 20))
-    assert vote(space, b"y", least) == b"%d" % (least + 21)
+    assert vote(space, b"y", least) == b"%d" % (least + 20 + FENCE_ROOM)
     space.command(b"DEL", LOCK)
     space.command(b"SADD", LOCK, b"x")
     with pytest.raises(CommandError, match="WRONGTYPE the name holds no lock"):
@@ -467,27 +468,39 @@ def test_a_fence_is_raised_for_its_holder_only_and_never_lowered(space):
     assert fence(space, A) == first
     for to, expected in ((first - 5, first), (first + 5, first + 5), (first + 2, first + 5)):
         assert raised(space, b"x", to) == 1
-        assert space.command(b"GET", LAST) == b"%d x %s" % (expected, terms())
+        assert space.command(b"GET", LAST) == b"%d x %s" % (expected, options())
         assert space.ttls(LOCK, LAST) == [8000, RECORD + 8000]
     space.run(scripts.RELEASE, A[:6], b"x", HOME)
     assert raised(space, b"x", first + 9) == 0
 
 
-def test_a_fence_of_permits_is_raised_in_the_record_and_in_the_hold(space):
+@pytest.mark.parametrize("apart", [False, True], ids=["in the record", "apart"])
+def test_a_fence_of_permits_is_raised_in_the_record_and_in_the_hold(space, apart):
     said = (b"9000 7000 p1 home {}", b"semaphore", 3, b"")
     for who in (b"x", b"y"):
         space.run(scripts.SHARES_ACQUIRE, A[:5], who, b"", *said)
+    if apart:  # whatever is not the usual case moves the holds
+        space.run(scripts.SHARES_RELEASE, A[:6], b"x", HOME, 1)
     first = space.now
     assert raised(space, b"z", first + 9) == 0
     for who, to, last, own in (
-        (b"x", first + 5, first + 5, first + 5),
-        (b"y", first + 3, first + 5, first + 3),
-        (b"y", first + 2, first + 5, first + 3),
+        (b"x", first + 5 * FENCE_ROOM, first + 5 * FENCE_ROOM, first + 5 * FENCE_ROOM),
+        (b"y", first + 3 * FENCE_ROOM, first + 5 * FENCE_ROOM, first + 3 * FENCE_ROOM),
+        (b"y", first + 2 * FENCE_ROOM, first + 5 * FENCE_ROOM, first + 3 * FENCE_ROOM),
     ):
         assert raised(space, who, to) == 1
-        assert space.command(b"GET", LAST) == b"%d =semaphore 3 3 2" % last
-        assert space.command(b"HGET", HOLDS, who) == b"1 %d %s" % (own, said[0])
-        assert space.ttls(LOCK, LAST, HOLDS) == [9000, RECORD + 9000, 9000]
+        head, *recorded = space.command(b"GET", LAST).split(b"\n")
+        assert head == b"%d =semaphore 3 3 2" % last
+        hold = b"1 %d %s" % (own, said[0])
+        if apart:
+            assert space.command(b"HGET", HOLDS, who) == hold
+        else:
+            assert b"%s %s" % (who, hold) in recorded
+        assert len(recorded) == (0 if apart else 2)
+        assert space.ttls(LOCK, LAST, HOLDS) == [9000, RECORD + 9000, 9000 if apart else -2]
+    for who in (b"x", b"y"):
+        space.run(scripts.SHARES_RELEASE, A[:6], who, HOME, 0)
+        assert raised(space, who, first + 9) == 0
 
 
 ROSTER = [b"membership"]

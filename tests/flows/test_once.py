@@ -61,7 +61,7 @@ SEEDS = [
     ),
     Seed(
         "a caller that waits for the result is not notified",
-        Change("once_finish", "send_grant(channel, waiter, '0', us, '60000')", ""),
+        Change("once_finish", "send_grant(channel, waiter, '0', now, '60000')", ""),
         runs_once.SHORT,
         frozenset({"I6"}),
     ),

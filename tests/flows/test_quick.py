@@ -35,6 +35,7 @@ UNDISTURBED = [
     worlds.FELLOWS,
     worlds.DRIFTING,
     worlds.BROKEN,
+    worlds.REVOKED,
     worlds.FOREIGN,
     worlds.OWNER,
     worlds.OWNERS,
@@ -97,8 +98,8 @@ def test_a_sown_fault_is_found(seed):
 def test_a_failing_schedule_is_told_line_by_line():
     seed = next(each for each in SEEDS if "deletes" in each.name)
     lines = seed.explore().story().splitlines()
-    terms = "3000 2000 0 home0 {}"
-    said = f"A1 A1 A1 home0  3000 603000 {terms}"
+    options = "3000 2000 0 home0 {}"
+    said = f"A1 A1 A1 home0  3000 603000 {options}"
     assert f"server: acquire({said}) of A → b'1700" in lines[0]
     assert lines[-1].startswith("→ I5:")
 

@@ -3,6 +3,7 @@
 import pytest
 
 from fencelock import scripts
+from fencelock.scripts.constants import FENCE_ROOM, HOLDS_BYTES
 from tests.flows.calls import HOME, MINUTE, PATIENCE, RECORD, Space, keys
 from verification.simulator.keyspace import CommandError
 
@@ -17,12 +18,12 @@ def space():
     return Space()
 
 
-def terms(permits=1, ttl=9000, client_channel=HOME):
+def options(permits=1, ttl=9000, client_channel=HOME):
     return b"%d %d p%d %s {}" % (ttl, SHORT, permits, client_channel)
 
 
 def entry(who, permits=1, **kwargs):
-    return b"%s %s c-%s %s" % (who, who, who, terms(permits, **kwargs))
+    return b"%s %s c-%s %s" % (who, who, who, options(permits, **kwargs))
 
 
 def acquire(
@@ -34,11 +35,11 @@ def acquire(
     line=True,
     limit=LIMIT,
     kind=b"semaphore",
-    beside=b"",
+    nested_under=b"",
     **kwargs,
 ):
     """Ask for permits, or for a place in line."""
-    said = (terms(permits, **kwargs), kind, limit, beside)
+    said = (options(permits, **kwargs), kind, limit, nested_under)
     mine = b"%s %s c-%s " % (who, who, who) if line else b""
     return space.run(scripts.SHARES_ACQUIRE, name[:5], who, mine, *said)
 
@@ -54,39 +55,147 @@ def alive(space, *names, client_channel=HOME):
 
 
 def show(space, most, *holders, name=A):
-    """Return taken permits, holders, listed, waiting, line, and 1 for each that holds."""
-    now, _record, taken, count, listed, waiting, line, *holds = space.run(
-        scripts.SHARES_SHOW, name[:5], most, *holders
-    )
-    assert now == space.now
-    return taken, count, listed, waiting, line, holds
+    """Return taken permits, holders, listed, waiting, line, and 1 for each that holds.
+
+    With less than 0 none are listed, and instead of those that wait it is 1 if one of them lives.
+    """
+    record, out, count, awaited, *holds = space.run(scripts.SHARES_SHOW, name[:5], *holders)
+    now, shown = space.run(scripts.SHOW, name[:5], max(0, most))
+    _, _, _, told, waiting, line, taken, holding, listed = shown
+    assert (now, told, taken, holding) == (space.now, record, out, count)
+    if most < 0:
+        return out, count, [], awaited, [], holds
+    return out, count, listed, waiting, line, holds
 
 
 def taken(space, name=A):
-    """Return fence, limit in force and permits that are out, of the record."""
-    fence, _kind, _named, limit, out = space.command(b"GET", name[1]).split()
-    return int(fence), int(limit), int(out)
+    """Return fence, limit in force and permits that are out; without a lock none is."""
+    head = space.command(b"GET", name[1]).partition(b"\n")[0]
+    fence, _kind, _named, limit, out = head.split()
+    return int(fence), int(limit), int(out) if space.command(b"EXISTS", name[0]) else 0
+
+
+def holds_of(space, name=A):
+    """Return the holds by holder: those in the record, and the others."""
+    _, *recorded = space.command(b"GET", name[1]).split(b"\n")
+    apart = space.command(b"HGETALL", name[4])
+    holds = dict(zip(apart[::2], apart[1::2], strict=True))
+    assert holds.keys().isdisjoint(line.split(b" ")[0] for line in recorded)
+    return holds | dict(line.split(b" ", 1) for line in recorded)
 
 
 def holders(space, name=A):
     """Return the holders; each has a hold, and no other has."""
     found = space.line(name[0])
-    holds = space.command(b"HLEN", name[4]) if space.ttls(name[4]) != [-2] else 0
-    assert holds == len(found)
-    for each in found:
-        assert space.command(b"HGET", name[4], each)
+    assert not found or holds_of(space, name).keys() == set(found)
+    assert found or not space.command(b"EXISTS", name[4])
     return found
 
 
 def test_each_holder_has_a_lease_of_its_own_and_the_keys_stay_as_long_as_the_last(space):
     for number, (who, ttl) in enumerate(((b"x", 9000), (b"y", 20_000), (b"z", 1000))):
         fence = int(acquire(space, who, ttl=ttl))
-        assert fence == space.now + number
+        assert fence == space.now + number * FENCE_ROOM
         assert space.score(LOCK, who) == space.now + ttl * 1000
-        assert space.command(b"HGET", HOLDS, who) == b"1 %d %s" % (fence, terms(ttl=ttl))
+        assert holds_of(space)[who] == b"1 %d %s" % (fence, options(ttl=ttl))
         last = max(9000, ttl) if number < 2 else 20_000
-        assert space.ttls(*A) == [last, RECORD + last, -2, -2, last, -2]
+        assert space.ttls(*A) == [last, RECORD + last, -2, -2, -2, -2]
         assert taken(space) == (fence, LIMIT, number + 1)
+
+
+def test_holds_are_moved_out_of_the_record_where_it_is_not_the_usual_case(space):
+    """Whoever looks there then finds them all, and they stay as long as the last lease."""
+    first = acquire(space, b"x", ttl=5000)
+    acquire(space, b"y")
+    assert release(space, b"x", keep=1) == 1
+    assert space.command(b"HGET", HOLDS, b"x") == b"1 %s %s" % (first, options(ttl=5000))
+    assert space.command(b"HLEN", HOLDS) == 2
+    acquire(space, b"z", ttl=20_000)
+    assert space.command(b"HLEN", HOLDS) == 2
+    assert space.ttls(*A) == [20_000, RECORD + 20_000, -2, -2, 20_000, -2]
+    assert holders(space) == [b"x", b"y", b"z"]
+    space.wait(9)
+    assert acquire(space, b"v", permits=3, line=False)[2:] == [-1, 0]
+    assert taken(space)[2] == 1
+
+
+def test_a_record_never_has_many_holds(space):
+    """Else each acquire and release would read and write them all."""
+    names = [b"%03d" % number for number in range(200)]
+    for each in names:
+        acquire(space, each, limit=1000)
+        assert len(space.command(b"GET", LAST)) < HOLDS_BYTES + 200
+    assert space.command(b"HLEN", HOLDS) > 150
+    assert holders(space) == names
+    for left in range(199, -1, -1):
+        assert release(space, names[left]) == 1
+        assert holders(space) == names[:left]
+
+
+def test_permits_of_the_usual_case_are_counted_like_all_others(space):
+    """In any order of their release, whether a hold stands in the record or apart."""
+    for moved in (b"", b"x", b"y", b"z"):
+        fences = [int(acquire(space, who)) for who in (b"x", b"y", b"z")]
+        assert fences == sorted(set(fences))
+        if moved:
+            assert acquire(space, moved) == b"%d" % fences[b"xyz".index(moved)]
+            assert release(space, moved, keep=1) == 1
+        assert space.command(b"EXISTS", HOLDS) == (moved != b"")
+        for left, who in ((2, b"y"), (1, b"x"), (0, b"z")):
+            assert release(space, who) == 1
+            assert release(space, who) == [-1, None]
+            assert taken(space)[1:] == (LIMIT, left)
+
+
+def test_a_release_beside_others_leaves_their_holds_and_the_time_of_the_keys(space):
+    fences = {who: acquire(space, who) for who in (b"x", b"y", b"z")}
+    space.wait(1)
+    for who in (b"y", b"x"):
+        assert release(space, who) == 1
+        del fences[who]
+        assert holds_of(space) == {each: b"1 %s %s" % (fences[each], options()) for each in fences}
+        assert space.ttls(*A) == [8000, RECORD + 8000, -2, -2, -2, -2]
+
+
+@pytest.mark.parametrize("then", [acquire, release])
+def test_a_lease_that_has_ended_beside_others_counts_no_more(space, then):
+    acquire(space, b"x", ttl=1000)
+    acquire(space, b"y")
+    space.wait(1)
+    then(space, b"y" if then is release else b"z")
+    left = [] if then is release else [b"y", b"z"]
+    assert holders(space) == left
+    assert taken(space)[2] == len(left)
+
+
+def test_a_release_beside_a_lease_that_has_ended_takes_that_out_too(space):
+    acquire(space, b"x", ttl=1000)
+    for who in (b"y", b"z"):
+        acquire(space, who)
+    space.wait(1)
+    assert release(space, b"y") == 1
+    assert holders(space) == [b"z"]
+    assert taken(space)[2] == 1
+
+
+def test_a_free_name_keeps_the_limit_that_was_set(space):
+    acquire(space, b"x")
+    limited(space, 5)
+    release(space, b"x")
+    acquire(space, b"y")
+    assert taken(space)[1:] == (5, 1)
+
+
+def test_a_grant_beside_a_hold_that_is_gone_is_none_though_permits_are_free(space):
+    assert acquire(space, b"x", nested_under=b"gone", line=False)[2:] == [-1, 0]
+
+
+def test_a_holder_whose_lease_has_ended_gives_nothing_back(space):
+    acquire(space, b"x", ttl=1000)
+    acquire(space, b"y")
+    release(space, b"y")
+    space.wait(1)
+    assert release(space, b"x") == [-1, None]
 
 
 def test_leases_that_have_ended_hold_nothing(space):
@@ -108,12 +217,12 @@ def test_fences_grow_though_the_clock_does_not(space, ahead):
     last = b"%d =semaphore %d %d 0" % (space.now + ahead, LIMIT, LIMIT)
     space.command(b"SET", LAST, last, b"PX", RECORD)
     fences = [int(acquire(space, who)) for who in (b"x", b"y", b"z")]
-    assert fences == [space.now + ahead + number for number in (1, 2, 3)]
+    assert fences == [space.now + ahead + number * FENCE_ROOM for number in (1, 2, 3)]
 
 
 def test_a_further_node_of_a_quorum_records_no_fence_below_the_first_node_s(space):
     least = space.now + 9_000_000
-    said = (terms(), b"semaphore", LIMIT, b"", least)
+    said = (options(), b"semaphore", LIMIT, b"", least)
     assert int(space.run(scripts.SHARES_ACQUIRE, A[:5], b"x", b"", *said)) == least
     assert taken(space) == (least, LIMIT, 1)
 
@@ -260,7 +369,7 @@ def test_each_kind_of_channel_of_a_cluster_is_heard_and_known_to_be_silent(space
     acquire(space, b"h", LIMIT)
     channels = [b"c-%s%s" % (who, mark) for who in (b"x", b"y", b"z")]
     for who, channel in zip((b"x", b"y", b"z"), channels, strict=True):
-        said = (terms(2 if who == b"x" else 1), b"semaphore", LIMIT, b"")
+        said = (options(2 if who == b"x" else 1), b"semaphore", LIMIT, b"")
         mine = b"%s %s %s " % (who, who, channel)
         space.run(scripts.SHARES_ACQUIRE, A[:5], who, mine, *said)
     space.deaf = {channels[0]}
@@ -312,7 +421,7 @@ def test_who_does_not_listen_when_its_turn_comes_is_skipped(space):
 
 def test_an_attempt_that_does_not_wait_gets_what_the_line_leaves(space):
     acquire(space, b"h", 2)
-    assert int(acquire(space, b"x", line=False)) == space.now + 1
+    assert int(acquire(space, b"x", line=False)) == space.now + FENCE_ROOM
     assert acquire(space, b"y", line=False)[2:] == [-1, 0]
     assert space.ttls(QUEUE) == [-2]
 
@@ -320,10 +429,10 @@ def test_an_attempt_that_does_not_wait_gets_what_the_line_leaves(space):
 def test_beside_a_hold_of_the_same_thread_a_grant_comes_at_once_and_without_one_it_does_not(space):
     acquire(space, b"h", LIMIT)
     acquire(space, b"w")
-    fence = int(acquire(space, b"x", beside=b"h"))
+    fence = int(acquire(space, b"x", nested_under=b"h"))
     assert taken(space) == (fence, LIMIT, LIMIT + 1)
     assert holders(space) == [b"h", b"x"]
-    assert acquire(space, b"y", beside=b"gone")[2:] == [-1, 0]
+    assert acquire(space, b"y", nested_under=b"gone")[2:] == [-1, 0]
     assert holders(space) == [b"h", b"x"]
 
 
@@ -332,12 +441,12 @@ def test_only_a_holder_gives_back_and_a_part_only_once(space):
     for keep, left in ((2, 2), (2, 2), (3, 2), (1, 1)):
         assert release(space, b"h", keep) == 1
         assert taken(space)[2] == left
-        assert space.command(b"HGET", HOLDS, b"h") == b"%d %s %s" % (left, fence, terms(LIMIT))
+        assert holds_of(space) == {b"h": b"%d %s %s" % (left, fence, options(LIMIT))}
     assert release(space, b"x") == [-1, None]
     assert release(space, b"h") == 1
     assert release(space, b"h") == [-1, None]
     assert taken(space)[2] == 0
-    assert space.ttls(*A) == [-2, RECORD, -2, -2, -2, -2]
+    assert space.ttls(*A) == [-2, RECORD + 9000, -2, -2, -2, -2]
 
 
 def test_a_limit_is_named_by_all_who_use_it(space):
@@ -427,9 +536,9 @@ def test_leases_are_renewed_each_with_its_own_ttl(space):
     words = [word for each in renewed for word in each]
     reply = space.run(scripts.SHARES_RENEW, wanted, 3, b"0", *words)
     assert reply == [4, b"expired", 5, b"expired"]
-    assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, 30_000, -2]
-    assert space.ttls(*B) == [40_000, RECORD + 40_000, -2, -2, 40_000, -2]
-    assert space.ttls(*c) == [8000, RECORD + 8000, -2, -2, 8000, -2]
+    assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, -2, -2]
+    assert space.ttls(*B) == [40_000, RECORD + 40_000, -2, -2, -2, -2]
+    assert space.ttls(*c) == [8000, RECORD + 8000, -2, -2, -2, -2]
     assert space.ttls(*d) == [8000, -2, -2, -2, -2, -2]
     for name, who, ttl in ((A, b"x", 20_000), (A, b"y", 30_000), (B, b"z", 40_000)):
         assert space.score(name[0], who) == space.now + ttl * 1000
@@ -441,7 +550,7 @@ def test_the_keys_of_a_name_stay_as_long_as_the_longest_renewal_in_any_order(spa
     acquire(space, b"y", ttl=5000)
     words = (b"x", first, b"y", 50_000 - first)
     assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS] * 2, 3, b"0", *words) == []
-    assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, 30_000, -2]
+    assert space.ttls(*A) == [30_000, RECORD + 30_000, -2, -2, -2, -2]
 
 
 @pytest.mark.parametrize(("shortens", "lease"), [(b"0", 9000), (b"1", 4000)])
@@ -449,7 +558,7 @@ def test_a_renewal_shortens_a_lease_only_where_it_may(space, shortens, lease):
     acquire(space, b"x")
     assert space.run(scripts.SHARES_RENEW, [LOCK, LAST, HOLDS], 3, shortens, b"x", 4000) == []
     assert space.score(LOCK, b"x") == space.now + lease * 1000
-    assert space.ttls(LOCK, LAST, HOLDS) == [9000, RECORD + 9000, 9000]
+    assert space.ttls(LOCK, LAST, HOLDS) == [9000, RECORD + 9000, -2]
 
 
 def test_a_look_treats_each_name_by_its_own_arguments(space):
@@ -647,8 +756,8 @@ def test_as_many_holders_and_waiters_are_shown_as_are_asked_for(space, most):
     out, count, listed, waiting, line, holds = show(space, most, b"h", b"gone", b"x", b"g")
     assert (out, count, waiting) == (LIMIT, 3, 3)
     assert holds == [1, 0, 0, 1]
-    wanted = (b"f", b"g", b"h")[:most]
-    assert listed[::2] == [space.command(b"HGET", HOLDS, each) for each in wanted]
+    wanted = (b"f", b"g", b"h")[: max(1, most)]
+    assert listed[::2] == [holds_of(space)[each] for each in wanted]
     assert [int(end) for end in listed[1::2]] == [space.score(LOCK, each) for each in wanted]
     assert line[::2] == [entry(each) for each in (b"x", b"y", b"z")[:most]]
     assert [int(each) for each in line[1::2]] == [space.score(QUEUE, each) for each in line[::2]]
@@ -659,7 +768,7 @@ def test_leases_that_have_ended_are_not_shown(space):
     acquire(space, b"x", 2, ttl=1000)
     acquire(space, b"y")
     space.wait(1)
-    hold = space.command(b"HGET", HOLDS, b"y")
+    hold = holds_of(space)[b"y"]
     end = space.command(b"ZSCORE", LOCK, b"y")
     assert show(space, 9, b"x", b"y") == (1, 1, [hold, end], 0, [], [0, 1])
     space.wait(9)

@@ -35,19 +35,19 @@ class ShareSequence(Sequence):
         number = self.random.randrange(4)
         return b"h%d" % number, b"c%d" % number
 
-    def terms(self, permits):
+    def options(self, permits):
         return b" ".join((b"90000", b"70000", b"p%d" % permits, HOME, b"a b"))
 
     def entry(self):
         holder, channel = self.who()
-        return b" ".join((holder, holder, channel, self.terms(self.random.randrange(1, 4))))
+        return b" ".join((holder, holder, channel, self.options(self.random.randrange(1, 4))))
 
     def acquire(self):
         holder, channel = self.who()
-        terms = self.terms(self.random.randrange(1, 4))
+        options = self.options(self.random.randrange(1, 4))
         entry = b" ".join((holder, holder, channel, b""))
         args = (
-            holder, self.random.choice([entry, entry, b""]), terms,
+            holder, self.random.choice([entry, entry, b""]), options,
             self.random.choice([b"semaphore"] * 9 + [b"rwlock"]),
             self.random.choice([3] * 9 + [4]), self.random.choice([b""] * 5 + [b"h0"]),
         )  # fmt: skip
@@ -76,7 +76,7 @@ class ShareSequence(Sequence):
         )
 
     def show(self):
-        return scripts.SHARES_SHOW, KEYS[:5], (2, b"h0", b"h1")
+        return scripts.SHARES_SHOW, KEYS[:5], (b"h0", b"h1")
 
     def limit(self):
         args = (b"semaphore", 3, self.random.choice([2, 3, 4]), self.client_channel(), b"id")

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
@@ -28,6 +30,7 @@ def server():
     return Server(SOWN.sources)
 
 
+@pytest.mark.nightly
 def test_a_shortest_schedule_needs_no_more_than_the_first_that_is_found():
     search = Explorer(SOWN.build, server())
     deep = search.run(seconds=30, schedules=100_000)
@@ -45,6 +48,7 @@ class Forgetful(set):
         return False
 
 
+@pytest.mark.nightly
 def test_to_leave_out_states_that_were_met_makes_it_no_longer():
     search = module._Search(SOWN.build, server(), lambda _: True)
     search._seen = Forgetful()
@@ -64,6 +68,7 @@ def test_a_budget_of_schedules_is_kept():
     assert report.schedules < 20  # it ends between two states
 
 
+@pytest.mark.nightly
 def test_only_what_is_wanted_counts():
     report = shortest(SOWN.build, server(), wanted=lambda name: name == "no such name")
     assert (report.complete, report.found) == (True, {})

@@ -72,6 +72,31 @@ def test_an_event_is_set_cleared_and_looked_at(space):
     assert shown(space) == [b"", 0, 0, 0, b"", 0, 0]
 
 
+@pytest.mark.parametrize("kind", [b"event", b"latch"])
+def test_a_waiter_of_what_is_open_passes_and_is_on_no_list(space, kind):
+    of = b"" if kind == b"event" else b"3"
+    if kind == b"event":
+        event(space, b"set")
+    else:
+        latch(space, b"count_down", by=3)
+    gen = space.command(b"HGET", STATE, b"gen")
+    one, silent = (b"c", b"", 0), (b"", b"", 0)
+    assert gate(space, one, kind=kind, of=of, idle=2 * IDLE) == [[1, gen, 0]]
+    assert space.ttls(STATE, WATCH) == [2 * IDLE, -2]
+    assert gate(space, one, silent, kind=kind, of=of) == [[1, gen, 0]] * 2
+    assert gate(space, silent, kind=kind, of=of, what=b"leave") == [[1, gen, 1]]
+
+
+def test_what_is_open_is_nothing_of_another_kind_or_count(space):
+    latch(space, b"count_down", by=3)
+    with pytest.raises(CommandError, match="holds a latch, not an event"):
+        gate(space, (b"c", b"", 0))
+    with pytest.raises(CommandError, match="holds a latch, not an event"):
+        event(space, b"look")
+    with pytest.raises(CommandError, match="holds a latch of 3, not of 4"):
+        gate(space, (b"c", b"", 0), kind=b"latch", of=b"4")
+
+
 def test_a_request_that_comes_again_changes_nothing(space):
     assert event(space, b"set", b"s") == 1
     assert event(space, b"clear", b"c") == 0

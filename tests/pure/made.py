@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
@@ -19,7 +20,9 @@ def made_by(client):
 
 def held(deadline=9.0, *, fence=1, ttl=30.0, unit=None, clock=lambda: 1.0, kind=Hold):
     """Return a hold of the lock "a", by that clock."""
-    terms = LeaseOptions(ttl=ttl, renew=True)
-    form = RequestTemplate(keys=LockKeys("p:", "a"), terms=terms, client_channel=b"h", ttl=ttl)
-    port = SimpleNamespace(now=clock, label="", notify_loss=lambda hold: None)
-    return kind(port, AcquireRequest(form, b"w"), fence, deadline, unit)
+    options = LeaseOptions(ttl=ttl, renew=True)
+    template = RequestTemplate(
+        keys=LockKeys("p:", "a"), options=options, client_channel=b"h", ttl=ttl
+    )
+    port = SimpleNamespace(now=clock, label="", notify_loss=lambda hold: None, waits=UnitWaits())
+    return kind(port, AcquireRequest(template, b"w"), fence, deadline, unit)

@@ -32,13 +32,13 @@ class OneNode(SimpleNamespace):
 
 
 def lined_up(name):
-    form = RequestTemplate(
+    template = RequestTemplate(
         keys=LockKeys("p:", name),
-        terms=LeaseOptions(ttl=30.0, renew=True),
+        options=LeaseOptions(ttl=30.0, renew=True),
         client_channel=b"h",
         ttl=30.0,
     )
-    return Waiter(AcquireRequest(form, name.encode()))
+    return Waiter(AcquireRequest(template, name.encode()))
 
 
 def looked(**answers):

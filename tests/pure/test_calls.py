@@ -5,6 +5,7 @@ import contextlib
 import inspect
 import re
 import typing
+from types import FunctionType
 
 import pytest
 
@@ -59,6 +60,17 @@ def test_seconds_in_the_place_of_blocking_are_refused_by_every_object(face):
         ("lock", {"blocking": False}, "acquire(blocking=False)"),
         ("rlock", {"id": "worker-1"}, "owner="),
         ("lock", {"time_out": 5}, "did you mean timeout="),
+        ("lock", {"token": "t"}, "rlock(name, owner=)"),
+        ("rlock", {"lock_identifier": "t"}, "owner="),
+        ("lock", {"retry_times": 3}, "max_tries="),
+        ("lock", {"retry_delay_min": 0.1}, "wait=Poll(interval="),
+        ("lock", {"ttl_ms": 5000}, "ttl="),
+        ("lock", {"context_manager_timeout": 5}, "how long to wait is timeout="),
+        ("lock", {"fair": True}, "cohort=None"),
+        ("lock", {"reentrant": True}, "rlock(name)"),
+        ("lock", {"shared": True}, "rwlock(name)"),
+        ("lock", {"raise_on_release_error": False}, "leave it out"),
+        ("lock", {"resource": "a"}, "the first argument"),
         ("lock", {"zzz": 5}, "its options are name, ttl, renew"),
         ("event", {"expire": 60}, "its options are name, idle_ttl"),
         ("locked", {"num_extensions": 3}, "max_renewals="),
@@ -78,6 +90,9 @@ def test_an_option_of_another_library_is_refused_with_ours(face, make, options, 
     [
         ({"host": "localhost", "port": 6379}, "redis://"),
         ({"masters": []}, "first argument"),
+        ({"connection_details": []}, "first argument"),
+        ({"redis_connections": []}, "first argument"),
+        ({"lock_prefix": "x"}, "key_prefix="),
         ({"socket_timeout": 1}, "server_timeout="),
         ({"prefix": "x"}, "key_prefix="),
     ],
@@ -138,6 +153,14 @@ def test_signatures_name_the_classes_of_their_own_client(face):
         assert found is type(getattr(face("redis://localhost:1"), name)("a"))
         assert inspect.signature(method).return_annotation == found.__name__
         assert method.__module__ == face.__module__
+
+
+@FACES
+def test_the_types_of_every_method_can_be_looked_up(face):
+    """Also those of classes that are imported when they are first used."""
+    for name in dir(face):
+        if isinstance(method := getattr(face, name), FunctionType) and not name.startswith("_"):
+            assert typing.get_type_hints(method), name
 
 
 @FACES

@@ -129,15 +129,15 @@ class Port(ClusterPort):
         return [waiter for waiter in self.seats if waiter.origin is connection]
 
     def seated_as(self, connection, who):
-        return next((each for each in self.seated(connection) if each.want.waiter == who), None)
+        return next((each for each in self.seated(connection) if each.request.waiter == who), None)
 
 
 def waiter(number=0):
     keys = LockKeys("p:", "a")
-    form = RequestTemplate(
-        keys=keys, terms=LeaseOptions(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0
+    template = RequestTemplate(
+        keys=keys, options=LeaseOptions(ttl=30.0, renew=True), client_channel=b"h", ttl=30.0
     )
-    return Waiter(AcquireRequest(form, b"w%d" % number))
+    return Waiter(AcquireRequest(template, b"w%d" % number))
 
 
 def opened(port, asks):
@@ -177,8 +177,8 @@ def test_a_grant_counts_only_where_its_waiter_sits():
     port = Port(Nodes(run_a=moved(asks), run=b"done"))
     here = opened(port, asks)
     asked_for(port, asks)
-    assert port.seated_as(here, asks.want.waiter) is None
-    assert port.seated_as(asks.origin, asks.want.waiter) is asks
+    assert port.seated_as(here, asks.request.waiter) is None
+    assert port.seated_as(asks.origin, asks.request.waiter) is asks
 
 
 def test_an_undo_goes_behind_its_request_to_the_node_that_got_it_last():
@@ -243,9 +243,12 @@ def test_where_sharded_channels_are_refused_a_waiter_listens_to_another(refusal,
     if waited:
         assert opened(port, asks).node == A
         port.slots.owners[slot(asks.key)] = B
-    seat = opened(port, asks)
-    assert asks.channel == b"home" + LOCAL == seat.channels[ANYWHERE]
-    assert port.io.subscribed()[-2:] == [(seat.node, b"SSUBSCRIBE"), (seat.node, b"SUBSCRIBE")]
+    listening = opened(port, asks)
+    assert asks.channel == b"home" + LOCAL == listening.channels[ANYWHERE]
+    assert port.io.subscribed()[-2:] == [
+        (listening.node, b"SSUBSCRIBE"),
+        (listening.node, b"SUBSCRIBE"),
+    ]
     opened(port, waiter(1))
     assert len(port.io.subscribed()) == (3 if waited else 2)
 
@@ -274,13 +277,13 @@ def test_a_user_who_may_subscribe_to_nothing_gets_the_error():
 def test_waiters_of_a_channel_that_the_server_ends_ask_again_and_no_others():
     ended, stays = waiter(0), waiter(1)
     port = Port(Nodes())
-    seat = opened(port, ended)
-    port.sit(stays, seat)
-    stays.channel = seat.channels[7] = b"another"
-    assert port.taken(seat, [b"sunsubscribe", ended.channel, 1]) is None
+    listening = opened(port, ended)
+    port.sit(stays, listening)
+    stays.channel = listening.channels[7] = b"another"
+    assert port.taken(listening, [b"sunsubscribe", ended.channel, 1]) is None
     assert (ended.news, stays.news) == (True, False)
     assert port.roused == [ended]
-    assert seat.channels == {7: b"another"}
+    assert listening.channels == {7: b"another"}
     assert port.slots.doubtful
 
 
@@ -313,9 +316,9 @@ def test_a_waiter_is_seated_at_once_where_its_node_listens_already():
 def test_waiters_of_a_connection_that_was_lost_ask_again():
     lost, other = waiter(0), waiter(1)
     port = Port(Nodes())
-    seat = opened(port, lost)
+    listening = opened(port, lost)
     port.sit(other, connection(B))
-    port.lost(seat)
+    port.lost(listening)
     assert (lost.news, other.news, port.slots.doubtful) == (True, False, True)
 
 
@@ -327,7 +330,7 @@ def found_by(nodes):
     known = ClusterMap(CLUSTERED, nodes)
     known.slots.learn(ALL, A)
     known.slots.read_at = 0.0
-    known.slots.doubt(None)
+    known.slots.invalidate(None)
     return known
 
 

@@ -11,24 +11,31 @@ from fencelock._core.objects import condition
 ENDS = [ServerUnreachable("away"), KeyboardInterrupt(), SystemExit(), GeneratorExit()]
 
 
+class Wanted:
+    """A request, which is only itself."""
+
+    acquisition = None
+    waiter = b"A1"
+
+
 def returning(monkeypatch, *troubles):
     """Take the lock again after a cancellation, and meet these troubles; return the requests."""
-    wants, resumed, left = [], [], list(troubles)
+    requests, resumed, left = [], [], list(troubles)
 
-    async def granted(_port, want, _waiter=None):
-        wants.append(want)
+    async def granted(_port, request, _waiter=None):
+        requests.append(request)
         if left:
             raise left.pop(0)
         return "a grant"
 
     monkeypatch.setattr(condition, "_granted", granted)
     monkeypatch.setattr(condition, "_resume", lambda *said: resumed.append(said[2:4]))
-    asker = condition.Reacquirer(object, SimpleNamespace())
+    asker = condition.Reacquirer(Wanted, SimpleNamespace())
     returned = condition._return(SimpleNamespace(), SimpleNamespace(), asker)
     with pytest.raises(StopIteration):
         returned.send(None)
-    assert resumed == [(wants[-1], "a grant")]
-    return wants
+    assert resumed == [(requests[-1], "a grant")]
+    return requests
 
 
 @pytest.mark.parametrize("trouble", ENDS, ids=lambda each: type(each).__name__)
@@ -39,8 +46,8 @@ def test_a_cancelled_wait_that_cannot_have_the_lock_again_says_so(monkeypatch, t
 
 
 def test_a_wait_that_is_cancelled_again_takes_the_lock_again_with_a_fresh_request(monkeypatch):
-    wants = returning(monkeypatch, asyncio.CancelledError(), asyncio.CancelledError())
-    assert len(set(wants)) == 3
+    requests = returning(monkeypatch, asyncio.CancelledError(), asyncio.CancelledError())
+    assert len(set(requests)) == 3
 
 
 @pytest.mark.parametrize("resumed", [True, False])
@@ -59,20 +66,20 @@ def test_what_strikes_after_the_lock_was_taken_again_undoes_nothing(monkeypatch,
     async def interrupted(*_, **how):
         undone.append(how)
 
-    parked = SimpleNamespace(verdict=condition.NOTIFIED, began=True)
+    waiter = SimpleNamespace(verdict=condition.NOTIFIED, began=True)
     for name, stand_in in {
         "_end_tenure": lambda *_: None,
         "_interrupted": interrupted,
         "_resume": lambda *_: None,
         "_stand": stand,
-        "ConditionWaiter": lambda *_: parked,
+        "ConditionWaiter": lambda *_: waiter,
         "ConditionWait": lambda *_: SimpleNamespace(hold=None),
         "undo_strays": lambda *_: None,
     }.items():
         monkeypatch.setattr(condition, name, stand_in)
     monkeypatch.setattr(condition.state_wait, "wait_for", wait_for)
-    asker = SimpleNamespace(want=lambda: SimpleNamespace(waiter=b"A1"))
-    hold = SimpleNamespace(want=None)
+    asker = SimpleNamespace(request=Wanted)
+    hold = SimpleNamespace(request=None, told=None)
     waits = condition.wait(SimpleNamespace(), None, lambda taken: taken.append(hold), None, asker)
     with pytest.raises(KeyboardInterrupt):
         waits.send(None)

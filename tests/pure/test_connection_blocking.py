@@ -2,7 +2,11 @@
 
 import socket
 
+import pytest
+
+from fencelock._core.types import NoReply
 from fencelock._io.connection_blocking import Connection
+from fencelock._io.resp import INCOMPLETE
 from fencelock._runtime.clock import now
 
 SOON = 10.0
@@ -31,3 +35,48 @@ def test_the_timeout_of_the_kernel_is_set_once():
     assert ours.options == 1
     connection.close()
     theirs.close()
+
+
+def used(pushed=lambda *_: None):
+    """Return a connection that was used before, and the server's socket; a request is under way."""
+    near, theirs = socket.socketpair()
+    ours = Counting(fileno=near.detach())
+    connection = Connection(ours, lambda _, message: pushed(message))
+    theirs.sendall(b"+OK\r\n")
+    connection.command((b"PING",), now() + SOON)
+    connection.send(b"asked")
+    return connection, theirs
+
+
+def test_an_answer_of_this_moment_is_there_and_a_later_one_is_not():
+    connection, theirs = used()
+    assert connection.prompt() is INCOMPLETE
+    theirs.sendall(b"$2\r\n")
+    assert connection.prompt() is INCOMPLETE  # half of it
+    theirs.sendall(b"ab\r\n")
+    assert connection.prompt() == b"ab"
+    assert (connection.owed, connection.sound) == (0, True)
+    theirs.close()
+    connection.close()
+
+
+def test_pushes_before_an_answer_are_heard_and_it_is_not_left_behind_them():
+    """What was read already wakes no poll."""
+    heard = []
+    connection, theirs = used(heard.append)
+    push = b">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%b\r\n"
+    theirs.sendall(push % (1, b"a") + push % (1, b"b") + b":1\r\n")
+    assert connection.prompt() == 1
+    assert [message[2] for message in heard] == [b"a", b"b"]
+    theirs.close()
+    connection.close()
+
+
+def test_a_server_that_has_gone_does_not_answer_in_this_moment():
+    connection, theirs = used()
+    theirs.recv(100)
+    theirs.close()
+    assert connection.prompt() is INCOMPLETE  # a poll notices it
+    with pytest.raises(NoReply):
+        connection.arrived(now() + SOON)
+    connection.close()

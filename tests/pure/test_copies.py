@@ -19,8 +19,10 @@ WAYS = {
 ERRORS = [
     fencelock.FencelockError("said"),
     fencelock.NotAcquired("held", name="a"),
+    fencelock.Stale("a", fence=7, seen=8),
     fencelock.NotRenewable("no thread", name="a"),
     fencelock.AcquireTimeout("not in time", name="a"),
+    fencelock.Deadlock("a", cycle=[fencelock.Blocked("a"), fencelock.Blocked("b", pid=7)]),
     fencelock.LeaseLost("a", fence=7, reason="revoked", since=1.5, detail="by hand"),
     fencelock.NotHeld("not held", name="a"),
     fencelock.BarrierBroken("broken", name="a", reason="dead"),

@@ -20,30 +20,30 @@ TERMS = LeaseOptions(ttl=30.0, renew=True)
 PORT = SimpleNamespace(now=lambda: 0.0, flows=SINGLE)
 
 
-def want(name):
+def request(name):
     return AcquireRequest(
-        RequestTemplate(keys=LockKeys("p:", name), terms=TERMS, client_channel=b"h", ttl=30.0),
+        RequestTemplate(keys=LockKeys("p:", name), options=TERMS, client_channel=b"h", ttl=30.0),
         b"holder",
     )
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_lock_whose_release_is_refused_is_not_taken_for_released(monkeypatch, place):
-    wants, asked, given = [want(name) for name in "abc"], [], multi._Given()
+    requests, asked, given = [request(name) for name in "abc"], [], multi._Given()
     refusal = ServerDenied("no right", code="NOPERM")
 
     async def one(_port, request, _until):
         asked.append(request[1][0])
-        return refusal if asked[-1] == wants[place].keys.lock else 1
+        return refusal if asked[-1] == requests[place].keys.lock else 1
 
     monkeypatch.setattr(multi, "_by_one_script", lambda *_: False)
     monkeypatch.setattr(multi, "_one", one)
     with pytest.raises(ServerDenied, match="no right"):
-        asyncio.run(multi._give_back(PORT, wants, given, 5.0))
-    assert asked == [each.keys.lock for each in wants]
-    assert given.refused == {wants[place]: refusal}
+        asyncio.run(multi._give_back(PORT, requests, given, 5.0))
+    assert asked == [each.keys.lock for each in requests]
+    assert given.refused == {requests[place]: refusal}
     assert list(given.answers.values()) == [1, 1]
-    assert given.left(wants) == []
+    assert given.left(requests) == []
 
 
 class Posts(SimpleNamespace):
@@ -57,7 +57,7 @@ class Posts(SimpleNamespace):
 
 
 def test_what_a_silent_connection_may_still_bring_is_undone_behind_it_with_its_place_in_line():
-    port, asked = Posts(), want("a")
+    port, asked = Posts(), request("a")
     asked.strays = (Stray("first", b"c1"), Stray(None, b"c2"), Stray("third", b"c3"))
     undo_strays(port, asked)
     assert port.posted == [
@@ -70,7 +70,7 @@ def test_what_a_silent_connection_may_still_bring_is_undone_behind_it_with_its_p
 
 @pytest.mark.parametrize("strays", [(Stray(None, b"c"),), (Stray("silent", b"c"),), ()])
 def test_a_late_grant_to_a_request_that_was_asked_again_and_is_over_is_given_back(strays):
-    port, asked = Posts(), want("a")
+    port, asked = Posts(), request("a")
     asked.strays = strays
     undo_strays(port, asked)
     port.posted.clear()
@@ -79,9 +79,9 @@ def test_a_late_grant_to_a_request_that_was_asked_again_and_is_over_is_given_bac
 
 
 def test_what_a_node_of_a_quorum_may_still_bring_is_undone_with_the_hold():
-    nodes, asked = [Posts(), Posts(), Posts()], want("a")
+    nodes, asked = [Posts(), Posts(), Posts()], request("a")
     asked.strays = (Stray("silent", b"c"),)
-    hold = SimpleNamespace(parts=[None, SimpleNamespace(want=asked), None])
+    hold = SimpleNamespace(parts=[None, SimpleNamespace(request=asked), None])
     port = SimpleNamespace(nodes=nodes, membership=SimpleNamespace(claimants=()))
     QUORUM.clean_up(port, hold)
     assert [node.posted for node in nodes] == [[], [("abandon", asked.entry(b"c"), "silent")], []]

@@ -1,7 +1,9 @@
 """lock.py: the options of a handle, and whose hold a release means."""
 
+import asyncio
 import json
 from functools import partial
+from threading import Thread, current_thread
 from types import SimpleNamespace
 
 import pytest
@@ -47,10 +49,10 @@ def taken(kept, unit, **options):
 
 
 def test_the_clients_options_are_the_defaults():
-    terms = chosen().terms
-    assert (terms.ttl, terms.renew, terms.plain) == (30.0, True, False)
-    assert chosen(ttl=7).terms.ttl == 7.0
-    assert chosen(wait=Poll(interval=2, max_tries=3)).terms.max_tries == 3
+    options = chosen().options
+    assert (options.ttl, options.renew, options.plain) == (30.0, True, False)
+    assert chosen(ttl=7).options.ttl == 7.0
+    assert chosen(wait=Poll(interval=2, max_tries=3)).options.max_tries == 3
 
 
 def test_a_short_hold_begins_with_a_short_lease():
@@ -84,11 +86,11 @@ def test_what_cannot_work_is_refused(given, error):
 
 @pytest.mark.parametrize("callback", [hears, partial(hears), Hearer().hears, print, Hearer])
 def test_asyncio_calls_callbacks_of_both_kinds(callback):
-    assert chosen(on_lost=callback).terms.on_lost is callback
+    assert chosen(on_lost=callback).options.on_lost is callback
 
 
 def test_no_renewals_at_all_are_a_fixed_lease():
-    assert chosen(max_renewals=0).terms.max_renewals == 0
+    assert chosen(max_renewals=0).options.max_renewals == 0
     with pytest.raises(ValueError, match="at least 0, not -1"):
         chosen(max_renewals=-1)
 
@@ -111,6 +113,14 @@ def test_a_release_means_ones_own_hold_else_the_newest():
         taken(kept, "a")
 
 
+@pytest.mark.parametrize("unit", ["a", "x"])
+def test_a_release_by_another_unit_is_remembered(unit):
+    kept = holds("a")
+    waits = kept.newest().port.waits
+    taken(kept, unit)
+    assert waits.lent(held()) == (unit == "x")
+
+
 def test_of_two_holds_of_one_unit_the_newest_counts():
     kept = holds("a", "a")
     newest = kept.newest()
@@ -127,6 +137,33 @@ def test_what_people_are_shown_is_bounded_json(text):
     assert set(json.loads(described)) == {"host", "pid", "unit", "label"}
 
 
+def test_threads_of_one_name_are_told_apart():
+    told = [describe(current_thread(), None)]
+    other = Thread(
+        name=current_thread().name, target=lambda: told.append(describe(current_thread(), None))
+    )
+    other.start()
+    other.join()
+    assert_alike_but_for_the_id(told)
+
+
+def test_tasks_of_one_name_are_told_apart():
+    async def told():
+        return describe(asyncio.current_task(), None)
+
+    async def both():
+        tasks = [asyncio.create_task(told(), name="worker") for _ in range(2)]
+        return [await each for each in tasks]
+
+    assert_alike_but_for_the_id(asyncio.run(both()))
+
+
+def assert_alike_but_for_the_id(told):
+    one, other = map(json.loads, told)
+    assert one.pop("id") != other.pop("id")
+    assert one == other
+
+
 def test_no_label_is_not_shown():
     assert "label" not in json.loads(describe("main", None))
 
@@ -135,11 +172,11 @@ def test_requests_for_few_numbers_of_permits_are_kept():
     """I10: each packed request takes a kilobyte, and a caller may ask for any number of permits."""
     permits = SemaphoreHolds(LockKeys("p:", "a"), chosen(), Hold, 1000, bounded=False)
     port = SimpleNamespace(client_channel=b"home", now=lambda: 0.0)
-    first = permits.form(port, 1)
-    assert permits.form(port, 1) is first
+    first = permits.template(port, 1)
+    assert permits.template(port, 1) is first
     for number in range(1, 200):
-        assert permits.form(port, number).permits == number
-    assert len(permits._forms) <= FORMS_MAX
+        assert permits.template(port, number).permits == number
+    assert len(permits._templates) <= FORMS_MAX
 
 
 def test_a_hold_of_a_side_that_ended_is_forgotten_while_others_last():
@@ -147,7 +184,7 @@ def test_a_hold_of_a_side_that_ended_is_forgotten_while_others_last():
     sides, keys = SideTable(), LockKeys("p:", "a")
     first, second = (held(unit="thread") for _ in range(2))
     for each in (first, second):
-        each.want = SimpleNamespace(keys=keys, form=SimpleNamespace(permits=1))
+        each.request = SimpleNamespace(keys=keys, template=SimpleNamespace(permits=1))
     sides.add(first)
     sides.add(second)
     assert sides.of(keys, "thread") == [first, second]

@@ -59,7 +59,7 @@ def test_no_two_locks_share_a_key():
 
 @pytest.mark.parametrize("name", ["a}b", "a{b", "{}", "}{", "\0{"])
 def test_a_stray_brace_is_answered_by_the_first_number_that_fits(name):
-    record = LockKeys("fencelock:", name).show[1]
+    record = LockKeys("fencelock:", name).grant[1]
     lock, number = f"fencelock:{name}".encode(), record[record.rfind(b"{") + 1 : record.rfind(b"}")]
     tried = (b"%b{%x}~record#" % (lock, each) for each in itertools.count())
     assert next(key for key in tried if slot(key) == slot(lock)) == record
@@ -77,7 +77,7 @@ def test_a_name_that_ends_like_a_derived_key_is_refused(ending):
 def test_a_record_leads_back_to_its_lock(prefix):
     for name in ("a", "a{b}c", "}x", "a{", "{}", "a b\n", "é"):
         keys = LockKeys(prefix, name)
-        assert lock_key(keys.show[1], prefix.encode()) == keys.lock
+        assert lock_key(keys.grant[1], prefix.encode()) == keys.lock
         for key in (keys.lock, *keys.all[2:]):
             assert lock_key(key, prefix.encode()) is None
 
@@ -91,7 +91,6 @@ def test_each_script_is_given_the_keys_that_it_names():
     keys = LockKeys("p:", "a")
     lock, record, queue, alive, holds, revoked = keys.all
     assert keys.plain == (lock,)
-    assert keys.show == (lock, record, queue)
     assert keys.grant == (lock, record, queue, alive, holds)
     assert keys.renew == (lock, record)
     assert keys.renew_owned == (lock, record, holds)

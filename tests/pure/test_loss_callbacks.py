@@ -10,8 +10,8 @@ from fencelock._io import loss_callbacks
 
 
 def hold(told):
-    terms = SimpleNamespace(on_lost=told.append)
-    return SimpleNamespace(want=SimpleNamespace(terms=terms))
+    options = SimpleNamespace(on_lost=told.append)
+    return SimpleNamespace(request=SimpleNamespace(options=options))
 
 
 @pytest.mark.parametrize(

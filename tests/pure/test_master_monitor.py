@@ -21,9 +21,9 @@ from fencelock._topology.sentinel import (
     ANSWER_SECONDS,
     FRESH_SECONDS,
     GRACE_SECONDS,
+    REPLACING_SECONDS,
     SLOW_SECONDS,
     SUSPECT_SECONDS,
-    TRUSTED_SECONDS,
     MasterState,
     SentinelReply,
 )
@@ -33,6 +33,12 @@ SERVICE = from_url("redis+sentinel://a,b,c/s", asynchronous=False)
 OLD, NEW = SentinelReply(1, "10.0.0.1", 6379), SentinelReply(2, "10.0.0.2", 6379)
 QUICK, SLOW, LATE = 0.001, ANSWER_SECONDS - 0.01, ANSWER_SECONDS + 1.0
 SILENT = (inf, None)
+# What Sentinels find of the master when a round counts for so long.
+FLAGS = {
+    FRESH_SECONDS: b"master",
+    SUSPECT_SECONDS: b"master,s_down",
+    REPLACING_SECONDS: b"master,o_down",
+}
 LONG = 10.0
 
 
@@ -101,7 +107,7 @@ class Sentinels:
         said = connection.reply
         if args[1] != b"MASTER":
             return [said.host.encode(), b"%d" % said.port]
-        flags = b"master,s_down" if said.suspected else b"master"
+        flags = FLAGS[said.fresh_for]
         return {b"config-epoch": b"%d" % said.epoch, b"flags": flags}
 
     def step(self, until):
@@ -180,11 +186,13 @@ def test_a_round_without_any_reply_is_over_when_all_questions_are():
 
 
 def test_an_answer_that_comes_after_its_round_counts():
-    io, monitor = monitored((QUICK, OLD), (QUICK, OLD), (LATE, NEW._replace(suspected=True)))
+    io, monitor = monitored(
+        (QUICK, OLD), (QUICK, OLD), (LATE, NEW._replace(fresh_for=SUSPECT_SECONDS))
+    )
     run(monitor.refresh(100.0, 100.0 + LONG))
     assert monitor.state.reply == OLD
     io.pass_to(100.0 + LATE)
-    assert monitor.state.reply == NEW._replace(suspected=True)
+    assert monitor.state.reply == NEW._replace(fresh_for=SUSPECT_SECONDS)
     assert not monitor.state.silent
     answered_at = 100.0 + SUSPECT_SECONDS + QUICK
     assert monitor.state.proof_since(answered_at, answered_at) > 100.0
@@ -245,7 +253,8 @@ def test_silent_sentinels_leave_a_call_half_of_its_time():
     io, _, guard = guarded(*[SILENT] * 3)
     io.clock += FRESH_SECONDS + QUICK
     began = io.clock
-    run(guard.prove(io.clock, io.clock + 0.4))
+    with pytest.raises(NoReply):
+        run(guard.prove(io.clock, io.clock + 0.4))
     assert io.clock == pytest.approx(began + 0.2)
 
 
@@ -255,9 +264,28 @@ def test_an_answer_is_not_believed_for_want_of_time(silent):
     io, monitor, guard = guarded(*[(SLOW, NEW)] * 3)
     if silent:
         monitor.state.end_round(io.clock, [None] * 3)
-    io.clock += TRUSTED_SECONDS + QUICK
+    io.clock += FRESH_SECONDS + QUICK
     with contextlib.nullcontext() if silent else pytest.raises(NoReply):
         run(guard.prove(io.clock, io.clock + 0.3))
+
+
+def test_a_call_without_time_does_not_wait_for_a_sentinel_that_has_just_gone():
+    io, _, guard = guarded((QUICK, OLD), (QUICK, OLD), SILENT)
+    io.clock += FRESH_SECONDS + QUICK
+    run(guard.prove(io.clock, io.clock))
+    assert io.clock < 101.0 + GRACE_SECONDS
+
+
+def test_an_answer_is_not_proved_by_a_round_that_finds_a_failover_under_way():
+    """It began before the answer: that would do if it had found nothing."""
+    replacing = OLD._replace(fresh_for=REPLACING_SECONDS)
+    io, monitor, guard = guarded(*[(0.2, replacing)] * 3)
+    io.clock += FRESH_SECONDS + QUICK
+    run(monitor.refresh(io.clock, io.clock))  # begins a round, and leaves
+    io.clock += QUICK
+    answered_at = io.clock
+    run(guard.prove(answered_at, answered_at + LONG))
+    assert monitor.state.asked_at >= answered_at
 
 
 def test_a_push_waits_for_sentinels_that_are_slow():
@@ -285,7 +313,7 @@ def test_pushes_are_delivered_in_order_behind_the_one_that_waits():
 
 def test_a_push_that_came_later_needs_a_later_proof():
     """One question for the first of them is too old for the last while something is wrong."""
-    ill = OLD._replace(suspected=True)
+    ill = OLD._replace(fresh_for=SUSPECT_SECONDS)
     io, _, guard = guarded(*[(0.2, ill)] * 3, heard=ill)
     io.clock += SUSPECT_SECONDS + QUICK
     heard = []

@@ -8,6 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from fencelock import Poll, Queue, options
+from fencelock.scripts.constants import FENCE_ROOM
 
 NAN, INF = float("nan"), float("inf")
 
@@ -220,3 +221,14 @@ def test_a_callback_without_arguments_is_called_without():
     options.callback("action", lambda: None, asynchronous=False, given="")
     with pytest.raises(TypeError, match="action is called with no arguments"):
         options.callback("action", lambda party: party, asynchronous=False, given="")
+
+
+def test_the_bound_of_a_cohort_is_checked():
+    """I3: no cohort takes more turns than the scripts leave fences for."""
+    assert options.TURNS_MAX <= FENCE_ROOM
+    assert options.Cohort(turns=options.TURNS_MAX).turns == options.TURNS_MAX
+    for wrong in ({"turns": options.TURNS_MAX + 1}, {"turns": 0}, {"seconds": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            options.Cohort(**wrong)
+    with pytest.raises(TypeError, match="cohort must be"):
+        options.cohort(True)

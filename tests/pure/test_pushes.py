@@ -76,6 +76,9 @@ MALFORMED = (
     *(b"", b" ", b"granted", b"granted ", b"granted a", b"granted a 1 2", b"granted a 1 2 3 4"),
     *(b"granted a one 2 3", b"granted a 1 2 -3", b"granted a 1 2 " + b"9" * 5000),
     *(b"signal", b"signal ", b"signal 1", b"signal 1 open", b"signal one open key"),
+    *(b"inside", b"inside a", b"inside a []x", b"inside? a b", b"inside? ", b"probe a {}"),
+    *(b"inside a [[1]]", b'inside a [["a","{}",-1.0,true]]', b'inside a [["a","{}",1.0,1]]'),
+    *(b'inside a [["a","{}",Infinity,true]]', b"inside a " + b"[" * 5000),
     *(b"signal 1 \xff key", b"revoked", b"revoked ", b"\xff\xfe", b"anything else"),
 )
 

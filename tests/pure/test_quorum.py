@@ -12,6 +12,7 @@ from fencelock import AsyncClient, Client, OutcomeUnknown, ServerDenied, ServerU
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Grant
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
+from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.quorum import acquire as flow
 from fencelock._core.quorum import queue as quorum_line
@@ -20,7 +21,7 @@ from fencelock._core.quorum.broadcast import NodeRequest
 from fencelock._core.quorum.lease import Majority, end_node_leases
 from fencelock._core.quorum.membership import Membership, parse_info
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, decided, majority, order, proved_until
-from fencelock._core.types import NoReply
+from fencelock._core.types import NoReply, closed
 from fencelock._io.port_quorum_asyncio import AioQuorum
 from fencelock._io.port_quorum_blocking import BlockingQuorum
 from fencelock._io.sources import quorum
@@ -30,6 +31,7 @@ from tests.pure.made import held
 
 URLS = ["redis://a:1/0", "redis://b:1/0", "redis://c:1/0"]
 TTL = 30.0
+NOW = 1000.0
 
 
 @pytest.mark.parametrize("nodes", range(3, 10))
@@ -60,7 +62,7 @@ def test_the_lease_is_what_a_majority_proves():
 
 
 def met(nodes, *, uptime=10.0, heard=None, rosters=()):
-    """Return the roster of a client that met its nodes, at 100 s on its clock."""
+    """Return the membership of a client that met its nodes, at 100 s on its clock."""
     membership = Membership(nodes)
     for number in range(nodes):
         membership.saw(number, b"run %d" % number, uptime, 100.0)
@@ -76,7 +78,7 @@ def may(membership, now=100.0):
 
 
 def test_new_nodes_vote_at_once_when_so_many_were_heard_that_one_would_know():
-    """A roster is on three of five: who heard three others heard one that has it."""
+    """A membership is on three of five: who heard three others heard one that has it."""
     assert may(met(5)) == [0, 1, 2, 3, 4]
     assert may(met(5, heard=[0, 1, 2, 3])) == [0, 1, 2, 3, 4]
     assert may(met(5, heard=[0, 1, 2])) == [3, 4], "three others of these two were heard"
@@ -92,7 +94,7 @@ def test_who_is_not_remembered_waits_for_the_longest_ttl_since_its_start():
 
 
 def restarted(**how):
-    """Return the roster of a client that saw the second of three nodes restart at 200 s."""
+    """Return the membership of a client that saw the second of three nodes restart at 200 s."""
     membership = met(3)
     membership.saw(1, b"another run", 0.0, 200.0)
     for number, longest in how.pop("longest", {0: TTL, 1: TTL, 2: TTL}).items():
@@ -262,7 +264,7 @@ def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, av
     quorum_attempt = QuorumAttempt(port, SimpleNamespace(keys=LockKeys("p:", "a"), other=None))
     usual = quorum_attempt.candidates()
     quorum_attempt.fail(usual[0], error)
-    later = QuorumAttempt(port, quorum_attempt.want)  # the next acquisition knows it, too
+    later = QuorumAttempt(port, quorum_attempt.request)  # the next acquisition knows it, too
     assert later.candidates() == (usual[1:] + usual[:1] if avoided else usual)
     clock[0] += SUSPECT_SECONDS
     assert later.candidates() == usual
@@ -275,7 +277,7 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
     """Time was up because others held the lock, not because a node failed."""
     instants = iter([10.0, 10.0 + waited, 10.0 + waited])
 
-    async def queue(_port, _want, _give_up_at, *, outlasts):
+    async def queue(_port, _request, _give_up_at, *, outlasts):
         assert outlasts is False
         raise OutcomeUnknown("silent")
 
@@ -283,10 +285,10 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
     nodes = [SimpleNamespace(server_timeout=0.2) for _ in range(3)]
     quorum_attempt = SimpleNamespace(
         port=SimpleNamespace(nodes=nodes, needed=2, now=lambda: next(instants)),
-        want=SimpleNamespace(once=False, other=None),
+        request=SimpleNamespace(once=False, other=None, unit=None),
         candidates=lambda: [0, 1, 2],
         order=[0, 1, 2],
-        wants=[None] * 3,
+        requests=[SimpleNamespace(unit_wait=None) for _ in range(3)],
         failures={},
         refused=[],
         stood=False,
@@ -308,7 +310,7 @@ def test_a_lost_lease_gives_its_claim_up():
         nodes=range(3),
         mutex=nullcontext,
         membership=membership,
-        membership_key=b"roster",
+        membership_key=b"membership",
         client_channel=b"home",
         run_in_background=lambda script, *_: posted.append(script),
     )
@@ -340,28 +342,28 @@ def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch
     port = SimpleNamespace(
         nodes=[node] * 3, labels=URLS, now=lambda: 100.0, server_timeout=5.0, put_back=list
     )
-    want = SimpleNamespace(
+    request = SimpleNamespace(
         keys=LockKeys("p:", "a"),
         other=None,
         ttl=TTL,
         waiter=b"w",
-        form=SimpleNamespace(ends=inf),
+        template=SimpleNamespace(ends=inf),
         vote=lambda fence: b"%d" % fence,
         abandon=lambda _client_channel: ("abandon", (), ()),
     )
 
     async def answered(_port, asks, *_limits):
-        asks[0].wish = granted
+        asks[0].judge = granted
         asks[0].answer(b"9", 100.0)
         asks[1].began = True
         asks[1].fail(NoReply("silent", sent=True))
 
     monkeypatch.setattr(quorum_line, "broadcast", answered)
     monkeypatch.setattr(
-        QuorumAttempt, "_on_nodes", lambda quorum_attempt: [quorum_attempt.want] * 3
+        QuorumAttempt, "_on_nodes", lambda quorum_attempt: [quorum_attempt.request] * 3
     )
     quorum_attempt, grants = (
-        QuorumAttempt(port, want),
+        QuorumAttempt(port, request),
         {node: Grant(8, 110.0, TTL) for node in (0, 1)},
     )
     asyncio.run(quorum_line.collect_votes(quorum_attempt, [0, 1], grants, inf))
@@ -375,13 +377,13 @@ def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch
 )
 def test_a_hold_that_is_over_gets_no_more_attention(over, due):
     port, tracked = object.__new__(BlockingQuorum), []
-    port._lock, port.book = nullcontext(), RenewalSchedule()
+    port._lock, port.renewals = nullcontext(), RenewalSchedule()
     port._renewal_thread = SimpleNamespace(mind=tracked.append)
     hold = held(9.0)
     for name, value in over.items():
         setattr(hold, name, value)
     port.move(hold, 5.0)
-    assert port.book.next_at() == due
+    assert port.renewals.next_at() == due
     assert tracked == ([due] if due else [])
 
 
@@ -390,8 +392,8 @@ def test_what_is_not_answered_in_a_loop_is_undone_on_its_connection():
 
     async def asked():
         loop, port = asyncio.get_running_loop(), object.__new__(AioQuorum)
-        mux = SimpleNamespace(sound=True, request=lambda *_: loop.create_future())
-        port.loop, port.closing = loop, False
+        mux = SimpleNamespace(sound=True, send=lambda *_: None)
+        port.loop, port.closing, port.node_timeout = loop, False, 0.05
         port.nodes = [SimpleNamespace(link=SimpleNamespace(mux=mux))]
         request = NodeRequest(0, None, b"packed")
         await port.exchange([request], now() + 9, now)
@@ -399,3 +401,52 @@ def test_what_is_not_answered_in_a_loop_is_undone_on_its_connection():
 
     error, mux = asyncio.run(asked())
     assert (error.sent, error.undo_connection) == (True, mux)
+
+
+def test_a_request_that_the_end_of_its_client_cut_off_may_have_run():
+    """So it is undone; one that was refused before it was sent is not."""
+    asked, refused = NodeRequest(0, None, b"packed"), NodeRequest(1, None, b"packed")
+    asked.began = True
+    for each in (asked, refused):
+        each.fail(closed())
+    assert [asked.silent, refused.silent] == [True, False]
+
+
+def begun(*grants: Grant, **options) -> list[float]:
+    """Begin the parts of a hold with these grants; return when each is due."""
+    due = []
+    nodes = [
+        SimpleNamespace(
+            now=lambda: NOW, label="", client_channel=b"h", track=lambda _, at: due.append(at)
+        )
+        for _ in grants
+    ]
+    port = SimpleNamespace(nodes=nodes, jitter=lambda: 0.0)
+    told = LeaseOptions(**{"ttl": 30.0, "renew": True, **options})
+    template = RequestTemplate(
+        keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0
+    )
+    requests = [AcquireRequest(template, b"w") for _ in grants]
+    parts = Majority(port, SimpleNamespace(fence=9), first=0)
+    flow._begin_parts(SimpleNamespace(port=port, requests=requests), dict(enumerate(grants)), parts)
+    assert [(part.fence, part.deadline) for part in parts] == [(9, g.deadline) for g in grants]
+    assert [part.short for part in parts] == [g.lease < 30.0 for g in grants]
+    return due
+
+
+def test_leases_of_one_length_are_due_together_before_the_first_of_them_is():
+    early, late = Grant(9, NOW + 20.0, 30.0), Grant(9, NOW + 29.5, 30.0)
+    alone = begun(early)[0]
+    assert begun(early, late) == [alone, alone]
+    assert begun(late, early)[1] == alone
+
+
+def test_a_short_lease_is_due_to_grow_and_the_others_later():
+    due = begun(Grant(9, NOW + 1.9, 2.0), *[Grant(9, NOW + 29.0, 30.0)] * 2)
+    assert due[0] <= NOW + 0.25
+    assert due[1] == due[2] > NOW + 9
+
+
+def test_leases_that_are_not_renewed_are_due_at_the_end_of_each():
+    ends = [NOW + 29.0, NOW + 29.1, NOW + 29.2]
+    assert begun(*[Grant(9, end, 30.0) for end in ends], renew=False) == ends

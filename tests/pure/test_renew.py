@@ -8,90 +8,98 @@ from types import SimpleNamespace
 import pytest
 
 from fencelock import ServerDenied, ServerError
+from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import renew
 from fencelock._core.lock.hold import Hold, first_due
 from fencelock._core.lock.renew import holder_renewal
+from fencelock._core.lock.renew_request import packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.types import NoReply
+from fencelock._io.wire import pack_call
 
 NOW = 1000.0
 
 
-def hold(*, ttl: float = 30.0, deadline: float | None = None, **terms) -> Hold:
-    told = LeaseOptions(**{"ttl": ttl, "renew": True, **terms})
-    form = RequestTemplate(keys=LockKeys("p:", "a"), terms=told, client_channel=b"h", ttl=ttl)
+def hold(*, ttl: float = 30.0, deadline: float | None = None, **options) -> Hold:
+    told = LeaseOptions(**{"ttl": ttl, "renew": True, **options})
+    template = RequestTemplate(keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=ttl)
     ends = NOW + ttl if deadline is None else deadline
-    return Hold(SimpleNamespace(now=lambda: NOW, label=""), AcquireRequest(form, b"w"), 1, ends)
+    return Hold(SimpleNamespace(now=lambda: NOW, label=""), AcquireRequest(template, b"w"), 1, ends)
 
 
 def test_an_empty_book_wants_nothing():
-    book = RenewalSchedule()
-    assert (book.next_at(), book.due(NOW), book.all_holds(), book.holds) == (None, [], [], 0)
+    renewals = RenewalSchedule()
+    assert (renewals.next_at(), renewals.due(NOW), renewals.all_holds(), renewals.holds) == (
+        None,
+        [],
+        [],
+        0,
+    )
 
 
 def test_what_is_due_is_taken_out_and_nothing_else():
-    book, soon, later = RenewalSchedule(), hold(), hold()
-    book.add(later, NOW + 5)
-    book.add(soon, NOW + 1)
-    assert book.next_at() == pytest.approx(NOW + 1, abs=RenewalSchedule.GRAIN)
-    assert book.due(NOW) == []
-    assert book.due(NOW + 1.1) == [soon]
-    assert book.due(NOW + 1.1) == []
-    assert book.all_holds() == [later]
-    assert book.holds == 1
-    assert book.due(NOW + 6) == [later]
-    assert book.next_at() is None
+    renewals, soon, later = RenewalSchedule(), hold(), hold()
+    renewals.add(later, NOW + 5)
+    renewals.add(soon, NOW + 1)
+    assert renewals.next_at() == pytest.approx(NOW + 1, abs=RenewalSchedule.GRAIN)
+    assert renewals.due(NOW) == []
+    assert renewals.due(NOW + 1.1) == [soon]
+    assert renewals.due(NOW + 1.1) == []
+    assert renewals.all_holds() == [later]
+    assert renewals.holds == 1
+    assert renewals.due(NOW + 6) == [later]
+    assert renewals.next_at() is None
 
 
 def test_nothing_is_due_before_the_instant_that_the_book_names():
     """A loop that sleeps until next_at() and then takes what is due makes progress each time."""
-    book, chance = RenewalSchedule(), random.Random(7)
+    renewals, chance = RenewalSchedule(), random.Random(7)
     for _ in range(500):
-        book.add(hold(), NOW + chance.random() * 3)
+        renewals.add(hold(), NOW + chance.random() * 3)
     rounds = 0
-    while (at := book.next_at()) is not None:
-        assert book.due(at), "woken for nothing"
+    while (at := renewals.next_at()) is not None:
+        assert renewals.due(at), "woken for nothing"
         rounds += 1
-    assert (book.holds, book.all_holds()) == (0, [])
+    assert (renewals.holds, renewals.all_holds()) == (0, [])
     assert rounds <= 500
 
 
 def test_a_discarded_hold_leaves_nothing_behind():
-    book, one, two = RenewalSchedule(), hold(), hold()
-    book.discard(one)
-    book.add(one, NOW + 1)
-    book.add(two, NOW + 1)
-    book.discard(one)
-    book.discard(one)
-    assert (book.holds, book.all_holds()) == (1, [two])
-    book.discard(two)
-    assert (book.holds, book.next_at(), book._buckets) == (0, None, {})
+    renewals, one, two = RenewalSchedule(), hold(), hold()
+    renewals.discard(one)
+    renewals.add(one, NOW + 1)
+    renewals.add(two, NOW + 1)
+    renewals.discard(one)
+    renewals.discard(one)
+    assert (renewals.holds, renewals.all_holds()) == (1, [two])
+    renewals.discard(two)
+    assert (renewals.holds, renewals.next_at(), renewals._buckets) == (0, None, {})
 
 
 def test_a_hold_that_was_due_may_be_discarded():
-    book, one = RenewalSchedule(), hold()
-    book.add(one, NOW)
-    assert book.due(NOW + 1) == [one]
-    book.discard(one)
-    assert book.holds == 0
+    renewals, one = RenewalSchedule(), hold()
+    renewals.add(one, NOW)
+    assert renewals.due(NOW + 1) == [one]
+    renewals.discard(one)
+    assert renewals.holds == 0
 
 
 def test_a_book_of_many_counts_right():
-    book, chance, inside = RenewalSchedule(), random.Random(3), set()
+    renewals, chance, inside = RenewalSchedule(), random.Random(3), set()
     holds = [hold() for _ in range(200)]
     for _ in range(5000):
         one = chance.choice(holds)
         if one in inside:
-            book.discard(one)
+            renewals.discard(one)
             inside.discard(one)
         else:
-            book.add(one, NOW + chance.random() * 10)
+            renewals.add(one, NOW + chance.random() * 10)
             inside.add(one)
-    assert book.holds == len(inside)
-    assert set(book.all_holds()) == inside
-    assert set(book.due(NOW + 20)) == inside
+    assert renewals.holds == len(inside)
+    assert set(renewals.all_holds()) == inside
+    assert set(renewals.due(NOW + 20)) == inside
 
 
 def test_a_renewed_lease_wants_attention_well_before_its_end():
@@ -100,10 +108,10 @@ def test_a_renewed_lease_wants_attention_well_before_its_end():
 
 
 @pytest.mark.parametrize(
-    "terms", [{"renew": False}, {"max_renewals": 0}], ids=["fixed", "no renewals"]
+    "options", [{"renew": False}, {"max_renewals": 0}], ids=["fixed", "no renewals"]
 )
-def test_any_other_lease_wants_it_at_its_end(terms):
-    one = hold(ttl=5.0, **terms)
+def test_any_other_lease_wants_it_at_its_end(options):
+    one = hold(ttl=5.0, **options)
     assert first_due(one, 5.0, 0.5, NOW) == one.deadline
 
 
@@ -129,55 +137,59 @@ def test_a_released_hold_is_never_renewable():
 
 def test_what_is_under_way_is_still_minded():
     """A revocation or the end of the client may come while a renewal is asked for."""
-    book, one, two = RenewalSchedule(), hold(), hold()
-    book.add(one, NOW)
-    book.add(two, NOW + 5)
-    assert book.due(NOW + 1) == [one]
-    assert (set(book.tracked()), book.busy) == ({one, two}, True)
-    book.add(one, NOW + 10)
-    assert sorted(book.tracked(), key=id) == sorted([one, two], key=id)
-    book.clear()
-    assert (book.tracked(), book.busy, book.next_at()) == ([], False, None)
+    renewals, one, two = RenewalSchedule(), hold(), hold()
+    renewals.add(one, NOW)
+    renewals.add(two, NOW + 5)
+    assert renewals.due(NOW + 1) == [one]
+    assert (set(renewals.tracked()), renewals.busy) == ({one, two}, True)
+    renewals.add(one, NOW + 10)
+    assert sorted(renewals.tracked(), key=id) == sorted([one, two], key=id)
+    renewals.clear()
+    assert (renewals.tracked(), renewals.busy, renewals.next_at()) == ([], False, None)
 
 
 @pytest.mark.parametrize("ends", [(0.4, 0.6), (0.6, 0.4)])
 def test_the_first_end_is_the_earliest_of_those_that_want_attention_together(ends):
-    book = RenewalSchedule()
+    renewals = RenewalSchedule()
     for end in ends:
-        book.add(hold(deadline=NOW + end), NOW + 0.1)
-    assert book.first_end(NOW + 1) == NOW + 0.4
+        renewals.add(hold(deadline=NOW + end), NOW + 0.1)
+    assert renewals.first_end(NOW + 1) == NOW + 0.4
 
 
 def test_the_first_end_is_that_of_what_is_in_the_book():
-    book = RenewalSchedule()
+    renewals = RenewalSchedule()
     soon, later = hold(deadline=NOW + 0.4), hold(deadline=NOW + 0.6)
-    book.add_all([soon, later, hold()], NOW + 0.3)
-    assert book.first_end(NOW + 1) == NOW + 0.4
-    book.discard(soon)
-    assert book.first_end(NOW + 1) == NOW + 0.6
-    book.discard(later)
-    assert book.first_end(NOW + 1) > NOW + 1
+    renewals.add_all([soon, later, hold()], NOW + 0.3)
+    assert renewals.first_end(NOW + 1) == NOW + 0.4
+    renewals.discard(soon)
+    assert renewals.first_end(NOW + 1) == NOW + 0.6
+    renewals.discard(later)
+    assert renewals.first_end(NOW + 1) > NOW + 1
 
 
 def test_only_what_waits_is_moved():
-    book, waits, taken, gone = RenewalSchedule(), hold(), hold(), hold()
+    renewals, waits, taken, gone = RenewalSchedule(), hold(), hold(), hold()
     for each in (taken, gone, waits):
-        book.add(each, NOW + 5 * (each is waits))
-    book.discard(gone)
-    assert book.due(NOW) == [taken]
-    book.move([waits, taken, gone], NOW + 1)
-    assert (book.all_holds(), list(book.under_way), book.next_at()) == ([waits], [taken], NOW + 1)
+        renewals.add(each, NOW + 5 * (each is waits))
+    renewals.discard(gone)
+    assert renewals.due(NOW) == [taken]
+    renewals.move([waits, taken, gone], NOW + 1)
+    assert (renewals.all_holds(), list(renewals.under_way), renewals.next_at()) == (
+        [waits],
+        [taken],
+        NOW + 1,
+    )
 
 
 def test_short_holds_one_after_another_leave_nothing_in_the_order():
-    book = RenewalSchedule()
+    renewals = RenewalSchedule()
     for number in range(1000):
         one = hold()
-        book.add(one, NOW + number)
-        book.discard(one)
-    assert len(book._order) <= 70
-    book.add(one, NOW)
-    assert book.next_at() == NOW
+        renewals.add(one, NOW + number)
+        renewals.discard(one)
+    assert len(renewals._order) <= 70
+    renewals.add(one, NOW)
+    assert renewals.next_at() == NOW
 
 
 @pytest.mark.parametrize(
@@ -187,8 +199,8 @@ def test_short_holds_one_after_another_leave_nothing_in_the_order():
 @pytest.mark.parametrize("most", [None, 20.0])
 def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, may, shortens, most):
     """A limit that is near leaves less than was asked for: that is no wish to shorten."""
-    wish = holder_renewal(hold(deadline=NOW + 30.0, max_hold=most), ttl, NOW, shortens=may)
-    assert wish.shortens is shortens
+    renewal = holder_renewal(hold(deadline=NOW + 30.0, max_hold=most), ttl, NOW, shortens=may)
+    assert renewal.shortens is shortens
 
 
 @pytest.mark.parametrize(
@@ -204,7 +216,7 @@ def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, ma
 def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, error, level):
     monkeypatch.setattr(renew, "put_back", lambda *_: None)
     port = SimpleNamespace(
-        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, book=RenewalSchedule()
+        now=lambda: NOW, jitter=lambda: 0.5, mutex=nullcontext, renewals=RenewalSchedule()
     )
     with caplog.at_level("INFO"):
         asyncio.run(renew.failed(port, [hold()], error))
@@ -214,15 +226,105 @@ def test_a_failed_renewal_is_a_warning_unless_it_will_pass(monkeypatch, caplog, 
 
 def test_a_lease_with_limits_is_not_scheduled_as_the_others_are():
     """It was renewed for the last time, and wants attention at its end."""
-    book = RenewalSchedule()
+    renewals = RenewalSchedule()
     port = SimpleNamespace(
         mutex=nullcontext,
-        book=book,
+        renewals=renewals,
         now=lambda: NOW + 0.1,
         jitter=lambda: 0.0,
         run_in_background=None,
     )
     usual, last = hold(deadline=NOW + 20), hold(deadline=NOW + 20, max_renewals=1)
     renew.apply_renewal(port, [usual, last], [30.0, 30.0], NOW, {})
-    assert book.due(NOW + 15) == [usual]
-    assert book.due(last.deadline + 0.1) == [last]
+    assert renewals.due(NOW + 15) == [usual]
+    assert renewals.due(last.deadline + 0.1) == [last]
+
+
+def renewed(*holds: Hold, answered: float = 0.1) -> SimpleNamespace:
+    """Apply one renewal of 30 s to all these leases; return the port."""
+    port = SimpleNamespace(
+        mutex=nullcontext,
+        renewals=RenewalSchedule(),
+        now=lambda: NOW + answered,
+        jitter=lambda: 0.0,
+        run_in_background=lambda *request: released.append(request[0].name),
+    )
+    port.released = released = []
+    renew.apply_renewal(port, holds, [30.0] * len(holds), NOW, {})
+    return port
+
+
+def test_leases_without_limits_are_renewed_together():
+    usual, failed, grown = (hold(deadline=NOW + 20) for _ in range(3))
+    failed.failures, failed.trouble = 2, NoReply("silent", sent=True)
+    grown.short = True
+    port = renewed(usual, failed, grown)
+    assert {each.deadline for each in (usual, failed, grown)} == {NOW + validity(30.0)}
+    assert (failed.failures, failed.trouble, grown.short) == (0, None, False)
+    assert [each.renewals for each in (usual, failed, grown)] == [1, 1, 0]
+    assert set(port.renewals.due(NOW + 10.1)) == {usual, failed, grown}
+
+
+def test_an_observed_lease_is_notified_beside_others_that_are_renewed():
+    """So the command of a shell, or a quorum's lease, learns of its new deadline."""
+    seen = []
+    usual, watched = hold(deadline=NOW + 20), hold(deadline=NOW + 20)
+    watched.observe(SimpleNamespace(deadline_moved=lambda one: seen.append(one.deadline)))
+    port = renewed(usual, watched)
+    assert seen == [NOW + 20, NOW + validity(30.0)]
+    assert set(port.renewals.due(NOW + 10.1)) == {usual, watched}
+
+
+def test_a_released_lease_is_not_scheduled_beside_others_that_are_renewed():
+    usual, gone = hold(deadline=NOW + 20), hold(deadline=NOW + 20)
+    gone.open = False
+    assert renewed(usual, gone).renewals.all_holds() == [usual]
+    assert gone.deadline == NOW + 20
+
+
+def test_a_lease_that_a_shorter_renewal_may_still_cut_is_relied_on_for_no_longer():
+    usual, doubted = hold(deadline=NOW + 20), hold(deadline=NOW + 3)
+    doubted.reach = 5.0
+    renewed(usual, doubted)
+    assert doubted.deadline == NOW + validity(5.0)
+
+
+def test_a_lease_that_lasts_longer_already_keeps_its_end():
+    usual, long = hold(deadline=NOW + 20), hold(deadline=NOW + 90)
+    port = renewed(usual, long)
+    assert long.deadline == NOW + 90
+    assert port.renewals.due(NOW + 15) == [usual]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["ended", "lost"])
+def test_a_renewal_that_comes_after_the_end_revives_no_lease(lost):
+    usual, late = hold(deadline=NOW + 20), hold(deadline=NOW + (20 if lost else 0.05))
+    late.port = None
+    if lost:
+        late.lose("revoked", NOW)
+    port = renewed(usual, late)
+    assert port.renewals.all_holds() == [usual]
+    assert port.released == ["release"]
+    assert late.lost
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_renewal_in_wire_form_says_what_the_request_says(owned):
+    told = LeaseOptions(ttl=30.0, renew=True)
+    holds = []
+    for name in ("a", "b{c"):
+        template = RequestTemplate(
+            keys=LockKeys("p:", name), options=told, client_channel=b"h", ttl=30.0, owned=owned
+        )
+        request = AcquireRequest(template, name.encode(), owner=b"me" if owned else None)
+        holds.append(Hold(SimpleNamespace(now=lambda: NOW, label=""), request, 1, NOW))
+
+    def same(ttls, **how):
+        packed = packed_renewal(holds, ttls, **how)
+        return packed == pack_call(*renewal_request(holds, ttls, **how))
+
+    assert same([30.0, 30.0])
+    assert same([30.0, 30.0], shortens=True)  # what was packed is used again
+    assert same([30.0, 7.25])
+    holds[0].request.holder = b"another"
+    assert same([30.0, 30.0])

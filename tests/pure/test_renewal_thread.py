@@ -16,8 +16,8 @@ class Port(SimpleNamespace):
     """A port with one lease that is due much later."""
 
     def __init__(self):
-        book = SimpleNamespace(busy=True, next_at=lambda: None)
-        super().__init__(book=book, lines=(), client_channel=b"home", mutex=threading.Lock)
+        renewals = SimpleNamespace(busy=True, next_at=lambda: None)
+        super().__init__(renewals=renewals, lines=(), client_channel=b"home", mutex=threading.Lock)
 
 
 def nudged(pipe):
@@ -31,41 +31,41 @@ def port():
 
 
 @pytest.fixture
-def tender(port):
-    """Lend a tender whose thread is this one."""
+def renewal_thread(port):
+    """Lend a renewal thread whose thread is this one."""
     found = RenewalThread(port)
     assert found._registered()
     yield found
     found._close_pipe()
 
 
-def test_the_thread_is_nudged_for_what_is_due_before_it_wakes(tender):
-    tender.wakes_at = 100.0
-    assert tender.mind(101.0) is None
-    assert not nudged(tender._pipe[0])
-    assert tender.mind(99.0) is None
-    assert nudged(tender._pipe[0])
-    assert tender.wakes_at == 99.0
+def test_the_thread_is_nudged_for_what_is_due_before_it_wakes(renewal_thread):
+    renewal_thread.wakes_at = 100.0
+    assert renewal_thread.mind(101.0) is None
+    assert not nudged(renewal_thread._pipe[0])
+    assert renewal_thread.mind(99.0) is None
+    assert nudged(renewal_thread._pipe[0])
+    assert renewal_thread.wakes_at == 99.0
 
 
-def test_a_nudge_ends_a_rest_that_hears_revocations(tender, port):
+def test_a_nudge_ends_a_rest_that_hears_revocations(renewal_thread, port):
     heard = []
 
     def readable(wake, _seconds):
         heard.append(nudged(wake))
         return False
 
-    tender._ear = SimpleNamespace(sound=True, readable=readable)
-    tender._nudge()
-    tender._rest(port, now() + SOON)
+    renewal_thread._ear = SimpleNamespace(sound=True, readable=readable)
+    renewal_thread._nudge()
+    renewal_thread._rest(port, now() + SOON)
     assert heard == [True]
-    assert not nudged(tender._pipe[0]), "one nudge ends one rest"
+    assert not nudged(renewal_thread._pipe[0]), "one nudge ends one rest"
 
 
-def test_after_an_ear_is_gone_the_next_one_is_for_a_lease_that_lasts(tender, port):
+def test_after_an_ear_is_gone_the_next_one_is_for_a_lease_that_lasts(renewal_thread, port):
     """A short lease costs no connection, also when a longer one had an ear before it."""
-    tender._deaf_until = 1.0
-    tender._hang_up()
+    renewal_thread._deaf_until = 1.0
+    renewal_thread._hang_up()
     began = now()
-    assert tender._listening(port, began + SOON) is None
-    assert tender._deaf_until >= began + LISTEN_AFTER_SECONDS
+    assert renewal_thread._listening(port, began + SOON) is None
+    assert renewal_thread._deaf_until >= began + LISTEN_AFTER_SECONDS

@@ -115,7 +115,7 @@ def test_a_slow_answer_counts_only_after_a_round_that_followed_it():
 
 def test_knowledge_ages_fast_while_a_sentinel_sees_something_wrong():
     found = known(OLD)
-    found.end_round(10.0, [OLD, OLD._replace(suspected=True), OLD])
+    found.end_round(10.0, [OLD, OLD._replace(fresh_for=SUSPECT_SECONDS), OLD])
     answered_at = 10.0 + SUSPECT_SECONDS + 0.01
     assert found.asked_at < found.proof_since(answered_at - 0.001, answered_at)
 

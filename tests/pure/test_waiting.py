@@ -1,12 +1,17 @@
 """_core/lock/waiting.py: how long a waiter may sleep before somebody looks (I6)."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 from fencelock._core.deadlines import FOREIGN_SECONDS, HEARTBEAT_SECONDS, LIVENESS_TIMEOUT_SECONDS
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.cohort import LocalWaiter, join
 from fencelock._core.lock.hold import Grant
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import ENTRIES_PER_HEARTBEAT, LOCKS_PER_HEARTBEAT, Line, Lines
 from fencelock._core.objects.state import LATER_WAITER_SECONDS
+from fencelock.options import Cohort
 from fencelock.scripts import HEARTBEAT
 
 NOW = 1000.0
@@ -14,13 +19,13 @@ NOW = 1000.0
 
 def waiter(name: str = "a", number: int = 0) -> Waiter:
     who = f"w{number}".encode()
-    form = RequestTemplate(
+    template = RequestTemplate(
         keys=LockKeys("p:", name),
-        terms=LeaseOptions(ttl=30.0, renew=True),
+        options=LeaseOptions(ttl=30.0, renew=True),
         client_channel=b"h",
         ttl=30.0,
     )
-    return Waiter(AcquireRequest(form, who))
+    return Waiter(AcquireRequest(template, who))
 
 
 def test_a_look_comes_when_the_lease_ends_or_a_proof_is_due():
@@ -78,6 +83,28 @@ def test_a_line_ends_with_its_last_waiter():
     assert (len(lines), lines.all_waiters()) == (1, [two])
     lines.leave(two, NOW)
     assert (len(lines), lines.all_waiters()) == (0, [])
+
+
+def test_only_cohorts_in_which_somebody_waits_are_counted():
+    """Each lock that is held has a cohort: with very many, a count of all would take long."""
+    lines = Lines()
+    port = SimpleNamespace(mutex=nullcontext, lines=lines, wake=lambda _: None)
+
+    def joined(number: int) -> LocalWaiter:
+        one = LocalWaiter(waiter(number=number).request, NOW)
+        join(port, one, Cohort())
+        return one
+
+    front, second, third = joined(1), joined(2), joined(3)
+    lines.cohorts["held"] = None  # has no waiters that could be counted
+    cohort = front.line
+    assert (len(lines), list(lines.crowded)) == (2, [cohort])
+    assert cohort.leave(port, third)
+    assert (len(lines), list(lines.crowded)) == (1, [cohort])
+    assert cohort.succeed(port, front)
+    assert (cohort.front, len(lines), list(lines.crowded)) == (second, 0, [])
+    joined(4)
+    assert (len(lines), list(lines.crowded)) == (1, [cohort])
 
 
 def test_a_line_that_always_moves_proves_life_all_the_same():

@@ -31,7 +31,7 @@ class Tasks:
         self.turns, self.taken = [], []
 
     def make(self):
-        return fencelock.AsyncClient(self.url)
+        return fencelock.AsyncClient(self.url, cohort=None)
 
     async def turn(self, client):
         async with client.lock(NAME, ttl=TTL) as lease:
@@ -77,7 +77,7 @@ class Threads:
     """The threads of one client; each has a connection of its own."""
 
     def __init__(self, _kind, url, count):
-        self.client = fencelock.Client(url)
+        self.client = fencelock.Client(url, cohort=None)
         self.count = int(count)
         self.turns, self.taken = [], []
 

@@ -60,7 +60,7 @@ def test_a_loss_waits_where_no_thread_can_be_started(server, monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", limited)
     client, locks = lose_many(server, tell)
-    wait_until(lambda: not client._port.book.busy, what="all losses seen")
+    wait_until(lambda: not client._port.renewals.busy, what="all losses seen")
     last.set()
     wait_until(lambda: len(told) == COUNT)
     assert len(set(told)) == len(locks)

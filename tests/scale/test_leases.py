@@ -25,6 +25,7 @@ def server():
         yield server
 
 
+@pytest.mark.one_face
 @FACES
 @pytest.mark.parametrize(("count", "ttl"), SIZES)
 def test_one_thread_or_task_renews_them_all(server, face, count, ttl):
@@ -42,6 +43,7 @@ def test_one_thread_or_task_renews_them_all(server, face, count, ttl):
         assert len(told.get("tasks", ())) <= 1
 
 
+@pytest.mark.one_face
 @FACES
 def test_each_of_very_many_losses_is_told(server, face):
     with children(("keeper", face, server.url, 3_000, 3)) as [keeper]:
@@ -51,6 +53,7 @@ def test_each_of_very_many_losses_is_told(server, face):
         assert (told["lost"], told["told"]) == (3_000, 3_000)
 
 
+@pytest.mark.one_face
 @FACES
 def test_closing_tells_all_and_asks_nothing(server, face):
     with children(("keeper", face, server.url, 3_000, 3)) as [keeper]:

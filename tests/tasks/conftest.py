@@ -20,5 +20,6 @@ def server():
 def world(request, server):
     """Lend a kind of loop; at the end closed clients have no connection."""
     lent = World(request.param, server)
+    lent.strict = request.node.get_closest_marker("strict") is not None
     yield lent
     lent.wait_until(lambda: not lent.connections(), "closed clients have no connection")

@@ -156,3 +156,22 @@ def test_a_call_from_outside_of_a_loop(server):
         assert runner.run(handle.acquire()) is True
         runner.run(handle.release())
         runner.run(client.aclose())
+
+
+async def by_timeout(call):
+    async with asyncio.timeout(60):
+        await call
+
+
+async def by_wait_for(call):
+    await asyncio.wait_for(call, 60)
+
+
+@pytest.mark.parametrize("bounded", [by_timeout, by_wait_for], ids=["timeout", "wait_for"])
+async def test_a_timeout_of_asyncio_is_unknown_to_a_wait_for_itself(world, bounded):
+    """It would never be granted, and is refused at once, as without that timeout."""
+    own = world.client().lock("a")
+    async with own:
+        with pytest.raises(fencelock.Deadlock):
+            await bounded(own.acquire())
+        assert not await own.acquire(timeout=0.02), "its own timeout counts"

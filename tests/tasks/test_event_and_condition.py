@@ -42,7 +42,7 @@ def listed(world, name="a"):
     return world.server.command("ZCARD", SignalKeys(world.prefix, name).watch[1])
 
 
-def parked(world, name="a"):
+def condition_waiters(world, name="a"):
     keys = ConditionKeys(LockKeys(world.prefix, name))
     return world.server.command("ZCARD", keys.condition)
 
@@ -139,7 +139,7 @@ async def three(world, condition, result):
     tasks = []
     for number in (1, 2, 3):
         tasks.append(asyncio.create_task(waits(condition, result, number)))
-        await world.until(lambda number=number: parked(world) == number)
+        await world.until(lambda number=number: condition_waiters(world) == number)
     return tasks
 
 
@@ -170,12 +170,12 @@ async def test_a_cancelled_wait_has_the_lock_again(world):
             await condition.release()
 
     task = asyncio.create_task(waiting())
-    await world.until(lambda: parked(world) == 1)
+    await world.until(lambda: condition_waiters(world) == 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert held == [True]
-    assert parked(world) == 0
+    assert condition_waiters(world) == 0
     await world.nothing_left()
 
 
@@ -183,11 +183,11 @@ async def test_a_cancelled_wait_stands_in_line_for_the_lock(world):
     """However often it is cancelled: it does not go on without the lock."""
     condition, result = world.client().condition("a"), []
     task = asyncio.create_task(waits(condition, result, 1))
-    await world.until(lambda: parked(world) == 1)
+    await world.until(lambda: condition_waiters(world) == 1)
     await condition.acquire()
     for _ in range(3):
         task.cancel()
-        await world.until(lambda: parked(world) == 0)
+        await world.until(lambda: condition_waiters(world) == 0)
         await world.in_line(1)
     assert not task.done()
     await condition.release()
@@ -203,7 +203,7 @@ async def test_a_cancelled_wait_passes_its_notification_on(world):
     await condition.notify()
     assert world.waiting() == 1
     first.cancel()
-    await world.until(lambda: parked(world) == 1, "the next one was notified")
+    await world.until(lambda: condition_waiters(world) == 1, "the next one was notified")
     await condition.release()
     with pytest.raises(asyncio.CancelledError):
         await first
@@ -232,10 +232,10 @@ async def test_wait_for(world):
             return await condition.wait_for(lambda: state)
 
     task = asyncio.create_task(waiting())
-    await world.until(lambda: parked(world) == 1)
+    await world.until(lambda: condition_waiters(world) == 1)
     async with condition:
         await condition.notify()
-    await world.until(lambda: parked(world) == 1 and world.holder() is None)
+    await world.until(lambda: condition_waiters(world) == 1 and world.holder() is None)
     assert not task.done()
     async with condition:
         state.append(1)
@@ -300,7 +300,7 @@ async def test_a_wait_on_a_condition_cancelled_at_any_await(world):
     for _ in range(ROUNDS):
         await struck(world, client.condition("a"), other.condition("a"), chance)
         await world.nothing_left()
-        assert parked(world) == 0
+        assert condition_waiters(world) == 0
 
 
 async def struck(world, condition, follower, chance):
@@ -314,7 +314,9 @@ async def struck(world, condition, follower, chance):
 
     first = asyncio.create_task(victim())
     second = asyncio.create_task(waits(follower, went_on, "follower"))
-    await world.until(lambda: parked(world) + first.done() == 2, "both wait, or one is gone")
+    await world.until(
+        lambda: condition_waiters(world) + first.done() == 2, "both wait, or one is gone"
+    )
     while "follower" not in went_on:
         async with follower:
             await follower.notify()

@@ -33,6 +33,7 @@ async def child(lease):
     assert await lock.acquire(timeout=0.1) is False
     async with client.lock("b") as mine:
         assert mine.fence > lease.fence
+        assert (await client.status("b")).holder.pid == os.getpid()
     await client.aclose()
 
 async def parent():

@@ -19,7 +19,7 @@ def cancellations() -> int:
     return task.cancelling()
 
 
-async def stay(world, lock, *, told: list | None = None) -> None:
+async def hold_on(world, lock, *, told: list | None = None) -> None:
     """Hold the lock, lose it, and wait for the end inside the body."""
     async with lock:
         lose(world)
@@ -36,7 +36,7 @@ async def test_a_loss_ends_the_body(world):
     told = []
     lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
     with pytest.raises(LeaseLost) as lost:
-        await stay(world, lock, told=told)
+        await hold_on(world, lock, told=told)
     assert lost.value.reason == "taken"
     assert isinstance(told[0], asyncio.CancelledError)
     assert cancellations() == 0
@@ -102,7 +102,7 @@ async def test_an_outer_timeout_is_told_from_the_loss(world):
     client = world.client()
     with pytest.raises(LeaseLost):
         async with asyncio.timeout(8):
-            await stay(world, client.lock("a", ttl=0.3, on_lost="cancel"))
+            await hold_on(world, client.lock("a", ttl=0.3, on_lost="cancel"))
     await world.nothing_left()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.1), client.lock("a", on_lost="cancel"):
@@ -125,7 +125,7 @@ async def test_a_task_group_hears_of_the_loss(world):
     async def together() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(bystander())
-            group.create_task(stay(world, lock))
+            group.create_task(hold_on(world, lock))
 
     with pytest.raises(ExceptionGroup) as raised:
         await together()

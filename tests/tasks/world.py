@@ -13,6 +13,7 @@ import uvloop
 
 import fencelock
 from fencelock._core.keys import LockKeys
+from tests.local_lines import waiting_locally
 from tests.servers import Server
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -32,6 +33,7 @@ class World:
         self.loop = loop
         self.server = server
         self.prefix = f"t{next(_numbers)}:"
+        self.strict = False  # each waiter stands in the server's line
         self._clients: list[fencelock.AsyncClient] = []
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -48,6 +50,8 @@ class World:
 
     def client(self, source: object = None, **options: Any) -> fencelock.AsyncClient:
         """Return a client that is closed at the end of ``run``."""
+        if self.strict:
+            options.setdefault("cohort", None)
         made = fencelock.AsyncClient(
             source or self.server.url, **{"key_prefix": self.prefix, **options}
         )
@@ -82,7 +86,8 @@ class World:
         return self.server.command("GET", self.prefix + name)
 
     def waiting(self, name: str = "a") -> int:
-        return self.server.command("ZCARD", LockKeys(self.prefix, name).grant[2])
+        keys = LockKeys(self.prefix, name)
+        return self.server.command("ZCARD", keys.grant[2]) + waiting_locally(keys.lock)
 
     async def in_line(self, number: int, name: str = "a") -> None:
         await self.until(lambda: self.waiting(name) == number, f"{number} in line")

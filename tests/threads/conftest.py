@@ -26,7 +26,9 @@ def prefix():
 
 
 @pytest.fixture
-def client(server, prefix):
+def client(server, prefix, request):
     """Lend a client, closed afterwards."""
-    with fencelock.Client(server.url, key_prefix=prefix) as made:
+    strict = request.node.get_closest_marker("strict") is not None
+    options = {"cohort": None} if strict else {}
+    with fencelock.Client(server.url, key_prefix=prefix, **options) as made:
         yield made

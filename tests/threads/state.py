@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from fencelock._core.keys import LockKeys
+from tests.local_lines import waiting_locally
 from tests.servers import Server
 
 SOON = 8.0
@@ -43,7 +44,8 @@ def ended(one: threading.Thread) -> None:
 
 def waiting(server: Server, prefix: str, name: str = "a") -> int:
     """Return how many stand in line."""
-    return server.command("ZCARD", LockKeys(prefix, name).grant[2])
+    keys = LockKeys(prefix, name)
+    return server.command("ZCARD", keys.grant[2]) + waiting_locally(keys.lock)
 
 
 def connections(server: Server) -> list[str]:

@@ -85,7 +85,7 @@ in_child(lambda: lock.acquire() and lock.release())
 """
 
 NORMAL_EXIT = """
-lock, waiter = client.lock("a", ttl=2), client.lock("a", ttl=2)
+lock, waiter = (client.lock("a", ttl=2, cohort=None) for _ in range(2))
 lock.acquire()
 granted = threading.Event()
 
@@ -219,7 +219,7 @@ def test_a_child_that_ends_disturbs_no_connection_of_the_parent(server, prefix):
         out, err = running.communicate("go\n", timeout=SOON * 2)
     assert running.returncode == 0, out + err
     assert "Traceback" not in err
-    record = server.command("GET", LockKeys(prefix, "a").show[1])
+    record = server.command("GET", LockKeys(prefix, "a").grant[1])
     assert record.split()[1] == entry.split()[1]
 
 

@@ -81,6 +81,24 @@ def test_a_process_that_ends_names_what_it_holds(server, prefix, case):
     assert said == ([SAID[case]] if case in SAID else [])
 
 
+def test_a_process_that_ends_sends_what_its_history_lacks(server, prefix):
+    """Such as the loss that ended it."""
+    text = """
+import sys, fencelock
+url, prefix = sys.argv[1:]
+client = fencelock.Client(url, key_prefix=prefix, history=True)
+with client.lock("a", ttl=0.05, renew=False) as lease:
+    while not lease.lost:
+        pass
+    lease.check()
+"""
+    with program(text, server.url, prefix) as running:
+        _, err = running.communicate(timeout=SOON)
+    assert "LeaseLost" in err
+    with fencelock.Client(server.url, key_prefix=prefix) as client:
+        assert [(each.kind, each.name) for each in client.history()] == [("lost", "a")]
+
+
 CALLS = {
     "lock": lambda client: client.lock("a").acquire(blocking=False),
     "with": lambda client: client.semaphore("a", 1).__enter__(),

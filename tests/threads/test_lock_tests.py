@@ -65,6 +65,7 @@ def client():
 
 # Their tests drop locks that they hold: that is a mistake we warn of.
 @pytest.mark.filterwarnings("ignore:a handle of:ResourceWarning")
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("suite", "case"), [(suite, case) for suite in KNOWN for case in cases(suite)]
 )

@@ -34,12 +34,12 @@ def test_waiters_leave_a_connection_to_one_that_lent_its_own():
     """As found: it was granted, and could not ask, as the others sat on all connections."""
     with Server(args=("--maxclients", "40")) as server, fencelock.Client(server.url) as client:
         server.command("SET", "fencelock:b", "another holder")
-        lock, granted = client.lock("a", ttl=60), threading.Event()
+        lock, granted = client.lock("a", ttl=60, cohort=None), threading.Event()
         lock.acquire()
         server.command("CONFIG", "SET", "maxclients", len(connections(server)))
 
         def wait():
-            with client.lock("a", ttl=60):
+            with client.lock("a", ttl=60, cohort=None):
                 granted.set()
 
         def sit():

@@ -41,7 +41,7 @@ def test_a_lease_that_could_not_be_renewed_is_given_back(client, server, prefix,
     assert error.value.name in {"a", "b"}
     left = [key for key in server.command("KEYS", f"{prefix}*") if "~" not in key]
     assert left == []
-    assert client._port.book.holds == 0
+    assert client._port.renewals.holds == 0
     with pytest.raises(NotRenewable), handle:
         pass
 

@@ -90,6 +90,7 @@ def factories(client) -> dict[str, object]:
     }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("suite", "case"), [(suite, case) for suite in KNOWN for case in cases(suite)]
 )

@@ -4,15 +4,25 @@ Nothing here runs. An error that is expected is silenced, and a silenced line wi
 an error itself: so each line of this file is tested, by both checkers.
 """
 
+import sqlite3
 from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 import redis
 import redis.asyncio
 
 import fencelock
-from fencelock import AsyncClient, AsyncLease, Client, Lease, Outcome
+from fencelock import AsyncClient, AsyncLease, Client, Lease, MultiLease, Outcome
+from fencelock.compat import redis_py
+from fencelock.fences import (
+    AsyncFenceGuard,
+    AsyncRedisFenceGuard,
+    BucketFenceGuard,
+    FenceGuard,
+    FencingToken,
+    RedisFenceGuard,
+)
 
 client = Client()
 tasks = AsyncClient()
@@ -247,3 +257,46 @@ assert_type(client.once("n", within=60).outcome(), Outcome[Any])
 @tasks.once("draw:{day}", within=3600)
 async def runs_once_soon(day: str) -> int:
     return len(day)
+
+
+# --- fence guards ---------------------------------------------------------------------------------
+
+
+def fenced(connection: sqlite3.Connection, lease: Lease, both: MultiLease) -> None:
+    guard = FenceGuard("locks.fences")
+    guard.create(connection)
+    guard.check(connection, lease)
+    guard.check(connection, both)
+    guard.check(connection, FencingToken("order", 7))
+    guard.check(connection, 7)  # type: ignore[arg-type]  # neither a lease nor a token
+    assert_type(guard.ddl("sqlite"), str)
+
+
+def fenced_others(pipeline: object, lease: Lease, bucket: object) -> None:
+    RedisFenceGuard("{orders}:").check(pipeline, lease)
+    reports = BucketFenceGuard(bucket, "reports")
+    reports.put("today", b"data", lease, ContentType="text/plain")
+    assert_type(reports.get("today"), bytes)
+    assert_type(reports.fence("today"), int)
+
+
+async def fenced_soon(pipeline: object, connection: object, lease: AsyncLease) -> None:
+    await AsyncFenceGuard().check(connection, lease)
+    await AsyncRedisFenceGuard().check(pipeline, lease)
+
+
+# --- redis-py's locks -----------------------------------------------------------------------------
+
+
+def stand_in(server: redis.Redis) -> None:
+    with redis_py.Lock(server, "report", timeout=30, blocking_timeout=5) as lock:
+        assert_type(lock.extend(10), Literal[True])
+        assert_type(lock.owned(), bool)
+        assert_type(lock.lease, Lease | None)
+    lock.acquire(token="mine")  # type: ignore[arg-type]  # the lock makes the token
+
+
+async def stand_in_soon(server: redis.asyncio.Redis) -> None:
+    async with redis_py.AsyncLock(server, "report") as lock:
+        assert_type(await lock.acquire(blocking=False), bool)
+        assert_type(lock.lease, AsyncLease | None)

@@ -40,7 +40,7 @@ class Ours(Bench):
     def holds_now(self, client: Client, hold: Hold) -> None:
         """Note a lease that a flow returned."""
         super().holds_now(client, hold)  # type: ignore[misc]  # the judge of the invariants
-        reads = getattr(hold.want.form, "permits", shares.ALL) < shares.ALL
+        reads = getattr(hold.request.template, "permits", shares.ALL) < shares.ALL
         lasts: Callable[[], bool] = lambda: proved(hold)  # noqa: E731 - shortest so
         self.claims.append(Claim(client, NAME, frozenset(), reads, lasts))
         self.note(client, f"● has the lock, fence {hold.fence}")
@@ -194,7 +194,7 @@ async def life(actor: Actor, work: float, after: float) -> None:
     assert isinstance(judge, Ours)
     if after:
         await port.sleep(port.now() + after)
-    hold = await actor.acquire(actor.want(LeaseOptions(ttl=1.0, renew=True)), 0.0)
+    hold = await actor.acquire(actor.request(LeaseOptions(ttl=1.0, renew=True)), 0.0)
     if hold is None:
         return
     judge.write(actor.client, hold.fence)

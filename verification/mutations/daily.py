@@ -19,6 +19,9 @@ from tests.flows.seeded import Change, Seed
 from verification.mutations.real import PACKAGE, ROOT
 from verification.mutations.sown import SOWN, Sown
 
+# They explore scenarios of others again, for what hooks are told of them.
+AGAIN = frozenset({"tests.flows.test_events"})
+
 
 def seeds() -> list[Seed]:
     """Return the seeds of the simulator that are marked as daily."""
@@ -44,6 +47,7 @@ def tests() -> dict[str, str]:
     return {
         value.title: f"{_relative(module)}::{name}[{value.title}]"
         for module in explorations()
+        if module.__name__ not in AGAIN
         for name, test in vars(module).items()
         if name.startswith("test_")
         for mark in getattr(test, "pytestmark", ())

@@ -71,8 +71,8 @@ SOWN = (
     Sown(
         "a server's error is a plain no",
         "_core/lock/acquire.py",
-        "describe_error(port, error, want.keys.name)\n        raise\n",
-        "return None\n",
+        "events.failed(request, error)\n        raise\n    except BaseException as error:",
+        "return None\n    except BaseException as error:",
         "tests/conformance/test_exclusive.py::test_trouble_while_trying_is_raised",
         "I12",
         daily="lock",
@@ -99,8 +99,8 @@ SOWN = (
     Sown(
         "a revocation is not reported",
         "_core/pushes.py",
-        '    if kind == b"revoked":\n        _revoked(port, *words)\n',
-        '    if kind == b"revoked":\n        pass\n',
+        '    b"revoked": _revoked,\n',
+        '    b"revoked": lambda *_: None,\n',
         "tests/faults/test_loss.py::test_a_revoked_holder_is_told_soon",
         "I8",
         daily="lock",
@@ -119,7 +119,7 @@ SOWN = (
         "_io/cleanup_queue.py",
         "        if undo_connection is not None and not _sent_behind(undo_connection, script,"
         " keys, args):\n",
-        "        if trail is not None:\n",
+        "        if undo_connection is not None:\n",
         "tests/pure/test_cleanup_queue.py::test_an_undo_goes_out_on_the_connection_of_its_request",
         "I9",
         daily="lock",
@@ -138,7 +138,7 @@ SOWN = (
         "_core/lock/release.py",
         "        hold.open = False\n"
         "        hold.released = True\n"
-        "        renewing.book.discard(hold)\n",
+        "        renewing.renewals.discard(hold)\n",
         "        hold.released = True\n",
         "tests/conformance/test_renewal.py::test_renewal_stops_at_release",
         "I11",

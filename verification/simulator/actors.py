@@ -25,8 +25,8 @@ KEYS = LockKeys("", "lock")
 GAVE_UP = (asyncio.CancelledError, KeyboardInterrupt)
 # What a call ends with that no server, or no majority, answered.
 UNANSWERED = (ServerError, OutcomeUnknown, QuorumNotReached)
-# A call that was given a timeout may take this much longer (I13).
-IN_TIME_SECONDS = 0.1
+# A call that was given a timeout may take this much longer (I13), and what rounding adds.
+IN_TIME_SECONDS = 0.1 + 1e-9
 
 
 @dataclass(frozen=True)
@@ -59,33 +59,35 @@ class Actor:
         self.port: SimulatedPort = client.port
         self.flows = flows
 
-    def want(
-        self, terms: LeaseOptions, *, owner: bytes | None = None, left: float = inf
+    def request(
+        self, options: LeaseOptions, *, owner: bytes | None = None, left: float = inf
     ) -> AcquireRequest:
         """Return a fresh request, as a handle makes it; ``left`` until an instant, if given."""
         waiter = self.port.new_id()
-        form = RequestTemplate(
+        template = RequestTemplate(
             keys=KEYS,
-            terms=terms,
+            options=options,
             client_channel=self.port.client_channel,
             owned=owner is not None,
-            ttl=min(left, terms.first_ttl()),
+            ttl=min(left, options.first_ttl()),
             ends=self.port.now() + left,
         )
-        return AcquireRequest(form, waiter, owner=owner)
+        return AcquireRequest(template, waiter, owner=owner)
 
-    async def acquire(self, want: AcquireRequest, timeout: float | None) -> Hold | None:
+    async def acquire(self, request: AcquireRequest, timeout: float | None) -> Hold | None:
         """Take the lock; None in vain, and when a fault kept the server from answering."""
         monitor = self.world.monitor
-        monitor.asks(self.client, want)
-        asked_at = self.port.now()
+        monitor.asks(self.client, request)
+        monitor.lines_up(self.client, request)
+        asked_at, hold = self.port.now(), None
         try:
             watch = _Watch(self)
-            hold = await self.flows.acquire(self.port, want, timeout, watch)
+            hold = await self.flows.acquire(self.port, request, timeout, watch, self)
         except UNANSWERED as error:
             if not self.world.faulty:
                 raise Violation("I12", f"without any fault: {error!r}") from error
-            hold = None
+        finally:
+            monitor.asked(self.client, request, hold)
         if hold is None and timeout and timeout > 0 and monitor.is_punctual(self.client):
             self._in_time(asked_at + timeout)
         return hold
@@ -96,7 +98,6 @@ class Actor:
 
     async def release(self, hold: Hold) -> int | None:
         """Give the lock back, as a face does; None when the lease was lost, or nobody answered."""
-        self.port.book.discard(hold)
         try:
             return await self.flows.release(self.port, hold)
         except LeaseLost as loss:
@@ -111,7 +112,7 @@ class Actor:
     async def renew(self, hold: Hold, ttl: float | None = None) -> bool:
         """Renew a lease as a face does; True when it was renewed."""
         asked_at, monitor = self.port.now(), self.world.monitor
-        monitor.wishes(hold)
+        monitor.asks_to_renew(hold)
         try:
             hold.check()
             await renew.renew_now(self.port, hold, ttl)
@@ -136,10 +137,10 @@ class Actor:
             return False
         return True
 
-    async def hold_once(self, want: AcquireRequest, timeout: float | None, work: float) -> None:
+    async def hold_once(self, request: AcquireRequest, timeout: float | None, work: float) -> None:
         """Acquire, work, release; end quietly when cancelled."""
         try:
-            hold = await self.acquire(want, timeout)
+            hold = await self.acquire(request, timeout)
             if hold is None:
                 return
             try:

@@ -1,8 +1,9 @@
 """A simulated Cluster: nodes that redirect, slots that move, a master that is replaced.
 
-All keys of a scenario lie in one slot. Node 0 is its master at first; node 1 is another master, to
-which the slot may move; node 2 is the replica of node 0. Each node has its own view of who serves
-the slot, and answers as that view says:
+The keys of a scenario lie in one slot, those of a multi also in others. Node 0 is the first one's
+master at first; node 1 is another master, which has all other slots, and to which that one may
+move; node 2 is the replica of node 0. Each node has its own view of the slot's master, and answers
+by it:
 
 ==========  =====================================================================================
 move        the slot moves to node 1 in an instant
@@ -10,9 +11,13 @@ migrate     the slot moves key by key: ASK and TRYAGAIN until the last step of i
 freeze      node 0 stands still, and its replica takes its place; when it wakes up, it serves what
             it was sent before it learns of that
 gone        node 0 stands still for good, and is replaced
+unserved    the same, but late; until a moment after that the other nodes say CLUSTERDOWN
+isolated    node 0 loses all others: it serves for a node timeout, says CLUSTERDOWN then, and does
+            not learn for long that it is replaced
 ==========  =====================================================================================
 
-A replica has what its master had: what a failover loses is another subject (replicas.py).
+A replica has what its master had, but nothing of what an isolated one did. Where replicas
+acknowledge (``lossy``), it has what it acknowledged and nothing else.
 """
 
 from __future__ import annotations
@@ -24,9 +29,10 @@ from fencelock._core.keys import slot
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import READ_MAP
 from verification.simulator.faults import ON_SLOTS
+from verification.simulator.keyspace import Frozen
 from verification.simulator.monitor import UNSERVED_US_MAX, Monitor
 from verification.simulator.network import NEVER_US, Item
-from verification.simulator.server import EMPTY, Outcome, Refusal, Request, Server
+from verification.simulator.server import ACKNOWLEDGE, EMPTY, Outcome, Refusal, Request, Server
 from verification.simulator.simulation import World
 from verification.simulator.strings import SHARDED
 from verification.simulator.view import read
@@ -39,6 +45,19 @@ LAST = 16383
 MASTER, OTHER, REPLICA = range(3)
 # A node timeout of a second at least, and the election.
 REPLACED_US = 1_500_000
+# The same when the replicas are late, and when all nodes have agreed on it.
+LATE_US = 3_500_000
+AGREED_US = 4_700_000
+# After a node timeout, nodes that are cut off from each other count each other as lost.
+LOST_US = 1_000_000
+HEALED_US = 7_000_000
+# What happens by itself after each of these has begun.
+COURSES = {
+    "freeze": ((REPLACED_US, "replace"),),
+    "gone": ((REPLACED_US, "replace"),),
+    "unserved": ((LOST_US, "fail"), (LATE_US, "replace"), (AGREED_US, "agree")),
+    "isolated": ((LOST_US, "lose"), (REPLACED_US, "replace"), (HEALED_US, "heal")),
+}
 # How long a frozen master sleeps on after that, and a slot is under way, at the most.
 THAWED_US = 300_000
 MIGRATION_US = 60_000
@@ -71,6 +90,12 @@ class ClusterRequest(Request):
         self.who = who
 
 
+def slot_of(request: Request) -> int:
+    """Return the slot of a request's keys, or of the channel or key that a command names."""
+    named = [*request.keys, *request.args[1:2]]
+    return slot(named[0]) if named and isinstance(named[0], bytes) else SLOT
+
+
 class ClusterNode(Server):
     """One node: a server that says where the slot is when it is not here."""
 
@@ -87,10 +112,12 @@ class ClusterNode(Server):
         self.owner = MASTER  # the master of the slot, in this node's view
         self.migrating = self.importing = False
         self.frozen = self.gone = False
+        self.down = False  # it says CLUSTERDOWN
+        self.deserted = False  # no replica follows it
 
     def key(self) -> Any:
         """Return all that decides what it will answer."""
-        return super().key(), self.owner, self.migrating, self.importing, self.frozen
+        return super().key(), self.owner, self.migrating, self.importing, self.frozen, self.down
 
     def run(self, request: Request) -> Outcome:
         """Run a request, or say where it belongs."""
@@ -98,13 +125,15 @@ class ClusterNode(Server):
             return Outcome(self._map(), (), self.state)
         if request.name == "SSUBSCRIBE" and self.plain:
             return Outcome(Refusal("ERR unknown command 'SSUBSCRIBE'"), (), self.state)
-        refusal = self._refusal(request)
+        refusal = "CLUSTERDOWN The cluster is down" if self.down else self._refusal(request)
         if refusal:
             return Outcome(Refusal(refusal), (), self.state)
         if request.name.endswith("SUBSCRIBE"):
             assert isinstance(request, ClusterRequest)
             self.subscribe(bytes(request.args[-1]), request.who)
             return Outcome(None, (), self.state)
+        if request.name == ACKNOWLEDGE and self.deserted:
+            return Outcome(0, (), self.state)
         return super().run(request)
 
     def _map(self) -> Any:
@@ -124,11 +153,16 @@ class ClusterNode(Server):
     def _refusal(self, request: Request) -> str:
         if request.name == "SUBSCRIBE":
             return ""
+        number = slot_of(request)
+        if number != SLOT:
+            return "" if self.number == OTHER else f"MOVED {number} {address(OTHER)}"
         guest = self.importing and isinstance(request, ClusterRequest) and request.asking
         if self.owner != self.number and not guest:
             return f"MOVED {SLOT} {address(self.owner)}"
         if not (self.migrating or guest) or request.name == "SSUBSCRIBE":
             return ""
+        if request.name == ACKNOWLEDGE:  # it writes a key that was nowhere before
+            return f"ASK {SLOT} {address(OTHER)}"
         keys = request.keys or tuple(each for each in request.args[1:2] if isinstance(each, bytes))
         missing = set(keys) - self.living().keys()
         if guest:
@@ -166,7 +200,17 @@ class PlainMonitor(ClusterMonitor):
 class ClusterWorld(World):
     """A world whose servers are the nodes of a Cluster; ``server`` is the slot's master."""
 
-    def __init__(self, server: Server, *, long: bool = False, at: str = "", **options: Any) -> None:
+    def __init__(
+        self,
+        server: Server,
+        *,
+        long: bool = False,
+        at: str = "",
+        lossy: bool = False,
+        **options: Any,
+    ) -> None:
+        self.lossy = lossy
+        self.course: list[tuple[int, str]] = []  # what happens by itself, and when
         self.at = at  # the fault strikes while such a request is on its way
         self.long = long  # a slot is under way for longer than a lease, with all its keys there
         self.lasts_us = LONG_US if long else MIGRATION_US
@@ -195,12 +239,14 @@ class ClusterWorld(World):
 
     @property
     def headless(self) -> bool:
-        """Return True while the slot's master stands still and is not replaced yet."""
-        return self.nodes[MASTER].frozen and not self.replaced
+        """Return True while no node serves the slot."""
+        server = self.server
+        assert isinstance(server, ClusterNode)
+        return server.frozen or server.down
 
     def key(self) -> int:
         """Return a number that two runs share when all that can follow is the same."""
-        return hash((super().key(), self.stage, self.began_us, self.replaced))
+        return hash((super().key(), self.stage, self.began_us, self.replaced, len(self.course)))
 
     # -- what may happen ------------------------------------------------------------------------
 
@@ -219,22 +265,24 @@ class ClusterWorld(World):
         """Return how what has begun may go on."""
         steps: list[Action] = [("migrated", MASTER)] if self.under_way and not self.long else []
         master = self.nodes[MASTER]
-        if self.replaced and not self.nodes[MASTER].gone:
+        if self.replaced and not (master.gone or master.down):
             steps += [("thaw", MASTER)] if master.frozen else []
             steps += [("learn", MASTER)] if not master.frozen and master.owner == MASTER else []
         return steps
 
     def disturb(self, kind: str) -> None:
         """Let something begin."""
-        self.began_us = self.now_us
+        self.began_us, master = self.now_us, self.nodes[MASTER]
+        self.course = [(self.now_us + after, name) for after, name in COURSES.get(kind, ())]
         if kind == "move":
             self._moved()
         elif kind == "migrate":
             self.nodes[MASTER].migrating = self.nodes[OTHER].importing = True
             self._migrate(2 if self.long else 1)
+        elif kind == "isolated":
+            master.replica, master.deserted = self._copied(), True
         else:
-            self.nodes[MASTER].frozen = True
-            self.nodes[MASTER].gone = kind == "gone"
+            master.frozen, master.gone = True, kind != "freeze"
 
     def advance(self, name: str) -> None:
         """Let it go on."""
@@ -248,22 +296,22 @@ class ClusterWorld(World):
 
     def pass_to(self, instant: int) -> None:
         """Set the world's clock forward; what was due on the way happens first."""
-        if self.headless and instant >= self.began_us + REPLACED_US:
-            self._replace()
+        while self.course and instant >= self.course[0][0]:
+            self._happens(self.course.pop(0)[1])
         super().pass_to(instant)
         if self.under_way and self.now_us >= self.began_us + self.lasts_us:
             self._moved()
         late = self.now_us >= self.began_us + REPLACED_US + THAWED_US
         master = self.nodes[MASTER]
-        if self.replaced and not self.nodes[MASTER].gone and (late or not master.frozen):
+        if self.replaced and not (master.gone or master.down) and (late or not master.frozen):
             master.frozen = False
             if master.owner == MASTER:
                 self._leaves(master, REPLICA)
 
     def instants_us(self) -> list[int]:
         """Return when something happens to a node by itself."""
-        if self.headless:
-            return [self.began_us + REPLACED_US]
+        if self.course:
+            return [self.course[0][0]]
         if self.nodes[MASTER].frozen and not self.nodes[MASTER].gone:
             return [self.began_us + REPLACED_US + THAWED_US]
         return [self.began_us + self.lasts_us] if self.under_way else []
@@ -290,11 +338,31 @@ class ClusterWorld(World):
         target.owner = OTHER
         self._leaves(source, OTHER)
 
+    def _happens(self, name: str) -> None:
+        """Let the nodes find out what is lost, or agree again."""
+        self.say(lambda: f"! {name}")
+        if name == "replace":
+            self._replace()
+        elif name in {"lose", "heal"}:
+            self.nodes[MASTER].down = name == "lose"
+        else:
+            for node in self.nodes[OTHER:]:
+                node.down = name == "fail"
+
+    def _copied(self) -> Frozen:
+        """Return what the replica of node 0 has."""
+        master = self.nodes[MASTER]
+        return master.replica if self.lossy or master.deserted else master.state
+
     def _replace(self) -> None:
-        """Let the replica take the place of the master that stands still."""
-        self.say(lambda: "! the replica takes the master's place")
-        self.nodes[REPLICA].state = self.nodes[MASTER].state
-        self.replaced = True
+        """Let the replica take the place of the master that is lost."""
+        master = self.nodes[MASTER]
+        had = self.nodes[REPLICA].state = self._copied()
+        self.replaced = master.deserted = True
+        if self.lossy:
+            self.monitor.failed_over()
+        elif master.state != had:
+            self.monitor.replaced()
         for node in self.nodes[OTHER:]:
             node.owner = REPLICA
 
@@ -303,7 +371,7 @@ class ClusterWorld(World):
         node.owner = owner
         for channel, (number, line) in sorted(node.listeners):
             link = self.clients[number].links[line]
-            if channel.endswith(SHARDED):
+            if channel.endswith(SHARDED) and slot(channel) == SLOT:
                 node.listeners -= {(channel, link.who)}
                 if not link.closed:
                     link.down.append(Item(None, b"sunsubscribe " + channel))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.pushes import dispatch
 from fencelock._core.retry import ask
-from fencelock._core.types import Args, Keys, NoReply, Reply
-from fencelock._core.types import Request as Call
+from fencelock._core.types import Args, Call, Keys, NoReply, Reply
 from fencelock._io.wire import ReplyError, not_now
 from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.io import Flow
@@ -28,6 +27,7 @@ from verification.simulator.cluster import (
 from verification.simulator.latch import SimulatedLatch
 from verification.simulator.network import Client, Link, State, Task
 from verification.simulator.port import SimulatedPort
+from verification.simulator.replicas import DIAL_SECONDS, SimulatedReplicas
 from verification.simulator.server import unpacked
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Gathering(State):
     """What a task waits for that asks several nodes: all answers of one of them."""
 
     def __init__(self, pendings: Sequence[Written], until_us: int) -> None:
-        super().__init__("fan", until_us)
+        super().__init__("sending", until_us)
         self.pendings = pendings
 
     def reads(self, link: Link) -> bool:
@@ -126,14 +126,14 @@ class SimulatedNodes:
     def spawn(self, flow: Flow, name: str) -> bool:
         """Run a flow in a task of the process."""
         del name
-        self._port.world.start(self._port.client, flow(), keeper=True)
+        self._port.world.start(self._port.client, flow(), in_background=True)
         return True
 
     def idle(self, node: NodeAddress) -> Link | None:
         """Return a sound connection that no other task uses, or the shared one."""
         for link in self._port.client.links:
             free = self._port.shared or (link.seat_of is None and not link.owed)
-            if link.sound and free and link.node == node:
+            if link.sound and free and link.node == node and not link.apart:
                 return link
         return None
 
@@ -179,11 +179,11 @@ class SimulatedNodes:
         await self._port.ask_on(connection, request, until)
         connection.channel = channel
 
-    def begin(self, connection: Link, requests: Sequence[Call], until: float) -> Written:
+    def begin(self, connection: Link, calls: Sequence[Call], until: float) -> Written:
         """Write script calls at once."""
         del until
         written = Written(connection, self.now())
-        for script, keys, args in requests:
+        for script, keys, args in calls:
             request = ClusterRequest(script.name, tuple(keys), tuple(args))
             part = Part(written, request)
             request.asker = part
@@ -247,7 +247,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
     def sit(self, waiter: Waiter, connection: Link) -> None:
         """Seat a waiter on a connection; its alone, as threads have it."""
         waiter.origin = connection
-        self.waiters[waiter.want.waiter] = waiter
+        self.waiters[waiter.request.waiter] = waiter
         if not self.shared:
             waiter.connection, connection.seat_of = connection, waiter
 
@@ -270,7 +270,7 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
         connection = waiter.origin
         await SimulatedPort.wait(self, waiter, until)
         if not self.shared and isinstance(connection, Link) and not connection.sound:
-            self.slots.doubt(connection.node)
+            self.slots.invalidate(connection.node)
 
     def pushed(self, link: Link, message: bytes) -> None:
         """Take a push."""
@@ -310,10 +310,10 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
     ) -> None:
-        """Send behind the trail, and ask where the keys are when that is not answered."""
+        """Send after the request, and ask where the keys are when that is not answered."""
         if self.client.alive:
             self.world.start(
-                self.client, self._deliver(script, keys, args, undo_connection), beside=True
+                self.client, self._deliver(script, keys, args, undo_connection), in_background=True
             )
 
     async def _deliver(
@@ -346,6 +346,26 @@ class SimulatedClusterPort(ClusterPort, SimulatedPort):
             cause = error.__cause__
             return not (isinstance(cause, ReplyError) and not_now(cause))
         return True
+
+
+class SimulatedClusterReplicas(SimulatedReplicas):
+    """Asks at the node that answered: threads on the waiter's connection, tasks on another one."""
+
+    _port: SimulatedClusterPort
+
+    async def _link(self, waiter: Waiter) -> Link:
+        origin = waiter.origin
+        if not isinstance(origin, Link):
+            raise NoReply("the connection of the request was lost", sent=False)
+        if not self._port.shared:
+            return await super()._link(waiter)
+        for link in self._port.client.links:
+            if link.apart and link.sound and link.node == origin.node:
+                return link
+        await self._port.sleep(self._port.now() + DIAL_SECONDS)
+        link = self._port.dial_to(origin.node)
+        link.apart = True
+        return link
 
 
 _READ_MAP = ClusterRequest("CLUSTER", (), (b"CLUSTER", b"SLOTS"))

@@ -56,27 +56,27 @@ class ConditionMonitor(Monitor):
         actor: Actor,
         hold: Hold,
         timeout: float | None,
-        terms: LeaseOptions,
+        options: LeaseOptions,
         struck: BaseException | None = None,
     ) -> tuple[bool | None, Hold | None]:
         """Wait as a face does; return what came of it, and the new hold.
 
         ``struck``: what a signal raises just when the hold was taken out.
         """
-        shown, wants = Shown(actor), []
+        shown, requests = Shown(actor), []
 
         def take(taken: list[Hold]) -> None:
             taken.append(hold)
             if struck is not None:
                 raise struck
 
-        def want() -> AcquireRequest:
-            made = actor.want(terms)
+        def request() -> AcquireRequest:
+            made = actor.request(options)
             self.asks(actor.client, made)
-            wants.append(made)
+            requests.append(made)
             return made
 
-        asker = condition.Reacquirer(want, shown)
+        asker = condition.Reacquirer(request, shown)
         try:
             notified = await condition.wait(actor.port, PLACE, take, timeout, asker)
         except LeaseLost as loss:
@@ -91,7 +91,7 @@ class ConditionMonitor(Monitor):
             if shown.newest is not None:
                 await actor.release(shown.newest)
             raise
-        self._judge(wants[0].waiter, notified=notified)
+        self._judge(requests[0].waiter, notified=notified)
         return notified, shown.newest
 
     def _judge(self, who: bytes, *, notified: bool) -> None:
@@ -161,15 +161,15 @@ class ConditionMonitor(Monitor):
 
     def _waiting(self) -> Iterator[AcquireRequest]:
         """Yield who wants the lock: not those who wait to be notified."""
-        parked = b"\n".join(self._members(b"~condition"))
-        for want in super()._waiting():
-            if want.waiter not in parked:
-                yield want
+        in_line = b"\n".join(self._members(b"~condition"))
+        for request in super()._waiting():
+            if request.waiter not in in_line:
+                yield request
 
     def end(self) -> None:
         """Check that no notification was lost (I6), and nobody is left in the line (I9)."""
         super().end()
-        living = {want.waiter for client, want in self.wants if client.alive}
+        living = {request.waiter for client, request in self.requests if client.alive}
         for member in self._members(b"~condition"):
             if any(who in member for who in living) and not self._haunted:
                 raise Violation("I9", f"{member!r} is still in the condition's line")

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from verification.simulator.monitor import Violation
+from verification.simulator.reported import EventMonitor
 from verification.simulator.server import Server
 from verification.simulator.simulation import World
 from verification.simulator.steps import Action, options
@@ -63,7 +64,8 @@ class _Fork:
 class Explorer:
     """One search; ``run`` does it."""
 
-    def __init__(self, build: Build, server: Server) -> None:
+    def __init__(self, build: Build, server: Server, *, events: bool = False) -> None:
+        self._events = events  # what hooks are told is checked, too
         self._build = build
         self._server = server
         self._path: list[Action] = []
@@ -94,11 +96,14 @@ class Explorer:
         """Run one schedule: the path so far, then the first choice everywhere."""
         self.report.schedules += 1
         world = None
+        reported = EventMonitor() if self._events else None
         try:
-            world = self._build(self._server, False)  # noqa: FBT003 - its one flag: a trace
-            for action in self._path:
-                world.act(action)
-            self._onward(world)
+            with reported.watching() if reported is not None else contextlib.nullcontext():
+                world = self._build(self._server, False)  # noqa: FBT003 - its one flag: a trace
+                for action in self._path:
+                    world.act(action)
+                if self._onward(world) and reported is not None:
+                    reported.end(world)
         except Violation as violation:
             self.report.violation = violation
         finally:
@@ -106,17 +111,19 @@ class Explorer:
                 self.report.steps += world.taken
                 world.close()
 
-    def _onward(self, world: World) -> None:
+    def _onward(self, world: World) -> bool:
+        """Go on to the end; False where that is known from another schedule."""
         while choices := options(world):
             if len(choices) > 1:
                 key = world.key()
                 if key in self._seen:
-                    return
+                    return False
                 self._seen.add(key)
                 self._forks.append(_Fork(len(self._path), choices[:0:-1]))
             self._path.append(choices[0])
             world.act(choices[0])
         world.monitor.end()
+        return True
 
     def _next(self) -> bool:
         """Turn to the next untried step; False when there is none."""
@@ -157,6 +164,8 @@ def explore(
     *,
     seconds: float = 60.0,
     schedules: int = 10_000_000,
+    events: bool = False,
 ) -> Report:
     """Search every schedule of the world that ``build`` makes, within a budget."""
-    return Explorer(build, server or Server()).run(seconds=seconds, schedules=schedules)
+    search = Explorer(build, server or Server(), events=events)
+    return search.run(seconds=seconds, schedules=schedules)

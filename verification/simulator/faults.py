@@ -19,10 +19,12 @@ reboot      a server restarts with what it had
 down        a server is gone for five seconds, and comes back with what it had
 unacked     no replica acknowledges in time what one WAIT asks about
 failover    a server's replica is promoted: connections break, what it did not get is forgotten
-move        of a Cluster, as the three that follow: the slot moves to another node (cluster.py)
+move        of a Cluster, as those that follow: the slot moves to another node (cluster.py)
 migrate     the slot moves key by key
 freeze      the master stands still, is replaced, and wakes up without knowing it
 gone        the master stands still for good, and is replaced
+unserved    the same, but late: until a moment after that all other nodes say CLUSTERDOWN
+isolated    the master loses the other nodes: it serves for a while, then says CLUSTERDOWN
 ==========  =====================================================================================
 """
 
@@ -39,14 +41,14 @@ from verification.simulator.server import ACKNOWLEDGE, Server
 if TYPE_CHECKING:
     from verification.simulator.simulation import World
 
+ON_SLOTS = ("move", "migrate", "freeze", "gone", "unserved", "isolated")  # of a Cluster: cluster.py
 KINDS = (
     *("lost", "cut", "zombie", "silent", "wake", "noise", "late", "expiry", "crash"),
     *("pause", "cancel"),
     *("back", "jump", "restart", "reboot", "down", "unacked", "failover"),
-    *("move", "migrate", "freeze", "gone"),
+    *ON_SLOTS,
 )
 ON_SERVERS = ("back", "jump", "restart", "reboot", "down", "failover")
-ON_SLOTS = ("move", "migrate", "freeze", "gone")  # of a Cluster: see cluster.py
 # What is no fault: clients must lose nothing by it.
 PLANNED = ("move", "migrate")
 # A clock that is set back by this much runs behind all fences that were given; one that is set
@@ -133,7 +135,7 @@ def _cancellations(client: Client) -> list[Action]:
     return [
         ("cancel", client.number, task.number)
         for task in client.tasks
-        if task.state is not None and not (task.keeper or task.beside or task.done)
+        if task.state is not None and not (task.keeper or task.in_background or task.done)
     ]
 
 

@@ -13,7 +13,7 @@ from fencelock._core.lock.hold import LEAST_GAIN, Hold
 from fencelock._core.lock.request import AcquireRequest
 from verification.simulator.keyspace import Keyspace
 from verification.simulator.network import Client
-from verification.simulator.server import EPOCH_US, Request
+from verification.simulator.server import EPOCH_US, Request, Server
 from verification.simulator.view import Entry, View, read
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ PATIENCE_US = 7_000_000
 GIVING_UP = frozenset(
     {
         *("release", "abandon", "break", "once_finish", "multi_release", "election_hand_over"),
-        *("condition_wait", "condition_leave"),
+        *("condition_wait", "condition_leave", "acquire_next"),
     }
 )
 # Requests that may put their sender in line and grant to it.
-ASKING = frozenset({"acquire", "once_start"})
+ASKING = frozenset({"acquire", "acquire_next", "once_start"})
 # The plain form knows no line: it overtakes, and hands over to nobody.
 PLAIN = frozenset({"SET", "poll_release"})
 # Sends home who waits for a result, and grants to whom the holder names: nobody is passed over.
@@ -64,13 +64,15 @@ class Violation(Exception):
 
 def least_seconds(hold: Hold) -> float:
     """Return how long a lease lasts at least when nothing goes wrong, from its grant on."""
-    terms = hold.want.terms
-    if not terms.renew:
-        return min(hold.want.ttl, hold.want.form.ends - hold.granted_at)
-    if terms.max_renewals is not None:
-        return min(terms.ttl * (1 + LEAST_RENEWED * terms.max_renewals), terms.max_hold or inf)
-    if terms.max_hold is not None:
-        return terms.max_hold - min(terms.ttl, terms.max_hold) * LEAST_GAIN
+    options = hold.request.options
+    if not options.renew:
+        return min(hold.request.ttl, hold.request.template.ends - hold.granted_at)
+    if options.max_renewals is not None:
+        return min(
+            options.ttl * (1 + LEAST_RENEWED * options.max_renewals), options.max_hold or inf
+        )
+    if options.max_hold is not None:
+        return options.max_hold - min(options.ttl, options.max_hold) * LEAST_GAIN
     return inf
 
 
@@ -90,7 +92,7 @@ class Monitor:
     def __init__(self, world: World) -> None:
         self._world = world
         self.holds: list[tuple[Client, Hold]] = []
-        self.wants: list[tuple[Client, AcquireRequest]] = []
+        self.requests: list[tuple[Client, AcquireRequest]] = []
         self.flows: Any = None
         self._fence = 0
         self._unserved_us: int | None = None
@@ -98,7 +100,7 @@ class Monitor:
         self._breaking: Any = frozenset()  # an operator's requests that took something
         self._told: dict[int, int] = {}
         self._least: dict[int, float] = {}
-        self._wishes: dict[int, int] = {}
+        self._asking_to_renew: dict[int, int] = {}
         self._haunted = False  # the server may run what was given up
         self._lagging = False  # everything stood still: nobody could be told in time
 
@@ -110,9 +112,18 @@ class Monitor:
             await port.mind()
             await self.flows.maintain(port)
 
-    def asks(self, client: Client, want: AcquireRequest) -> None:
+    def asks(self, client: Client, request: AcquireRequest) -> None:
         """Note a request before it is sent."""
-        self.wants.append((client, want))
+        self.requests.append((client, request))
+
+    def lines_up(self, client: Client, request: AcquireRequest) -> None:
+        """Note that an acquire begins."""
+
+    def asked(self, client: Client, request: AcquireRequest, hold: Hold | None) -> None:
+        """Note that an acquire is over; ``hold`` is what came of it."""
+
+    def heard_revocation(self, client: Client, holder: bytes) -> None:
+        """Note that a process was told that an operator took a tenure."""
 
     def holds_now(self, client: Client, hold: Hold) -> None:
         """Note that a flow returned a lease."""
@@ -125,21 +136,21 @@ class Monitor:
         if self._told[id(hold)] > 1:
             raise Violation("I8", "a loss was told twice")
 
-    def wishes(self, hold: Hold) -> None:
+    def asks_to_renew(self, hold: Hold) -> None:
         """Note that a holder asks for another length: what was promised before may end."""
         self._least.pop(id(hold), None)
-        self._wishes[id(hold)] = self._wishes.get(id(hold), 0) + 1
+        self._asking_to_renew[id(hold)] = self._asking_to_renew.get(id(hold), 0) + 1
 
     def was_answered(self, hold: Hold) -> None:
         """Note that such a question is over."""
-        self._wishes[id(hold)] -= 1
+        self._asking_to_renew[id(hold)] -= 1
 
     def lasts(self, hold: Hold, until: float) -> None:
         """See that a lease is proved until an instant at least, now and later (L).
 
         The holder's next wish takes the place of this one, and may have been made already.
         """
-        if self._wishes[id(hold)] > 1:
+        if self._asking_to_renew[id(hold)] > 1:
             return
         self._least[id(hold)] = until
         self._long_enough(hold)
@@ -148,24 +159,26 @@ class Monitor:
         until = self._least.get(id(hold), 0.0)
         if hold.deadline < until - LEAST_SLACK and hold.loss is None:
             short = until - hold.deadline
-            raise Violation("L", f"the lease of {hold.want.holder!r} is {short} s too short")
+            raise Violation("L", f"the lease of {hold.request.holder!r} is {short} s too short")
 
     def _lasted(self, hold: Hold) -> None:
         """See that a lease that ended by its time was as long as it was wanted (L)."""
         if hold.loss is None or hold.loss.reason not in {"expired", "max_hold"}:
             return
         least = least_seconds(hold)
-        wished = id(hold) in self._wishes
-        if self._world.faulty or wished or hold.want.holder in self._revoked:
+        wished = id(hold) in self._asking_to_renew
+        if self._world.faulty or wished or hold.request.holder in self._revoked:
             return
         lasted = hold.loss.since - hold.granted_at
         promised = least if least == inf else validity(least)  # of no end, that would be no number
         if lasted < promised - LEAST_SLACK - self.granting_seconds:
-            raise Violation("L", f"{hold.want.holder!r} had its lease for {lasted} s, not {least}")
+            raise Violation(
+                "L", f"{hold.request.holder!r} had its lease for {lasted} s, not {least}"
+            )
 
     def was_revoked(self, hold: Hold) -> bool:
         """Return True if an operator, or a server that forgot everything, took a hold away."""
-        return hold.want.holder in self._revoked
+        return hold.request.holder in self._revoked
 
     def is_punctual(self, client: Client) -> bool:
         """Return True if a process could do everything in time so far."""
@@ -173,15 +186,20 @@ class Monitor:
 
     def flushed(self) -> None:
         """Note that the server forgot everything: who held, holds no more."""
-        self._revoked.update(hold.want.holder for _, hold in self.holds)
-        self._revoked.update(want.holder for _, want in self.wants)
+        self._revoked.update(hold.request.holder for _, hold in self.holds)
+        self._revoked.update(request.holder for _, request in self.requests)
 
     # -- the server's truth ---------------------------------------------------------------------
 
+    @property
+    def _server(self) -> Server:
+        """Return the server that has the lock."""
+        return self._world.server
+
     def view(self) -> Any:
         """Return the lock as it stands on the server."""
-        view = read(self._world.server.state)
-        return view if view.end_us > self._world.server.now_us else view._replace(holder=None)
+        view = read(self._server.state)
+        return view if view.end_us > self._server.now_us else view._replace(holder=None)
 
     def end_us(self) -> int:
         """Return the world's instant at which the lock will be free if nobody does anything."""
@@ -234,14 +252,14 @@ class Monitor:
         for client, hold in self.holds:
             if not client.alive or not self.is_punctual(client):
                 continue
-            if not hold.open or hold.notified or hold.want.holder == after.holder:
+            if not hold.open or hold.notified or hold.request.holder == after.holder:
                 continue
-            if hold.want.holder not in self._revoked:
+            if hold.request.holder not in self._revoked:
                 raise Violation("I8", f"{after.holder!r} was granted before the loss was told")
 
     def _hears(self, request: Request, before: View, after: View) -> None:
         """See that who is granted from the line hears it: by the answer, or on a channel (I7)."""
-        channels = self._world.server.channels
+        channels = self._server.channels
         granted = [entry for entry in before.line if entry.holder == after.holder]
         heard = [
             each for each in granted if each.waiter in request.args or each.channel in channels
@@ -264,7 +282,7 @@ class Monitor:
             raise Violation("I5", f"{after.holder!r} was granted before {passed[0]!r}")
 
     def _counts(self, entry: Entry) -> bool:
-        server = self._world.server
+        server = self._server
         fresh = server.now_us - entry.arrived_us <= PATIENCE_US
         return fresh and entry.channel in server.channels
 
@@ -277,11 +295,12 @@ class Monitor:
             if not client.alive or not proves(hold):
                 continue
             view = view or self.view()
-            if hold.want.holder in self._revoked:
+            if hold.request.holder in self._revoked:
                 continue
-            if view.holder != hold.want.holder:
+            if view.holder != hold.request.holder:
                 raise Violation(
-                    "I1", f"{hold.want.holder!r} proves a lease, but {view.holder!r} has the lock"
+                    "I1",
+                    f"{hold.request.holder!r} proves a lease, but {view.holder!r} has the lock",
                 )
             self._ends_in_time(client, hold, view.end_us)
             self._within_limits(hold)
@@ -289,29 +308,31 @@ class Monitor:
                 self._long_enough(hold)
 
     def _within_limits(self, hold: Hold) -> None:
-        if hold.deadline > hold.want.form.ends:
-            raise Violation("N4", f"the lease of {hold.want.holder!r} passes its instant")
-        most = hold.want.terms.max_hold
+        if hold.deadline > hold.request.template.ends:
+            raise Violation("N4", f"the lease of {hold.request.holder!r} passes its instant")
+        most = hold.request.options.max_hold
         if most is not None and hold.deadline > hold.granted_at + most:
-            raise Violation("N3", f"the lease of {hold.want.holder!r} passes its max_hold")
+            raise Violation("N3", f"the lease of {hold.request.holder!r} passes its max_hold")
 
     def _ends_in_time(self, client: Client, hold: Hold, end_us: int) -> None:
         ours = client.world_us(hold.deadline)
         theirs = end_us - EPOCH_US - self._world.skew_us
-        if hold.want.form.ends < inf and self._world.budgets.keys().isdisjoint(SLOW):
+        if hold.request.template.ends < inf and self._world.budgets.keys().isdisjoint(SLOW):
             claimed = self._world.now_us + int(HANDOFF_TTL_SECONDS * 1e6)
-            if theirs > max(client.world_us(hold.want.form.ends), claimed) + ROUNDING_US:
-                raise Violation("N4", f"{hold.want.holder!r} has the lock after its instant")
+            if theirs > max(client.world_us(hold.request.template.ends), claimed) + ROUNDING_US:
+                raise Violation("N4", f"{hold.request.holder!r} has the lock after its instant")
         if ours > theirs:
             late = (ours - theirs) / 1e6
-            raise Violation("I2", f"the lease of {hold.want.holder!r} is proved {late} s too long")
+            raise Violation(
+                "I2", f"the lease of {hold.request.holder!r} is proved {late} s too long"
+            )
 
     # -- time -----------------------------------------------------------------------------------
 
     def passing(self, instant: int) -> None:
         """See that nobody waits in vain while time passes (I6, I7)."""
         world = self._world
-        world.server.now_us = EPOCH_US + instant + world.skew_us
+        self._server.now_us = EPOCH_US + instant + world.skew_us
         view = self.view()
         if not self._somebody_waits() or not self._unserved(view):
             self._unserved_us = None
@@ -341,12 +362,12 @@ class Monitor:
                     if task.state is not None and task.state.kind == "wait":
                         assert task.state.waiter is not None
                         if isinstance(
-                            task.state.waiter.want, AcquireRequest
+                            task.state.waiter.request, AcquireRequest
                         ):  # else it wants no lock
-                            yield task.state.waiter.want
+                            yield task.state.waiter.request
 
     def _unaware(self) -> set[bytes]:
-        return {want.holder for want in self._waiting() if not want.owned}
+        return {request.holder for request in self._waiting() if not request.owned}
 
     def is_haunted(self) -> None:
         """Note that the server may run a request whose asker has given it up."""
@@ -356,6 +377,16 @@ class Monitor:
         """Note that a replica serves now: what was given back may be held again."""
         self._haunted, self._fence = True, min(self._fence, self.view().fence)
 
+    def replaced(self) -> None:
+        """Note what replication lost: grants and renewals that the new master does not know."""
+        self.failed_over()
+        view, end_us = self.view(), self.end_us()
+        self._revoked.update(
+            hold.request.holder
+            for client, hold in self.holds
+            if hold.request.holder != view.holder or client.world_us(hold.deadline) > end_us
+        )
+
     def stood_still(self) -> None:
         """Note that no process could do anything for a while."""
         self._lagging = True
@@ -364,35 +395,37 @@ class Monitor:
 
     def end(self) -> None:
         """Check that nothing is left behind (I9, I10), now and when all has expired."""
-        view, living = self.view(), [want for client, want in self.wants if client.alive]
-        for want in living if not self._haunted else ():  # what comes after its undo has its ttl
-            if what := self._left_by(want, view):
-                raise Violation("I9", f"{want.waiter!r} is over and left {what} behind")
+        view, living = self.view(), [request for client, request in self.requests if client.alive]
+        for request in living if not self._haunted else ():  # what comes after its undo has its ttl
+            if what := self._left_by(request, view):
+                raise Violation("I9", f"{request.waiter!r} is over and left {what} behind")
         for client in self._world.clients:
             if client.alive:
                 self._nothing_kept(client)
         for client, hold in self.holds:
             if client.alive and hold.loss is not None and id(hold) not in self._told:
-                raise Violation("I8", f"the loss of {hold.want.holder!r} was told to nobody")
+                raise Violation("I8", f"the loss of {hold.request.holder!r} was told to nobody")
         self._nothing_in_time()
 
-    def _left_by(self, want: AcquireRequest, view: Any) -> str:
-        held = want.waiter in view.owner_holds if want.owned else view.holder == want.holder
+    def _left_by(self, request: AcquireRequest, view: Any) -> str:
+        held = (
+            request.waiter in view.owner_holds if request.owned else view.holder == request.holder
+        )
         if held:
             return "a grant"
-        waits = any(entry.waiter == want.waiter for entry in view.line)
+        waits = any(entry.waiter == request.waiter for entry in view.line)
         return "a place in line" if waits else ""
 
     def _nothing_kept(self, client: Client) -> None:
         for port in client.port.tended:
             if len(port.lines) or port.waiters:
                 raise Violation("I9", f"{client.name} still has a waiter")
-            if any(hold.open for hold in port.book.all_holds()):
+            if any(hold.open for hold in port.renewals.all_holds()):
                 raise Violation("I11", f"{client.name} still renews")
 
     def _nothing_in_time(self) -> None:
-        space = Keyspace(self._world.server.now_us)
-        space.restore(self._world.server.state)
+        space = Keyspace(self._server.now_us)
+        space.restore(self._server.state)
         space.advance(RECORD_SECONDS)
         if left := space.keys():
             raise Violation("I10", f"left for ever: {left}")

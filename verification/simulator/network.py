@@ -38,7 +38,7 @@ class State:
         waiter: Waiter | None = None,
         port: SimulatedPort | None = None,
     ) -> None:
-        self.kind: str = kind  # call, wait, sleep, mind, fan
+        self.kind: str = kind  # call, wait, sleep, mind, sending
         self.until_us: int = until_us
         self.link: Link | None = link
         self.waiter: Waiter | None = waiter
@@ -154,10 +154,10 @@ class Task:
     """One flow on its way: a coroutine, what it waits for, and what it will be resumed with."""
 
     __slots__ = (
-        "beside",
         "client",
         "coroutine",
         "done",
+        "in_background",
         "keeper",
         "lane",
         "number",
@@ -172,10 +172,11 @@ class Task:
         coroutine: Coroutine[Any, Any, None],
         *,
         keeper: bool,
-        beside: bool = False,
+        in_background: bool = False,
         lane: int = -1,
     ) -> None:
-        self.beside: bool = beside  # no user's: it is not cancelled, but the world waits for it
+        # No user's: it is not cancelled, but the world waits for it.
+        self.in_background: bool = in_background
         self.client: Client = client
         self.number: int = number
         self.coroutine: Coroutine[Any, Any, None] = coroutine

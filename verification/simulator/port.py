@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.deadlines import SILENT_SECONDS
+from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiter import Waiter
@@ -63,7 +64,9 @@ class SimulatedPort:
         self.label: str = "the simulated server"
         self.client_channel: bytes = b"home%d" % client.number
         self.lines: Lines = Lines()
-        self.book: RenewalSchedule = RenewalSchedule()
+        self.renewals: RenewalSchedule = RenewalSchedule()
+        self.waits: UnitWaits = UnitWaits()
+        self.waits.ports[self] = None
         self.waiters: dict[bytes, Waiter] = {}
         self._ids = 0
         self._channels = 0
@@ -200,7 +203,7 @@ class SimulatedPort:
         waiter.origin = link
         if not listen:
             return
-        self.waiters[waiter.want.waiter] = waiter
+        self.waiters[waiter.request.waiter] = waiter
         own = waiter.channel or link.channel or self._new_channel()
         waiter.channel = self.client_channel if self.shared else own
         self._listen(link, waiter.channel)
@@ -225,14 +228,14 @@ class SimulatedPort:
 
     def close(self, waiter: Waiter) -> None:
         """Forget a waiter; its connection is kept only when no answer is owed on it."""
-        self.waiters.pop(waiter.want.waiter, None)
+        self.waiters.pop(waiter.request.waiter, None)
         self._unseat(waiter)
 
     def _unseat(self, waiter: Waiter) -> None:
         link, waiter.connection = waiter.connection, None
         if isinstance(link, Link):
             link.seat_of = None
-            strays = any(stray.undo_connection is link for stray in waiter.want.strays)
+            strays = any(stray.undo_connection is link for stray in waiter.request.strays)
             if not link.sound and not link.silent and not strays:
                 self.hang_up(link)
 
@@ -245,6 +248,10 @@ class SimulatedPort:
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Wait for news, or until the instant."""
+        if waiter.local:
+            if not waiter.news:
+                await self._suspend(State("wait", self.client.world_us(until), None, waiter))
+            return
         if not self.shared and (
             not isinstance(waiter.connection, Link) or not waiter.connection.sound
         ):
@@ -256,7 +263,7 @@ class SimulatedPort:
 
     def wake(self, waiter: Waiter) -> None:
         """Let a shared waiter's ``wait`` return; one that reads for itself looks by itself."""
-        if self.shared:
+        if self.shared or waiter.local:
             self.world.wake(self.client, waiter)
 
     async def sleep(self, until: float) -> None:
@@ -292,6 +299,8 @@ class SimulatedPort:
             waiter = self.waiters.get(who)
             return waiter if self.shared or link.seat_of is waiter else None
 
+        if message.startswith(b"revoked "):
+            self.world.monitor.heard_revocation(self.client, message.split(b" ")[1])
         waiter = dispatch(self, (b"message", self.client_channel, message), find)
         if waiter is not None:
             self.world.wake(self.client, waiter)
@@ -320,7 +329,24 @@ class SimulatedPort:
 
     def track(self, hold: Hold, when: float) -> None:
         """Put a hold into the book; the keeper sees it by itself."""
-        self.book.add(hold, when)
+        self.renewals.add(hold, when)
+
+    @property
+    def hears(self) -> bool:
+        """Return True while a connection listens to the messages for this process."""
+        return any(link.sound and link.channel == self.client_channel for link in self.client.links)
+
+    def hear_soon(self) -> None:
+        """Listen at once: on the shared connection, or on one for nothing else."""
+        try:
+            link = self._idle() if self.shared else self.dial()
+        except NoReply:
+            return
+        link.apart = link.apart or not self.shared
+        self._listen(link, self.client_channel)
+
+    def attend_by(self, when: float) -> None:
+        """Do nothing: the keeper looks into the book by itself."""
 
     def notify_loss(self, hold: Hold) -> None:
         """Tell a loss to the one who watches."""
@@ -329,7 +355,7 @@ class SimulatedPort:
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
     ) -> None:
-        """Send behind the trail, or on any connection; again, when that one breaks."""
+        """Send after the request, or on any connection; again, when that one breaks."""
         if self.client.alive:
             request = Request(script.name, tuple(keys), tuple(args), posted=self._repost)
             link = (

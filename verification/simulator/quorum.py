@@ -92,8 +92,10 @@ class NodePort(SimulatedPort):
 class Leg:
     """One of several requests under way: who asked, and what for."""
 
-    def __init__(self, fan: FanState, ask: NodeRequest, request: Request, link: Link) -> None:
-        self.fan: FanState = fan
+    def __init__(
+        self, sending: BroadcastState, ask: NodeRequest, request: Request, link: Link
+    ) -> None:
+        self.sending: BroadcastState = sending
         self.ask: NodeRequest = ask
         self.link: Link = link
         self.request: Request = request
@@ -102,12 +104,12 @@ class Leg:
     @property
     def done(self) -> bool:
         """Return True if nobody waits for it any more."""
-        return self.fan.task.done
+        return self.sending.task.done
 
     @property
     def state(self) -> State:
         """Return what its task waits for."""
-        return self.fan
+        return self.sending
 
     def take(self, answer: tuple[str, Any]) -> Task | None:
         """Take what it came to; return the task when that was the last."""
@@ -116,17 +118,17 @@ class Leg:
             self.ask.fail(value)
         else:
             reply = list(value) if isinstance(value, tuple) else value
-            self.ask.answer(reply, self.fan.now())
-        return self.fan.moved_on()
+            self.ask.answer(reply, self.sending.now())
+        return self.sending.moved_on()
 
 
-class FanState(State):
+class BroadcastState(State):
     """What a task waits for that asks several: all of them, or the time that is left then."""
 
     __slots__ = ("legs", "limit", "now", "task")
 
     def __init__(self, task: Task, now: Callable[[], float], limit: Callable[[], int]) -> None:
-        super().__init__("fan", limit())
+        super().__init__("sending", limit())
         self.task: Task = task
         self.now: Callable[[], float] = now
         self.limit: Callable[[], int] = limit
@@ -165,11 +167,14 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
         self.begin_quorum([f"node {number}" for number in range(count)], "", NODE_SECONDS)
         client.lanes = [0] * count
         self.nodes: Sequence[NodePort] = [NodePort(self, number) for number in range(count)]
+        for node in self.nodes:  # what units wait for is known to the process
+            node.waits = self.waits
+            self.waits.ports[node] = None
 
-    def introduce(self, want: AcquireRequest) -> None:
+    def introduce(self, request: AcquireRequest) -> None:
         """Meet the nodes before the run begins, to ask for leases like this one."""
         with suppress(StopIteration):
-            refresh(self, want, inf).send(None)
+            refresh(self, request, inf).send(None)
 
     # -- all at once ----------------------------------------------------------------------------
 
@@ -184,19 +189,19 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
         if not self.client.alive:  # a dead process cleans nothing up
             raise GeneratorExit
         task = self.world.running
-        fan = FanState(task, self.now, limit_us) if task is not None else None
+        sending = BroadcastState(task, self.now, limit_us) if task is not None else None
         for ask in asks:
-            self._send_out(ask, fan, latest)
-        if fan is None:
+            self._send_out(ask, sending, latest)
+        if sending is None:
             return
         try:
             if not all(ask.ended for ask in asks):
-                fan.until_us = limit_us()
-                await self._suspend(fan)
+                sending.until_us = limit_us()
+                await self._suspend(sending)
         except BaseException:
-            fan.end()
+            sending.end()
             raise
-        for leg in fan.end():
+        for leg in sending.end():
             leg.ask.fail(NoReply("no answer in time", sent=True, undo_connection=leg.link))
 
     def put_back(self, asks: Iterable[NodeRequest]) -> None:
@@ -204,8 +209,8 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
         for ask in asks:
             self.nodes[ask.node].close(ask)
 
-    def _send_out(self, ask: NodeRequest, fan: FanState | None, latest: float) -> None:
-        asked = ask.request
+    def _send_out(self, ask: NodeRequest, sending: BroadcastState | None, latest: float) -> None:
+        asked = ask.call
         if isinstance(asked, bytes):
             request = unpacked(asked)
         else:
@@ -220,11 +225,11 @@ class SimulatedQuorum(QuorumPortRules, SimulatedPort):
         link: Link = ask.origin
         ask.asked_at = self.now()
         ask.begin()
-        if fan is None:
+        if sending is None:
             reply = link.server.run(request).reply
             ask.answer(list(reply), self.now())
             return
-        fan.legs.append(Leg(fan, ask, request, link))
+        sending.legs.append(Leg(sending, ask, request, link))
         link.up.append(request)
         link.owed += 1
 

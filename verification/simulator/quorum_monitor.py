@@ -77,11 +77,11 @@ class QuorumMonitor(Monitor):
 
     # -- what processes report ------------------------------------------------------------------
 
-    def asks(self, client: Client, want: AcquireRequest) -> None:
+    def asks(self, client: Client, request: AcquireRequest) -> None:
         """Note a request before it is sent, and who waits for it."""
-        super().asks(client, want)
+        super().asks(client, request)
         if self._world.running is not None:
-            self._asking[self._world.running] = want
+            self._asking[self._world.running] = request
             self._asked_us[self._world.running] = self._world.now_us
 
     def holds_now(self, client: Client, hold: Hold) -> None:
@@ -103,16 +103,16 @@ class QuorumMonitor(Monitor):
 
         One that is renewed may start short, where it was handed over.
         """
-        ttl = hold.want.ttl
-        least = validity(min(ttl, HANDOFF_TTL_SECONDS) if hold.want.terms.renew else ttl)
+        ttl = hold.request.ttl
+        least = validity(min(ttl, HANDOFF_TTL_SECONDS) if hold.request.options.renew else ttl)
         least += client.port.now() - ASKING_SECONDS_MAX
         if not self._world.faulty and hold.deadline < least:
             short = least - hold.deadline
-            raise Violation("L", f"{hold.want.holder!r} got {short} s less than it asked for")
+            raise Violation("L", f"{hold.request.holder!r} got {short} s less than it asked for")
 
     def was_revoked(self, hold: Hold) -> bool:
         """Return True if nodes forgot a hold: it may be refused then, though it could be proved."""
-        return any(holder == hold.want.holder for _, holder in self._forgotten)
+        return any(holder == hold.request.holder for _, holder in self._forgotten)
 
     def flushed(self) -> None:
         """Note what a node forgot."""
@@ -168,7 +168,7 @@ class QuorumMonitor(Monitor):
     def key(self) -> Any:
         """Return what of it decides about later violations."""
         relied_on = tuple(
-            (hold.want.holder, self._promised[id(hold)])
+            (hold.request.holder, self._promised[id(hold)])
             for client, hold in self.holds
             if hold.loss is not None and self._relied_on(client, hold)
         )
@@ -210,7 +210,7 @@ class QuorumMonitor(Monitor):
 
     def _promise(self, hold: Hold) -> None:
         """Note the deadline that a body may see; only its own wish may bring it nearer."""
-        before = 0.0 if self._wishes.get(id(hold)) else self._promised.get(id(hold), 0.0)
+        before = 0.0 if self._asking_to_renew.get(id(hold)) else self._promised.get(id(hold), 0.0)
         self._promised[id(hold)] = max(before, hold.deadline)
 
     def _relied_on(self, client: Client, hold: Hold) -> bool:
@@ -222,13 +222,13 @@ class QuorumMonitor(Monitor):
 
     def _exclude(self, held: Sequence[Hold]) -> None:
         if len(held) > 1:
-            raise Violation("I1", f"both rely on a lease: {[hold.want.holder for hold in held]}")
+            raise Violation("I1", f"both rely on a lease: {[hold.request.holder for hold in held]}")
 
     def _held(self) -> list[tuple[Client, Hold]]:
         return [(client, hold) for client, hold in self.holds if hold.open and client.alive]
 
     def _is_backed(self, client: Client, hold: Hold, nodes: Sequence[Any]) -> None:
-        holder, ends = hold.want.holder, []
+        holder, ends = hold.request.holder, []
         for number, view in enumerate(nodes):
             end_us = self._forgotten.get((number, holder), 0)
             for who, until_us in self._leases(view).items():
@@ -250,12 +250,12 @@ class QuorumMonitor(Monitor):
         for client, hold in self._held():
             lost = not proves(client, hold, -TOLD_WITHIN_SECONDS)
             if lost and not hold.notified and self.is_punctual(client):
-                raise Violation("I8", f"{hold.want.holder!r} lost its majority, and is not told")
+                raise Violation("I8", f"{hold.request.holder!r} lost its majority, and is not told")
         self._no_orphans()
         for server in world.servers:
             server.now_us = EPOCH_US + instant + server.skew_us
         asking = self._waits()
-        if not any(self._could_have_it(client, want, instant) for client, want in asking):
+        if not any(self._could_have_it(client, request, instant) for client, request in asking):
             self._unserved_us = None
             return
         if self._unserved_us is None:
@@ -270,7 +270,9 @@ class QuorumMonitor(Monitor):
             if any(map(_is_asked, client.links)) or not client.alive or self._haunted:
                 continue
             known = {each for owner, hold in self.holds if owner is client for each in hold.ids}
-            asked = {want.holder for task, want in self._asking.items() if task.client is client}
+            asked = {
+                request.holder for task, request in self._asking.items() if task.client is client
+            }
             for number, node in enumerate(self.view().nodes):
                 for holder in self._leases(node):
                     mine = holder.startswith(client.name.encode())
@@ -281,15 +283,15 @@ class QuorumMonitor(Monitor):
         """Return who asks now, and for what."""
         now_us = self._world.now_us
         return [
-            (task.client, want)
-            for task, want in self._asking.items()
+            (task.client, request)
+            for task, request in self._asking.items()
             if not task.done and task.client.alive and task.client.paused_us <= now_us
         ]
 
     def _ids(self, asking: Sequence[tuple[Client, AcquireRequest]]) -> list[bytes]:
-        return [want.holder for _, want in asking]
+        return [request.holder for _, request in asking]
 
-    def _could_have_it(self, client: Client, want: AcquireRequest, instant: int) -> bool:
+    def _could_have_it(self, client: Client, request: AcquireRequest, instant: int) -> bool:
         """Return True if a majority that this process reaches has nobody but those who ask."""
         free, asking = 0, set(self._ids(self._waits()))
         for number, view in enumerate(self.view().nodes):
@@ -299,10 +301,10 @@ class QuorumMonitor(Monitor):
             cut_off = any(link.stalled or max(link.instants_us()[:2]) > instant for link in links)
             reached = not cut_off and number not in client.port.unreachable
             away = restarted or not reached or server.is_down(instant)
-            free += not away and self._open_to(want, view, asking)
+            free += not away and self._open_to(request, view, asking)
         return free >= self._needed
 
-    def _open_to(self, want: AcquireRequest, view: Any, asking: set[bytes]) -> bool:  # noqa: ARG002 - of a plain lock all want the same
+    def _open_to(self, request: AcquireRequest, view: Any, asking: set[bytes]) -> bool:  # noqa: ARG002 - of a plain lock all want the same
         """Return True if a node has nobody but those who ask."""
         return all(known_as(who) in asking for who in self._leases(view))
 

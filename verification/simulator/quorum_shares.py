@@ -26,8 +26,8 @@ OVERTAKEN_US_MAX = 600_000
 
 
 def _writes(hold: Hold) -> bool:
-    form: Any = hold.want.form
-    return bool(form.permits == WRITE)
+    template: Any = hold.request.template
+    return bool(template.permits == WRITE)
 
 
 class QuorumSharesMonitor(QuorumMonitor):
@@ -51,10 +51,12 @@ class QuorumSharesMonitor(QuorumMonitor):
         running = self._world.running
         mine = self._asked_us[running] if running is not None else 0
         super().holds_now(client, hold)
-        for task, want in self._asking.items():
+        for task, request in self._asking.items():
             came_before = mine - self._asked_us[task] > OVERTAKEN_US_MAX and not task.done
             if came_before and task.client is not client and not self._world.faulty:
-                raise Violation("I5", f"{hold.want.holder!r} was granted, {want.holder!r} waits")
+                raise Violation(
+                    "I5", f"{hold.request.holder!r} was granted, {request.holder!r} waits"
+                )
 
     # -- the nodes' truth -----------------------------------------------------------------------
 
@@ -75,13 +77,13 @@ class QuorumSharesMonitor(QuorumMonitor):
         """See that a writer is alone, but for what it reads itself."""
         for writer in filter(_writes, held):
             others = [hold for hold in held if hold is not writer]
-            if strange := [each for each in others if each.want.other is not writer]:
-                names = [each.want.holder for each in (writer, *strange)]
+            if strange := [each for each in others if each.request.other is not writer]:
+                names = [each.request.holder for each in (writer, *strange)]
                 raise Violation("I1", f"a writer and others rely on leases: {names}")
 
-    def _open_to(self, want: AcquireRequest, view: Any, asking: set[bytes]) -> bool:
+    def _open_to(self, request: AcquireRequest, view: Any, asking: set[bytes]) -> bool:
         """Return True if a node could grant: nobody is there but those who ask, or readers are."""
-        form: Any = want.form
+        template: Any = request.template
         others = [lease for who, lease in view.leases.items() if known_as(who) not in asking]
-        reads = form.permits != WRITE and all(lease.permits != WRITE for lease in others)
+        reads = template.permits != WRITE and all(lease.permits != WRITE for lease in others)
         return not others or (reads and not view.line)

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import NoReply
+from fencelock._io.replicas_blocking import refused
+from fencelock._io.wire import ReplyError
+from fencelock.errors import ServerError
 from verification.simulator.network import Link
 from verification.simulator.server import ACKNOWLEDGE, Request
 
@@ -47,8 +50,10 @@ class SimulatedReplicas:
         if link.generation != waiter.origin.generation and not self.careless:
             raise NoReply("another server answers by now", sent=True)
         try:
-            asked = Request(ACKNOWLEDGE, (), (waiter.want.waiter,))
+            asked = Request(ACKNOWLEDGE, (), (waiter.request.waiter,))
             count: int = await self._port.ask_on(link, asked, until + ANSWER_US / 1e6)
+        except ServerError as error:
+            raise refused(ReplyError(str(error.__cause__))) from error
         except NoReply as broken:
             if broken.undo_connection is None:
                 raise

@@ -13,7 +13,7 @@ from fencelock._core.retry import ask
 from fencelock._core.types import Args, Keys, NoReply, Reply
 from fencelock._topology.io import Flow
 from fencelock._topology.master_monitor import MasterGuard, MasterMonitor
-from fencelock._topology.sentinel import FRESH_SECONDS
+from fencelock._topology.sentinel import FRESH_SECONDS, SentinelReply
 from fencelock.errors import FencelockError, ServerError
 from fencelock.scripts import Script
 from verification.simulator import faults
@@ -34,8 +34,9 @@ POST_SECONDS, TRAIL_SECONDS = 30.0, 2.0
 class Conversation:
     """A connection to a Sentinel, and what it replied."""
 
-    def __init__(self, reply: Any) -> None:
+    def __init__(self, reply: SentinelReply, flags: bytes) -> None:
         self.reply = reply
+        self.flags = flags
 
     def close(self) -> None:
         """End it."""
@@ -76,11 +77,12 @@ class SimulatedDialer:
         return await self._port.dial_to(source, until, guard)
 
     async def _ask(self, sentinel: Sentinel, until: float) -> Conversation:
-        answers_at = self.now() + sentinel.delay
+        service = self._port.world.service
+        answers_at = self.now() + service.delay(sentinel)
         await self._port.sleep(min(answers_at, until))
         if answers_at > until:
             raise NoReply("no answer in time", sent=True)
-        return Conversation(self._port.world.service.reply(sentinel))
+        return Conversation(service.reply(sentinel), service.flags_by(sentinel))
 
     async def command(self, connection: Any, args: Sequence[bytes | int], until: float) -> Reply:
         """Answer as a Sentinel, or greet as a server, at once."""
@@ -92,8 +94,7 @@ class SimulatedDialer:
         said = connection.reply
         if args[1] != b"MASTER":
             return [said.host.encode(), b"%d" % said.port]
-        flags = b"master,s_down" if said.suspected else b"master"
-        return {b"config-epoch": b"%d" % said.epoch, b"flags": flags}
+        return {b"config-epoch": b"%d" % said.epoch, b"flags": connection.flags}
 
 
 class SimulatedSentinelPort(SimulatedPort):
@@ -231,7 +232,7 @@ class SimulatedSentinelPort(SimulatedPort):
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
     ) -> None:
-        """Send behind the trail; to the master of the moment when that did not answer."""
+        """Send after the request; to the master of the moment when that did not answer."""
         if not self.client.alive:
             return
         link = (

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from fencelock._topology.sentinel import SUSPECT_SECONDS, SentinelReply
-from verification.simulator import faults, steps
+from fencelock._topology.sentinel import SentinelReply
+from verification.simulator import faults
 from verification.simulator.monitor import Monitor
 from verification.simulator.network import Client
 from verification.simulator.port import SimulatedPort
 from verification.simulator.server import Server
 from verification.simulator.simulation import World
+from verification.simulator.steps import Action
 
-# From the freeze on: when Sentinels find something wrong, and when they name another master. As in
-# the real ones more than a second lies between: what counts for a second relies on it.
-SUSPECTED_SECONDS = 1.0
-PROMOTED_SECONDS = 2.1
-# For so long after its replacement an answer of the old master may still count: the Sentinels were
-# asked just before. What it grants and renews then is lost like all else that was not replicated.
-UNSEEN_SECONDS = SUSPECT_SECONDS + 0.01
+# From the freeze on: when Sentinels find something wrong, when they agree on it, and when they name
+# another master. As in the real ones more than a second lies between the first and the last, and
+# more than a tenth between the last two: what counts for so long relies on it.
+FOUND = (1.0, 1.99, 2.1)
+# The same by order: then a Sentinel says so from the beginning.
+ORDERED = (0.55, 0.55, 0.7)
 # How long after it woke up the old master is made a replica.
 DEMOTED_SECONDS = 1.0
 OLD, NEW = 0, 1  # the numbers of the servers, and the ports that Sentinels name
@@ -36,10 +36,12 @@ class Sentinel:
     """One Sentinel: it answers after ``delay`` seconds, by what it knows then.
 
     ``cut``: it never hears of the failover. ``stubborn``: it knows the new epoch, and names the old
-    master. ``anew``: it was set up anew meanwhile, and counts epochs from 0 again.
+    master. ``anew``: it was set up anew meanwhile, and counts epochs from 0 again. ``slowed``: what
+    it takes longer once it has found something wrong.
     """
 
     delay: float = 0.001
+    slowed: float = 0.0
     cut: bool = False
     stubborn: bool = False
     anew: bool = False
@@ -57,7 +59,7 @@ class SimulatedService:
     def __init__(self, servers: Sequence[Server], sentinels: Sequence[Sentinel]) -> None:
         self._servers = servers
         self.sentinels = sentinels
-        self.suspected = False
+        self.flags = b"master"
         self.promoted = False
 
     def at(self, reply: SentinelReply) -> Server:
@@ -69,8 +71,15 @@ class SimulatedService:
         failed_over = self.promoted and not sentinel.cut
         epoch = (0 if sentinel.anew else 2) if failed_over else 1
         port = NEW if failed_over and not sentinel.stubborn else OLD
-        suspected = self.suspected and not self.promoted and not sentinel.cut
-        return SentinelReply(epoch, "host", port, suspected)
+        return SentinelReply(epoch, "host", port)
+
+    def delay(self, sentinel: Sentinel) -> float:
+        """Return how long a Sentinel takes to answer now."""
+        return sentinel.delay + (sentinel.slowed if self.flags != b"master" else 0.0)
+
+    def flags_by(self, sentinel: Sentinel) -> bytes:
+        """Return what a Sentinel finds of the master now."""
+        return b"master" if self.promoted or sentinel.cut else self.flags
 
 
 class SentinelMonitor(Monitor):
@@ -79,29 +88,14 @@ class SentinelMonitor(Monitor):
     # How long a failover takes, and slow Sentinels, is not what is explored here.
     unserved_us_max = 20_000_000
     granting_seconds = 1.0
-    unseen = False  # the failover was just now: no client can know of it
-
-    def check(self) -> None:
-        """Check every lease, but for a moment after a failover."""
-        if not self.unseen:
-            super().check()
-
-    def replaced(self) -> None:
-        """Note what replication lost: grants and renewals that the new master does not know."""
-        self.failed_over()
-        view, end_us = self.view(), self.end_us()
-        self._revoked.update(
-            hold.want.holder
-            for client, hold in self.holds
-            if hold.want.holder != view.holder or client.world_us(hold.deadline) > end_us
-        )
 
 
 class SentinelWorld(World):
     """A master, its replica, and Sentinels.
 
     ``wakes``: how many seconds after the failover the old master does; never for inf, and None: it
-    is not frozen, but cut off from its replica and the Sentinels.
+    is not frozen, but cut off from its replica and the Sentinels. ``steps``: after how many seconds
+    one Sentinel suspects it, enough agree, and they name another master.
     """
 
     def __init__(
@@ -110,12 +104,13 @@ class SentinelWorld(World):
         *,
         sentinels: Sequence[Sentinel] = QUICK,
         wakes: float | None = 0.2,
+        steps: tuple[float, float, float] = FOUND,
         **more: Any,
     ) -> None:
         super().__init__(server, port=_port(), **more)
         self.service = SimulatedService(self.servers, sentinels)
         self.demoted = False
-        self._wakes = wakes
+        self._wakes, self._steps = wakes, steps
         self._fate = Client(0, 1000.0, 1.0)  # what happens to servers by itself
         self._fate.port = SimulatedPort(self, self._fate, shared=True, server_timeout=5.0)
         self._fate.touched = True
@@ -123,7 +118,7 @@ class SentinelWorld(World):
         for each in self.servers:
             each.frozen = each.gone = False
 
-    def own_faults(self) -> list[steps.Action]:
+    def own_faults(self) -> list[Action]:
         """Return that the master may freeze."""
         return [("freeze",)] if self.budgets.get("freeze") and self.server is self.old else []
 
@@ -139,19 +134,22 @@ class SentinelWorld(World):
 
     async def _fail_over(self) -> None:
         old, service, wakes = self.old, self.service, self._wakes
+        suspected, agreed, promoted = self._steps
         lost = old.follows or wakes is None
         had, old.follows = old.replica if old.follows else old.state, False
         old.frozen, old.gone = wakes is not None, wakes == inf
         began = self.now_us / 1e6
-        await self._until(began + SUSPECTED_SECONDS)
-        service.suspected = True
-        await self._until(began + PROMOTED_SECONDS)
+        await self._until(began + suspected)
+        service.flags = b"master,s_down"
+        await self._until(began + agreed)
+        service.flags = b"master,s_down,o_down,failover_in_progress"
+        await self._until(began + promoted)
         await self._promote(had, lost=lost)
         if old.gone:
             return
-        await self._until(began + PROMOTED_SECONDS + (wakes or 0.0))
+        await self._until(began + promoted + (wakes or 0.0))
         old.frozen = False
-        await self._until(began + PROMOTED_SECONDS + (wakes or 0.0) + DEMOTED_SECONDS)
+        await self._until(began + promoted + (wakes or 0.0) + DEMOTED_SECONDS)
         self._demote()
 
     async def _promote(self, had: Any, *, lost: bool) -> None:
@@ -159,10 +157,6 @@ class SentinelWorld(World):
         self.server, self.service.promoted = self.servers[NEW], True
         self.server.state = had
         if lost:
-            self._monitor.replaced()
-            self._monitor.unseen = True
-            await self._until(self.now_us / 1e6 + UNSEEN_SECONDS)
-            self._monitor.unseen = False
             self._monitor.replaced()
 
     def _demote(self) -> None:

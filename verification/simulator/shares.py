@@ -77,10 +77,12 @@ def read(state: Frozen) -> ShareView:
         if key.endswith(b"~queue"):
             line = tuple(_entry(text, score) for score, text in value)
         elif key.endswith(b"~record"):
-            words = value.split(b" ")
+            head, *recorded = value.split(b"\n")
+            words = head.split(b" ")
             fence, limit, counted = int(words[0]), int(words[3]), int(words[4])
+            holds.update(line.split(b" ", 1) for line in recorded)
         elif isinstance(value, Hash) and key.endswith(b"~holds"):
-            holds = value
+            holds.update(value)
         elif isinstance(value, tuple) and b"~" not in key:
             ends = {member: int(score) for score, member in value}
     leases = {who: _permits(holds.get(who, b"0 0 "), ends[who]) for who in ends}
@@ -119,8 +121,8 @@ class SharesMonitor(Monitor):
 
     def holds_now(self, client: Client, hold: Hold) -> None:
         """Note that a flow returned a lease; its holder counts the permits, as a handle does."""
-        form: Any = hold.want.form
-        hold.count = form.permits
+        template: Any = hold.request.template
+        hold.count = template.permits
         super().holds_now(client, hold)
 
     # -- after a request ------------------------------------------------------------------------
@@ -149,32 +151,34 @@ class SharesMonitor(Monitor):
         if raw.leases and raw.counted != raw.taken:
             raise Violation("I1", f"{raw.counted} permits are counted, {raw.taken} are taken")
         # Beside a lease of its own thread that still lasts, another one costs nothing.
-        beside = {want.holder: getattr(want, "beside", b"") for _, want in self.wants}
+        nested_under = {
+            request.holder: getattr(request, "nested_under", b"") for _, request in self.requests
+        }
         own = sum(
             lease.permits
             for who, lease in after.leases.items()
-            if beside.get(who) not in after.leases
+            if nested_under.get(who) not in after.leases
         )
         if granted and own > after.limit:  # a limit that was lowered takes nothing away
             raise Violation("I1", f"{own} permits are taken of {after.limit}")
 
-    def _last_as_wanted(self, request: Request, before: ShareView, after: ShareView) -> None:
+    def _last_as_wanted(self, call: Request, before: ShareView, after: ShareView) -> None:
         """See that each lease that this request began or renewed is as long as was wanted."""
         now_us = self._world.server.now_us
-        renewed = dict(zip(request.args[2::2], request.args[3::2], strict=False))
+        renewed = dict(zip(call.args[2::2], call.args[3::2], strict=False))
         for who, lease in after.leases.items():
             old = before.leases.get(who)
             if old is not None and old.end_us == lease.end_us:
                 continue
-            want = next((want for _, want in self.wants if want.holder == who), None)
-            if request.name == "shares_renew":
+            request = next((request for _, request in self.requests if request.holder == who), None)
+            if call.name == "shares_renew":
                 wanted_us = int(renewed[who]) * 1000
-            elif want is None:
+            elif request is None:
                 continue
             else:
-                wanted_us = round(_first_lease(request, want) * 1_000_000)
+                wanted_us = round(_first_lease(call, request) * 1_000_000)
             lasts_us = lease.end_us - now_us
-            if lasts_us != wanted_us and (old is None or request.name == "shares_renew"):
+            if lasts_us != wanted_us and (old is None or call.name == "shares_renew"):
                 raise Violation("I2", f"{who!r} has {lasts_us} us of {wanted_us} us")
 
     def _may_end(self, request: Request, who: bytes) -> None:
@@ -187,8 +191,10 @@ class SharesMonitor(Monitor):
         for client, hold in self.holds:
             if not client.alive or not self.is_punctual(client) or not hold.open or hold.notified:
                 continue
-            if hold.want.holder not in after.leases and hold.want.holder not in self._revoked:
-                raise Violation("I8", f"others were granted before {hold.want.holder!r} was told")
+            if hold.request.holder not in after.leases and hold.request.holder not in self._revoked:
+                raise Violation(
+                    "I8", f"others were granted before {hold.request.holder!r} was told"
+                )
 
     def _heard(self, request: Request, before: ShareView, granted: list[bytes]) -> None:
         """See that who is granted from the line hears it: by the answer, or on a channel (I7)."""
@@ -204,7 +210,7 @@ class SharesMonitor(Monitor):
     ) -> None:
         """See that nobody overtook who came before, and that nobody who fits is left waiting."""
         left = {entry.waiter for entry, _ in after.line}
-        own = getattr(self._want_of(request), "beside", b"")
+        own = getattr(self._request_of(request), "nested_under", b"")
         for entry, _ in before.line:
             overtaken = entry.waiter in left and self._counts(entry) and not own
             if overtaken and not self._came_before(granted, entry, before):
@@ -237,11 +243,15 @@ class SharesMonitor(Monitor):
         fresh = self._world.server.now_us - entry.arrived_us <= PATIENCE_US
         return fresh and after.taken - behind + permits > after.limit
 
-    def _leaves(self, request: Request, entry: Entry, after: ShareView) -> bool:
+    def _leaves(self, call: Request, entry: Entry, after: ShareView) -> bool:
         """Return True if a waiter goes by itself, or can never be granted."""
-        want = next((want for _, want in self.wants if want.waiter == entry.waiter), None)
-        form: Any = want and want.form
-        return entry.waiter in request.args or (form is not None and form.permits > after.limit)
+        request = next(
+            (request for _, request in self.requests if request.waiter == entry.waiter), None
+        )
+        template: Any = request and request.template
+        return entry.waiter in call.args or (
+            template is not None and template.permits > after.limit
+        )
 
     def _came_before(self, granted: list[bytes], entry: Entry, before: ShareView) -> bool:
         """Return True if all who were granted stood in line before this one."""
@@ -249,8 +259,8 @@ class SharesMonitor(Monitor):
         place = line.index(entry.holder)
         return all(who in line and line.index(who) < place for who in granted)
 
-    def _want_of(self, request: Request) -> Any:
-        found = (want for _, want in self.wants if want.holder in request.args[:1])
+    def _request_of(self, call: Request) -> Any:
+        found = (request for _, request in self.requests if request.holder in call.args[:1])
         return next(found, None)
 
     # -- after every step -----------------------------------------------------------------------
@@ -262,7 +272,7 @@ class SharesMonitor(Monitor):
             if not client.alive or not proves(hold):
                 continue
             view = view or self.view()
-            who = hold.want.holder
+            who = hold.request.holder
             if who in self._revoked:
                 continue
             if who not in view.leases:
@@ -276,8 +286,8 @@ class SharesMonitor(Monitor):
         if not self._world.faulty:
             leases = self.view().leases
             for client, hold in self.holds:
-                if hold.open and hold.want.holder in leases:
-                    self._lasts(client, hold, leases[hold.want.holder].end_us)
+                if hold.open and hold.request.holder in leases:
+                    self._lasts(client, hold, leases[hold.request.holder].end_us)
         super().passing(instant)
 
     def _lasts(self, client: Client, hold: Hold, end_us: int) -> None:
@@ -286,12 +296,12 @@ class SharesMonitor(Monitor):
         # The drift of the lease, and of the time that it was waited for.
         span = max(hold.ttl + self._world.now_us / 1_000_000, theirs)
         if theirs - ours > span - validity(span) + ROUNDING_SECONDS:
-            who = hold.want.holder
+            who = hold.request.holder
             raise Violation("I2", f"the lease of {who!r} is proved {theirs - ours} s too short")
 
     def _unserved(self, view: Any) -> bool:
         """Return True if the head of the line could be granted, and is not."""
-        waiting = {want.holder for want in self._waiting()}
+        waiting = {request.holder for request in self._waiting()}
         for who in waiting & set(view.leases):  # granted, and does not know
             del who
             return True
@@ -307,19 +317,19 @@ class SharesMonitor(Monitor):
         ends = [lease.end_us - ours for lease in self.raw().leases.values()]
         return max([self._world.now_us, *(end for end in ends if end <= instant)])
 
-    def _left_by(self, want: Any, view: Any) -> str:
-        if want.holder in view.leases:
+    def _left_by(self, request: Any, view: Any) -> str:
+        if request.holder in view.leases:
             return "a grant"
-        waits = any(entry.waiter == want.waiter for entry, _ in view.line)
+        waits = any(entry.waiter == request.waiter for entry, _ in view.line)
         return "a place in line" if waits else ""
 
 
-def _first_lease(request: Request, want: Any) -> float:
+def _first_lease(call: Request, request: Any) -> float:
     """Return how long the lease of a request is: a handoff to another client may start short."""
-    words = b" ".join(arg for arg in request.args if isinstance(arg, bytes)).split(b" ")
-    if want.client_channel in words or want.holder in words or not want.terms.renew:
-        return float(want.ttl)
-    return float(min(want.ttl, HANDOFF_TTL_SECONDS))
+    words = b" ".join(arg for arg in call.args if isinstance(arg, bytes)).split(b" ")
+    if request.client_channel in words or request.holder in words or not request.options.renew:
+        return float(request.ttl)
+    return float(min(request.ttl, HANDOFF_TTL_SECONDS))
 
 
 class ShareActor(Actor):
@@ -328,17 +338,17 @@ class ShareActor(Actor):
     kind = SEMAPHORE
     limit = 2
 
-    def want_permits(
-        self, terms: LeaseOptions, permits: int = 1, beside: Hold | None = None
+    def request_permits(
+        self, options: LeaseOptions, permits: int = 1, nested_under: Hold | None = None
     ) -> ShareRequest:
         """Return a fresh request, as a handle makes it."""
-        form = ShareTemplate(
+        template = ShareTemplate(
             keys=KEYS,
-            terms=terms,
+            options=options,
             client_channel=self.port.client_channel,
-            ttl=terms.first_ttl(),
+            ttl=options.first_ttl(),
             kind=self.kind,
             limit=self.limit,
             permits=permits,
         )
-        return ShareRequest(form, self.port.new_id(), b"{}", beside)
+        return ShareRequest(template, self.port.new_id(), b"{}", nested_under)

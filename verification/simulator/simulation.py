@@ -94,12 +94,12 @@ class World:
         flow: Coroutine[Any, Any, None],
         *,
         keeper: bool = False,
-        beside: bool = False,
+        in_background: bool = False,
         lane: int = -1,
     ) -> Task:
         """Start a task in a process; it runs to its first suspension at once."""
         number = len(client.tasks)
-        task = Task(client, number, flow, keeper=keeper, beside=beside, lane=lane)
+        task = Task(client, number, flow, keeper=keeper, in_background=in_background, lane=lane)
         client.tasks.append(task)
         self._step(task, None)
         return task

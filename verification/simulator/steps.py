@@ -56,7 +56,9 @@ def _own_steps(world: World, client: Client) -> list[Action]:
 def _readable(world: World, link: Link) -> bool:
     if not link.passes_down(world.now_us):
         return False
-    if link.client.port.shared or link.down[0].request is not None:
+    port = link.port
+    # The thread that renews reads the connection on which it hears the messages for its client.
+    if port.shared or link.down[0].request is not None or link.channel == port.client_channel:
         return True
     # A thread reads its own connection, while it waits or asks on it.
     return any(
@@ -80,7 +82,7 @@ def timer_us(task: Task) -> int:
     if state is None or task.done:
         return NEVER_US
     if state.port is not None:
-        due = state.port.book.next_at()
+        due = state.port.renewals.next_at()
         # A keeper is never woken within the very microsecond: real clocks do not stand still.
         return NEVER_US if due is None else task.client.world_us(due) + 1
     return state.until_us

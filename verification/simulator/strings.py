@@ -38,6 +38,10 @@ def _get(space: Keyspace, key: bytes) -> bytes | None:
 
 
 def _set(space: Keyspace, key: bytes, value: bytes, *options: bytes) -> Status | None:
+    if options == (b"KEEPTTL",):
+        space.value(key)  # an expired one leaves no expiry
+        space.update(key, value)
+        return OK
     only_new, expires_ms = _set_options(space, options)
     if only_new and space.value(key) is not None:
         return None

@@ -11,6 +11,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import selectors
@@ -44,6 +45,17 @@ def install(clock: Clock, seed: int) -> None:
     time.clock_gettime = clock.clock_gettime
     os.urandom = random.Random(f"urandom {seed}").randbytes
     os.getpid = lambda: 1  # requests carry it
+
+
+def number_objects(module: Any) -> None:
+    """Have a module number objects as they come to it: ``id`` is an address, and never the same."""
+    numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+    count = itertools.count(1)
+
+    def number(thing: Any) -> int:
+        return numbers.get(thing) or numbers.setdefault(thing, next(count))
+
+    module.id = number
 
 
 class Jumping(selectors.SelectSelector):

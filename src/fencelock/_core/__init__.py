@@ -10,5 +10,7 @@ Rules of this folder (a test enforces 1 and 4):
    is awaited inside it.
 5. A request whose answer did not come may have run. It is asked again (every script is idempotent
    per id) or undone through ``port.run_in_background`` (I4).
-6. A flow ends what it began on every way out: return, error, timeout and cancellation (I9).
+6. A flow ends what it began on every way out: return, error, timeout and cancellation (I9). Ctrl-C
+   may come between any two bytecodes: the code that has a request, a connection or a hold at that
+   moment undoes, drops or returns it.
 """

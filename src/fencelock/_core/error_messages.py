@@ -2,6 +2,7 @@
 
 The outermost flows pass their errors through here. The frames between them and the socket tell a
 caller nothing, so they are cut off: the traceback for an unreachable server has only a few lines.
+What is raised is not logged: the caller decides (X7). Hooks are called with it; see events.py.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import Any, ParamSpec, TypeVar
 
 from fencelock._core.port import Port
 from fencelock._core.types import NoReply
-from fencelock._runtime.log import log
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
@@ -35,7 +35,6 @@ def describe_error(port: Port, error: FencelockError, name: str) -> None:
     error.name = error.name or name
     if not isinstance(error, QuorumNotReached):  # it names the nodes
         error.server = error.server or port.label
-    log.debug("%s", error)  # X7; no louder, as it is raised: the caller decides
     cause = error.__cause__
     if isinstance(cause, NoReply):  # ours, and the message has its words
         error.__cause__ = None
@@ -62,5 +61,5 @@ def describes_errors(
 
 def _name_of(about: Any) -> str:
     """Return the name that keys have, or that a request, a hold or a state has by its keys."""
-    about = getattr(about, "want", about)
+    about = getattr(about, "request", about)
     return getattr(getattr(about, "keys", about), "name", "")

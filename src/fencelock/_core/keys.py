@@ -22,6 +22,8 @@ ONCE_KINDS: Final = ("once",)
 ELECTION_KINDS: Final = ("watchers",)
 ACKNOWLEDGED_KINDS: Final = ("acknowledged",)
 QUORUM_KINDS: Final = ("quorum",)
+HISTORY_KINDS: Final = ("index", "history")
+ORDERS_KINDS: Final = ("orders",)
 
 # One ending per way to derive, so that no two locks can derive the same key.
 WRAPPED: Final = tuple(f"~{kind}".encode() for kind in KINDS)
@@ -32,7 +34,7 @@ RESERVED: Final = tuple(
     for end in ("", "=", "#")
     for kind in (
         *(*KINDS, *SIGNAL_KINDS, *CONDITION_KINDS, *ONCE_KINDS, *ELECTION_KINDS),
-        *(*ACKNOWLEDGED_KINDS, *QUORUM_KINDS),
+        *(*ACKNOWLEDGED_KINDS, *QUORUM_KINDS, *HISTORY_KINDS, *ORDERS_KINDS),
     )
 )
 _SLOTS: Final = 16384
@@ -61,7 +63,7 @@ class LockKeys:
         ValueError: the name ends like a derived key.
     """
 
-    __slots__ = ("all", "grant", "lock", "name", "plain", "renew", "renew_owned", "revoked", "show")
+    __slots__ = ("all", "grant", "lock", "name", "plain", "renew", "renew_owned", "revoked")
 
     def __init__(self, prefix: str, name: str) -> None:
         _refuse_derived(name)
@@ -70,7 +72,6 @@ class LockKeys:
         self.lock: bytes = lock
         record, queue, alive, holds, revoked = derived(prefix.encode(), lock)
         self.plain: tuple[bytes, ...] = (lock,)
-        self.show: tuple[bytes, ...] = (lock, record, queue)
         self.grant: tuple[bytes, ...] = (lock, record, queue, alive, holds)
         self.all: tuple[bytes, ...] = (lock, record, queue, alive, holds, revoked)
         self.renew: tuple[bytes, ...] = (lock, record)
@@ -166,3 +167,18 @@ def lock_key(record: bytes, prefix: bytes) -> bytes | None:
 def membership_key(prefix: str) -> bytes:
     """Return the key under which the nodes of a quorum remember one another."""
     return f"{prefix}~quorum".encode()
+
+
+def index_key(prefix: str) -> bytes:
+    """Return the key of the names of locks in use, which clients with a history note."""
+    return f"{prefix}~index".encode()
+
+
+def history_key(prefix: str) -> bytes:
+    """Return the key of what clients with a history keep for people."""
+    return f"{prefix}~history".encode()
+
+
+def orders_key(prefix: str) -> bytes:
+    """Return the key under which processes share the orders in which they take locks."""
+    return f"{prefix}~orders".encode()

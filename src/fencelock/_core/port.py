@@ -6,11 +6,12 @@ one, and the simulated one of the tests (every method suspends into a scheduler 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from fencelock._core.attempt_log import AttemptLog
+from fencelock._core.deadlock.unit_waits import UnitWaits
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
 from fencelock._core.lock.renew_request import Answer
@@ -18,7 +19,8 @@ from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
-from fencelock._core.types import Args, Keys, Reply, Request
+from fencelock._core.types import Args, Call, Keys, Reply
+from fencelock._runtime.records import NamedTuple
 from fencelock.errors import NotAcknowledged
 from fencelock.scripts import Script
 
@@ -54,7 +56,7 @@ class Flows(NamedTuple):
     servers it runs on. See ``_topology/flows``.
     """
 
-    # Take a lock for a taker, by an instant, for a thread or task; ``True``: with one try.
+    # Take a lock and register its hold by an instant, for a thread or task; ``True``: with one try.
     take: Callable[
         [AnyPort, AcquireRequest, float, HoldRegistry, object, bool], Awaitable[Hold | None]
     ]
@@ -86,26 +88,33 @@ class Flows(NamedTuple):
     give_back: Callable[[AnyPort, Hold, AttemptLog], Awaitable[int]]
     # Release a hold in the background, after a request if its ``undo_connection`` is given.
     release_in_background: Callable[[AnyPort, Hold, object], None]
+    # Release leases that ended with their client, in order and by an instant; return those that no
+    # server confirmed.
+    hand_back: Callable[[AnyPort, Sequence[Hold], float], Awaitable[Sequence[Hold]]]
     # Undo what may still come of the requests of a hold that has ended.
     clean_up: Callable[[AnyPort, Hold], None]
 
     # Return the answers to a question about a name: one, or a majority's.
-    replies: Callable[[AnyPort, str, Request], Awaitable[list[Reply]]]
+    replies: Callable[[AnyPort, str, Call], Awaitable[list[Reply]]]
+    # Return for each of several locks what each server shows of it, with so many waiters.
+    survey: Callable[[AnyPort, Sequence[LockKeys], int], Awaitable[list[list[Any]]]]
     # Run a flow on each independent server; return what it returned.
     on_each: Callable[[AnyPort, str, Callable[[Any], Awaitable[Any]]], Awaitable[Sequence[Any]]]
-    # Return the id of a lock's holder, or None.
+    # Return the id of a lock's holder, or None, also for an idle lease that its client keeps.
     holder_of: Callable[[AnyPort, LockKeys], Awaitable[bytes | None]]
+    # Return True if the client of a holder's id keeps its lease and does not use it.
+    is_idle: Callable[[AnyPort, LockKeys, bytes], Awaitable[bool]]
+    # Ask the clients of these channels who waits inside them, by an instant.
+    local_rows: Callable[[AnyPort, Mapping[bytes, LockKeys], float], Awaitable[Sequence[Any]]]
     # Run scripts; return their replies, or what each would raise.
-    side_by_side: Callable[
-        [AnyPort, Sequence[Request], float], Awaitable[Sequence[Reply | Exception]]
-    ]
+    side_by_side: Callable[[AnyPort, Sequence[Call], float], Awaitable[Sequence[Reply | Exception]]]
 
     # Return once replicas have what a waiter's connection brought: by its lease's deadline, and by
     # its caller's.
     confirm: Callable[[AnyPort, Waiter, float, float], Awaitable[None]]
     # Ask; return the answer, and the error when too few replicas have what it did.
     ask_confirmed: Callable[
-        [AnyPort, AcquireRequest, Request, float, AttemptLog],
+        [AnyPort, AcquireRequest, Call, float, AttemptLog],
         Awaitable[tuple[Reply, NotAcknowledged | None]],
     ]
     # Return how long replicas may take to acknowledge, in seconds.
@@ -119,10 +128,15 @@ class Port(Protocol):
     label: str  # the server, as a person calls it; no password
     client_channel: bytes  # identifies this client; revocations arrive on it
     lines: Lines  # this client's waiters
-    book: RenewalSchedule  # when which lease is due
+    renewals: RenewalSchedule  # when which lease is due
+    waits: UnitWaits  # what the threads and tasks of this process wait for
     server_timeout: float  # seconds without any answer before a call gives up
     flows: Flows  # those that fit the servers behind this port
     needed: int  # how many answers decide: one, or a majority of a quorum's nodes
+
+    @property
+    def hears(self) -> bool:
+        """Return True while messages to this client arrive, as far as is known."""
 
     def now(self) -> float:
         """Return the monotonic instant, in seconds."""
@@ -197,6 +211,12 @@ class Port(Protocol):
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule; have ``renew.maintain`` run by ``when``."""
 
+    def attend_by(self, when: float) -> None:
+        """Have ``renew.maintain`` run by ``when``."""
+
+    def hear_soon(self) -> None:
+        """Have messages to this client arrive soon: until then ``hears`` is False."""
+
     def notify_loss(self, hold: Hold) -> None:
         """Log that a lease is lost, and notify its holder: callback, cancellation.
 
@@ -217,12 +237,12 @@ class SlottedPort(Port, Protocol):
         """Return the node of a key, or None when that must be found out first."""
 
     async def run_together(
-        self, requests: Sequence[Request], until: float, waiter: Waiter | None = None
+        self, calls: Sequence[Call], until: float, waiter: Waiter | None = None
     ) -> list[Reply | Exception]:
         """Run scripts of one place together; return their replies, or what each would raise."""
 
     async def run_on_nodes(
-        self, groups: Sequence[Sequence[Request]], until: float
+        self, groups: Sequence[Sequence[Call]], until: float
     ) -> list[list[Reply | Exception]]:
         """Run scripts of several places, each group of one place as ``run_together`` does.
 

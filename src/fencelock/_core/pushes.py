@@ -9,22 +9,27 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
+from fencelock._core.deadlock.chase import arrived
+from fencelock._core.deadlock.probe import unpack
 from fencelock._core.lock.acquire import late_grant
+from fencelock._core.lock.cohort import revoke
+from fencelock._core.lock.kept import asked, recall
 from fencelock._core.lock.renew import lose
 from fencelock._core.lock.waiter import Waiter
-from fencelock._core.objects.state_wait import signalled
 from fencelock._core.port import Port
 from fencelock._runtime.log import log
+from fencelock._runtime.records import NamedTuple
 
 Find = Callable[[bytes], "Waiter | None"]
 
 # What a published message consists of.
 MESSAGE = ("message", "channel", "payload")
 # How many words follow the first one, by kind; the last word is all that is left.
-WORDS = {b"granted": 4, b"signal": 3, b"revoked": 2}
+WORDS = {b"granted": 4, b"ask": 3, b"recall": 3, b"signal": 3, b"revoked": 2, b"probe": 2}
+WORDS |= {b"inside?": 3, b"inside": 2}  # see local_waiters.py
 # No number of a message has more digits: Python refuses to parse thousands.
 DIGITS_MAX = 20
 # How much of a message that does not parse is logged.
@@ -55,9 +60,15 @@ def dispatch(port: Port, message: Sequence[bytes], find: Find) -> Waiter | None:
         return _granted(port, words, find)
     if kind == b"again":
         return _again(find(words[0]))
-    if kind == b"revoked":
-        _revoked(port, *words)
+    if kind in {b"busy", b"idle"}:
+        return _learn(find(words[0]), kind)
+    if kind == b"inside":
+        return _hear_of_others(find(words[0]), words[1])
+    if kind in FOR_CLIENTS:
+        FOR_CLIENTS[kind](port, *words)
     elif kind == b"signal":
+        from fencelock._core.objects.state_wait import signalled  # noqa: PLC0415 - locks hear none
+
         signalled(port, *words)
     return None
 
@@ -74,7 +85,13 @@ def parsed(payload: bytes) -> Pushed | None:
         fits = all(map(_is_number, words[1:]))
     elif kind == b"signal":
         fits = _is_number(words[0]) and words[1].isalpha()
-    elif kind == b"revoked":
+    elif kind == b"probe":
+        fits = bool(words[0]) and unpack(words[1]) is not None
+    elif kind == b"inside":
+        from fencelock._core.lock import local_waiters  # noqa: PLC0415 - for those that look
+
+        fits = local_waiters.unpack(words[1]) is not None
+    elif kind in {b"ask", b"recall", b"revoked", b"inside?"}:
         fits = bool(words[0])
     return Pushed(kind, words) if fits else None
 
@@ -112,9 +129,41 @@ def _again(waiter: Waiter | None) -> Waiter | None:
     return waiter
 
 
+def _learn(waiter: Waiter | None, state: bytes) -> Waiter | None:
+    """Tell a waiter whether the lease that it recalled, or asked about, is in use."""
+    if waiter is not None:
+        waiter.learn(state)
+    return waiter
+
+
+def _hear_of_others(waiter: Waiter | None, said: bytes) -> Waiter | None:
+    """Tell a waiter that asked a client who waits inside it."""
+    if waiter is not None:
+        waiter.hear_of_others(said)
+    return waiter
+
+
 def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
     """Notify the holds that an operator revoked."""
     with port.mutex():
-        hit = [hold for hold in port.book.tracked() if hold.want.holder == holder]
+        hit = [hold for hold in port.renewals.tracked() if hold.request.holder == holder]
+        revoke(port.lines.cohorts, holder, reason.decode(errors="replace"))
     for hold in hit:
         lose(port, hold, "revoked", port.now(), reason.decode(errors="replace"))
+
+
+def _answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:
+    """Answer who waits inside this client."""
+    from fencelock._core.lock.local_waiters import answer  # noqa: PLC0415 - as above
+
+    answer(port, channel, who, lock)
+
+
+# What is for a client, and not for one of its waiters; each takes the port and the words.
+FOR_CLIENTS: Final[Mapping[bytes, Callable[..., None]]] = {
+    b"revoked": _revoked,
+    b"recall": recall,
+    b"ask": asked,
+    b"probe": arrived,
+    b"inside?": _answer,
+}

@@ -15,7 +15,7 @@ from typing import NoReturn
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import retry_delay
 from fencelock._core.port import Port
-from fencelock._core.types import Args, Keys, NoReply, Reply
+from fencelock._core.types import Args, Call, Keys, NoReply, Reply
 from fencelock.errors import OutcomeUnknown, ServerError, ServerUnreachable
 from fencelock.scripts import Script
 
@@ -38,6 +38,26 @@ async def ask(
     """Run a script until it is answered; raise OutcomeUnknown or ServerUnreachable at ``until``."""
     asked = asked or AttemptLog()
     return await persist(port, lambda: port.call(script, keys, args, until), until, asked)
+
+
+async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
+    """Run reading scripts side by side until all are answered, within ``server_timeout``."""
+    until, asked = port.now() + port.server_timeout, AttemptLog()
+    left, replies = dict(enumerate(calls)), dict[int, Reply]()
+    while left:
+        trouble: Exception | None = None
+        answers = await port.flows.side_by_side(port, list(left.values()), until)
+        for number, answer in zip(tuple(left), answers, strict=True):
+            if isinstance(answer, Exception):
+                trouble = answer
+            else:
+                replies[number] = answer
+                del left[number]
+        if isinstance(trouble, (NoReply, ServerError)):
+            await again(port, trouble, until, asked)
+        elif trouble is not None:
+            raise trouble
+    return [replies[number] for number in range(len(calls))]
 
 
 async def command(port: Port, args: Args, key: bytes) -> Reply:

@@ -11,7 +11,7 @@ from fencelock.scripts import Script
 Keys = Sequence[bytes]
 Args = Sequence[bytes | int]
 # A script with its keys and arguments.
-Request = tuple[Script, Keys, Args]
+Call = tuple[Script, Keys, Args]
 # What a server answers: integers, bytes, None, and lists of these. Scripts document their own.
 Reply = Any
 

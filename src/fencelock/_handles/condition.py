@@ -6,6 +6,7 @@ from typing import Any
 
 from fencelock import options
 from fencelock._core.objects import condition as core
+from fencelock._handles.lock import Caller
 from fencelock._runtime.hints import made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
 
@@ -35,7 +36,7 @@ class BaseCondition(ProcessBound):
         return isinstance(self.lock, self._reentrant)
 
     async def _waited(
-        self, port: Any, unit: object, unit_name: str, timeout: options.Seconds | None
+        self, port: Any, unit: object, caller: Caller, timeout: options.Seconds | None
     ) -> bool:
         _, holds = self.lock.__shared__()
         return await core.wait(
@@ -43,7 +44,7 @@ class BaseCondition(ProcessBound):
             self._place,
             lambda taken: holds.take(unit, taken, only_own=self._owned),
             options.wait_timeout(timeout),
-            core.Reacquirer(lambda: holds.want(port, unit_name), holds),
+            core.Reacquirer(lambda: holds.request(port, caller), holds),
         )
 
     async def _notified(self, port: Any, unit: object, n: int) -> None:

@@ -16,10 +16,12 @@ from fencelock.options import Seconds
 HANDLES_KEPT: Final = 256
 
 
-def decorated_settings(given: Defaults, on_busy: str, **chosen: Any) -> Settings:
-    """Check the options of ``locked``."""
+def decorated_settings(given: Defaults, on_busy: str, name: str, **chosen: Any) -> Settings:
+    """Check the options of ``locked``; its name is the template of events, if it can be one."""
     if on_busy not in {"wait", "skip", "raise"}:
         raise ValueError(f'on_busy must be "wait", "skip" or "raise", not {on_busy!r}')
+    if chosen.get("template") is None and name.isprintable():
+        chosen["template"] = name[: options.TEMPLATE_CHARS_MAX] or None
     made = settings(given, **chosen)
     if on_busy == "wait":
         return made
@@ -87,10 +89,10 @@ def once_settings(
     """Check the options of ``once``."""
     if not isinstance(wait, bool):  # a lock's own ``wait`` takes a Queue
         raise TypeError(f"wait of once must be a bool, not {wait!r}")
-    terms = OnceSettings(options.positive("within", within), wait, lease, under_way)
-    if terms.within > options.TTL_MAX:
+    run_settings = OnceSettings(options.positive("within", within), wait, lease, under_way)
+    if run_settings.within > options.TTL_MAX:
         raise ValueError(f"within must be at most {options.TTL_MAX:.0f} s (ten years)")
     if timeout is not None and not wait:
         raise ValueError("timeout needs wait=True: without it a call does not wait")
-    made = settings(given, timeout=timeout, **chosen)
-    return made if wait else made._replace(timeout=options.NO_WAIT), terms
+    made = settings(given, timeout=timeout, cohort=None, kind="once", **chosen)
+    return made if wait else made._replace(timeout=options.NO_WAIT), run_settings

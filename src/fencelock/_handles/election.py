@@ -19,7 +19,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.request import AcquireRequest, RequestTemplate
 from fencelock._core.objects.election import CANDIDATE_BYTES_MAX, ElectionKeys, mark
 from fencelock._core.port import Port
-from fencelock._handles.lock import Holds, Settings, describe
+from fencelock._handles.lock import Caller, Holds, Settings, describe
 from fencelock.errors import NotAcquired
 
 
@@ -64,9 +64,9 @@ class CandidateHolds(Holds):
         hold_type: type[Hold],
         candidate: str,
     ) -> None:
-        self.cancels: bool = settings.terms.on_lost == "cancel"
+        self.cancels: bool = settings.options.on_lost == "cancel"
         if self.cancels:  # all bodies that rely on it, not one
-            settings = settings._replace(terms=settings.terms._replace(on_lost=self._cancel))
+            settings = settings._replace(options=settings.options._replace(on_lost=self._cancel))
         super().__init__(keys, settings, hold_type)
         self._uses: list[LeadershipUse] = []
         self._ending: Hold | None = None  # the last user is leaving it just now
@@ -74,17 +74,17 @@ class CandidateHolds(Holds):
         self.candidate: str = candidate
         self.campaigning: bool = False
 
-    def want(self, port: Port, unit: str) -> AcquireRequest:
-        """Return a fresh request by a thread or task of that name."""
+    def request(self, port: Port, caller: Caller) -> AcquireRequest:
+        """Return a fresh request by a thread or task."""
         settings = self.settings
-        form = RequestTemplate(
+        template = RequestTemplate(
             keys=self.keys,
-            terms=settings.terms,
+            options=settings.options,
             client_channel=port.client_channel,
-            ttl=settings.terms.first_ttl(),
+            ttl=settings.options.first_ttl(),
         )
-        info = describe(unit, settings.label)[:-1] + b"," + mark(self.candidate)
-        return AcquireRequest(form, port.new_id(), info)
+        info = describe(caller, settings.label)[:-1] + b"," + mark(self.candidate)
+        return AcquireRequest(template, port.new_id(), info)
 
     def leads(self) -> bool:
         """Return True if the candidate leads, as far as this process can prove."""

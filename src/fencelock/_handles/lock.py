@@ -11,29 +11,30 @@ Rules of this file:
 
 from __future__ import annotations
 
-import json
-import os
 import socket
 import sys
 import warnings
 from collections.abc import Mapping
-from datetime import datetime
 from functools import lru_cache
 from math import inf
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from fencelock import options
+from fencelock._core import events
+from fencelock._core.deadlock.unit_waits import released_by_another
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold, HoldRegistry
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.port import Port
 from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
+from fencelock._runtime.dates import datetime
 from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import outside
+from fencelock._runtime.records import NamedTuple
 from fencelock.errors import AcquireTimeout, NotAcquired, NotHeld
-from fencelock.options import Poll, Queue, Seconds, Wait
+from fencelock.options import Cohort, Poll, Queue, Seconds, Wait
 
 DESCRIPTION_BYTES_MAX = 64  # of each thing that `show` prints
 SPACE = 0x20  # it and all below would end a field of a record
@@ -49,12 +50,20 @@ class Defaults(NamedTuple):
     ttl: float
     label: str | None
     server_timeout: float
+    cohort: Cohort | None = None
+    deadlock_after: float | None = None
     quorum: bool = False
     server: str = ""  # as a person calls it
 
 
 def defaults(
-    *, key_prefix: str, ttl: Seconds, label: str | None, server_timeout: Seconds
+    *,
+    key_prefix: str,
+    ttl: Seconds,
+    label: str | None,
+    server_timeout: Seconds,
+    cohort: Cohort | None = None,
+    deadlock_after: Seconds | None = None,
 ) -> Defaults:
     """Check a client's options."""
     return Defaults(
@@ -62,13 +71,15 @@ def defaults(
         ttl=options.lease_ttl(ttl),
         label=None if label is None else options.text("label", label),
         server_timeout=options.positive("server_timeout", server_timeout),
+        cohort=options.cohort(cohort),
+        deadlock_after=options.deadlock_after(deadlock_after),
     )
 
 
 class Settings(NamedTuple):
     """A handle's checked options."""
 
-    terms: LeaseOptions
+    options: LeaseOptions
     timeout: float | None
     label: str | None
     strict: bool
@@ -80,11 +91,11 @@ class Settings(NamedTuple):
     def ttl(self) -> float:
         """Return the length of a lease that begins now."""
         if self.instant is None:
-            return self.terms.first_ttl()
+            return self.options.first_ttl()
         left = options.until(self.instant)
         if left < options.TTL_MIN:
             raise ValueError(f"ttl: {self.instant} has passed")
-        return min(left, self.terms.first_ttl())
+        return min(left, self.options.first_ttl())
 
     def ends(self, now: float) -> float:
         """Return the instant at which leases end, by the clock that says ``now``."""
@@ -102,8 +113,13 @@ def settings(
     wait: Wait = Queue(),  # noqa: B008 - immutable
     on_lost: object = None,
     label: str | None = None,
+    template: str | None = None,
     strict: bool = False,
+    cohort: object = options.CLIENT_DEFAULT,
+    linger: Seconds | None = None,
+    deadlock_after: object = options.CLIENT_DEFAULT,
     owner: str | None = None,
+    kind: str = "lock",
     cancels: bool,
 ) -> Settings:
     """Check the options of a handle; ``cancels`` allows ``on_lost="cancel"``."""
@@ -116,8 +132,9 @@ def settings(
     plain = isinstance(wait, Poll)
     refuse(given.quorum and plain, "Poll")
     refuse(given.quorum and owner is not None, "owner")
-    terms = LeaseOptions(
+    chosen = LeaseOptions(
         ttl=span,
+        cohort=given.cohort if cohort is options.CLIENT_DEFAULT else options.cohort(cohort),
         renew=bool(renew) and instant is None,
         fixed_end=instant is not None,
         max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
@@ -128,10 +145,16 @@ def settings(
         plain=plain,
         interval=wait.interval if isinstance(wait, Poll) else 0.0,
         max_tries=wait.max_tries if isinstance(wait, Poll) else None,
+        kind=kind,
+        template="" if template is None else options.template(template),
+        deadlock_after=options.deadlock_after(deadlock_after, given.deadlock_after),
     )
+    if linger is not None:
+        _refuse_linger(given, chosen, instant, owner)
+        chosen = chosen._replace(linger=options.linger(linger, chosen.first_ttl()))
     seconds = options.acquire_timeout(timeout, blocking=True)
     return Settings(
-        terms=terms,
+        options=chosen,
         timeout=seconds,
         label=given.label if label is None else options.text("label", label),
         strict=strict,
@@ -140,6 +163,23 @@ def settings(
         lone_timeout=bool(seconds) and ttl is None,
         server=given.server,
     )
+
+
+def _refuse_linger(
+    given: Defaults, chosen: LeaseOptions, instant: datetime | None, owner: str | None
+) -> None:
+    """Raise ValueError where no lease can be kept."""
+    reason = {
+        "does not work over a quorum: its leases are on several servers": given.quorum,
+        "needs wait=Queue(): Poll hears no recall": chosen.plain,
+        "does not work with owner: other clients may hold by the same id": owner is not None,
+        "needs a cohort: cohort=None keeps no lease": chosen.cohort is None,
+        "needs a ttl in seconds: a lease until an instant is not short": instant is not None,
+        "needs renew=True: a lease that is kept begins short, and grows": not chosen.renew,
+    }
+    for why, applies in reason.items():
+        if applies:
+            raise ValueError(f"linger {why}")
 
 
 # What an option is that is not given, in the order in which signatures show them.
@@ -172,19 +212,48 @@ def _on_lost(value: object, *, cancels: bool) -> Any:
 acting_for: tuple[int, str] | None = None
 
 
-def describe(unit: str, label: str | None) -> bytes:
-    """Return what ``show`` prints of a holder or waiter: compact JSON of bounded size."""
-    if acting_for is None:
-        return _described(os.getpid(), unit, label)
-    return _described(*acting_for, label)
+# The thread or task that makes a request, or the name of something else that does. gevent's threads
+# are of classes of its own.
+Caller: TypeAlias = Any
+
+
+def describe(caller: Caller, label: str | None) -> bytes:
+    """Return what ``show`` prints of a holder or waiter: compact JSON of bounded size.
+
+    The number of a thread or task tells it from others of its name; the name may be anything.
+    """
+    number = getattr(caller, "ident", None)  # of a thread
+    if acting_for is not None:
+        told = _described(*acting_for, None, label)
+    elif isinstance(caller, str):
+        told = _described(process.pid, caller, None, label)
+    elif number is not None:
+        told = _described(process.pid, caller.name, number, label)
+    else:
+        told = _described(process.pid, caller.get_name(), id(caller), label)
+    if events.tracers and (trace := events.trace()):
+        return _with_trace(told, trace)
+    return told
+
+
+def _with_trace(described: bytes, trace: str) -> bytes:
+    """Return a description with a trace, which is the last word: few have the same."""
+    return b'%b,"trace":%b}' % (described[:-1], _json(trace))
 
 
 @lru_cache(maxsize=1024)
-def _described(pid: int, unit: str, label: str | None) -> bytes:
-    told: dict[str, str | int] = {"host": _told(_HOST), "pid": pid, "unit": _told(unit)}
-    if label:
-        told["label"] = _told(label)
-    return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+def _described(pid: int, unit: str, number: int | None, label: str | None) -> bytes:
+    numbered = b',"id":"%x"' % number if number else b""
+    labelled = b',"label":%b' % _json(label) if label else b""
+    return b'{"host":%b,"pid":%d,"unit":%b%b%b}' % (
+        *(_json(_HOST), pid, _json(unit), numbered, labelled),
+    )
+
+
+def _json(text: str) -> bytes:
+    """Return a printable text in JSON; the module ``json`` would slow down each start."""
+    quoted = _told(text).replace("\\", r"\\").replace('"', r"\"")
+    return f'"{quoted}"'.encode()
 
 
 def _told(text: str) -> str:
@@ -213,7 +282,9 @@ class Bodies:
         self._begun: list[Any] = []
 
     def begin(self, held: Any) -> None:
-        """Note that a body begins, with its hold."""
+        """Note that a body begins, with its hold, which the end of the body releases."""
+        for each in (held,) if isinstance(held, Hold) else held.holds:
+            each.bound = True
         self._begun.append(held)
 
     def end(self, unit: object) -> Any:
@@ -251,10 +322,17 @@ class DropFinalizer:
         self._holds.dropped()
 
 
+def bound(holds: Holds, hold: Hold | None) -> Hold | None:
+    """Note that only the thread or task that acquired can release a hold of such a lock."""
+    if hold is not None:
+        hold.bound = holds.settings.owner is None
+    return hold
+
+
 class Holds(HoldRegistry):
     """The holds of one handle, newest last."""
 
-    __slots__ = ("_form", "_generation", "_holds", "bodies", "keys", "settings")
+    __slots__ = ("_generation", "_holds", "_template", "bodies", "keys", "settings")
 
     def __init__(self, keys: LockKeys, settings: Settings, hold_type: type[Hold]) -> None:
         super().__init__(hold_type)
@@ -262,7 +340,7 @@ class Holds(HoldRegistry):
         self.settings: Settings = settings
         self._holds: list[Hold] = []
         self.bodies: Bodies = Bodies()
-        self._form: RequestTemplate | None = None
+        self._template: RequestTemplate | None = None
         self._generation = process.generation
 
     def _now(self) -> list[Hold]:
@@ -276,31 +354,29 @@ class Holds(HoldRegistry):
         """Return the holds, oldest first."""
         return tuple(self._now())
 
-    def want(self, port: Port, unit: str) -> AcquireRequest:
-        """Return a fresh request by a thread or task of that name."""
-        form, settings = self._form, self.settings
+    def request(self, port: Port, caller: Caller) -> AcquireRequest:
+        """Return a fresh request by a thread or task."""
+        template, settings = self._template, self.settings
         if (
-            form is None
-            or form.client_channel is not port.client_channel
+            template is None
+            or template.client_channel is not port.client_channel
             or settings.instant is not None
         ):
-            form = self._form = RequestTemplate(
+            template = self._template = RequestTemplate(
                 keys=self.keys,
-                terms=settings.terms,
+                options=settings.options,
                 client_channel=port.client_channel,
                 ttl=settings.ttl(),
                 owned=settings.owner is not None,
                 ends=settings.ends(port.now()),
             )
-        acting = acting_for or (os.getpid(), unit)
-        return AcquireRequest(
-            form, port.new_id(), _described(*acting, settings.label), settings.owner
-        )
+        waiter, told = template.mark + port.new_id(), describe(caller, settings.label)
+        return AcquireRequest(template, waiter, told, settings.owner)
 
-    def want_for(self, port: Port, name: str, unit: object) -> AcquireRequest:
+    def request_for(self, port: Port, caller: Caller, unit: object) -> AcquireRequest:
         """Return a fresh request by a thread or task, as a part of a multi makes it."""
         del unit
-        return self.want(port, name)
+        return self.request(port, caller)
 
     def part(self, settings: Settings) -> Holds:
         """Return the holds of the same lock for a multi, with the multi's settings."""
@@ -352,9 +428,9 @@ class Holds(HoldRegistry):
                 return hold
         return None
 
-    def made_by(self, want: AcquireRequest) -> list[Hold]:
+    def made_by(self, request: AcquireRequest) -> list[Hold]:
         """Return the hold that a request brought, in a list of at most one."""
-        return [hold for hold in self._now() if hold.want is want]
+        return [hold for hold in self._now() if hold.request is request]
 
     def newest(self) -> Hold | None:
         """Return the newest hold of any thread or task."""
@@ -376,6 +452,8 @@ class Holds(HoldRegistry):
             hold = self.of(unit) or (self._ownerless() if only_own else self.newest())
             if hold is None:
                 raise self.not_held()
+            if hold.unit != unit:
+                released_by_another(hold)
             if self.take_out(hold, hold, taken):
                 return
 
@@ -454,6 +532,8 @@ class Holds(HoldRegistry):
         held = [hold for hold in self._now() if hold.open and not hold.lost]
         for hold in held:
             hold.open = False
+            if not sys.is_finalizing():
+                events.end_hold(hold, reason="dropped")
         if held and not sys.is_finalizing():  # else its name was logged as the process ended
             outside(self._report_drop)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from fencelock import options
+from fencelock._core.deadlock.unit_waits import released_by_another
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
@@ -14,7 +15,7 @@ from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import release_all
 from fencelock._core.objects.semaphore_rwlock import held_of
 from fencelock._core.port import Port
-from fencelock._handles.lock import Bodies, Holds, Settings
+from fencelock._handles.lock import Bodies, Caller, Holds, Settings
 from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock._handles.rwlock import SideHolds
 from fencelock._handles.semaphore import SemaphoreHolds
@@ -80,6 +81,12 @@ async def is_owned(port: Port, part: Holds) -> bool:
     return await holder_of(port, part.keys) in mine
 
 
+def _of_part(settings: Settings, part: Holds) -> Settings:
+    """Return the multi's settings with the part's own template, unless the multi has one."""
+    template = settings.options.template or part.settings.options.template
+    return settings._replace(options=settings.options._replace(template=template))
+
+
 class MultiHold:
     """The holds of one acquisition, in the order of their keys, and the lease of them all."""
 
@@ -103,13 +110,15 @@ class MultiHolds:
     ) -> None:
         hold_type, self._type = hold_types
         self.names: tuple[str, ...] = tuple(_keys_of(each).name for each in parts)
-        self._on_lost = settings.terms.on_lost
+        self._on_lost = settings.options.on_lost
         if callable(self._on_lost):
-            terms = settings.terms._replace(on_lost=self._lost)
-            settings = settings._replace(terms=terms)
+            lease_options = settings.options._replace(on_lost=self._lost)
+            settings = settings._replace(options=lease_options)
         self.settings = settings
         made = [
-            each.part(settings) if isinstance(each, Holds) else Holds(each, settings, hold_type)
+            each.part(_of_part(settings, each))
+            if isinstance(each, Holds)
+            else Holds(each, settings, hold_type)
             for each in parts
         ]
         self.parts: list[Holds] = sorted(made, key=lambda each: each.keys.lock)
@@ -118,9 +127,9 @@ class MultiHolds:
         # Being released, or released with a loss that may not have been reported yet.
         self._left: deque[MultiHold] = deque(maxlen=LEFT_MAX)
 
-    def wants(self, port: Port, name: str, unit: object) -> list[AcquireRequest]:
-        """Return fresh requests by a thread or task of that name, in the order of the keys."""
-        return [part.want_for(port, name, unit) for part in self.parts]
+    def requests(self, port: Port, caller: Caller, unit: object) -> list[AcquireRequest]:
+        """Return fresh requests by a thread or task, in the order of the keys."""
+        return [part.request_for(port, caller, unit) for part in self.parts]
 
     def group(self, holds: Sequence[Hold], unit: object) -> MultiHold:
         """Keep the holds that were granted together."""
@@ -172,6 +181,9 @@ class MultiHolds:
                     f"not locked: release of {text} without holding them",
                     server=self.settings.server,
                 )
+            for hold in group.holds:
+                if hold.unit != unit:
+                    released_by_another(hold)
             taken[:] = group.holds
             self._left.append(group)
             if self._remove(group):
@@ -206,16 +218,18 @@ class MultiHolds:
         text = f"{names} were not all granted within their timeout of {timeout:g} s"
         return AcquireTimeout(text, server=self.settings.server)
 
-    def withdraw(self, wants: Iterable[AcquireRequest]) -> list[Hold]:
+    def withdraw(self, requests: Iterable[AcquireRequest]) -> list[Hold]:
         """Take out the holds of these requests, which never reached their caller."""
-        known = {id(want) for want in wants}
+        known = {id(request) for request in requests}
         found: list[Hold] = []
         for group in tuple(self._groups):
-            if id(group.holds[0].want) in known:
+            if id(group.holds[0].request) in known:
                 self._remove(group)
                 found += group.holds
         for part in self.parts:
-            found += [hold for hold in part.all() if id(hold.want) in known and part.remove(hold)]
+            found += [
+                hold for hold in part.all() if id(hold.request) in known and part.remove(hold)
+            ]
         return found
 
     def show(self, handle: object) -> str:

@@ -9,7 +9,7 @@ from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.once import FinishedOnce, OnceKeys, OnceTemplate, RunningOnce
 from fencelock._core.port import Port
-from fencelock._handles.lock import Holds, Settings, describe
+from fencelock._handles.lock import Caller, Holds, Settings, describe
 from fencelock._runtime.hints import made_by_clients
 from fencelock.errors import AcquireTimeout
 
@@ -29,16 +29,16 @@ class OnceHolds(Holds):
         super().__init__(keys, settings, hold_type)
         self.once: OnceKeys = keys
 
-    def want(self, port: Port, unit: str) -> AcquireRequest:
-        """Return a fresh request by a thread or task of that name."""
+    def request(self, port: Port, caller: Caller) -> AcquireRequest:
+        """Return a fresh request by a thread or task."""
         settings = self.settings
-        form = OnceTemplate(
+        template = OnceTemplate(
             keys=self.once,
-            terms=settings.terms,
+            options=settings.options,
             client_channel=port.client_channel,
-            ttl=settings.terms.first_ttl(),
+            ttl=settings.options.first_ttl(),
         )
-        return AcquireRequest(form, port.new_id(), once_info(unit, settings.label))
+        return AcquireRequest(template, port.new_id(), once_info(caller, settings.label))
 
     def timed_out(self) -> AcquireTimeout:
         """Return the error for a wait that ended before the run."""
@@ -47,9 +47,9 @@ class OnceHolds(Holds):
         return AcquireTimeout(text, **self.about())
 
 
-def once_info(unit: str, label: str | None) -> bytes:
+def once_info(caller: Caller, label: str | None) -> bytes:
     """Return what ``show`` prints, and the mark that ``once_finish.lua`` looks for."""
-    return describe(unit, label)[:-1] + b',"once":1}'
+    return describe(caller, label)[:-1] + b',"once":1}'
 
 
 class Outcome(Generic[T_co]):

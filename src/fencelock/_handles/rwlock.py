@@ -23,7 +23,7 @@ from fencelock._core.objects.semaphore_rwlock import (
     state,
 )
 from fencelock._core.port import Port
-from fencelock._handles.lock import Holds, Settings, describe
+from fencelock._handles.lock import Caller, Holds, Settings, describe
 from fencelock.errors import NotAcquired
 
 WRITES_ALREADY = "this thread or task already holds the write side; see reentrant=True"
@@ -39,11 +39,11 @@ class SideTable:
 
     def add(self, hold: Hold) -> None:
         """Note a hold."""
-        self._holds.setdefault((hold.want.keys.lock, hold.unit), []).append(hold)
+        self._holds.setdefault((hold.request.keys.lock, hold.unit), []).append(hold)
 
     def remove(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not known."""
-        key = (hold.want.keys.lock, hold.unit)
+        key = (hold.request.keys.lock, hold.unit)
         left = [each for each in self._holds.get(key, ()) if each is not hold]
         if left:
             self._holds[key] = left
@@ -59,8 +59,8 @@ class SideTable:
 
 def writes(hold: Hold) -> bool:
     """Return True if a hold is of the write side."""
-    form: ShareTemplate = hold.want.form  # type: ignore[assignment]  # Side.want_side made it
-    return form.permits == WRITE
+    template: ShareTemplate = hold.request.template  # type: ignore[assignment]  # Side.request_side made it
+    return template.permits == WRITE
 
 
 class SideHolds(Holds):
@@ -96,7 +96,7 @@ class SideHolds(Holds):
             raise self._refused(WRITES_ALREADY)
         return hold
 
-    def beside(self, unit: object) -> Hold | None:
+    def nested_under(self, unit: object) -> Hold | None:
         """Return the hold of this thread or task that lets this side be granted at once.
 
         Raises NotAcquired when it would wait for itself.
@@ -113,9 +113,9 @@ class SideHolds(Holds):
             raise self._refused(WRITES_ALREADY)
         return own[0]
 
-    def want_for(self, port: Port, name: str, unit: object) -> ShareRequest:
+    def request_for(self, port: Port, caller: Caller, unit: object) -> ShareRequest:
         """Return a fresh request for this side; NotAcquired when it would wait for itself."""
-        return self.want_side(port, name, self.beside(unit))
+        return self.request_side(port, caller, self.nested_under(unit))
 
     def part(self, settings: Settings) -> SideHolds:
         """Return the same side for a multi, registered with the client like all sides."""
@@ -125,20 +125,23 @@ class SideHolds(Holds):
     def _refused(self, why: str) -> NotAcquired:
         return NotAcquired(f"{self.keys.name!r}: {why}", **self.about())
 
-    def want_side(self, port: Port, unit: str, beside: Hold | None) -> ShareRequest:
-        """Return a fresh request for this side by a thread or task of that name."""
-        form, settings = self._form, self.settings
-        if not isinstance(form, ShareTemplate) or form.client_channel is not port.client_channel:
-            form = self._form = ShareTemplate(
+    def request_side(self, port: Port, caller: Caller, nested_under: Hold | None) -> ShareRequest:
+        """Return a fresh request for this side by a thread or task."""
+        template, settings = self._template, self.settings
+        if (
+            not isinstance(template, ShareTemplate)
+            or template.client_channel is not port.client_channel
+        ):
+            template = self._template = ShareTemplate(
                 keys=self.keys,
-                terms=settings.terms,
+                options=settings.options,
                 client_channel=port.client_channel,
                 ttl=settings.ttl(),
                 kind=RWLOCK,
                 limit=ALL,
                 permits=self._side,
             )
-        return ShareRequest(form, port.new_id(), describe(unit, settings.label), beside)
+        return ShareRequest(template, port.new_id(), describe(caller, settings.label), nested_under)
 
     async def busy(self, port: Port) -> bool:
         """Return True if a thread or task that asks for this side now has to wait."""

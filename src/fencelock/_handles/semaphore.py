@@ -23,7 +23,7 @@ from fencelock._core.objects.semaphore_rwlock import (
     state,
 )
 from fencelock._core.port import Port
-from fencelock._handles.lock import Holds, Settings, describe
+from fencelock._handles.lock import Caller, Holds, Settings, describe
 from fencelock.errors import NotHeld, OverReleased, ServerUnsuitable
 
 # Packed requests that are kept, by their number of permits: most programs use one or two.
@@ -33,7 +33,7 @@ FORMS_MAX = 16
 class SemaphoreHolds(Holds):
     """The permits of one semaphore handle."""
 
-    __slots__ = ("_declared", "_forms", "bounded", "limit")
+    __slots__ = ("_declared", "_templates", "bounded", "limit")
 
     def __init__(
         self,
@@ -48,21 +48,21 @@ class SemaphoreHolds(Holds):
         self.limit: int = limit
         self._declared = limit
         self.bounded: bool = bounded
-        self._forms: dict[int, ShareTemplate] = {}
+        self._templates: dict[int, ShareTemplate] = {}
 
-    def form(self, port: Port, permits: int = 1) -> ShareTemplate:
+    def template(self, port: Port, permits: int = 1) -> ShareTemplate:
         """Return the common part of requests for this number of permits."""
-        form, settings = self._forms.get(permits), self.settings
+        template, settings = self._templates.get(permits), self.settings
         if (
-            form is None
-            or form.client_channel is not port.client_channel
+            template is None
+            or template.client_channel is not port.client_channel
             or settings.instant is not None
         ):
-            if len(self._forms) == FORMS_MAX:
-                self._forms = {}
-            form = self._forms[permits] = ShareTemplate(
+            if len(self._templates) == FORMS_MAX:
+                self._templates = {}
+            template = self._templates[permits] = ShareTemplate(
                 keys=self.keys,
-                terms=settings.terms,
+                options=settings.options,
                 client_channel=port.client_channel,
                 ttl=settings.ttl(),
                 kind=SEMAPHORE,
@@ -70,19 +70,19 @@ class SemaphoreHolds(Holds):
                 permits=permits,
                 ends=settings.ends(port.now()),
             )
-        return form
+        return template
 
-    def want_permits(self, port: Port, unit: str, permits: int) -> ShareRequest:
-        """Return a fresh request for permits by a thread or task of that name."""
+    def request_permits(self, port: Port, caller: Caller, permits: int) -> ShareRequest:
+        """Return a fresh request for permits by a thread or task."""
         if options.count("permits", permits) > options.PERMITS_MAX:
             raise ValueError(f"permits must be at most {options.PERMITS_MAX}, not {permits}")
-        form = self.form(port, permits)
-        return ShareRequest(form, port.new_id(), describe(unit, self.settings.label))
+        template = self.template(port, permits)
+        return ShareRequest(template, port.new_id(), describe(caller, self.settings.label))
 
-    def want_for(self, port: Port, name: str, unit: object) -> ShareRequest:
+    def request_for(self, port: Port, caller: Caller, unit: object) -> ShareRequest:
         """Return a fresh request for one permit."""
         del unit
-        return self.want_permits(port, name, 1)
+        return self.request_permits(port, caller, 1)
 
     def part(self, settings: Settings) -> SemaphoreHolds:
         """Return permits of the same semaphore for a multi."""
@@ -113,8 +113,8 @@ class SemaphoreHolds(Holds):
 
     def add(self, hold: Hold) -> None:
         """Keep a hold, and how many permits it has."""
-        form: ShareTemplate = hold.want.form  # type: ignore[assignment]  # want_permits made it
-        hold.count = form.permits
+        template: ShareTemplate = hold.request.template  # type: ignore[assignment]  # request_permits made it
+        hold.count = template.permits
         super().add(hold)
 
     def changed_limit(self, limit: int, agreed: int) -> None:
@@ -122,7 +122,7 @@ class SemaphoreHolds(Holds):
         self.limit = limit
         if self._declared != agreed:
             self._declared = limit
-            self._forms = {}
+            self._templates = {}
 
     def take_permits(
         self, unit: object, count: int, taken: list[tuple[Hold, int]], *, only_own: bool = False

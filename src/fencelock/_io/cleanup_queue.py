@@ -10,16 +10,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from typing import NamedTuple, Protocol
+from typing import Protocol
 from weakref import ref
 
 from fencelock._core.types import Args, Keys, NoReply
 from fencelock._io.connection_blocking import Connection
+from fencelock._io.pool_blocking import cleaning_up
 from fencelock._io.run_blocking import run_blocking
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, started
+from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import Script
 
 # How long a clean-up is retried: a default lease has expired by then.
@@ -121,7 +123,8 @@ class CleanupQueue:
 
     def _next(self) -> Job | None:
         with self._lock:
-            return self._jobs.popleft() if self._jobs else None
+            job = self._jobs.popleft() if self._jobs else None
+        return job
 
     def _run(self, port: Delivers) -> None:
         me = threading.current_thread()
@@ -141,7 +144,11 @@ class CleanupQueue:
 def _do(port: Delivers, job: Job) -> None:
     if job.undo_connection is not None and _settled(port, job, job.undo_connection):
         return
-    run_blocking(port.deliver(job.script, job.keys, job.args, job.until))
+    token = cleaning_up.set(True)
+    try:
+        run_blocking(port.deliver(job.script, job.keys, job.args, job.until))
+    finally:
+        cleaning_up.reset(token)
 
 
 def _settled(port: Delivers, job: Job, undo_connection: Connection) -> bool:

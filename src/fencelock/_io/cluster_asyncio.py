@@ -126,6 +126,16 @@ class AsyncioNodes(AsyncioIo):
         """Return True while there is a sound connection to any node."""
         return any(link.connected_now for link in list(self.links.values()))
 
+    @property
+    def asking(self) -> bool:
+        """Return True while a request to any node waits for its answer."""
+        return any(link.asking for link in list(self.links.values()))
+
+    def retire(self) -> None:
+        """End the requests without an answer, at all nodes."""
+        for link in list(self.links.values()):
+            link.retire()
+
     async def close(self) -> None:
         """Close all links for good."""
         self.closed = True
@@ -158,7 +168,7 @@ class AsyncioClusterPort(ClusterPort, AioPort):
 
     def _unplugged(self) -> None:
         """Have revocations heard at another node."""
-        if self.book.busy and not self.link.listening:
+        if self.renewals.busy and not self.link.listening:
             self._listen_soon()
 
     async def _listen_home(self, until: float) -> None:
@@ -175,7 +185,7 @@ class AsyncioClusterPort(ClusterPort, AioPort):
     def sit(self, waiter: Waiter, connection: AsyncConnection) -> None:
         """Have a waiter ask and listen on a connection."""
         waiter.origin = connection
-        self._waiters[waiter.want.waiter] = waiter
+        self._waiters[waiter.request.waiter] = waiter
 
     def seated(self, connection: AsyncConnection) -> Iterable[Waiter]:
         """Return the waiters that ask and listen on a connection."""

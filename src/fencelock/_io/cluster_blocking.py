@@ -7,10 +7,9 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.lock.waiter import Waiter
-from fencelock._core.types import closed
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.io_blocking import BlockingIo
-from fencelock._io.pool_blocking import Pool
+from fencelock._io.pool_blocking import Pool, admit
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
 from fencelock._topology import cluster
@@ -60,8 +59,7 @@ class BlockingNodes(BlockingIo):
 
     async def lend(self, node: NodeAddress, until: float) -> Connection:
         """Return a connection to a node; ends like ``Pool.take``."""
-        if self.closed:
-            raise closed()
+        admit(closed_already=self.closed)
         return self._pool(node).take(until)
 
     def give_back(self, connection: Connection) -> None:
@@ -75,9 +73,14 @@ class BlockingNodes(BlockingIo):
 
     give = give_back
 
-    def beside(self, connection: Connection) -> Pool:
+    def of_node(self, connection: Connection) -> Pool:
         """Return the pool of connections to the same node."""
         return self._pool(connection.node)
+
+    @property
+    def asking(self) -> bool:
+        """Return True while a request to any node waits for its answer."""
+        return any(pool.asking for pool in list(self._pools.values()))
 
     def drop(self) -> None:
         """Close the idle connections."""
@@ -129,14 +132,14 @@ class BlockingClusterPort(ClusterPort, BlockingPort):
     def seated_as(self, connection: Connection, who: bytes) -> Waiter | None:
         """Return the waiter that has this connection, if that is its id."""
         waiter: Waiter | None = connection.waiter
-        return waiter if waiter is not None and waiter.want.waiter == who else None
+        return waiter if waiter is not None and waiter.request.waiter == who else None
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Read the waiter's connection; when it is gone, so may be its node."""
         connection = waiter.origin
         await BlockingPort.wait(self, waiter, until)
         if connection is not None and not connection.sound:
-            self.slots.doubt(connection.node)
+            self.slots.invalidate(connection.node)
 
     def pushed(self, connection: Connection, message: list[bytes]) -> None:
         """Take a push."""

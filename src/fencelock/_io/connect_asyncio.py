@@ -11,6 +11,7 @@ from fencelock._core.types import NoReply, Reply
 from fencelock._io.bounded_call_asyncio import within
 from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed
+from fencelock._io.sources import stand_in
 from fencelock._io.sources.kinds import Bridged, Cloned, Direct, One, silence
 from fencelock._io.sources.url import GREETING, Address
 from fencelock._runtime.clock import now
@@ -28,6 +29,7 @@ async def dial(
     """Return a greeted connection; raises NoReply or a ServerError when there is none."""
     loop = asyncio.get_running_loop()
     mux = make(loop, pushed, stall)
+    source = stand_in.instead_of(source, asynchronous=True)
     try:
         async with asyncio.timeout(max(0.001, until - now())):
             if isinstance(source, Direct):

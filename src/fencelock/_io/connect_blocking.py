@@ -8,7 +8,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from fencelock._core.types import Reply
-from fencelock._io.bounded_call_blocking import within
 from fencelock._io.connect import RESOLVER, Found, greet, open_tcp, reported
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.inline import run
@@ -27,6 +26,8 @@ class BlockingSockets:
         self, until: float, key: Hashable, function: Callable[[], list[Found]]
     ) -> list[Found]:
         """Wait for a thread that resolves the name."""
+        from fencelock._io.bounded_call_blocking import within  # noqa: PLC0415 - for names only
+
         return within(until, key, function, name=RESOLVER)
 
     async def connect(self, sock: socket.socket, where: Any, seconds: float) -> None:

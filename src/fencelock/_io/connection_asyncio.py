@@ -19,9 +19,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import NoReply, Reply, closed
 from fencelock._io.wire import (
     CONFIRMS,
     INCOMPLETE,
@@ -44,6 +44,19 @@ Pushed = Callable[[list[bytes]], None]
 READ_BYTES = 16384
 
 
+class Slot(Protocol):
+    """Takes the reply to one request, or its NoReply: a future, or what is quicker than one."""
+
+    def done(self) -> bool:
+        """Return True if nothing is to be set any more."""
+
+    def set_result(self, result: Any, /) -> None:
+        """Take the reply, also one that is an error."""
+
+    def set_exception(self, exception: Any, /) -> None:
+        """Take the NoReply."""
+
+
 class AsyncConnection(asyncio.BufferedProtocol):
     """A multiplexed connection; every method runs in its loop's thread."""
 
@@ -61,7 +74,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         # asyncio's TLS slices this buffer: that copies a bytearray, but not a memoryview.
         self._view = memoryview(self._buffer)
         self._transport: asyncio.Transport | None = None
-        self._slots: deque[tuple[asyncio.Future[Any], float, float]] = deque()
+        self._slots: deque[tuple[Slot, float, float]] = deque()
         self._unsent: list[bytes] = []
         self._watch: asyncio.TimerHandle | None = None
         self._watch_at = 0.0
@@ -101,9 +114,14 @@ class AsyncConnection(asyncio.BufferedProtocol):
     def request(self, packed: bytes, until: float) -> asyncio.Future[Any]:
         """Send a request in this turn of the loop; the future ends with its reply or NoReply."""
         slot: asyncio.Future[Any] = self.loop.create_future()
+        self.send(packed, until, slot)
+        return slot
+
+    def send(self, packed: bytes, until: float, slot: Slot) -> None:
+        """Send a request in this turn of the loop; its reply or NoReply goes to the slot."""
         if not self.sound:
             slot.set_exception(NoReply("the connection was lost", sent=False))
-            return slot
+            return
         self._unsent.append(packed)
         if not self._slots:
             self.flush()
@@ -114,7 +132,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
         due = until if self.fresh else min(until, asked_at + self.silence)
         if self._watch is None or due < self._watch_at:
             self._watch_until(due)
-        return slot
 
     def behind(self, packed: bytes, until: float) -> asyncio.Future[Any] | None:
         """Send a clean-up after all earlier requests, even when retired; None when closed."""
@@ -177,15 +194,24 @@ class AsyncConnection(asyncio.BufferedProtocol):
         asked = any(at >= when for _, _, at in self._slots)
         return asked and self._heard_at < when
 
-    def retire(self) -> None:
-        """Accept no new request; unanswered ones end with NoReply, and may be undone ``behind``."""
+    @property
+    def asking(self) -> bool:
+        """Return True while a request waits for its answer."""
+        return self.sound and bool(self._slots)
+
+    def retire(self, *, for_good: bool = False) -> None:
+        """Accept no new request; unanswered ones end with NoReply, and may be undone ``behind``.
+
+        ``for_good``: the client is closed, so they end with ClientClosed and are not retried.
+        """
         if self.retired or not self.sound:
             return
         self.flush()
         self.sound, self.retired = False, True
+        silent = NoReply("no answer in time", sent=True, undo_connection=self)
         for slot, _, _ in self._slots:
             if not slot.done():
-                slot.set_exception(NoReply("no answer in time", sent=True, undo_connection=self))
+                slot.set_exception(closed() if for_good else silent)
         if not self.closed.done():
             self.closed.set_result(None)
 

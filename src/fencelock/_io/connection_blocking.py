@@ -47,6 +47,7 @@ class Connection:
     """
 
     __slots__ = (
+        "__weakref__",
         "_poll",
         "_reader",
         "_slice",
@@ -171,19 +172,27 @@ class Connection:
 
         Nearly always that is the whole answer.
         """
+        reply = self.prompt()
+        return self.answer(until) if reply is INCOMPLETE else reply
+
+    def prompt(self) -> Reply:
+        """Return the answer that comes within a moment, or INCOMPLETE; ends like ``answer``."""
         data = self._take() if self._slice == SETTLE_SECONDS else None
         if not data:
-            return self.answer(until)
+            return INCOMPLETE
         self._reader.feed(data)
-        reply = self._parsed()
-        if type(reply) is Push:
+        try:
+            reply = self._reader.gets()
+        except ConnectionError as error:
+            raise self._foreign(error) from error
+        while type(reply) is Push:
             self.pushed(self, reply)
-        elif reply is not INCOMPLETE:
+            reply = self._parsed()
+        if reply is not INCOMPLETE:
             self.owed -= 1
             if isinstance(reply, ReplyError):
                 raise reply
-            return reply
-        return self.answer(until)
+        return reply
 
     def listen(self, until: float) -> bool:
         """Read one push; False when none came by ``until``. Only while no answer is owed."""

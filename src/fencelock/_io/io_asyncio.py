@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from fencelock._core.types import Args, NoReply, Reply, Request
+from fencelock._core.types import Args, Call, NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.wire import pack, pack_call, with_source
 from fencelock._runtime.clock import REST_SECONDS, now
@@ -44,10 +44,10 @@ class AsyncioLatch:
 class Written:
     """Implements ``_topology.io.Pending``: script calls that were written on a connection."""
 
-    def __init__(self, mux: AsyncConnection, requests: Sequence[Request], until: float) -> None:
+    def __init__(self, mux: AsyncConnection, calls: Sequence[Call], until: float) -> None:
         self.mux = mux
         self.asked_at = now()
-        slots = [mux.request(pack_call(*each), until) for each in requests]
+        slots = [mux.request(pack_call(*each), until) for each in calls]
         self.ended = asyncio.gather(*slots, return_exceptions=True)
 
     @property
@@ -103,13 +103,11 @@ class AsyncioIo:
             _ask_next(connection, until)
         await connection.subscribe(channel, until, word)
 
-    def begin(
-        self, connection: AsyncConnection, requests: Sequence[Request], until: float
-    ) -> Written:
+    def begin(self, connection: AsyncConnection, calls: Sequence[Call], until: float) -> Written:
         """Write script calls in one turn of the loop."""
         if not connection.sound:
             raise NoReply("the connection was lost", sent=False)
-        return Written(connection, requests, until)
+        return Written(connection, calls, until)
 
     async def collect(self, pendings: Sequence[Written], until: float) -> Written:
         """Return the first that has all its answers; a silent connection is retired."""

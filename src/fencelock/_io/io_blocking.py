@@ -9,7 +9,7 @@ import select
 import threading
 from collections.abc import Hashable, Sequence
 
-from fencelock._core.types import Args, NoReply, Reply, Request
+from fencelock._core.types import Args, Call, NoReply, Reply
 from fencelock._io.connection_blocking import Connection
 from fencelock._io.run_blocking import run_blocking
 from fencelock._io.wire import ReplyError, pack_call, with_source
@@ -47,13 +47,13 @@ class BlockingLatch:
 class Written:
     """Implements ``_topology.io.Pending``: script calls that were written on a connection."""
 
-    def __init__(self, connection: Connection, requests: Sequence[Request]) -> None:
+    def __init__(self, connection: Connection, calls: Sequence[Call]) -> None:
         self.connection = connection
         self.answers: list[Reply | Exception] = []
-        self._count = len(requests)
+        self._count = len(calls)
         self.asked_at = connection.asked_at = now()
         try:
-            connection.send(b"".join(pack_call(*each) for each in requests), len(requests))
+            connection.send(b"".join(pack_call(*each) for each in calls), len(calls))
         except BaseException:
             connection.sound = False
             raise
@@ -117,10 +117,10 @@ class BlockingIo:
             connection.command(ASKING, until)
         connection.subscribe(channel, until, word)
 
-    def begin(self, connection: Connection, requests: Sequence[Request], until: float) -> Written:
+    def begin(self, connection: Connection, calls: Sequence[Call], until: float) -> Written:
         """Write script calls at once."""
         del until  # it counts when the answers are read
-        return Written(connection, requests)
+        return Written(connection, calls)
 
     async def collect(self, pendings: Sequence[Written], until: float) -> Written:
         """Read all answers of the first that has any; see ``Io``."""

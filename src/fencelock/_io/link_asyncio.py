@@ -70,6 +70,16 @@ class Link:
         """Return True while there is a sound connection."""
         return self.mux is not None and self.mux.sound
 
+    @property
+    def asking(self) -> bool:
+        """Return True while a request waits for its answer."""
+        return self.mux is not None and self.mux.asking
+
+    def retire(self) -> None:
+        """End the requests without an answer; each may be undone behind it, until ``close``."""
+        if self.mux is not None:
+            self.mux.retire(for_good=True)
+
     async def listen(self, until: float) -> None:
         """Hear the home channel; ends like ``Port.call``."""
         if self.listening:

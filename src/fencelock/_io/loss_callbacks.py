@@ -77,7 +77,7 @@ class LossCallbacks:
 
 def _notify(hold: Hold) -> None:
     try:
-        hold.want.terms.on_lost(hold)
+        hold.request.options.on_lost(hold)
     except Exception:
         log.exception("on_lost of %r raised", hold.name)
 

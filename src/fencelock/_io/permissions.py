@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_COMMAND: Final = re.compile(r"run the '([^']+)' command")
 # How servers from 6.2 to 9 say it, in plain replies and from inside a script.
 _PLACES: Final = (
     ("channel", "&PREFIX* (PREFIX is the client's key_prefix)"),
@@ -16,7 +15,7 @@ _DOCTOR: Final = "`fencelock doctor` shows what is missing, and prints the ACL r
 
 def lacking(text: str) -> str:
     """Return the permission that is missing after this NOPERM, and where to find the whole rule."""
-    named = _COMMAND.search(text)
+    named = re.search(r"run the '([^']+)' command", text)
     if named:
         return f"the user lacks +{named[1]}: {_DOCTOR}"
     if "access" in text:

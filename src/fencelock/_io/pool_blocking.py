@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
+from weakref import WeakValueDictionary
 
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_blocking import Connection
@@ -15,17 +17,27 @@ from fencelock.errors import FencelockError, ServerUnreachable
 # Idle connections that are kept for the next call; more are opened when more threads ask at once.
 IDLE_MAX = 16
 FRESH_SECONDS = 0.01
+# True while a clean-up runs. It may open a connection though the client was closed: the answer to a
+# request that was under way then may be a grant, and its lock would stay held until its ttl.
+cleaning_up: ContextVar[bool] = ContextVar("cleaning_up", default=False)
+
+
+def admit(*, closed_already: bool) -> None:
+    """Raise ClientClosed after the client was closed, unless a clean-up asks."""
+    if closed_already and not cleaning_up.get():
+        raise closed()
 
 
 class Pool:
     """Connections of one client; a connection is used by one thread at a time."""
 
-    __slots__ = ("_idle", "_open", "_pushed", "_reached", "closed")
+    __slots__ = ("_idle", "_open", "_opened", "_pushed", "_reached", "closed")
 
     def __init__(self, source: Source, pushed: Callable[[Connection, list[bytes]], None]) -> None:
         self._open = opener(source)
         self._pushed = pushed
         self._idle: list[Connection] = []
+        self._opened: WeakValueDictionary[int, Connection] = WeakValueDictionary()
         self._reached = False
         self.closed: bool = False
 
@@ -36,7 +48,10 @@ class Pool:
         or when no server was ever reached there: more likely a wrong address than a restart.
         """
         connection = self.idle()
-        return self._dial(until) if connection is None else connection
+        if connection is None:
+            admit(closed_already=self.closed)
+            connection = self._dial(until)
+        return connection
 
     def idle(self) -> Connection | None:
         """Return an idle connection that the server has not closed.
@@ -62,6 +77,7 @@ class Pool:
         if self._idle:
             return True
         try:
+            admit(closed_already=self.closed)
             self.give(self._dial(until))
         except (NoReply, FencelockError) as error:
             if now() >= until:
@@ -70,7 +86,7 @@ class Pool:
             return False
         return True
 
-    def beside(self, connection: Connection) -> Pool:
+    def of_node(self, connection: Connection) -> Pool:
         """Return the pool of connections to the same server."""
         del connection
         return self
@@ -91,14 +107,18 @@ class Pool:
         else:
             connection.close()
 
+    @property
+    def asking(self) -> bool:
+        """Return True while a request waits for its answer; not while only its undo does."""
+        opened = [each() for each in self._opened.valuerefs()]
+        return any(each is not None and each.sound and each.owed > 0 for each in opened)
+
     def drop(self) -> None:
         """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
 
     def _dial(self, until: float) -> Connection:
-        if self.closed:
-            raise closed()
         try:
             connection = self._open(until, self._pushed)
         except ServerUnreachable as error:
@@ -106,4 +126,5 @@ class Pool:
                 raise
             raise NoReply(str(error), sent=False) from error
         self._reached = True
+        self._opened[connection.descriptor] = connection
         return connection

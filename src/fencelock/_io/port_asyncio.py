@@ -6,7 +6,7 @@ Rules of this file:
   mutex. The mutex only makes a coroutine that the garbage collector closes wait for the unlock.
 - A cancelled caller leaves its slot in the connection. Its undo is sent at once, after the request
   and before the cancellation goes on: a loop that closes right afterwards cannot lose it.
-- There is no task while there is nothing to do: one timer serves all leases.
+- There is no task while there is nothing to do: one timer serves all leases, another all waiters.
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fencelock._core.deadlock.unit_waits import UnitWaits
+from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import log_loss, lose_all, recheck
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiter import Waiter
@@ -31,6 +35,7 @@ from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.ids import RandomIds
 from fencelock._io.link_asyncio import Link
 from fencelock._io.loss_callbacks import call_on_lost
+from fencelock._io.process_waits import joined
 from fencelock._io.repeat_asyncio import RepeatingTask
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError, not_now, pack_source
@@ -48,8 +53,15 @@ T = TypeVar("T")
 
 CLEANUP_SECONDS, UNDO_SECONDS = 30.0, 2.0  # as in cleanup_queue.py
 CLOSE_SECONDS = 1.0
-_shutting: set[asyncio.Task[None]] = set()
+_shutting: set[asyncio.Task[bool]] = set()
 LISTEN_AFTER_SECONDS = 0.2
+REFUSED_SECONDS = 2.0
+# How often ``aclose`` looks whether requests were answered.
+LOOK_SECONDS = 0.001
+# Within so many turns of the loop, tasks whose requests have ended have sent their clean-ups.
+TURNS = 5
+# Bells are rung at least so far apart: of many waiters, each may have a timeout of its own.
+RING_SECONDS = 0.005
 
 
 class AioPort:
@@ -58,7 +70,9 @@ class AioPort:
     flows: Flows = SINGLE
     needed = 1
     nodes: Sequence[AioPort] = ()  # of a quorum only
+    is_node = False  # of a quorum, whose port shuts it
     replicas: Replicas  # only where they count: see replicas_blocking.py
+    recorder: Any = None  # of the client's history
 
     def __init__(
         self, source: Source | ClusterSource, *, client_channel: str, server_timeout: float
@@ -69,11 +83,17 @@ class AioPort:
         self.loop = asyncio.get_running_loop()
         self.client_channel = f"{client_channel}@{os.urandom(8).hex()}".encode()
         self.lines = Lines()
-        self.book = RenewalSchedule()
+        self.renewals = RenewalSchedule()
+        self.waits: UnitWaits = joined(self)
         self.closing = False  # no waiter may join a line any more
         self._hearing: asyncio.TimerHandle | None = None
+        self._eager = False  # listening does not wait until a lease lasts
+        self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
         self.link = self._new_link()
         self._waiters: dict[bytes, Waiter] = {}
+        self._bells: dict[asyncio.Future[None], float] = {}  # when each is rung at the latest
+        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = inf
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._ticking: asyncio.TimerHandle | None = None
@@ -134,7 +154,7 @@ class AioPort:
     def _unplugged(self) -> None:
         """Make every waiter ask again: pushes in between are lost."""
         self._rouse()
-        if self.book.busy:
+        if self.renewals.busy:
             self._listen_soon()
 
     def _rouse(self) -> None:
@@ -151,7 +171,7 @@ class AioPort:
             return False
         if listen:
             waiter.channel = self.client_channel
-            self._waiters[waiter.want.waiter] = waiter
+            self._waiters[waiter.request.waiter] = waiter
         return True
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
@@ -162,53 +182,93 @@ class AioPort:
         if not listen:
             return
         waiter.channel = self.client_channel
-        self._waiters[waiter.want.waiter] = waiter
+        self._waiters[waiter.request.waiter] = waiter
         await self.link.listen(until)
 
     def _listen_soon(self) -> None:
         """Listen for revocations once a lease lasts: short leases cost nothing."""
         if self._hearing is None and not self.link.listening and not self.closing:
-            self._hearing = self.loop.call_later(
-                LISTEN_AFTER_SECONDS, lambda: self.spawn(self._hear(), "fencelock-ear")
-            )
+            self._hearing = self.loop.call_later(LISTEN_AFTER_SECONDS, self._hear_now)
+
+    def _hear_now(self) -> None:
+        self.spawn(self._hear(), "fencelock-ear")
 
     async def _hear(self) -> None:
         self._hearing = None
-        if not self.book.busy or self.link.listening:
+        if self.link.listening or not (self.renewals.busy or self._eager):
+            self._eager = False
             return
         try:
             await self._listen_home(now() + self.server_timeout)
             await recheck(self)
             self._set_timer(now())
         except (NoReply, FencelockError) as error:
+            self._refused_until = now() + REFUSED_SECONDS
             log.info("for now, revocations are noticed at the next renewal only: %s", error)
+        finally:
+            self._eager = False
 
     async def _listen_home(self, until: float) -> None:
         await self.link.listen(until)
 
     def close(self, waiter: Waiter) -> None:
         """Forget a waiter."""
-        self._waiters.pop(waiter.want.waiter, None)
+        self._waiters.pop(waiter.request.waiter, None)
         waiter.connection = None
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Wait for news, or until the instant."""
-        if waiter.news:
-            return
         if self._ticking is None:
             self._tick()
         bell = waiter.connection = self.loop.create_future()
-        timer = self.loop.call_later(max(0.0, until - now()), _set_done, bell)
+        if waiter.news:  # not before: another thread that notices a loss rings the bell
+            waiter.connection = None
+            return
+        self._bells[bell] = until
+        if until < self._alarm_at:
+            self._set_alarm(until)
         try:
             await bell
         finally:
-            timer.cancel()
+            del self._bells[bell]
             waiter.connection = None
+
+    def _set_alarm(self, when: float) -> None:
+        """Set the timer of all waiters, which outlasts them for a moment only."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = when
+        self._alarm = self.loop.call_later(min(max(0.0, when - now()), REST_SECONDS), self._ring)
+
+    def _ring(self) -> None:
+        """Wake the waiters whose time is up, and set the timer for the others."""
+        self._alarm, self._alarm_at = None, inf
+        current = now()
+        for bell, until in self._bells.items():
+            if until <= current:
+                _set_done(bell)
+        left = [until for until in self._bells.values() if until > current]
+        if left:
+            self._set_alarm(max(min(left), current + RING_SECONDS))
 
     def wake(self, waiter: Waiter) -> None:
         """Ring its bell."""
-        if isinstance(waiter.connection, asyncio.Future):
-            _set_done(waiter.connection)
+        bell = waiter.connection
+        if not isinstance(bell, asyncio.Future):
+            return
+        if waiter.local and not self.is_here:
+            with suppress(RuntimeError):  # the loop is closed
+                self.loop.call_soon_threadsafe(_set_done, bell)
+        else:
+            _set_done(bell)
+
+    @property
+    def is_here(self) -> bool:
+        """Return True in the loop's thread: any thread may notice that a lease is lost."""
+        try:
+            return asyncio.get_running_loop() is self.loop
+        except RuntimeError:
+            return False
 
     def _pushed(self, message: list[bytes]) -> None:
         """Take a push, and wake the waiter that it was for."""
@@ -221,7 +281,7 @@ class AioPort:
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule and set the timer for it."""
         with mutex():
-            self.book.add(hold, when)
+            self.renewals.add(hold, when)
         self._set_timer(when)
         if self._ticking is None:
             self._tick()
@@ -242,7 +302,7 @@ class AioPort:
         if self._ticking is not None and ahead > self._ahead + REST_SECONDS / 4:
             self._woke_up()
         self._ahead, self._ticking = ahead, None
-        if (self.book.busy or self._waiters) and not self.link.closed:
+        if (self.renewals.busy or self._waiters) and not self.link.closed:
             self._ticking = self.loop.call_later(REST_SECONDS, self._tick)
 
     def _woke_up(self) -> None:
@@ -256,7 +316,8 @@ class AioPort:
 
     def _next_at(self) -> float | None:
         with mutex():
-            return self.book.next_at()
+            due = self.renewals.next_at()
+        return due
 
     def _due(self) -> None:
         self._timer = None
@@ -289,19 +350,37 @@ class AioPort:
         """Run a flow repeatedly in a task."""
         return RepeatingTask(flow, seconds, self._begun)
 
+    @property
+    def hears(self) -> bool:
+        """Return True while the messages to this client are heard."""
+        return self.link.listening and not self.link.closed
+
+    def hear_soon(self) -> None:
+        """Listen at once."""
+        if self._eager or self.closing or now() < self._refused_until:
+            return
+        self._eager = True
+        if self._hearing is not None:
+            self._hearing.cancel()
+        self._hearing = self.loop.call_later(0, self._hear_now)
+
+    def attend_by(self, when: float) -> None:
+        """Set the timer."""
+        self._set_timer(when)
+
     def notify_loss(self, hold: Hold) -> None:
         """Cancel the body or call ``on_lost``, as asked; what it raises is logged."""
         if inside():
             put_off(lambda: self.notify_loss(hold))
             return
         log_loss(hold)
-        if hold.want.terms.on_lost is not None:
+        if hold.request.options.on_lost is not None:
             # In a turn of its own: the body that noticed it may end by itself, and any thread may.
             with suppress(RuntimeError):  # the loop is closed
                 self.loop.call_soon_threadsafe(self._tell, hold)
 
     def _tell(self, hold: Hold) -> None:
-        on_lost = hold.want.terms.on_lost
+        on_lost = hold.request.options.on_lost
         if on_lost == "cancel":
             if hold.body is not None:
                 hold.cancelled = True
@@ -359,27 +438,62 @@ class AioPort:
 
     # -- ends -----------------------------------------------------------------------------------
 
-    async def shut(self) -> None:
-        """Let waiters leave and clean-ups finish for a moment, then close the connection."""
-        self.closing = True
-        until = now() + CLOSE_SECONDS
-        self._rouse()
-        while len(self.lines) and now() < until:
-            await asyncio.sleep(0)
-        posts = {task for task in self._tasks if task.get_name() == "fencelock-post"}
-        if posts:
-            await asyncio.wait(posts, timeout=max(0.0, until - now()))
+    def leave(self) -> None:
+        """Leave idle leases to their end: the loop does not run any more."""
+
+    async def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
+        """Let waiters leave and clean-ups finish for a moment, then close the connection.
+
+        With ``release`` leases are given back, and False says that not all were, by then.
+        """
+        until = now() + within
+        await self.dismiss_waiters(until - within / 2 if release else until)
+        returned = not release or await give_back_all(self, until)
+        await self.end_requests()
+        if release:
+            await self._finish("fencelock-post", until)
         lose_all(self, "closed")
         await asyncio.sleep(0)  # holders are notified in a turn of their own
-        told = {task for task in self._tasks if task.get_name() == "fencelock-on-lost"}
-        if told:
-            await asyncio.wait(told, timeout=CLOSE_SECONDS)
-        for timer in (self._timer, self._hearing, self._ticking):
+        await self._finish("fencelock-on-lost", until if release else now() + CLOSE_SECONDS)
+        for timer in (self._timer, self._hearing, self._ticking, self._alarm):
             if timer is not None:
                 timer.cancel()
         for task in self._tasks:
             task.cancel()
         await self.link.close()
+        return returned
+
+    async def dismiss_waiters(self, until: float) -> None:
+        """Accept no more waiters, and let those that wait leave, until an instant at most.
+
+        Before leases are given back: they must not be granted to a waiter that has just given up.
+        What a request that is under way is granted is given back, too.
+        """
+        self.closing = True
+        self.lines.close(self.wake)
+        give_up_all(self)
+        while (len(self.lines) or self._waiters or self.asking) and now() < until:
+            self._rouse()  # also those whose answer has just put them in line
+            await asyncio.sleep(LOOK_SECONDS)
+        await let_act()
+        await self._finish("fencelock-post", until)
+
+    @property
+    def asking(self) -> bool:
+        """Return True while a request waits for its answer."""
+        return self.link.asking
+
+    async def end_requests(self) -> None:
+        """End the requests that have no answer with an error; their undo is sent behind them."""
+        if self.asking:
+            self.link.retire()
+            await let_act()
+
+    async def _finish(self, name: str, until: float) -> None:
+        """Wait for the port's tasks of this name, until an instant."""
+        tasks = {task for task in self._tasks if task.get_name() == name}
+        if tasks:
+            await asyncio.wait(tasks, timeout=max(0.0, until - now()))
 
     @property
     def left_open(self) -> bool:
@@ -419,6 +533,12 @@ async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> No
         del handle  # not before: it would report that it was dropped while it held the lock
     except FencelockError as error:
         log.warning("a release of a coroutine that was dropped failed: %s", error)
+
+
+async def let_act() -> None:
+    """Let tasks whose requests have ended send their clean-ups."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 async def _done(slot: asyncio.Future[Any]) -> bool:

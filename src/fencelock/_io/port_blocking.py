@@ -13,10 +13,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import ref
 
+from fencelock._core.deadlock.unit_waits import UnitWaits
+from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.kept import give_up_all
 from fencelock._core.lock.renew import log_loss, lose_all
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiter import Waiter
@@ -31,8 +36,8 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.ids import RandomIds
 from fencelock._io.loss_callbacks import LossCallbacks
 from fencelock._io.pool_blocking import Pool
+from fencelock._io.process_waits import joined
 from fencelock._io.renewal_thread import RenewalThread
-from fencelock._io.repeat_blocking import RepeatingThread
 from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import Source
 from fencelock._runtime.clock import REST_SECONDS, now
@@ -43,6 +48,7 @@ from fencelock.errors import FencelockError, NotRenewable
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
+    from fencelock._io.repeat_blocking import RepeatingThread
     from fencelock._topology.slots import ClusterSource
 
 T = TypeVar("T")
@@ -71,7 +77,9 @@ class BlockingPort:
     flows: Flows = SINGLE
     needed = 1
     nodes: Sequence[BlockingPort] = ()  # of a quorum only
+    is_node = False  # of a quorum, whose port shuts it
     replicas: Replicas  # only where they count: see replicas_blocking.py
+    recorder: Any = None  # of the client's history
 
     def __init__(
         self, source: Source | ClusterSource, *, client_channel: str, server_timeout: float
@@ -89,8 +97,9 @@ class BlockingPort:
         """Begin with nothing: at first, and in a child process."""
         self.client_channel: bytes = f"{self._prefix}@{os.urandom(8).hex()}".encode()
         self.lines: Lines = Lines()
+        self.waits: UnitWaits = joined(self)
         self._lent: set[Waiter] = set()  # waiters that lent their connection
-        self.book: RenewalSchedule = RenewalSchedule()
+        self.renewals: RenewalSchedule = RenewalSchedule()
         self.closing: bool = False  # no waiter may join a line any more
         chance = RandomIds()
         self.new_id: Callable[[], bytes] = chance.new_id
@@ -211,16 +220,19 @@ class BlockingPort:
         connection, waiter.connection, waiter.origin = waiter.connection, None, None
         if isinstance(connection, Connection):
             connection.waiter = None
-            for stray in waiter.want.strays:  # a stray grant is undone there
+            for stray in waiter.request.strays:  # a stray grant is undone there
                 connection.undoing = connection.undoing or stray.undo_connection is connection
             self.pool.give(connection)
 
     async def wait(self, waiter: Waiter, until: float) -> None:
         """Read the waiter's connection until a push concerns it, or until the instant."""
+        if waiter.local:
+            self._wait_for_bell(waiter, until)
+            return
         self._renewal_thread.start_soon()
         if put_off_work:
             catch_up()
-        if (self.book.busy or self._lent) and not self._spares_one(waiter, until):
+        if (self.renewals.busy or self._lent) and not self._spares_one(waiter, until):
             return
         try:
             connection = self._connect(waiter)
@@ -237,9 +249,9 @@ class BlockingPort:
         be granted meanwhile without being notified. So the others leave it a connection to ask.
         """
         connection = waiter.connection
-        if not isinstance(connection, Connection) or not (self.book.busy or self._lent_out()):
+        if not isinstance(connection, Connection) or not (self.renewals.busy or self._lent_out()):
             return True
-        if self.pool.beside(connection).spare(min(until, now() + REST_SECONDS)):
+        if self.pool.of_node(connection).spare(min(until, now() + REST_SECONDS)):
             return True
         self.close(waiter)
         with self._lock:
@@ -257,17 +269,31 @@ class BlockingPort:
             self._lent = {
                 each for each in standing if each in self._lent and each.connection is None
             }
-            return bool(self._lent)
+        return bool(self._lent)
+
+    @staticmethod
+    def _wait_for_bell(waiter: Waiter, until: float) -> None:
+        """Wait for another thread of this client, without a connection."""
+        bell = threading.Lock()
+        bell.acquire()
+        waiter.connection = bell
+        while not waiter.news and (left := until - now()) > 0:
+            if bell.acquire(timeout=min(left, REST_SECONDS)):
+                return
 
     def wake(self, waiter: Waiter) -> None:
-        """Do nothing: the waiting thread blocks on its own socket."""
+        """Wake a thread that waits for others of this client; others block on their own sockets."""
+        bell = waiter.connection
+        if waiter.local and bell is not None:
+            with suppress(RuntimeError):  # it is rung already
+                bell.release()
 
     def pushed(self, connection: Connection, message: list[bytes]) -> None:
         """Take a push; the waiter it may be for is the one that reads."""
         waiter = connection.waiter
 
         def find(who: bytes) -> Waiter | None:
-            return waiter if waiter is not None and waiter.want.waiter == who else None
+            return waiter if waiter is not None and waiter.request.waiter == who else None
 
         dispatch(self, message, find)
 
@@ -276,14 +302,29 @@ class BlockingPort:
     def track(self, hold: Hold, when: float) -> None:
         """Put a new hold into the renewal schedule and make sure that the renewal thread runs."""
         with self._lock:
-            self.book.add(hold, when)
+            self.renewals.add(hold, when)
         thread = self._renewal_thread
         trouble = None if when >= thread.wakes_at else thread.mind(when)
-        terms = hold.want.terms
-        if trouble is not None and (terms.renew or terms.on_lost is not None):
+        options = hold.request.options
+        if trouble is not None and (options.renew or options.on_lost is not None):
             name = hold.name
             text = f"{name!r} is given back: no thread can be started to renew it: {trouble}"
             raise NotRenewable(text, name=name, server=self.label) from trouble
+        if self.pool.closed:  # while the lock was granted: nothing renews it
+            lose_all(self, "closed")
+
+    @property
+    def hears(self) -> bool:
+        """Return True while the renewal thread hears the messages to this client."""
+        return self._renewal_thread.hears
+
+    def hear_soon(self) -> None:
+        """Have the renewal thread listen."""
+        self._renewal_thread.hear_soon()
+
+    def attend_by(self, when: float) -> None:
+        """Have the renewal thread awake by an instant."""
+        self._renewal_thread.mind(when)
 
     def notify_loss(self, hold: Hold) -> None:
         """Call the holder's ``on_lost`` in another thread: other leases cannot wait for it."""
@@ -291,7 +332,7 @@ class BlockingPort:
             put_off(lambda: self.notify_loss(hold))
             return
         log_loss(hold)
-        if hold.want.terms.on_lost is not None:
+        if hold.request.options.on_lost is not None:
             self._loss_callbacks.add(hold)
 
     def run_in_background(
@@ -306,6 +347,8 @@ class BlockingPort:
         self, flow: Callable[[], Coroutine[Any, Any, None]], seconds: float
     ) -> RepeatingThread:
         """Run a flow repeatedly in a thread."""
+        from fencelock._io.repeat_blocking import RepeatingThread  # noqa: PLC0415 - locks need none
+
         return RepeatingThread(flow, seconds, run_blocking)
 
     def settles(self, undo_connection: Connection, key: bytes, asked_at: float) -> bool:
@@ -323,25 +366,51 @@ class BlockingPort:
 
     # -- ends -----------------------------------------------------------------------------------
 
-    def shut(self, within: float = CLOSE_SECONDS) -> None:
-        """Close the connections; a waiter gets an error, a holder keeps its lease."""
-        if inside():
-            put_off(self.shut)
+    def leave(self) -> None:
+        """Release idle leases and send the history; returns when that is done, within a moment."""
+        if not self.lines.recalls.tenures and self.recorder is None:
             return
-        self.closing = True
+        give_up_all(self)
+        if self.recorder is not None:
+            self.recorder.send(self)
+        self._cleanups.finish(now() + CLOSE_SECONDS)
+
+    def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
+        """Close the connections; a waiter gets an error, a holder is notified of the loss.
+
+        With ``release`` leases are given back, and False says that not all were, by then.
+        """
+        if inside():
+            put_off(partial(self.shut, within, release=release))
+            return False
         until = now() + within
-        with self._lock:
-            seats = [waiter.connection for waiter in self.lines.all_waiters()]
-        for connection in seats:
-            if isinstance(connection, Connection):
-                connection.interrupt()
-        while len(self.lines) and now() < until:
-            time.sleep(0.005)
-        self._cleanups.finish(until)
+        self.dismiss_waiters(until - within / 2 if release else until)
+        returned = not release or run_blocking(give_back_all(self, until))
+        if release:
+            self._cleanups.finish(until)
         lose_all(self, "closed")
         self.pool.closed = True
         self._renewal_thread.stop(until)
         self.pool.drop()
+        return returned
+
+    def dismiss_waiters(self, until: float) -> None:
+        """Accept no more waiters, and let those that wait leave, until an instant at most.
+
+        Before leases are given back: they must not be granted to a waiter that has just given up.
+        What a request that is under way is granted is given back, too.
+        """
+        self.closing = True
+        with self._lock:
+            seats = [waiter.connection for waiter in self.lines.all_waiters()]
+            self.lines.close(self.wake)
+        give_up_all(self)
+        for connection in seats:
+            if isinstance(connection, Connection):
+                connection.interrupt()
+        while (len(self.lines) or self.pool.asking) and now() < until:
+            time.sleep(0.005)
+        self._cleanups.finish(until)
 
     def after_fork(self) -> None:
         """In a child: everything here was the parent's."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any
 
+from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.renew import lose_all
 from fencelock._core.quorum.broadcast import NodeRequest
 from fencelock._core.types import NoReply, closed
@@ -39,7 +39,7 @@ class _IdentifiedLink(Link):
     saw: Identified
 
     async def _dial(self) -> AsyncConnection:
-        self._reached = False  # a node that refuses connections is not retried: there are others
+        self.reached = False  # a node that refuses connections is not retried: there are others
         mux = await super()._dial()
         asked_at = now()
         await identify(mux, mux.command, asked_at, asked_at + self._server_timeout, self.saw)
@@ -48,6 +48,8 @@ class _IdentifiedLink(Link):
 
 class _AsyncNodePort(AioPort):
     """The port of one node."""
+
+    is_node = True
 
     def __init__(
         self,
@@ -66,16 +68,60 @@ class _AsyncNodePort(AioPort):
         link.saw = saw
 
 
+class _AnswerSlot:
+    """Takes the answer to one request where it is read: no task and no future waits for it alone.
+
+    It is to a connection what a future of ``AsyncConnection.request`` is.
+    """
+
+    __slots__ = ("_ask", "_exchange", "_mux")
+
+    def __init__(self, exchange: _Exchange, ask: NodeRequest, mux: AsyncConnection) -> None:
+        self._exchange = exchange
+        self._ask = ask
+        self._mux = mux
+
+    def done(self) -> bool:
+        """Return True if no request waits for the answer any more."""
+        return self._exchange.over or self._ask.ended
+
+    def set_result(self, reply: Any) -> None:
+        """Take the answer."""
+        ask = self._ask
+        if type(reply) is not ReplyError:
+            ask.answer(reply, now())
+        elif unknown_script(reply):
+            self._exchange.send_source(ask, self._mux)
+            return
+        else:
+            ask.fail(server_error(reply))
+        self._exchange.ended()
+
+    def set_exception(self, error: Any) -> None:
+        """Take the error instead of an answer."""
+        self._ask.fail(error)
+        self._exchange.ended()
+
+
 class _Exchange:
     """Requests to several nodes: those that wait for an answer, and those for a connection."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, latest: float) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        latest: float,
+        limit: Callable[[], float],
+        look_seconds: float,
+    ) -> None:
         self._loop = loop
         self._latest = latest
+        self._limit = limit
+        self._look_seconds = look_seconds
         self._left = 0  # those that have not ended
         self._bell: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._dials: list[asyncio.Task[None]] = []
-        self._over = False
+        self.over = False
 
     def start(self, ask: NodeRequest, link: Link) -> None:
         """Write a request, at once where the node is connected."""
@@ -87,68 +133,60 @@ class _Exchange:
             self._dials.append(self._loop.create_task(self._dial(ask, link)))
 
     def _write(self, ask: NodeRequest, mux: AsyncConnection) -> None:
-        request = ask.request
-        packed = request if isinstance(request, bytes) else pack_call(*request)
+        call = ask.call
+        packed = call if isinstance(call, bytes) else pack_call(*call)
         ask.connection, ask.began, ask.asked_at = mux, True, now()
-        mux.request(packed, self._latest).add_done_callback(partial(self._heard, ask, mux))
+        mux.send(packed, self._latest, _AnswerSlot(self, ask, mux))
+
+    def send_source(self, ask: NodeRequest, mux: AsyncConnection) -> None:
+        """Send a request with the source of its script: the server does not know its digest."""
+        call = ask.call
+        source = with_source(call) if isinstance(call, bytes) else pack_source(*call)
+        mux.send(source, self._latest, _AnswerSlot(self, ask, mux))
 
     async def _dial(self, ask: NodeRequest, link: Link) -> None:
         try:
             mux = await link.connected(self._latest)
         except (NoReply, FencelockError) as error:
             ask.fail(error)
-            self._ended()
+            self.ended()
         else:
             self._write(ask, mux)
 
-    def _heard(self, ask: NodeRequest, mux: AsyncConnection, slot: asyncio.Future[Any]) -> None:
-        """Take an answer or its error; after the exchange it is dropped."""
-        error = slot.exception()
-        if self._over or ask.ended:
-            return
-        if isinstance(error, NoReply):
-            ask.fail(error)
-        elif type(reply := slot.result()) is not ReplyError:
-            ask.answer(reply, now())
-        elif unknown_script(reply):
-            request = ask.request
-            packed = with_source(request) if isinstance(request, bytes) else pack_source(*request)
-            again = mux.request(packed, self._latest)
-            again.add_done_callback(partial(self._heard, ask, mux))
-            return
-        else:
-            ask.fail(server_error(reply))
-        self._ended()
-
-    def _ended(self) -> None:
+    def ended(self) -> None:
+        """Note that a request has ended: its answer came, or an error."""
         self._left -= 1
+        if self._left:
+            self._limit()  # if this answer decides, others are awaited from now on only so long
+        else:
+            self._ring()
+
+    async def hear(self) -> None:
+        """Return when all have ended, or at the instant that ``limit`` returns."""
+        if self._left:
+            self._bell = self._loop.create_future()
+            self._look()
+            await self._bell
+
+    def _look(self) -> None:
+        """Ring at the instant. It may have come nearer since the last look, so look often."""
+        left = self._limit() - now()
+        if left > 0:
+            self._timer = self._loop.call_later(min(left, self._look_seconds), self._look)
+        else:
+            self._ring()
+
+    def _ring(self) -> None:
         if self._bell is not None and not self._bell.done():
             self._bell.set_result(None)
 
-    async def hear(self, limit: Callable[[], float]) -> None:
-        """Return when all have ended, or at the instant."""
-        while self._left:
-            until = limit()
-            left = max(0.0, until - now())
-            bell = self._bell = self._loop.create_future()
-            timer = self._loop.call_later(left, _ring, bell)
-            try:
-                await bell
-            finally:
-                timer.cancel()
-            if now() >= until:
-                return
-
     def end(self) -> None:
         """Stop waiting for answers and connections."""
-        self._over = True
+        self.over = True
+        if self._timer is not None:
+            self._timer.cancel()
         for task in self._dials:
             task.cancel()
-
-
-def _ring(bell: asyncio.Future[None]) -> None:
-    if not bell.done():
-        bell.set_result(None)
 
 
 class AioQuorum(QuorumPortRules, AioPort):
@@ -181,14 +219,15 @@ class AioQuorum(QuorumPortRules, AioPort):
         self, asks: Sequence[NodeRequest], latest: float, limit: Callable[[], float]
     ) -> None:
         """Write to all, and take answers as they come; see ``QuorumPort``."""
-        exchange = _Exchange(self.loop, latest)
+        # From the answer that decides, ``limit`` is no nearer than ``node_timeout``.
+        exchange = _Exchange(self.loop, latest, limit, self.node_timeout)
         try:
             for ask in asks:
                 if self.closing:
                     ask.fail(closed())
                 else:
                     exchange.start(ask, self.nodes[ask.node].link)
-            await exchange.hear(limit)
+            await exchange.hear()
         finally:
             exchange.end()
         for ask in asks:
@@ -207,19 +246,23 @@ class AioQuorum(QuorumPortRules, AioPort):
         """Set the timer."""
         self._set_timer(when)
 
-    async def shut(self) -> None:
-        """Close all nodes' ports; a holder keeps its lease until it ends."""
+    async def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
+        """Close all nodes' ports; see ``AioPort.shut``."""
         self.closing = True
+        until = now() + within
+        half = until - within / 2
+        await asyncio.gather(*[node.dismiss_waiters(half) for node in self.nodes])
+        returned = not release or await give_back_all(self, until - within / 4)
+        await asyncio.gather(*[node.end_requests() for node in self.nodes])
         self.let_go()
         lose_all(self, "closed")
         await asyncio.sleep(0)  # holders are notified in a turn of their own
-        await asyncio.gather(*[node.shut() for node in self.nodes])
-        told = {task for task in self._tasks if task.get_name() == "fencelock-on-lost"}
-        if told:
-            await asyncio.wait(told, timeout=CLOSE_SECONDS)
+        await asyncio.gather(*[node.shut(max(0.0, until - now())) for node in self.nodes])
+        await self._finish("fencelock-on-lost", until if release else now() + CLOSE_SECONDS)
         for timer in (self._timer, self._ticking):
             if timer is not None:
                 timer.cancel()
         for task in self._tasks:
             task.cancel()
         self.link.closed = True
+        return returned

@@ -3,9 +3,11 @@
 Rules of this file:
 
 - Asking all at once needs no thread: requests are sent on a connection per node, then answers are
-  read as they come. Only a missing connection is opened in a thread of its own: a far node needs
-  several round trips for it, and must not hold up the others. A connection that comes too late
-  serves the next request, as in asyncio.
+  read. The answers of near servers come within a moment: they are read in order. Once one does not
+  come so soon, no other is waited for: the rest are read as they come.
+- Only a missing connection is opened in a thread of its own: a far node needs several round trips
+  for it, and must not hold up the others. A connection that comes too late serves the next request,
+  as in asyncio.
 """
 
 from __future__ import annotations
@@ -13,10 +15,12 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from fencelock._core.lock.hand_back import give_back_all
 from fencelock._core.lock.renew import lose_all
 from fencelock._core.quorum.broadcast import NodeRequest
 from fencelock._core.types import NoReply, Reply, closed
@@ -28,6 +32,7 @@ from fencelock._io.run_blocking import run_blocking
 from fencelock._io.sources.kinds import One
 from fencelock._io.sources.quorum import QuorumSource
 from fencelock._io.wire import (
+    INCOMPLETE,
     ReplyError,
     pack_call,
     pack_source,
@@ -155,6 +160,7 @@ class _NodePort(BlockingPort):
     """The port of one node."""
 
     pool: _IdentifiedPool
+    is_node = True
 
     def __init__(
         self, several: QuorumSource, number: int, *, client_channel: str, server_timeout: float
@@ -183,6 +189,50 @@ class _QuorumRenewalThread(RenewalThread):
         return None
 
 
+def _send(ask: NodeRequest, connection: Connection, asked_at: float) -> None:
+    """Send a request on an idle connection."""
+    ask.connection, connection.waiter, ask.began = connection, ask, True
+    ask.asked_at = connection.asked_at = asked_at
+    call = ask.call
+    try:
+        connection.send(call if isinstance(call, bytes) else pack_call(*call))
+    except (NoReply, FencelockError) as error:
+        ask.fail(error)
+
+
+def _send_source(ask: NodeRequest) -> None:
+    """Send a request with the source of its script: the server does not know it by its digest."""
+    call = ask.call
+    source = with_source(call) if isinstance(call, bytes) else pack_source(*call)
+    try:
+        ask.connection.send(source)
+    except NoReply as broken:
+        ask.fail(broken)
+
+
+def _read(ask: NodeRequest, read: Callable[[], Reply]) -> bool:
+    """Read what came for a request; return False while its answer has not come."""
+    try:
+        reply = read()
+    except ReplyError as error:
+        if unknown_script(error):
+            _send_source(ask)
+            return ask.ended
+        ask.fail(server_error(error))
+    except NoReply as error:
+        ask.fail(error)
+    else:
+        if reply is INCOMPLETE:
+            return False
+        ask.answer(reply, now())
+    return True
+
+
+def _read_promptly(asks: Sequence[NodeRequest]) -> bool:
+    """Read the answers in order; return False at the first that does not come within a moment."""
+    return all(ask.ended or _read(ask, ask.connection.prompt) for ask in asks)
+
+
 class _Exchange:
     """Requests to several nodes: those that wait for an answer, and those for a connection."""
 
@@ -193,17 +243,10 @@ class _Exchange:
         self._bell: socket.socket | None = None
         self._heard: socket.socket | None = None
 
-    def send(self, ask: NodeRequest, connection: Connection) -> None:
-        """Send a request on an idle connection."""
-        ask.connection, connection.waiter, ask.began = connection, ask, True
-        request = ask.request
-        try:
-            ask.asked_at = connection.asked_at = now()
-            connection.send(request if isinstance(request, bytes) else pack_call(*request))
-        except (NoReply, FencelockError) as error:
-            ask.fail(error)
-        else:
-            number = connection.descriptor
+    def await_answer(self, ask: NodeRequest) -> None:
+        """Wait for the answer to a request that was sent."""
+        if not ask.ended:
+            number = ask.connection.descriptor
             self._waiting[number] = ask
             self._poll.register(number, select.POLLIN)
 
@@ -232,28 +275,9 @@ class _Exchange:
     def _read(self, number: int, limit: float) -> None:
         ask = self._waiting[number]
         connection: Connection = ask.connection
-        try:
-            ask.answer(connection.arrived(max(limit, now() + 0.01)), now())
-        except ReplyError as error:
-            if unknown_script(error):
-                self._send_source(ask)
-                return
-            ask.fail(server_error(error))
-        except NoReply as error:
-            ask.fail(error)
-        del self._waiting[number]
-        self._poll.unregister(number)
-
-    def _send_source(self, ask: NodeRequest) -> None:
-        request = ask.request
-        try:
-            ask.connection.send(
-                with_source(request) if isinstance(request, bytes) else pack_source(*request)
-            )
-        except NoReply as broken:
-            ask.fail(broken)
-            self._poll.unregister(next(at for at, each in self._waiting.items() if each is ask))
-            self._waiting = {at: each for at, each in self._waiting.items() if each is not ask}
+        if _read(ask, lambda: connection.arrived(max(limit, now() + 0.01))):
+            del self._waiting[number]
+            self._poll.unregister(number)
 
     def _connected(self) -> None:
         for ask in [ask for ask, dial in self._dials.items() if dial.over]:
@@ -262,7 +286,8 @@ class _Exchange:
             except (NoReply, FencelockError) as error:
                 ask.fail(error)
             else:
-                self.send(ask, connection)
+                _send(ask, connection, now())
+                self.await_answer(ask)
 
     def end(self) -> None:
         """Stop waiting for answers and connections."""
@@ -313,20 +338,28 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         latest: float,  # noqa: ARG002 - as QuorumPort: ``limit`` says it
         limit: Callable[[], float],
     ) -> None:
-        """Send on idle connections, then on those that were opened; read answers as they come."""
+        """Send on idle connections, then on those that were opened; read the answers."""
+        asked_at, nodes, complete = now(), self.nodes, True
+        for ask in asks:
+            connection = None if self.closing else nodes[ask.node].pool.idle()
+            if connection is not None:
+                _send(ask, connection, asked_at)
+            elif self.closing:
+                ask.fail(closed())
+            else:
+                complete = False
+        if not (complete and _read_promptly(asks)):
+            self._await(asks, limit)
+
+    def _await(self, asks: Sequence[NodeRequest], limit: Callable[[], float]) -> None:
+        """Open the connections that are missing; read answers as they come."""
         exchange = _Exchange()
-        missing: list[NodeRequest] = []
         try:
             for ask in asks:
-                connection = None if self.closing else self.nodes[ask.node].pool.idle()
-                if connection is not None:
-                    exchange.send(ask, connection)
-                elif self.closing:
-                    ask.fail(closed())
-                else:
-                    missing.append(ask)
-            for ask in missing:
-                exchange.dial(ask, self.nodes[ask.node])
+                if ask.connection is not None:
+                    exchange.await_answer(ask)
+                elif not ask.ended:
+                    exchange.dial(ask, self.nodes[ask.node])
             exchange.hear(limit)
         finally:
             exchange.end()
@@ -346,15 +379,26 @@ class BlockingQuorum(QuorumPortRules, BlockingPort):
         """Have the renewal thread awake by an instant."""
         self._renewal_thread.mind(when)
 
-    def shut(self, within: float = CLOSE_SECONDS) -> None:
-        """Close all nodes' ports; a holder keeps its lease until it ends."""
+    def shut(self, within: float = CLOSE_SECONDS, *, release: bool = False) -> bool:
+        """Close all nodes' ports; see ``BlockingPort.shut``."""
         if inside():
-            put_off(self.shut)
-            return
+            put_off(partial(self.shut, within, release=release))
+            return False
         self.closing = True
+        until = now() + within
+        for node, last in _shares(self.nodes, until - within / 2):
+            node.dismiss_waiters(last)
+        returned = not release or run_blocking(give_back_all(self, until - within / 4))
         self.let_go()
         lose_all(self, "closed")
-        for node in self.nodes:
-            node.shut(within)
+        for node, last in _shares(self.nodes, until):
+            node.shut(last - now())
         self.pool.closed = True
-        self._renewal_thread.stop(now() + within)
+        self._renewal_thread.stop(until)
+        return returned
+
+
+def _shares(nodes: Sequence[_NodePort], until: float) -> Iterator[tuple[_NodePort, float]]:
+    """Yield each node and until when it may take: a silent one leaves time to the others."""
+    for left, node in zip(range(len(nodes), 0, -1), nodes, strict=True):
+        yield node, now() + max(0.0, until - now()) / left

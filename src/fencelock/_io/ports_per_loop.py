@@ -27,8 +27,8 @@ class LoopPorts:
 
     def of(self, loop: asyncio.AbstractEventLoop) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
-        port = self.known(loop)
-        if port is None:
+        port = self._ports.get(id(loop))
+        if port is None or port.loop is not loop:
             port = self._maker.make()
             with mutex():  # the loops of other threads make theirs
                 for key, each in list(self._ports.items()):

@@ -57,6 +57,15 @@ class RenewalThread:
         self._pipe: tuple[int, int] | None = None
         self._ear: Connection | None = None
         self._deaf_until = 0.0
+        self._eager = False  # listening does not wait until a lease lasts
+        self._refused_until = 0.0  # not so eagerly again: perhaps the user may not listen
+        self.hears: bool = False  # the client's channel is listened to
+
+    def hear_soon(self) -> None:
+        """Have the thread listen now: a lease may be recalled."""
+        if not self._eager and now() >= self._refused_until:
+            self._eager = True
+            self.mind(now())
 
     def start_soon(self) -> None:
         """Start the thread: a waiter is in line, and its lease may come at any moment.
@@ -127,9 +136,9 @@ class RenewalThread:
             if waiting():
                 catch_up()
             with port.mutex():
-                next_at = port.book.next_at()
+                next_at = port.renewals.next_at()
             current = now()
-            if next_at is None and (len(port.lines) or port.book.under_way):
+            if next_at is None and (len(port.lines) or port.renewals.under_way):
                 idle_since, next_at = None, current + LISTEN_AFTER_SECONDS
             elif next_at is None:
                 idle_since = idle_since or current
@@ -153,7 +162,7 @@ class RenewalThread:
         if idle < LINGER_SECONDS and not port.pool.closed:
             return False
         with self._lock:
-            if port.book.busy or len(port.lines):
+            if port.renewals.busy or len(port.lines):
                 return False
             self._thread, self._ended = None, self._thread
             self.wakes_at = inf
@@ -179,7 +188,7 @@ class RenewalThread:
         with self._lock:
             self.wakes_at = until
         with port.mutex():
-            sooner = port.book.next_at()
+            sooner = port.renewals.next_at()
         if sooner is not None and sooner < until:
             return  # added after this check, before ``mind`` could see when we wake
         pipe = self._pipe
@@ -212,29 +221,34 @@ class RenewalThread:
             return self._ear
         if self._ear is not None:
             self._ear.close()
-            self._ear = None
-        if not port.book.busy:
+            self._ear, self.hears = None, False
+        eager, self._eager = self._eager, False
+        if not (eager or port.renewals.busy):
             return None
         if self._deaf_until == 0.0:
             self._deaf_until = current + LISTEN_AFTER_SECONDS
-        if current < self._deaf_until or until - current < LISTEN_AFTER_SECONDS:
+        if not eager and (current < self._deaf_until or until - current < LISTEN_AFTER_SECONDS):
             return None
         self._deaf_until = current + CONNECT_SECONDS * 2
         try:
-            give_up_at = min(until, current + CONNECT_SECONDS)
+            give_up_at = (
+                current + CONNECT_SECONDS if eager else min(until, current + CONNECT_SECONDS)
+            )
             ear = port.take_any(give_up_at)
-            if not port.pool.beside(ear).spare(give_up_at):
+            if not port.pool.of_node(ear).spare(give_up_at):
                 port.pool.give(ear)  # renewing and releasing go first
                 return None
             self._ear = ear
             ear.subscribe(port.client_channel, give_up_at)
+            self.hears = True
             run_blocking(recheck(port))
         except (NoReply, FencelockError):
+            self._refused_until = now() + CONNECT_SECONDS * 2
             return None
         return self._ear
 
     def _hang_up(self) -> None:
         ear, self._ear = self._ear, None
-        self._deaf_until = 0.0
+        self.hears, self._deaf_until = False, 0.0
         if ear is not None:
             ear.close()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from fencelock._core.lock.request import AcquireRequest
@@ -20,7 +20,7 @@ from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import NoReply, closed
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.link_asyncio import Link
-from fencelock._io.port_asyncio import AioPort
+from fencelock._io.port_asyncio import AioPort, let_act
 from fencelock._io.replicas_blocking import ANSWER_SECONDS, LATE_SECONDS, mark, refused, wait
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError
@@ -33,7 +33,7 @@ from fencelock.options import Acknowledgement
 class AckRequest(NamedTuple):
     """A request for the number of replicas that have the writes of a connection."""
 
-    want: AcquireRequest
+    request: AcquireRequest
     origin: AsyncConnection
     until: float
     answer: asyncio.Future[int]
@@ -46,16 +46,16 @@ class AsyncReplicas:
         self.wanted, self.timeout = asked
         self._loop = asyncio.get_running_loop()
         self.link = link
-        self._places: list[AckRequest] = []  # those that share the next round
+        self._acks: list[AckRequest] = []  # those that share the next round
         self._task: asyncio.Task[None] | None = None
         self._run_ids: WeakKeyDictionary[AsyncConnection, bytes] = WeakKeyDictionary()
 
     async def acknowledge(self, waiter: Waiter, until: float) -> int:
         """Count for a waiter; see ``Replicas``."""
-        return await self.count(waiter.want, waiter.origin, until)
+        return await self.count(waiter.request, waiter.origin, until)
 
     async def count(
-        self, want: AcquireRequest, origin: AsyncConnection | None, until: float
+        self, request: AcquireRequest, origin: AsyncConnection | None, until: float
     ) -> int:
         """Share the next round for what came on the connection ``origin``."""
         loop = self._loop
@@ -63,38 +63,38 @@ class AsyncReplicas:
             raise NoReply("the connection of the request was lost", sent=False)
         if until <= now():
             return 0
-        place = AckRequest(want, origin, until, loop.create_future())
-        self._places.append(place)
+        ack = AckRequest(request, origin, until, loop.create_future())
+        self._acks.append(ack)
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._run(), name="fencelock-acknowledge")
-        timer = loop.call_later(until + ANSWER_SECONDS - now(), _reply, place, 0)
+        timer = loop.call_later(until + ANSWER_SECONDS - now(), _reply, ack, 0)
         try:
-            return await place.answer
+            return await ack.answer
         finally:
             timer.cancel()
 
     async def _run(self) -> None:
-        while places := [place for place in self._places if not place.answer.done()]:
-            self._places = []
+        while acks := [ack for ack in self._acks if not ack.answer.done()]:
+            self._acks = []
             try:
-                count = await self._round(places, min(place.until for place in places))
+                count = await self._round(acks, min(ack.until for ack in acks))
             except (NoReply, FencelockError) as error:
-                for place in places:
-                    _fail(place, error)
+                for ack in acks:
+                    _fail(ack, error)
             except asyncio.CancelledError:
-                self._places += places
+                self._acks += acks
                 raise
             else:
-                self._judge(places, count)
+                self._judge(acks, count)
 
-    async def _round(self, places: list[AckRequest], until: float) -> int:
+    async def _round(self, acks: list[AckRequest], until: float) -> int:
         """Send one WAIT, until the earliest deadline of the requests that share it."""
         mux = await self.link.connected(until)
-        for origin in {place.origin for place in places}:
+        for origin in {ack.origin for ack in acks}:
             await self._same_server(mux, origin, until)
         answer_by = until + LATE_SECONDS
         slots = (
-            mux.request(mark(places[0].want), answer_by),
+            mux.request(mark(acks[0].request), answer_by),
             mux.request(wait(self.wanted, until), answer_by),
         )
         replies = await asyncio.gather(*slots)
@@ -103,14 +103,14 @@ class AsyncReplicas:
                 raise refused(reply)
         return int(replies[1])
 
-    def _judge(self, places: list[AckRequest], count: int) -> None:
+    def _judge(self, acks: list[AckRequest], count: int) -> None:
         """Answer requests with enough replicas or no time left; the others share the next round."""
         enough, soon = count >= self.wanted, now() + ANSWER_SECONDS
-        for place in places:
-            if enough or place.until <= soon:
-                _reply(place, count)
+        for ack in acks:
+            if enough or ack.until <= soon:
+                _reply(ack, count)
             else:
-                self._places.append(place)
+                self._acks.append(ack)
 
     async def _same_server(
         self, mux: AsyncConnection, origin: AsyncConnection, until: float
@@ -129,13 +129,18 @@ class AsyncReplicas:
             self._run_ids[mux] = known
         return known
 
+    @property
+    def asking(self) -> bool:
+        """Return True while a round is under way."""
+        return self._task is not None and not self._task.done()
+
     async def close(self) -> None:
         """End the round that is under way, and close the connection."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-        for place in self._places:
-            _fail(place, closed())
+        for ack in self._acks:
+            _fail(ack, closed())
         await self.link.close()
 
 
@@ -151,15 +156,15 @@ def replica_link(
     return link
 
 
-def _reply(place: AckRequest, count: int) -> None:
-    if not place.answer.done():
-        place.answer.set_result(count)
+def _reply(ack: AckRequest, count: int) -> None:
+    if not ack.answer.done():
+        ack.answer.set_result(count)
 
 
-def _fail(place: AckRequest, error: Exception) -> None:
-    if not place.answer.done():
-        place.answer.set_exception(error)
-        place.answer.exception()  # its task may be cancelled before it reads this: not a bug
+def _fail(ack: AckRequest, error: Exception) -> None:
+    if not ack.answer.done():
+        ack.answer.set_exception(error)
+        ack.answer.exception()  # its task may be cancelled before it reads this: not a bug
 
 
 def _unheard(message: list[bytes]) -> None:
@@ -170,7 +175,35 @@ def _disconnected() -> None:
     """Leave it to the next round to connect again."""
 
 
-class AcknowledgedPort(AioPort):
+class Rounds(Protocol):
+    """The rounds of a port, as far as they matter at its end."""
+
+    @property
+    def asking(self) -> bool:
+        """Return True while a round is under way."""
+
+    async def close(self) -> None:
+        """End what is under way, and close the connections."""
+
+
+class PortWithRounds(AioPort):
+    """The common part of the asyncio ports whose grants replicas acknowledge."""
+
+    replicas: Rounds  # type: ignore[assignment]  # what each of them has is both
+
+    @property
+    def asking(self) -> bool:
+        """Return True while a request waits for its answer, or for the replicas."""
+        return self.link.asking or self.replicas.asking
+
+    async def end_requests(self) -> None:
+        """End also those that wait for the replicas."""
+        await self.replicas.close()
+        await let_act()
+        await super().end_requests()
+
+
+class AcknowledgedPort(PortWithRounds):
     """An asyncio port whose grants replicas acknowledge."""
 
     flows = CONFIRMED
@@ -198,11 +231,6 @@ class AcknowledgedPort(AioPort):
         """Note the connection that the waiter is about to use."""
         await super().open(waiter, until, listen=listen)
         waiter.origin = self.link.mux
-
-    async def shut(self) -> None:
-        """Close both connections."""
-        await super().shut()
-        await self.replicas.close()
 
     def after_fork(self) -> None:
         """In a child: touch nothing of the parent's."""

@@ -29,10 +29,10 @@ ANSWER_SECONDS = 0.025
 LATE_SECONDS = 0.25
 
 
-def mark(want: AcquireRequest) -> bytes:
+def mark(request: AcquireRequest) -> bytes:
     """Return a packed write that all replicas get, and that expires at once."""
-    lock = want.keys.lock
-    prefix = lock.removesuffix(want.keys.name.encode())
+    lock = request.keys.lock
+    prefix = lock.removesuffix(request.keys.name.encode())
     (key,) = derived(prefix, lock, ACKNOWLEDGED_KINDS)
     return pack((b"SET", key, b"", b"PX", 1))
 
@@ -63,7 +63,7 @@ class BlockingReplicas:
             raise NoReply("the connection of the request was lost", sent=False)
         if until <= now():
             return 0
-        return _counted(connection, mark(waiter.want) + wait(self.wanted, until), until)
+        return _counted(connection, mark(waiter.request) + wait(self.wanted, until), until)
 
 
 def _counted(connection: Connection, packed: bytes, until: float) -> int:

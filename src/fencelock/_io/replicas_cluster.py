@@ -12,7 +12,7 @@ from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import NoReply
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
-from fencelock._io.replicas_asyncio import AsyncReplicas, replica_link
+from fencelock._io.replicas_asyncio import AsyncReplicas, PortWithRounds, replica_link
 from fencelock._topology.flows.replicas import CONFIRMED_CLUSTER
 from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import ClusterSource
@@ -45,7 +45,7 @@ class AsyncClusterReplicas:
         rounds = self._rounds.get(mux.node)
         if rounds is None:
             rounds = self._rounds[mux.node] = self._new(mux.node)
-        return await rounds.count(waiter.want, mux, until)
+        return await rounds.count(waiter.request, mux, until)
 
     def _new(self, node: NodeAddress) -> AsyncReplicas:
         link = replica_link(
@@ -53,6 +53,11 @@ class AsyncClusterReplicas:
         )
         link.reached = True  # it answered just now: silence there may be temporary
         return AsyncReplicas(link, self._asked)
+
+    @property
+    def asking(self) -> bool:
+        """Return True while a round is under way at any node."""
+        return any(rounds.asking for rounds in self._rounds.values())
 
     async def close(self) -> None:
         """End what is under way, and close the connections."""
@@ -64,7 +69,7 @@ class AsyncClusterReplicas:
             rounds.link.closed = True
 
 
-class AcknowledgedClusterPort(AsyncioClusterPort):
+class AcknowledgedClusterPort(PortWithRounds, AsyncioClusterPort):
     """An asyncio port for a Cluster whose grants replicas acknowledge."""
 
     flows = CONFIRMED_CLUSTER
@@ -80,11 +85,6 @@ class AcknowledgedClusterPort(AsyncioClusterPort):
     ) -> None:
         super().__init__(source, client_channel=client_channel, server_timeout=server_timeout)
         self.replicas = AsyncClusterReplicas(source, replicas, self.client_channel, server_timeout)
-
-    async def shut(self) -> None:
-        """Close all connections."""
-        await super().shut()
-        await self.replicas.close()
 
     def after_fork(self) -> None:
         """In a child: touch nothing of the parent's."""

@@ -16,6 +16,9 @@ Push: Final = hiredis.PushNotification
 _pack: Final[Callable[[tuple[bytes, ...]], bytes]] = hiredis.pack_command  # type: ignore[assignment]  # see above
 
 
+_BYTES: Final = {bytes}
+
+
 class ReplyError(Exception):
     """An error reply, as the parser returns it."""
 
@@ -36,4 +39,6 @@ def pack(args: Sequence[bytes | int]) -> bytes:
     hiredis gets bytes only: to turn a number into text it may run a signal handler, and does not
     survive an exception of that.
     """
+    if set(map(type, args)) == _BYTES:  # a renewal has many hundred
+        return _pack(tuple(args))  # type: ignore[arg-type]  # they are bytes
     return _pack(tuple([b"%d" % each if isinstance(each, int) else each for each in args]))

@@ -7,7 +7,6 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-from fencelock._io import loop_warning
 from fencelock._runtime.mutex import catch_up, inside, put_off, put_off_work, refuse
 
 T = TypeVar("T")
@@ -25,6 +24,8 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
         catch_up()
     events = sys.modules.get("asyncio.events")  # it is not imported for that
     if events is not None and events._get_running_loop() is not None:  # noqa: SLF001 - its public twin raises when there is none
+        from fencelock._io import loop_warning  # noqa: PLC0415 - few programs block a loop
+
         loop_warning.warn(flow)
     try:
         flow.send(None)

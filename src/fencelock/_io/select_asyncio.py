@@ -8,6 +8,7 @@ from typing import NamedTuple
 from fencelock._core.lock.inspect import channel_prefix
 from fencelock._io.port_asyncio import AioPort
 from fencelock._io.select_blocking import chosen, is_cluster, is_quorum
+from fencelock._io.sources import stand_in
 from fencelock.options import Acknowledgement
 
 
@@ -29,6 +30,8 @@ def port_maker(
 ) -> PortMaker:
     """Return the factory of a loop's port; TypeError or ValueError for an invalid source."""
     found = chosen(source, replicas, asynchronous=True)
+    if stand_in.make is not None:
+        replicas = None
     client_channel = channel_prefix(prefix)
 
     def make() -> AioPort:

@@ -6,9 +6,11 @@ Only that one is loaded: a command of the shell needs no asyncio.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from fencelock._core.lock.inspect import channel_prefix
+from fencelock._io.sources import stand_in
 from fencelock._io.sources.resolve import resolve
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ def port_for(
 ) -> BlockingPort:
     """Return the port for threads; TypeError or ValueError for an invalid source."""
     found = chosen(source, replicas, asynchronous=False)
+    if stand_in.make is not None:
+        replicas = None
     client_channel = channel_prefix(prefix)
     if is_quorum(found):
         from fencelock._io.port_quorum_blocking import BlockingQuorum
@@ -62,17 +66,25 @@ def chosen(source: object, replicas: Acknowledgement | None, *, asynchronous: bo
     found: Any = _quorum(source, asynchronous=asynchronous)
     if found is None:
         found = resolve(source, asynchronous=asynchronous)
+    found = stand_in.of_many(found)
     if replicas is not None and is_quorum(found):
         raise ValueError("replicas must be None for a quorum: its servers have no replicas")
     return found
 
 
 def _quorum(source: object, *, asynchronous: bool) -> QuorumSource | None:
-    if not isinstance(source, (list, tuple, str)) and source is not None:
+    if source is None:
+        source = os.environ.get("FENCELOCK_URL")
+    if not isinstance(source, (list, tuple)) and not _may_be_several(source):
         return None
     from fencelock._io.sources.quorum import quorum_source
 
     return quorum_source(source, asynchronous=asynchronous)
+
+
+def _may_be_several(source: object) -> bool:
+    """Return False for what cannot be several URLs in one string."""
+    return isinstance(source, str) and ("," in source or len(source.split()) > 1)
 
 
 def is_cluster(found: Any) -> bool:

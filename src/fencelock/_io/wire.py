@@ -25,7 +25,7 @@ CONFIRMS: Final = (b"subscribe", b"ssubscribe")  # pushes that answer a request
 
 def pack_call(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
     """Return a script call by its digest."""
-    return pack((b"EVALSHA", script.digest, len(keys), *keys, *args))
+    return pack((b"EVALSHA", script.digest, b"%d" % len(keys), *keys, *args))
 
 
 def pack_source(script: Script, keys: Sequence[bytes], args: Sequence[bytes | int]) -> bytes:
@@ -91,7 +91,6 @@ _KINDS: Final[tuple[tuple[dict[str, str], type[ServerError]], ...]] = (
     (_UNSUITABLE, ServerUnsuitable),
     (_PASSING, ServerUnreachable),
 )
-_CODES: Final = re.compile("|".join(rf"\b{code}\b" for kind, _ in _KINDS for code in kind))
 # Inside a script some errors lose their code (6.2 to 7.2): only the text tells.
 _TEXTS: Final = (
     ("max number of clients", "MAXCLIENTS"),
@@ -131,5 +130,7 @@ def _code(text: str) -> str:
     for words, code in _TEXTS:
         if words in lowered:
             return code
-    found = _CODES.search(text)
+    # Compiled here: most programs never see such an error, and all of them import this module.
+    codes = "|".join(rf"\b{code}\b" for kind, _ in _KINDS for code in kind)
+    found = re.search(codes, text)
     return found[0] if found else first

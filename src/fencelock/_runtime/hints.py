@@ -19,9 +19,7 @@ from typing import Any, Final, Never, TypeVar
 
 # As in ``inspect``, which takes long to import.
 _CO_COROUTINE: Final = 0x80
-_UNPACK: Final = re.compile(r"Unpack\[(\w+)\[(\w+)\]\]")
 _NOTHING: Final = (lambda: None).__code__
-_WORD: Final = re.compile(r"\b[A-Za-z]\w*\b")
 
 Kind = TypeVar("Kind", bound=type)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -37,24 +35,47 @@ _PATIENCE: Final = (
 _URL: Final = ("source", "the first argument has all of it, such as 'redis://user:pw@host:6379/0'")
 _THREADS: Final = ("name", "leave it out: each thread or task has a hold of its own")
 
-# By the option that was written: ours, which the call must have, and what to say.
-OPTIONS: Final[dict[str, tuple[str, str]]] = {
-    **dict.fromkeys(("expire", "expiry", "expires", "expiration", "ex", "px", "duration"), _TTL),
-    **dict.fromkeys(("auto_release_time", "lock_timeout", "lease_time", "lease_timeout"), _TTL),
-    **dict.fromkeys(("blocking_timeout", "acquire_timeout", "wait_timeout", "max_wait"), _TIMEOUT),
-    **dict.fromkeys(("sleep", "retry_delay", "retry_interval", "poll_interval"), _TRIES),
-    **dict.fromkeys(("retry_count", "retry_times", "retries", "max_retries"), _TRIES),
-    **dict.fromkeys(("auto_renewal", "auto_renew", "auto_extend", "renewal"), _RENEW),
-    **dict.fromkeys(("host", "port", "db", "username", "password", "url", "redis_url"), _URL),
-    **dict.fromkeys(("connection_pool", "redis", "client", "masters", "servers", "ssl"), _URL),
-    "num_extensions": ("max_renewals", "how often a lease is renewed is max_renewals="),
-    "thread_local": _THREADS,
-    "blocking": ("name", "it belongs to the call that waits: acquire(blocking=False)"),
-    "id": ("owner", "the id that owns the lock is owner="),
-    "token": ("owner", "the id that owns the lock is owner="),
-    "prefix": ("key_prefix", "the prefix of all keys is key_prefix="),
-    "namespace": ("key_prefix", "the prefix of all keys is key_prefix="),
-    **dict.fromkeys(("timeout", "socket_timeout", "socket_connect_timeout"), _PATIENCE),
+_ID: Final = ("owner", "the id that owns the lock is owner=")
+_ID_ELSEWHERE: Final = ("name", "an id that owns the lock belongs to rlock(name, owner=)")
+_PREFIX: Final = ("key_prefix", "the prefix of all keys is key_prefix=")
+_NAME: Final = ("name", "the name of the lock is the first argument")
+_SHARED: Final = ("name", "for shared access take a side of rwlock(name), .read or .write")
+_BLOCKING: Final = ("name", "it belongs to the call that waits: acquire(blocking=False)")
+_FAIR: Final = ("cohort", "all locks are fair; cohort=None grants strictly in order of arrival")
+_REENTRANT: Final = ("name", "a lock that its holder may acquire again is rlock(name)")
+_ERRORS: Final = ("name", "leave it out: what fails raises an error of its own type")
+
+# By the options that were written: ours, which the call must have, and what to say. Of several
+# that stand under one name, the first that fits the call.
+OPTIONS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    **dict.fromkeys(("expire", "expiry", "expires", "expiration", "ex", "px", "duration"), (_TTL,)),
+    **dict.fromkeys(("auto_release_time", "lock_timeout", "lease_time", "lease_timeout"), (_TTL,)),
+    **dict.fromkeys(("expire_time", "lock_ttl", "ttl_ms", "ttl_seconds", "lease"), (_TTL,)),
+    **dict.fromkeys(("lease_duration", "internal_lock_timeout", "lock_expire"), (_TTL,)),
+    **dict.fromkeys(
+        ("blocking_timeout", "acquire_timeout", "wait_timeout", "max_wait"), (_TIMEOUT,)
+    ),
+    **dict.fromkeys(("wait_time", "context_manager_timeout", "block_timeout"), (_TIMEOUT,)),
+    **dict.fromkeys(("sleep", "retry_delay", "retry_interval", "poll_interval"), (_TRIES,)),
+    **dict.fromkeys(("retry_delay_min", "retry_delay_max", "delay", "interval"), (_TRIES,)),
+    **dict.fromkeys(("retry_count", "retry_times", "retries", "max_retries"), (_TRIES,)),
+    **dict.fromkeys(("num_retries", "max_attempts", "retry", "backoff"), (_TRIES,)),
+    **dict.fromkeys(("auto_renewal", "auto_renew", "auto_extend", "renewal"), (_RENEW,)),
+    **dict.fromkeys(("host", "port", "db", "username", "password", "url", "redis_url"), (_URL,)),
+    **dict.fromkeys(("connection_pool", "redis", "client", "masters", "servers", "ssl"), (_URL,)),
+    **dict.fromkeys(("redis_client", "redis_connections", "connection_list"), (_URL,)),
+    "connection_details": (_URL,),
+    "num_extensions": (("max_renewals", "how often a lease is renewed is max_renewals="),),
+    "thread_local": (_THREADS,),
+    **dict.fromkeys(("blocking", "context_manager_blocking", "non_blocking"), (_BLOCKING,)),
+    **dict.fromkeys(("id", "token", "lock_identifier", "lock_id"), (_ID, _ID_ELSEWHERE)),
+    **dict.fromkeys(("prefix", "namespace", "lock_prefix", "key_namespace"), (_PREFIX,)),
+    **dict.fromkeys(("key", "resource", "lock_name", "lock_key"), (_NAME,)),
+    **dict.fromkeys(("shared", "exclusive"), (_SHARED,)),
+    "fair": (_FAIR,),
+    "reentrant": (_REENTRANT,),
+    **dict.fromkeys(("raise_on_release_error", "raise_on_redis_errors"), (_ERRORS,)),
+    **dict.fromkeys(("timeout", "socket_timeout", "socket_connect_timeout"), (_PATIENCE,)),
 }
 
 # By the class, how a client makes its objects.
@@ -107,29 +128,25 @@ class Deferred:
 
     def __get__(self, instance: object, owner: type) -> Any:
         """Return the class."""
-        return _exported(owner, self._name)
+        return _exported(self._name)
 
 
-def _exported(client: type, name: str) -> Any:
-    """Return what the package of a client's module exports under a name."""
-    package = sys.modules[client.__module__.rpartition(".")[0]]
-    return getattr(package, name)
+def _exported(name: str) -> Any:
+    """Return what the package exports under a name: it imports that when it is first used."""
+    return getattr(sys.modules["fencelock"], name)
 
 
 class _Names(dict[str, Any]):
-    """The global names of a client's copies; a class of its face is imported when it is looked up.
+    """The global names of a client's copies; a public class is imported when it is looked up.
 
     So ``typing.get_type_hints`` finds the classes that a client returns and has not made yet.
     """
 
-    def __init__(self, client: type, names: Mapping[str, Any]) -> None:
-        super().__init__(names)
-        self._client = client
-
     def __missing__(self, name: str) -> Any:
-        if name in MAKERS:
-            return _exported(self._client, name)
-        raise KeyError(name)
+        try:
+            return _exported(name)
+        except AttributeError:
+            raise KeyError(name) from None
 
 
 class _Copies:
@@ -143,6 +160,7 @@ class _Copies:
         self._cls = cls
         self._defaults = defaults
         self._globals: dict[str, dict[str, Any]] = {}
+        self._texts: dict[str, str] = {}
         # What the client gives its generic bases, as text, by the name of the type variable.
         self._spelled: dict[str, str] = {
             variable.__name__: getattr(given, "__forward_arg__", None) or given.__name__
@@ -157,20 +175,22 @@ class _Copies:
         )
         own.__kwdefaults__, own.__doc__ = function.__kwdefaults__, function.__doc__
         own.__module__ = self._cls.__module__
+        own.__qualname__ = f"{self._cls.__name__}.{function.__name__}"
         own.__annotations__ = {
             name: self._in_own_types(text) for name, text in function.__annotations__.items()
         }
         return own
 
     def spelled_out(self, function: FunctionType, own: FunctionType) -> FunctionType:
-        """Return ``own``, or what stands for it in signatures: with each option by its name.
+        """Return what stands for ``own`` in signatures: with all types, and options by their names.
 
         That is never called: its code has parameters and nothing else.
         """
-        found = _UNPACK.fullmatch(function.__annotations__.get("given", ""))
-        if found is None:
-            return own
-        declared: dict[str, Any] = function.__globals__[found[1]].__annotations__
+        given_as: str = function.__annotations__.get("given", "")  # Unpack[LockOptions[OnLost]]
+        if not given_as.startswith("Unpack["):
+            return self.of(function) if own is function else own
+        _, kind, on_lost = given_as.rstrip("]").split("[")
+        declared = _declared(function.__globals__[kind])
         options = [name for name in self._defaults if name in declared]
         code = own.__code__
         fixed = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -191,8 +211,8 @@ class _Copies:
         )
         given = {name: self._defaults[name] for name in options}
         shown.__kwdefaults__ = {**(own.__kwdefaults__ or {}), **given}
-        types = {name: declared[name].__forward_arg__ for name in options}
-        types["on_lost"] = types["on_lost"].replace("OnLost", found[2])
+        types = {name: declared[name] for name in options}
+        types["on_lost"] = types["on_lost"].replace("OnLost", on_lost)
         shown.__annotations__ = {
             **{name: text for name, text in own.__annotations__.items() if name != "given"},
             **{name: self._in_own_types(text) for name, text in types.items()},
@@ -202,15 +222,29 @@ class _Copies:
         return shown
 
     def _in_own_types(self, text: str) -> str:
-        return _WORD.sub(lambda found: self._spelled.get(found[0], found[0]), text)
+        if text not in self._texts:  # most texts come again, and each clients' start pays for this
+            self._texts[text] = re.sub(
+                r"\b[A-Za-z]\w*\b", lambda found: self._spelled.get(found[0], found[0]), text
+            )
+        return self._texts[text]
 
     def _names(self, function: FunctionType) -> dict[str, Any]:
         if function.__module__ not in self._globals:
             client = vars(sys.modules[self._cls.__module__])
             options = vars(sys.modules["fencelock.options"])
             names = {**options, **client, **function.__globals__}
-            self._globals[function.__module__] = _Names(self._cls, names)
+            self._globals[function.__module__] = _Names(names)
         return self._globals[function.__module__]
+
+
+def _declared(options: type) -> dict[str, str]:
+    """Return the options that a class declares, and their types as text."""
+    owners = options.__mro__[::-1]
+    return {
+        name: text
+        for owner in owners
+        for name, text in vars(owner).get("__annotations__", {}).items()
+    }
 
 
 def _public(name: str) -> bool:
@@ -258,10 +292,11 @@ def _wrong(function: FunctionType, args: Any, options: dict[str, Any]) -> str | 
 
 def _instead(name: str, options: dict[str, Any], known: tuple[str, ...]) -> str:
     """Return what to write instead of an option that is not ours."""
-    ours, hint = OPTIONS.get(name, ("", ""))
-    if ours in known:
+    for ours, hint in OPTIONS.get(name, ()):
+        if ours not in known:
+            continue
         if name == "blocking_timeout" and "timeout" in options and "ttl" not in options:
-            hint += "; what is timeout= in redis-py, the length of a lease, is ttl="
+            return f": {hint}; what is timeout= in redis-py, the length of a lease, is ttl="
         return f": {hint}"
     import difflib  # noqa: PLC0415 - only for this error
 

@@ -9,6 +9,8 @@ Rules of this file:
 - One mutex serves all clients: with two, the finalizers of two threads could wait for each other.
 - It is reentrant only so that ``inside`` can answer; no code relies on entering it twice.
 - Code inside it never waits for another thread, starts one, logs, or calls user code.
+- It never returns the result of a call from inside: between the end of that call and the unlock, an
+  interrupt would leave the mutex locked for good, because no handler covers that instant.
 - A release or a clean-up requested inside runs in another thread, which waits for the unlock. Any
   other call is refused with an error that says why: its caller needs an answer, and none could
   come.

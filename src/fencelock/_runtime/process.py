@@ -10,11 +10,12 @@ from fencelock._runtime.hints import elsewhere
 
 # The number of forks that led to this process; a lease of another generation is the parent's.
 generation: int = 0
+pid: int = os.getpid()  # kept, as asking is a call of the system each time
 
 
 def _forked() -> None:
-    global generation  # noqa: PLW0603 - one number per process
-    generation += 1
+    global generation, pid
+    generation, pid = generation + 1, os.getpid()
 
 
 if hasattr(os, "register_at_fork"):

@@ -24,7 +24,7 @@ from fencelock._core.keys import slot
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import Flows
-from fencelock._core.types import Args, Keys, NoReply, Reply, Request, closed
+from fencelock._core.types import Args, Call, Keys, NoReply, Reply, closed
 from fencelock._io.wire import ReplyError, pack_call
 from fencelock._runtime.log import log
 from fencelock._topology.cluster_map import ClusterMap
@@ -61,7 +61,7 @@ class ClusterPort:
     A subclass adds how a waiter uses a connection, and the methods of a port of one server.
     """
 
-    book: RenewalSchedule
+    renewals: RenewalSchedule
     closing: bool
     flows: Flows = CLUSTER
     _io: NodeIo
@@ -146,7 +146,7 @@ class ClusterPort:
             try:
                 reply = await ask(connection, request, until, asking=asking)
             except NoReply:
-                self.slots.doubt(connection.node)
+                self.slots.invalidate(connection.node)
                 raise
             except ServerError as error:
                 step = self.slots.redirect(error)
@@ -274,7 +274,7 @@ class ClusterPort:
         except BaseException as error:
             self._end_channel(connection, channel)
             if isinstance(error, NoReply):
-                self.slots.doubt(connection.node)
+                self.slots.invalidate(connection.node)
             if isinstance(error, ServerError) and self.slots.redirect(error) is not None:
                 raise NoReply(f"the slot has moved: {error}", sent=False) from error
             raise
@@ -300,7 +300,7 @@ class ClusterPort:
         if message[0] == b"smessage":
             message = [b"message", *message[1:]]
         elif message[0] == b"sunsubscribe":
-            self.slots.doubt(None)
+            self.slots.invalidate(None)
             self._end_channel(connection, message[1])
             return None
         if is_grant(message):
@@ -312,7 +312,7 @@ class ClusterPort:
 
     def lost(self, connection: Any) -> None:
         """Note that a connection was lost: its node may be lost, too."""
-        self.slots.doubt(connection.node)
+        self.slots.invalidate(connection.node)
         self.rouse(self.seated(connection))
 
     # -- where keys are -------------------------------------------------------------------------
@@ -331,23 +331,23 @@ class ClusterPort:
     # -- many requests --------------------------------------------------------------------------
 
     async def run_together(
-        self, requests: Sequence[Request], until: float, waiter: Waiter | None = None
+        self, calls: Sequence[Call], until: float, waiter: Waiter | None = None
     ) -> list[Reply | Exception]:
         """Write many requests, then collect their answers; a redirected one is sent separately."""
         answers: list[Reply | Exception] = []
-        for start in range(0, len(requests), FAN_MAX):
-            (some,) = await self._spread([requests[start : start + FAN_MAX]], until, waiter)
+        for start in range(0, len(calls), FAN_MAX):
+            (some,) = await self._spread([calls[start : start + FAN_MAX]], until, waiter)
             answers += some
         return answers
 
     async def run_on_nodes(
-        self, groups: Sequence[Sequence[Request]], until: float
+        self, groups: Sequence[Sequence[Call]], until: float
     ) -> list[list[Reply | Exception]]:
         """Write each group to its place, then collect the answers as they come."""
         return await self._spread(groups, until, None)
 
     async def _spread(
-        self, groups: Sequence[Sequence[Request]], until: float, waiter: Waiter | None
+        self, groups: Sequence[Sequence[Call]], until: float, waiter: Waiter | None
     ) -> list[list[Reply | Exception]]:
         until = min(until, self._io.now() + ANSWER_SECONDS)
         answers: list[list[Reply | Exception]] = [[] for _ in groups]
@@ -383,7 +383,7 @@ class ClusterPort:
             ]
         return answers
 
-    def _is_far(self, group: Sequence[Request]) -> bool:
+    def _is_far(self, group: Sequence[Call]) -> bool:
         """Return True if there is no open connection to the group's node."""
         node = self.slots.sure(group[0][1][0])
         connection = None if node is None else self._io.idle(node)
@@ -396,7 +396,7 @@ class ClusterPort:
         self,
         begun: dict[Any, tuple[int, Any]],
         at: int,
-        group: Sequence[Request],
+        group: Sequence[Call],
         connection: Any,
         until: float,
         *,
@@ -416,7 +416,7 @@ class ClusterPort:
         answers = list(pending.answers)
         silent = [each for each in answers if isinstance(each, NoReply)]
         if silent:
-            self.slots.doubt(node)
+            self.slots.invalidate(node)
         if len(silent) < len(answers):
             try:
                 if key and not self._counts(node, pending.asked_at):
@@ -426,14 +426,14 @@ class ClusterPort:
         return answers
 
     async def _followed(
-        self, request: Request, answer: Reply | Exception, until: float, waiter: Waiter | None
+        self, call: Call, answer: Reply | Exception, until: float, waiter: Waiter | None
     ) -> Reply | Exception:
         """Return the answer; ask again if the script was unknown or the slot has moved."""
         if not isinstance(answer, ReplyError):
             return answer
-        own = waiter is not None and slot(request[1][0]) == slot(waiter.key)
+        own = waiter is not None and slot(call[1][0]) == slot(waiter.key)
         try:
-            return await self.call(*request, until, waiter if own else None)
+            return await self.call(*call, until, waiter if own else None)
         except (NoReply, FencelockError) as error:
             return error
 
@@ -463,6 +463,6 @@ class ClusterPort:
         finally:
             with self.mutex():
                 self._busy.discard(place)
-                next_at = self.book.next_at()
+                next_at = self.renewals.next_at()
             if next_at is not None:
                 self.attend_by(next_at)

@@ -62,7 +62,7 @@ class ClusterMap:
         except ServerDenied:
             raise
         except (NoReply, ServerError) as error:
-            self.slots.doubt(node)
+            self.slots.invalidate(node)
             if isinstance(error, ServerUnreachable) and error.code in _UNREACHED:
                 if not self.slots.known:  # an address that was never reached may be wrong
                     raise
@@ -86,7 +86,7 @@ class ClusterMap:
             await self._read(until)
         node = self.slots.owner(slot(key))
         if node is None:
-            self.slots.doubt(None)
+            self.slots.invalidate(None)
             raise NoReply("no node of the Cluster serves this slot", sent=False)
         return node
 
@@ -119,7 +119,7 @@ class ClusterMap:
         try:
             reply = await self._io.command(connection, READ_MAP, until)
         except NoReply:
-            self.slots.doubt(node)  # the next reading begins at another node
+            self.slots.invalidate(node)  # the next reading begins at another node
             raise
         except ServerError as error:
             raise unsuitable(error) from error
@@ -155,7 +155,7 @@ class ClusterMap:
 
         An older map proves nothing, so NoReply also when none could be read.
         """
-        self.slots.doubt(node)
+        self.slots.invalidate(node)
         await self._ask_around(until)
         if self.slots.doubtful or self.slots.owner(slot(key)) != node:
             raise replaced(node)
@@ -174,7 +174,7 @@ class ClusterMap:
         try:
             await self._io.command(connection, (b"GET", key), silent_at)  # every user of locks may
         except NoReply:
-            self.slots.doubt(node)
+            self.slots.invalidate(node)
             self._in_time(until)
             return None
         except ServerError as error:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from fencelock._core.types import Args, Reply, Request
+from fencelock._core.types import Args, Call, Reply
 
 Flow = Callable[[], Coroutine[Any, Any, None]]
 
@@ -85,7 +85,7 @@ class Io(Protocol):
     ) -> None:
         """Listen to a channel; ends like ``run``."""
 
-    def begin(self, connection: Any, requests: Sequence[Request], until: float) -> Any:
+    def begin(self, connection: Any, calls: Sequence[Call], until: float) -> Any:
         """Write script calls at once and return what is ``Pending``; nothing is read.
 
         NoReply when the connection is gone.

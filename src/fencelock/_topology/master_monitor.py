@@ -8,6 +8,7 @@ Rules of this file:
 - Callers that need a round at once share it; a caller that needs a later one waits for its end.
 - A round is over when all expected Sentinels have answered, or when most have and the others had
   their grace period. A later answer still counts.
+- A caller whose time is up does not wait for the others. Without most answers it has no proof.
 - A push waits until it is proved that it counts, and all later pushes wait after it, in order.
 """
 
@@ -31,7 +32,9 @@ from fencelock._topology.sentinel import (
     Service,
     check_role,
     demoted,
+    freshness,
     parse_reply,
+    proof_since,
     proof_timeout,
     questions,
     unreachable,
@@ -95,6 +98,11 @@ class Round:
     def is_over(self) -> bool:
         """Return True if no caller needs to wait any more."""
         return self._done.is_open or self._io.now() >= self._ends
+
+    def proves(self, asked_at: float, answered_at: float) -> bool:
+        """Return True if most have answered this round, and it is fresh enough for an answer."""
+        fresh = self.began >= proof_since(asked_at, answered_at, freshness(self.outcomes))
+        return fresh and self._state.has_majority(self.outcomes)
 
     async def wait(self, until: float) -> None:
         """Return when enough answered, when each had its time, or at the instant."""
@@ -252,13 +260,15 @@ class MasterGuard:
         if self.greeting:
             return
         state, label = self._monitor.state, self._monitor.service.label
-        since = state.proof_since(asked_at, answered_at)
-        if state.asked_at < since:
-            await self._monitor.refresh(since, until)
+        since, current = state.proof_since(asked_at, answered_at), None
+        while state.asked_at < since and (current is None or self._now() < until):
+            current = await self._monitor.refresh(since, until)
+            since = state.proof_since(asked_at, answered_at)  # by what this round has found
         if self.is_replaced:
             text = f"{label}: there is another master now"
             raise NoReply(text, sent=True)
-        if not state.trusts(since, answered_at):
+        proved = current is not None and current.proves(asked_at, answered_at)
+        if not (proved or state.trusts(since)):
             raise NoReply(f"{label}: no Sentinel proved the answer in time", sent=True)
 
     async def refused(self, error: ServerError, asked_at: float, until: float) -> None:

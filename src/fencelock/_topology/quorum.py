@@ -39,7 +39,7 @@ class QuorumPortRules:
     flows = QUORUM
     nodes: Sequence[Any]
     labels: Sequence[str]
-    book: RenewalSchedule
+    renewals: RenewalSchedule
     mutex: Any  # of the port that carries this
 
     def begin_quorum(self, labels: Sequence[str], prefix: str, node_timeout: float) -> None:
@@ -87,8 +87,8 @@ class QuorumPortRules:
         with self.mutex():
             if not hold.open or hold.notified:
                 return
-            self.book.discard(hold)
-            self.book.add(hold, when)
+            self.renewals.discard(hold)
+            self.renewals.add(hold, when)
         self.attend_by(when)
 
     def attend_by(self, when: float) -> None:
@@ -97,7 +97,7 @@ class QuorumPortRules:
     def let_go(self) -> None:
         """Let the nodes' leases end with their ports: the quorum's lease is notified separately."""
         with self.mutex():
-            detach(self.book.tracked())
+            detach(self.renewals.tracked())
 
 
 class Greeted(Protocol):

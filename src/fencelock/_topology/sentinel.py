@@ -6,7 +6,7 @@ Rules of this file:
   that a Sentinel that was cut off leads no client back to an old master.
 - An old master that was frozen or cut off accepts writes for seconds after it is back. So a
   master's answers count only on fresh evidence: the Sentinels were asked at most a second before
-  the answer came, and after it if the answer took long.
+  the answer came, and after it if the answer took long, or if a failover may be under way.
 - If no Sentinel can be reached, the last known master stays trusted. Locks stay usable then; only a
   failover that happens meanwhile goes unnoticed.
 """
@@ -26,24 +26,27 @@ ANSWER_SECONDS = 0.5
 GRACE_SECONDS = 0.1
 # How long a round counts: no failover completes sooner after a Sentinel has found nothing wrong.
 FRESH_SECONDS = 1.0
-# The same while a Sentinel suspects the master; with 0, each answer would cost a question.
+# The same while one Sentinel suspects the master: others must agree first, and elect one to act.
 SUSPECT_SECONDS = 0.1
+# The same once enough suspect it, or one replaces it: each answer needs a question after it.
+REPLACING_SECONDS = 0.0
 # An answer that took longer may have waited in a frozen server: it needs a question after it.
 SLOW_SECONDS = 0.5
 # Connections that are opened at once share a round that began this recently.
 SHARED_SECONDS = 0.1
 # A silent master gets this long to greet; then the Sentinels are asked again.
 CONNECT_SECONDS = 1.0
-# A call that has no time to wait for a proof trusts a round that began this recently: Sentinels
-# that went silent just now must not end calls with short timeouts.
-TRUSTED_SECONDS = FRESH_SECONDS + ANSWER_SECONDS
 # A push waits for its proof this long: for the round that is under way, and for one after it.
 PUSH_SECONDS = 2 * ANSWER_SECONDS
 # A caller whose time is up leaves a last question this much, within the 100 ms of I13.
 _LAST_SECONDS = 0.05
 # Sentinels that were set up again count epochs from 0: the old count is forgotten after this.
 FORGET_SECONDS = 10.0
-_WRONG = ("s_down", "o_down", "failover_in_progress")
+_WRONG = {
+    "s_down": SUSPECT_SECONDS,
+    "o_down": REPLACING_SECONDS,
+    "failover_in_progress": REPLACING_SECONDS,
+}
 _REPLICA = frozenset({"READONLY", "MASTERDOWN"})
 
 
@@ -69,13 +72,18 @@ class Service(Protocol):
 class SentinelReply(NamedTuple):
     """What one Sentinel replied: which server is the master, since which epoch.
 
-    ``suspected``: the Sentinel finds something wrong with it.
+    ``fresh_for``: how long a round with this reply counts.
     """
 
     epoch: int
     host: str
     port: int
-    suspected: bool = False
+    fresh_for: float = FRESH_SECONDS
+
+    @property
+    def suspected(self) -> bool:
+        """Return True if the Sentinel finds something wrong with the master."""
+        return self.fresh_for < FRESH_SECONDS
 
     @property
     def where(self) -> tuple[str, int]:
@@ -109,8 +117,9 @@ def parse_reply(master: Any, address: Any) -> SentinelReply:
         host, port = address
         flags = facts[b"flags"].decode().split(",")
         listed = facts.get(b"ip", host), facts.get(b"port", port)
-        suspected = listed == (host, port) and any(flag in _WRONG for flag in flags)
-        return SentinelReply(int(facts[b"config-epoch"]), host.decode(), int(port), suspected)
+        found = [_WRONG[flag] for flag in flags if flag in _WRONG and listed == (host, port)]
+        fresh_for = min(found, default=FRESH_SECONDS)
+        return SentinelReply(int(facts[b"config-epoch"]), host.decode(), int(port), fresh_for)
     except (TypeError, ValueError, KeyError) as error:
         raise ServerUnsuitable(f"not a Sentinel's answer: {master!r} {address!r}") from error
 
@@ -172,8 +181,7 @@ class MasterState:
         self.silent = frozenset(at for at, each in enumerate(outcomes) if each is None)
         replies = [each for each in outcomes if isinstance(each, SentinelReply)]
         self._all_silent = not replies
-        suspected = any(reply.suspected for reply in replies)
-        self._fresh_for = SUSPECT_SECONDS if suspected else FRESH_SECONDS
+        self._fresh_for = freshness(outcomes)
 
     def is_complete(self, outcomes: Sequence[Outcome]) -> bool:
         """Return True if every Sentinel answered except those that were silent before."""
@@ -186,17 +194,14 @@ class MasterState:
 
     def proof_since(self, asked_at: float, answered_at: float) -> float:
         """Return when a round must have begun to prove an answer of the master."""
-        slow = answered_at - asked_at > SLOW_SECONDS
-        return answered_at if slow else answered_at - self._fresh_for
+        return proof_since(asked_at, answered_at, self._fresh_for)
 
-    def trusts(self, since: float, answered_at: float) -> bool:
-        """Return True if an answer counts: proved, or no Sentinel can be asked.
+    def trusts(self, since: float) -> bool:
+        """Return True if an answer counts by the rounds so far: proved, or no Sentinel answered.
 
         Sentinels that answered before and are too slow now may know of another master.
         """
-        if self.asked_at >= since or self._all_silent:
-            return True
-        return self.asked_at >= answered_at - TRUSTED_SECONDS
+        return self.asked_at >= since or self._all_silent
 
     def locating(self, now: float, until: float) -> tuple[float, float]:
         """Return since when a round must have begun to connect by it, and how long to wait.
@@ -227,6 +232,18 @@ class MasterState:
             raise ServerUnsuitable(f"{label}: no Sentinel has a service of that name")
         detail = "; ".join(dict.fromkeys(map(str, errors))) or "no answer in time"
         raise ServerUnreachable(f"{label}: no Sentinel answers: {detail}", code="REFUSED")
+
+
+def freshness(outcomes: Iterable[Outcome]) -> float:
+    """Return how long a round counts in which the Sentinels replied so."""
+    found = [each.fresh_for for each in outcomes if isinstance(each, SentinelReply)]
+    return min(found, default=FRESH_SECONDS)
+
+
+def proof_since(asked_at: float, answered_at: float, fresh_for: float) -> float:
+    """Return when a round that counts for so long must have begun to prove an answer."""
+    slow = answered_at - asked_at > SLOW_SECONDS
+    return answered_at if slow else answered_at - fresh_for
 
 
 def _unknown(error: Exception) -> bool:

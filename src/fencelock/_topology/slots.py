@@ -110,7 +110,7 @@ class SlotMap:
         """Return True if it should be read now."""
         return self.doubtful and self._now() - self.read_at > PAUSE_SECONDS
 
-    def doubt(self, node: NodeAddress | None) -> None:
+    def invalidate(self, node: NodeAddress | None) -> None:
         """Note that a node did not answer."""
         if node is not None:
             self._doubted[node] = None

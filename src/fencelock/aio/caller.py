@@ -25,7 +25,8 @@ def by_caller(method: Method) -> Method:
 
     @wraps(method)
     def call(*args: Any, **options: Any) -> Coroutine[Any, Any, Any]:
-        method(*args, **options).close()  # arguments that do not fit are an error here
+        if len(args) != 1 or options:
+            method(*args, **options).close()  # arguments that do not fit are an error here
         return _as_caller(_now(), method, args, options)
 
     # As ``asyncio.coroutine`` marked it: for ``asyncio.iscoroutinefunction``.

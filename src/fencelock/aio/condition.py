@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import TypeVar
 
 from fencelock import options
@@ -69,7 +68,7 @@ class AsyncCondition(BaseCondition):
             TypeError, ValueError, OverflowError: an invalid timeout.
         """
         task = caller()
-        return await self._waited(self._port, task, task.get_name(), timeout)
+        return await self._waited(self._port, task, task, timeout)
 
     @by_caller
     async def wait_for(
@@ -121,11 +120,6 @@ class AsyncCondition(BaseCondition):
         """Acquire the lock, as ``async with lock``, and return the lease."""
         return await self.lock.__aenter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release the lock, as the end of ``async with lock``."""
         await self.lock.__aexit__(kind, error, trace)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable
-from types import TracebackType
 from typing import Any
 
 from fencelock import options
@@ -214,12 +213,7 @@ class AsyncElection(ProcessBound):
             leadership_use.cancelling = leadership_use.body.cancelling()
         return leadership_use.lease  # type: ignore[return-value]  # it is of our type
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Resign, unless other tasks still lead by this handle, or it was handed over.
 
         Raises:
@@ -269,7 +263,7 @@ class AsyncLeaderChanges:
     ) -> None:
         self._port = port()
         self._timeout = timeout
-        self._watch = LeaderCursor(holds.want(port(), caller().get_name()), holds.election)
+        self._watch = LeaderCursor(holds.request(port(), caller()), holds.election)
 
     def __aiter__(self) -> AsyncIterator[Leader | None]:
         return self

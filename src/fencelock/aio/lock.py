@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fencelock import options
@@ -16,7 +15,7 @@ from fencelock._core.lock.release import release_for_owner, take_and_release
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import DropFinalizer, Holds, Settings
+from fencelock._handles.lock import DropFinalizer, Holds, Settings, bound
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
@@ -75,12 +74,12 @@ class AsyncLockBase(ProcessBound):
         return bool(mine) and await holder_of(self._port(), self._holds.keys) in mine
 
     async def _obtain(
-        self, seconds: float | None, want: AcquireRequest | None = None
+        self, seconds: float | None, request: AcquireRequest | None = None
     ) -> Hold | None:
         port, task = self._port(), caller()
-        if want is None:
-            want = self._holds.want(port, task.get_name())
-        return await acquire(port, want, seconds, self._holds, task)
+        if request is None:
+            request = self._holds.request(port, task)
+        return await acquire(port, request, seconds, self._holds, task)
 
     async def _give_back(self, *, only_own: bool = False) -> int:
         port, task = self._port(), caller()
@@ -98,17 +97,12 @@ class AsyncLockBase(ProcessBound):
 
     def _watched(self, hold: Hold) -> AsyncLease:
         """Return the lease for a body that a loss may cancel from here on."""
-        if hold.want.terms.on_lost == "cancel" and hold.body is None:
+        if hold.request.options.on_lost == "cancel" and hold.body is None:
             hold.body = asyncio.current_task()
             hold.cancelling = hold.body.cancelling()
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release, as ``release`` does.
 
         Raises:
@@ -189,7 +183,8 @@ class AsyncLock(AsyncLockBase):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        seconds = options.acquire_timeout(timeout, blocking=blocking)
+        usual = blocking is True and timeout == -1
+        seconds = None if usual else options.acquire_timeout(timeout, blocking=blocking)
         if self._holds.settings.lone_timeout:
             self._holds.doubt_timeout()
         if self._holds.settings.strict:
@@ -266,8 +261,8 @@ class AsyncRLock(AsyncLockBase):
         if self._holds.newest() is not None:
             return await self._give_back()
         # The owner id travelled here: another handle or process acquired.
-        want = self._holds.want(self._port(), caller().get_name())
-        left = await release_for_owner(self._port(), want)
+        request = self._holds.request(self._port(), caller())
+        left = await release_for_owner(self._port(), request)
         if left is None:
             raise self._holds.not_held()
         return left
@@ -275,9 +270,9 @@ class AsyncRLock(AsyncLockBase):
     async def _enter(self, seconds: float | None) -> Hold | None:
         hold = None if self._holds.settings.owner else self._holds.of(caller())
         if hold is None:
-            return await self._obtain(seconds)
+            return bound(self._holds, await self._obtain(seconds))
         hold.check()
-        if not hold.want.terms.renew:
+        if not hold.request.options.renew:
             await renew_now(self._port(), hold, None, shortens=False)
         hold.count += 1
         return hold

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fencelock import options
@@ -148,7 +147,7 @@ class AsyncMultiLock(ProcessBound):
     async def _obtain(self, seconds: float | None) -> MultiHold | None:
         holds, port, task = self._holds, self._port(), caller()
         granted = await acquire_all(
-            port, lambda: holds.wants(port, task.get_name(), task), seconds, holds.parts, task
+            port, lambda: holds.requests(port, task, task), seconds, holds.parts, task
         )
         return None if granted is None else holds.group(granted, task)
 
@@ -161,19 +160,14 @@ class AsyncMultiLock(ProcessBound):
         group = await self._obtain(self._holds.settings.timeout)
         if group is None:
             raise self._holds.not_granted()
-        if self._holds.settings.terms.on_lost == "cancel":
+        if self._holds.settings.options.on_lost == "cancel":
             task = caller()
             for hold in group.holds:
                 hold.body, hold.cancelling = task, task.cancelling()
         self._holds.bodies.begin(group)
         return group.lease  # type: ignore[return-value]  # the group was made with our type
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release all of them, as ``release`` does.
 
         Raises:

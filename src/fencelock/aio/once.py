@@ -42,7 +42,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
     ``Outcome``.
     """
 
-    __slots__ = ("_port", "_prefix", "_settings", "_terms", "name")
+    __slots__ = ("_port", "_prefix", "_run_settings", "_settings", "name")
 
     @made_by_clients
     def __init__(
@@ -51,17 +51,17 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         prefix: str,
         name: str,
         settings: Settings,
-        terms: OnceSettings,
+        run_settings: OnceSettings,
     ) -> None:
         self._port = port
         self._prefix = prefix
         self.name: str = name
         self._settings = settings
-        self._terms = terms
+        self._run_settings = run_settings
 
     def __repr__(self) -> str:
         """Show the name and the period."""
-        return f"<fencelock.AsyncOnce {self.name!r} within={self._terms.within:g}>"
+        return f"<fencelock.AsyncOnce {self.name!r} within={self._run_settings.within:g}>"
 
     @overload
     async def run(
@@ -98,7 +98,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
             ServerError, OutcomeUnknown: as ``AsyncLock.acquire``; the end of a run is
                 reported to the server in the background.
         """
-        plan = NameTemplate("-", function, lease=self._terms.lease, asynchronous=True)
+        plan = NameTemplate("-", function, lease=self._run_settings.lease, asynchronous=True)
         return await self._run(self.name, plan.call(args, kwargs).into)
 
     @overload
@@ -117,7 +117,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         Raises:
             TypeError, ValueError: the template or the function cannot work.
         """
-        plan = NameTemplate(self.name, function, lease=self._terms.lease, asynchronous=True)
+        plan = NameTemplate(self.name, function, lease=self._run_settings.lease, asynchronous=True)
 
         async def ran_once(*args: Any, **kwargs: Any) -> Outcome[Any]:
             call = plan.call(args, kwargs)
@@ -153,20 +153,20 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         holds = OnceHolds(self._keys(name), self._settings, AsyncHold)
         run = AsyncOnceLock(self._port, holds)
         me = (process.generation, caller(), holds.keys.lock)
-        mark = RunningCalls(self._terms.under_way, me)
-        if mark.found and self._terms.wait:
+        mark = RunningCalls(self._run_settings.under_way, me)
+        if mark.found and self._run_settings.wait:
             raise nested_call_error(name, holds.settings.server)
         try:  # whatever comes from here on, what is held is given back
             begun = await run.begin()
             if not isinstance(begun, Hold):
-                if begun is None and self._terms.wait:
+                if begun is None and self._run_settings.wait:
                     raise holds.timed_out()
                 by = None if begun else await run_by(self._port(), holds.once)
                 return Outcome(name, begun, running=by)
             mark.put()
             value = await body(run.entered(begun))
             begun.body = None  # a loss cancels it no more
-            return await run.end(begun, self._terms.within, value)
+            return await run.end(begun, self._run_settings.within, value)
         except BaseException as error:
             if holds.newest() is not None:
                 await run.__aexit__(type(error), error, error.__traceback__)
@@ -194,8 +194,8 @@ class AsyncOnceLock(AsyncLock):
         """Start the run, or return its result; None when time is up."""
         holds, task = self._holds, caller()
         port, seconds = self._port(), holds.settings.timeout
-        want = holds.want(port, task.get_name())
-        return await start(port, want, seconds, holds, task)
+        request = holds.request(port, task)
+        return await start(port, request, seconds, holds, task)
 
     async def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         """Keep the result, and end the run."""

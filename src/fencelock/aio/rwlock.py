@@ -9,6 +9,7 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects.semaphore_rwlock import held_of, lost_nested
+from fencelock._handles.lock import bound
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
@@ -98,15 +99,15 @@ class AsyncRWLockSide(AsyncLockBase):
         task = caller()
         hold = self._holds.again(task)
         if hold is not None:
-            if not hold.want.terms.renew:
+            if not hold.request.options.renew:
                 await renew_now(self._port(), hold, None, shortens=False)
             hold.count += 1
             return hold
-        beside = self._holds.beside(task)
-        want = self._holds.want_side(self._port(), task.get_name(), beside)
-        hold = await self._obtain(seconds, want)
-        if hold is None and beside is not None:
-            raise lost_nested(self._port(), beside)
+        nested_under = self._holds.nested_under(task)
+        request = self._holds.request_side(self._port(), task, nested_under)
+        hold = bound(self._holds, await self._obtain(seconds, request))
+        if hold is None and nested_under is not None:
+            raise lost_nested(self._port(), nested_under)
         return hold
 
     async def __aenter__(self) -> AsyncLease:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from types import TracebackType
 from typing import Any, cast
 
 from fencelock import options
@@ -134,7 +133,7 @@ class AsyncSemaphore(AsyncLockBase):
         """
         wanted = checked_limit(limit)
         port = self._port()
-        agreed = await set_limit(port, self._holds.form(port), wanted)
+        agreed = await set_limit(port, self._holds.template(port), wanted)
         self._holds.changed_limit(wanted, agreed)
 
     async def __aenter__(self) -> AsyncLease:
@@ -164,9 +163,9 @@ class AsyncSemaphore(AsyncLockBase):
         return AsyncPermitsContext(self, options.count("n", n), self._enter_body)
 
     async def _permits(self, seconds: float | None, permits: int) -> Hold | None:
-        want = self._holds.want_permits(self._port(), caller().get_name(), permits)
+        request = self._holds.request_permits(self._port(), caller(), permits)
         try:
-            return await self._obtain(seconds, want)
+            return await self._obtain(seconds, request)
         except ServerUnsuitable as refused:
             self._holds.refuse_too_many(permits, refused)
             raise
@@ -212,12 +211,7 @@ class AsyncPermitsContext:
         self._bodies.begin(hold)
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release the permits that the body still holds; otherwise as ``AsyncSemaphore.release``.
 
         Raises:

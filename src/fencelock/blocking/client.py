@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
+from fencelock import options
 from fencelock._core.keys import LockKeys
-from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
+from fencelock._handles import introspection
 from fencelock._handles.lock import OPTION_DEFAULTS, Defaults, Holds, Settings
 from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.run_blocking import run_blocking
 from fencelock._io.select_blocking import port_for
 from fencelock._runtime import process
 from fencelock._runtime.hints import Deferred, published
@@ -25,10 +27,11 @@ from fencelock.client_base import (
 )
 from fencelock.client_decorators import LockedFactory, OnceFactory
 from fencelock.errors import NotAcquired
-from fencelock.options import Acknowledgement, Source
+from fencelock.options import Acknowledgement, Seconds, Source
 
 if TYPE_CHECKING:
     from fencelock._core.objects.election import ElectionKeys
+    from fencelock._handles.decorator import OnceSettings
     from fencelock._handles.name_template import DecoratedCall, NameTemplate
     from fencelock.blocking.barrier import Barrier  # noqa: F401 - named in a base, as text
     from fencelock.blocking.condition import Condition  # noqa: F401 - likewise
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from fencelock.blocking.once import Once
     from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock  # noqa: F401 - in a base
     from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore  # noqa: F401 - likewise
+    from fencelock.status import HistoryEntry, LockStatus, SignalStatus
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -137,7 +141,15 @@ class Client(
             node_timeout=node_timeout,
             replicas=replicas,
         )
+        if self._recorder is not None:
+            self._recorder.add(self._port)
         return bool(self._port.nodes), self._port.label
+
+    @staticmethod
+    def _later(_port: Any, seconds: float, call: Callable[[], None]) -> bool:
+        from fencelock._io.timer_blocking import later  # noqa: PLC0415 - only with a history
+
+        return later(seconds, call)
 
     def _lock_of_condition(self, name: str) -> RLock:
         return self.rlock(name)
@@ -158,10 +170,10 @@ class Client(
 
         return Election(self._port, keys, chosen, candidate=candidate, on_elected=on_elected)
 
-    def _once(self, name: str, chosen: Settings, terms: OnceSettings) -> Once[Any]:
+    def _once(self, name: str, chosen: Settings, run_settings: OnceSettings) -> Once[Any]:
         from fencelock.blocking.once import Once  # noqa: PLC0415 - it needs templates
 
-        return Once(self._port, self._defaults.key_prefix, name, chosen, terms)
+        return Once(self._port, self._defaults.key_prefix, name, chosen, run_settings)
 
     def _guarded(
         self,
@@ -178,6 +190,8 @@ class Client(
         return guarded
 
     def _call_locked(self, call: DecoratedCall, handle: Callable[[str], Lock], on_busy: str) -> Any:
+        from fencelock._handles.decorator import RunningCalls, nested_call_error  # noqa: PLC0415 - few programs decorate
+
         lock = handle(call.name)
         me = (process.generation, thread_unit(), self._keys(call.name).lock)
         mark, began = RunningCalls(self._within, me), False
@@ -196,13 +210,129 @@ class Client(
                 raise
             return None
 
-    def close(self) -> None:
+    # -- looking into locks -------------------------------------------------------------------
+
+    def locks(
+        self,
+        match: str = "*",
+        *,
+        names: Iterable[str] | None = None,
+        waiters: int = introspection.LISTED,
+        recent: bool = False,
+    ) -> list[LockStatus]:
+        """Return which locks are held, kept or waited for, in any process, sorted by name.
+
+        ``match`` is a pattern as in a shell, such as ``"orders:*"``. With ``names`` it returns
+        just these, in this order and in any state; that asks for up to 500 of them by one command
+        and needs no SCAN. ``waiters`` is how many waiters, and holders of permits, of each are
+        listed; the numbers are complete. ``recent`` adds locks that were released in the last ten
+        minutes. Locks that only other programs take, with a plain SET, are found by ``names``.
+
+        Raises:
+            TypeError, ValueError: an argument that cannot work; nothing was sent.
+            ServerError: as from acquiring; ServerDenied without the permission for SCAN.
+            QuorumNotReached: too few nodes answered.
+        """
+        return run_blocking(
+            introspection.locks(
+                self._port,
+                self._defaults.key_prefix,
+                match,
+                names,
+                waiters=waiters,
+                recent=recent,
+            )
+        )
+
+    def status(self, name: str, *, waiters: int = introspection.LISTED) -> LockStatus:
+        """Return who holds the lock, semaphore or reader/writer lock ``name``, and who waits.
+
+        Up to ``waiters`` waiters, and holders of permits, are listed; the numbers are complete. It
+        is true for one moment: do not ask whether a lock is free before acquiring it.
+
+        Raises:
+            TypeError, ValueError: an argument that cannot work; nothing was sent.
+            ServerError: as from acquiring.
+            QuorumNotReached: too few nodes answered.
+        """
+        prefix = self._defaults.key_prefix
+        return run_blocking(introspection.status(self._port, prefix, name, waiters))
+
+    def revoke(
+        self, name: str, *, reason: str, only: tuple[str, int] | None = None
+    ) -> LockStatus | None:
+        """Take a lock away from its holder, in any process; the next waiter is granted it.
+
+        The holder is notified at once, and its LeaseLost carries ``reason``. A semaphore or
+        reader/writer lock is taken from all its holders. ``only`` is the host and process id from
+        which alone it is taken, such as ``status.holder.process``.
+        Returns the status of before, with the holders that it was taken from; None if there were
+        none. A holder that is notified works on until its code reacts: only its fence is safe.
+
+        Raises:
+            TypeError, ValueError: an argument that cannot work; nothing was sent.
+            ServerUnsuitable: the key of the name holds something that is not a lock.
+            ServerError: as from acquiring.
+            OutcomeUnknown: the request may or may not have run; do it again.
+            QuorumNotReached: too few nodes answered.
+        """
+        prefix = self._defaults.key_prefix
+        return run_blocking(introspection.revoke(self._port, prefix, name, reason, only))
+
+    def signals(
+        self, match: str = "*", *, names: Iterable[str] | None = None
+    ) -> list[SignalStatus]:
+        """Return the events, latches and barriers of all clients, sorted by name.
+
+        ``match`` is a pattern as in a shell. With ``names`` it returns those of them that are
+        events, latches or barriers, and needs no SCAN. A quorum has none.
+
+        Raises:
+            TypeError, ValueError: an argument that cannot work; nothing was sent.
+            ServerError: as from acquiring; ServerDenied without the permission for SCAN.
+        """
+        given = self._defaults
+        flow = introspection.signals(
+            self._port, given.key_prefix, match, names, quorum=given.quorum
+        )
+        return run_blocking(flow)
+
+    def history(
+        self, name: str | None = None, *, within: Seconds | None = None, limit: int = 1000
+    ) -> list[HistoryEntry]:
+        """Return what clients with the option ``history`` kept, of all names or one, by time.
+
+        The newest ``limit`` entries are returned; with ``within`` only those of the last so many
+        seconds. Without a client with that option it is empty.
+
+        Raises:
+            TypeError, ValueError: an argument that cannot work; nothing was sent.
+            ServerError: as from acquiring; ServerDenied without the permission for XREVRANGE.
+            QuorumNotReached: too few nodes answered.
+        """
+        prefix = self._defaults.key_prefix
+        return run_blocking(introspection.history(self._port, prefix, name, within, limit))
+
+    def close(self, *, release: bool = False, timeout: Seconds = options.SHUTDOWN) -> None:
         """Close idle connections; leases that are still held end by their ttl.
 
-        Waits up to 1 s for clean-ups that are under way. Using the client's locks afterwards
-        raises ClientClosed.
+        Waits up to 1 s for answers that are due, and gives back what they grant. Using the
+        client's locks afterwards raises ClientClosed, as do the calls that wait for one now.
+
+        With ``release`` the leases are given back, to the next in line: the latest acquired first,
+        an election to the next candidate. Their holders lose them before that. It ends within
+        ``timeout`` seconds, 5 by default: less than the 10 s after which Docker and others kill a
+        process. What was not given back by then is named in the log, and ends by its ttl.
+
+        Raises:
+            ValueError: a timeout that is not positive.
         """
-        self._port.shut()
+        if self._recorder is not None:
+            self._recorder.drop(self._port)
+        if release:
+            self._port.shut(options.positive("timeout", timeout), release=True)
+        else:
+            self._port.shut()
 
     def __enter__(self) -> Self:
         """Return the client."""

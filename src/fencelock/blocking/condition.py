@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import current_thread
-from types import TracebackType
 from typing import TypeVar
 
 from fencelock import options
@@ -67,7 +66,7 @@ class Condition(BaseCondition):
             ServerError: the server refuses; nothing is held.
             TypeError, ValueError, OverflowError: an invalid timeout.
         """
-        flow = self._waited(self._port, thread_unit(), current_thread().name, timeout)
+        flow = self._waited(self._port, thread_unit(), current_thread(), timeout)
         return run_blocking(flow)
 
     def wait_for(self, predicate: Callable[[], T], timeout: options.Seconds | None = None) -> T:
@@ -115,11 +114,6 @@ class Condition(BaseCondition):
         """Acquire the lock, as ``with lock``, and return the lease."""
         return self.lock.__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release the lock, as the end of ``with lock``."""
         self.lock.__exit__(kind, error, trace)

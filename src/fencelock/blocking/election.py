@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from threading import current_thread
-from types import TracebackType
 
 from fencelock import options
 from fencelock._core.lock.hold import Hold
@@ -211,12 +210,7 @@ class Election(ProcessBound):
             raise self._holds.not_granted()
         return leadership_use.lease  # type: ignore[return-value]  # it is of our type
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Resign, unless other threads still lead by this handle, or it was handed over.
 
         Raises:
@@ -266,7 +260,7 @@ class LeaderChanges:
     def __init__(self, port: BlockingPort, holds: CandidateHolds, timeout: float | None) -> None:
         self._port = port
         self._timeout = timeout
-        self._watch = LeaderCursor(holds.want(port, current_thread().name), holds.election)
+        self._watch = LeaderCursor(holds.request(port, current_thread()), holds.election)
 
     def __iter__(self) -> Iterator[Leader | None]:
         return self

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from threading import current_thread
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fencelock import options
@@ -20,7 +19,7 @@ from fencelock._core.lock.release import (
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._handles.exit_errors import raise_release_error
-from fencelock._handles.lock import DropFinalizer, Holds, Settings
+from fencelock._handles.lock import DropFinalizer, Holds, Settings, bound
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
@@ -78,14 +77,14 @@ class LockBase(ProcessBound):
         mine = self._holds.holder_ids()
         return bool(mine) and run_blocking(holder_of(self._port, self._holds.keys)) in mine
 
-    def _obtain(self, seconds: float | None, want: AcquireRequest | None = None) -> Hold | None:
+    def _obtain(self, seconds: float | None, request: AcquireRequest | None = None) -> Hold | None:
         holds = self._holds
-        if want is None:
-            want = holds.want(self._port, current_thread().name)
+        if request is None:
+            request = holds.request(self._port, current_thread())
         try:
-            return run_blocking(acquire(self._port, want, seconds, holds, here.unit))
+            return run_blocking(acquire(self._port, request, seconds, holds, here.unit))
         except BaseException:  # a signal's exception may come when the flow had ended
-            for hold in holds.made_by(want):
+            for hold in holds.made_by(request):
                 self._withdraw(hold)
             raise
 
@@ -102,12 +101,7 @@ class LockBase(ProcessBound):
         )
         return run_release(self, flow) or 0
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release, as ``release`` does.
 
         Raises:
@@ -251,8 +245,8 @@ class RLock(LockBase):
         if self._holds.newest() is not None:
             return self._give_back()
         # The owner id travelled here: another handle or process acquired.
-        want = self._holds.want(self._port, current_thread().name)
-        left = run_blocking(release_for_owner(self._port, want))
+        request = self._holds.request(self._port, current_thread())
+        left = run_blocking(release_for_owner(self._port, request))
         if left is None:
             raise self._holds.not_held()
         return left
@@ -260,9 +254,9 @@ class RLock(LockBase):
     def _enter(self, seconds: float | None) -> Hold | None:
         hold = None if self._holds.settings.owner else self._holds.of(here.unit)
         if hold is None:
-            return self._obtain(seconds)
+            return bound(self._holds, self._obtain(seconds))
         hold.check()
-        if not hold.want.terms.renew:
+        if not hold.request.options.renew:
             run_blocking(renew_now(self._port, hold, None, shortens=False))
         hold.count += 1
         return hold

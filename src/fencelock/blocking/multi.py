@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import current_thread
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fencelock import options
@@ -139,20 +138,20 @@ class MultiLock(ProcessBound):
         holds, unit = self._holds, thread_unit()
         asked: list[AcquireRequest] = []
 
-        def wants() -> Sequence[AcquireRequest]:
-            asked[:] = holds.wants(self._port, current_thread().name, unit)
+        def requests() -> Sequence[AcquireRequest]:
+            asked[:] = holds.requests(self._port, current_thread(), unit)
             return asked[:]
 
         try:
-            granted = run_blocking(acquire_all(self._port, wants, seconds, holds.parts, unit))
+            granted = run_blocking(acquire_all(self._port, requests, seconds, holds.parts, unit))
             return None if granted is None else holds.group(granted, unit)
         except BaseException:  # a signal's exception may come when the flow had ended
             self._withdraw(asked)
             raise
 
-    def _withdraw(self, wants: Sequence[AcquireRequest]) -> None:
+    def _withdraw(self, requests: Sequence[AcquireRequest]) -> None:
         """Release holds that never reached the caller."""
-        for hold in self._holds.withdraw(wants):
+        for hold in self._holds.withdraw(requests):
             retire(self._port, hold)
             release_in_background(self._port, hold)
 
@@ -168,12 +167,7 @@ class MultiLock(ProcessBound):
         self._holds.bodies.begin(group)
         return group.lease  # type: ignore[return-value]  # the group was made with our type
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release all of them, as ``release`` does.
 
         Raises:

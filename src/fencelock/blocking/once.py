@@ -43,21 +43,26 @@ class Once(ProcessBound, Generic[Given]):
     ``Outcome``.
     """
 
-    __slots__ = ("_port", "_prefix", "_settings", "_terms", "name")
+    __slots__ = ("_port", "_prefix", "_run_settings", "_settings", "name")
 
     @made_by_clients
     def __init__(
-        self, port: BlockingPort, prefix: str, name: str, settings: Settings, terms: OnceSettings
+        self,
+        port: BlockingPort,
+        prefix: str,
+        name: str,
+        settings: Settings,
+        run_settings: OnceSettings,
     ) -> None:
         self._port = port
         self._prefix = prefix
         self.name: str = name
         self._settings = settings
-        self._terms = terms
+        self._run_settings = run_settings
 
     def __repr__(self) -> str:
         """Show the name and the period."""
-        return f"<fencelock.Once {self.name!r} within={self._terms.within:g}>"
+        return f"<fencelock.Once {self.name!r} within={self._run_settings.within:g}>"
 
     @overload
     def run(
@@ -86,7 +91,7 @@ class Once(ProcessBound, Generic[Given]):
             ServerError, OutcomeUnknown: as ``Lock.acquire``; the end of a run is
                 reported to the server in the background.
         """
-        plan = NameTemplate("-", function, lease=self._terms.lease, asynchronous=False)
+        plan = NameTemplate("-", function, lease=self._run_settings.lease, asynchronous=False)
         return self._run(self.name, plan, plan.call(args, kwargs).into)
 
     @overload
@@ -101,7 +106,7 @@ class Once(ProcessBound, Generic[Given]):
         Raises:
             TypeError, ValueError: the template or the function cannot work.
         """
-        plan = NameTemplate(self.name, function, lease=self._terms.lease, asynchronous=False)
+        plan = NameTemplate(self.name, function, lease=self._run_settings.lease, asynchronous=False)
 
         def ran_once(*args: Any, **kwargs: Any) -> Outcome[Any]:
             call = plan.call(args, kwargs)
@@ -137,19 +142,19 @@ class Once(ProcessBound, Generic[Given]):
         holds = OnceHolds(self._keys(name), self._settings, BlockingHold)
         run = OnceLock(self._port, holds)
         me = (process.generation, thread_unit(), holds.keys.lock)
-        mark = RunningCalls(self._terms.under_way, me)
-        if mark.found and self._terms.wait:
+        mark = RunningCalls(self._run_settings.under_way, me)
+        if mark.found and self._run_settings.wait:
             raise nested_call_error(name, holds.settings.server)
         try:  # whatever comes from here on, what is held is given back
             begun = run.begin()
             if not isinstance(begun, Hold):
-                if begun is None and self._terms.wait:
+                if begun is None and self._run_settings.wait:
                     raise holds.timed_out()
                 by = None if begun else run_blocking(run_by(self._port, holds.once))
                 return Outcome(name, begun, running=by)
             mark.put()
             value = refuse_coroutine(body(begun), plan.function)
-            return run.end(begun, self._terms.within, value)
+            return run.end(begun, self._run_settings.within, value)
         except BaseException as error:
             if holds.newest() is not None:
                 run.__exit__(type(error), error, error.__traceback__)
@@ -172,11 +177,11 @@ class OnceLock(Lock):
     def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""
         holds, seconds = self._holds, self._holds.settings.timeout
-        want = holds.want(self._port, current_thread().name)
+        request = holds.request(self._port, current_thread())
         try:
-            return run_blocking(start(self._port, want, seconds, holds, thread_unit()))
+            return run_blocking(start(self._port, request, seconds, holds, thread_unit()))
         except BaseException:  # a signal's exception may come when the flow had ended
-            for hold in holds.made_by(want):
+            for hold in holds.made_by(request):
                 self._withdraw(hold)
             raise
 

@@ -1,8 +1,8 @@
-"""What the command line needs beyond the public client: to show any lock, and to act for others.
+"""What the command line needs beyond the public client: to act for others, and plain commands.
 
-Internal. An operator sees and revokes locks of other processes, by name. A shell command holds a
-lock for a program that is not a client, or releases a lock that another process acquired.
-Everything else that the command line does goes through ``fencelock.Client``.
+Internal. A shell command holds a lock for a program that is not a client, or releases a lock that
+another process acquired. Everything else that the command line does goes through
+``fencelock.Client``.
 """
 # ruff: noqa: PLC0415 - few commands use each of these, and they start in milliseconds
 
@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from fencelock import options
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import validity
-from fencelock._core.keys import LockKeys, SignalKeys
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Hold, Observer
-from fencelock._core.lock.inspect import ClientInfo, HolderInfo, LockInfo, names, revoke, show
 from fencelock._core.lock.release import retire
 from fencelock._core.retry import persist
 from fencelock._handles import lock as handles
@@ -26,21 +24,28 @@ from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
-from fencelock.errors import LeaseLost
+from fencelock.errors import LeaseLost, ServerError
 
 if TYPE_CHECKING:
-    from fencelock._core.objects.inspect_states import StateInfo
+    from fencelock._core.lock.overview import Overview
     from fencelock._core.objects.once import FinishedOnce
     from fencelock._io.sources.kinds import SentinelService
     from fencelock.blocking.client import Client
+    from fencelock.status import LockStatus, SignalStatus
 
 
 # With these the command line needs no name of the flows.
-__all__ = ["ClientInfo", "FinishedOnce", "HolderInfo", "LockInfo", "StateInfo", "validity"]
+__all__ = ["FinishedOnce", "validity"]
+
+
+# How many waiters of each of many locks are listed: the first has waited longest.
+_WAITERS_OF_EACH = 10
+# How long names are sought that a wrong one may have meant.
+_NEAR_SECONDS = 0.3
 
 
 class Operator:
-    """Shows the locks of a client's server, and revokes them. Raises what acquiring raises."""
+    """Acts on a client's server for people and for other programs. Raises what acquiring raises."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -77,17 +82,32 @@ class Operator:
         """Return the key of a lock; ValueError for a name that cannot be one."""
         return self._keys(name).lock.decode()
 
-    def show(self, name: str, *, waiters: int) -> LockInfo:
-        """Return the state of one lock, with at most so many waiters."""
-        return run_blocking(show(self._port, self._keys(name), waiters))
+    def names(self, seconds: float) -> list[str]:
+        """Return the names of locks that are found within so many seconds, sorted."""
+        from fencelock._core.lock.show import names
 
-    def names(self, pattern: str) -> list[str]:
-        """Return the names of locks that were held recently or have waiters, sorted."""
-        return run_blocking(names(self._port, self._prefix, pattern))
+        until = self._port.now() + seconds
+        return run_blocking(names(self._port, self._prefix, "*", until))
 
-    def revoke(self, name: str, reason: str, only: tuple[str, int] | None) -> LockInfo | None:
-        """Take a lock from its holders, or from one process; return its state before, or None."""
-        return run_blocking(revoke(self._port, self._keys(name), reason, only))
+    def near(self, name: str) -> list[str]:
+        """Return up to three names of locks that are like this one; none if it is one of them."""
+        from difflib import get_close_matches
+
+        try:
+            known = self.names(_NEAR_SECONDS)
+        except ServerError:  # only a help for people
+            return []
+        return [] if name in known else get_close_matches(name, known, n=3)
+
+    def overview(self, match: str) -> Overview:
+        """Return what ``refresh`` shows: the locks in use that match, with few commands a time."""
+        from fencelock._core.lock.overview import Overview
+
+        return Overview(self._prefix, match, waiters=_WAITERS_OF_EACH)
+
+    def refresh(self, overview: Overview) -> list[LockStatus]:
+        """Return the locks in use now."""
+        return run_blocking(overview.refresh(self._port))
 
     def once_result(self, name: str) -> FinishedOnce | None:
         """Return the result that ``once`` keeps under a name."""
@@ -97,40 +117,25 @@ class Operator:
 
     def notifiable(self, name: str) -> int:
         """Return how many waiters the conditions of a lock have."""
-        from fencelock._core.objects.inspect_states import parked
+        from fencelock._core.objects.inspect_states import condition_waiters
 
-        return run_blocking(parked(self._port, self._keys(name)))
+        return run_blocking(condition_waiters(self._port, self._keys(name)))
 
-    # -- events, latches, barriers --------------------------------------------------------------
-
-    def signals(self, pattern: str) -> list[StateInfo]:
-        """Return the events, latches and barriers whose names match."""
-        from fencelock._core.objects.inspect_states import states
-
-        return run_blocking(states(self._port, self._prefix, pattern))
-
-    def signal(self, name: str) -> StateInfo | None:
-        """Return the event, latch or barrier of a name; a quorum has none."""
-        from fencelock._core.objects.inspect_states import show_state
-
-        if self._port.nodes:
-            return None
-        return run_blocking(show_state(self._port, SignalKeys(self._prefix, name)))
-
-    def break_barrier(self, info: StateInfo) -> None:
+    def break_barrier(self, info: SignalStatus) -> None:
         """Abort a barrier for all its parties."""
+        from fencelock._core.keys import SignalKeys
         from fencelock._core.objects.inspect_states import break_barrier
 
         run_blocking(break_barrier(self._port, info, SignalKeys(self._prefix, info.name)))
 
     # -- plain commands -------------------------------------------------------------------------
 
-    def command(self, *words: bytes) -> Any:
-        """Send a plain command, again where that can help; return its reply."""
+    def command(self, *words: bytes, key: bytes = b"") -> Any:
+        """Send a plain command to where a key is, again where that can help; return its reply."""
         port = self._port
         until = port.now() + port.server_timeout
         return run_blocking(
-            persist(port, lambda: port.command(words, b"", until), until, AttemptLog())
+            persist(port, lambda: port.command(words, key, until), until, AttemptLog())
         )
 
     # -- leases of other programs ---------------------------------------------------------------
@@ -144,14 +149,14 @@ class Operator:
         port = self._port
         lock = self._client.lock(name, ttl=ttl, renew=False)
         _, holds = lock.__shared__()
-        want = holds.want(port, "")
-        want.waiter = want.holder = holder.encode()
+        request = holds.request(port, "")
+        request.waiter = request.holder = holder.encode()
         if port.nodes:
             from fencelock._core.quorum.adopt import adopted
 
-            hold: Any = adopted(port, want, ttl, BlockingHold)
+            hold: Any = adopted(port, request, ttl, BlockingHold)
         else:
-            hold = BlockingHold(port, want, 0, port.now() + ttl)
+            hold = BlockingHold(port, request, 0, port.now() + ttl)
         holds.add(hold)
         return lock, hold
 
@@ -169,12 +174,7 @@ class ActingFor:
         """Begin."""
         handles.acting_for = self._shown
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End."""
         handles.acting_for = None
 

@@ -9,6 +9,7 @@ from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.objects.semaphore_rwlock import held_of, lost_nested
+from fencelock._handles.lock import bound
 from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
@@ -95,15 +96,15 @@ class RWLockSide(LockBase):
         unit = thread_unit()
         hold = self._holds.again(unit)
         if hold is not None:
-            if not hold.want.terms.renew:
+            if not hold.request.options.renew:
                 run_blocking(renew_now(self._port, hold, None, shortens=False))
             hold.count += 1
             return hold
-        beside = self._holds.beside(unit)
-        want = self._holds.want_side(self._port, current_thread().name, beside)
-        hold = self._obtain(seconds, want)
-        if hold is None and beside is not None:
-            raise lost_nested(self._port, beside)
+        nested_under = self._holds.nested_under(unit)
+        request = self._holds.request_side(self._port, current_thread(), nested_under)
+        hold = bound(self._holds, self._obtain(seconds, request))
+        if hold is None and nested_under is not None:
+            raise lost_nested(self._port, nested_under)
         return hold
 
     def __enter__(self) -> Lease:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import current_thread
-from types import TracebackType
 from typing import cast
 
 from fencelock import options
@@ -130,7 +129,7 @@ class Semaphore(LockBase):
             ServerError, OutcomeUnknown: the server refuses, or no answer came; call it again.
         """
         wanted = checked_limit(limit)
-        agreed = run_blocking(set_limit(self._port, self._holds.form(self._port), wanted))
+        agreed = run_blocking(set_limit(self._port, self._holds.template(self._port), wanted))
         self._holds.changed_limit(wanted, agreed)
 
     def __enter__(self) -> Lease:
@@ -162,9 +161,9 @@ class Semaphore(LockBase):
         return PermitsContext(self, options.count("n", n), self._enter)
 
     def _permits(self, seconds: float | None, permits: int) -> Hold | None:
-        want = self._holds.want_permits(self._port, current_thread().name, permits)
+        request = self._holds.request_permits(self._port, current_thread(), permits)
         try:
-            return self._obtain(seconds, want)
+            return self._obtain(seconds, request)
         except ServerUnsuitable as refused:
             self._holds.refuse_too_many(permits, refused)
             raise
@@ -200,12 +199,7 @@ class PermitsContext:
         self._bodies.begin(hold)
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release the permits that the body still holds; otherwise as ``Semaphore.release``.
 
         Raises:

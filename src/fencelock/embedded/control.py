@@ -45,9 +45,9 @@ def status() -> Status:
         ServerDenied: other users can use the directory.
         ValueError: ``FENCELOCK_DIR`` is not absolute.
     """
-    place = find(create=False)
-    running = liveness_lock.held(place.alive)
-    reply = wire.ask(place.socket, b"INFO", b"server", deadline=time.monotonic() + _TIMEOUT)
+    paths = find(create=False)
+    running = liveness_lock.held(paths.alive)
+    reply = wire.ask(paths.socket, b"INFO", b"server", deadline=time.monotonic() + _TIMEOUT)
     facts = _facts(reply.answer)
     version = facts.get("valkey_version") or facts.get("redis_version", "")
     binary = facts.get("executable", "")
@@ -57,9 +57,9 @@ def status() -> Status:
         running=running or bool(facts),
         answering=bool(facts),
         pid=reply.pid,
-        url=place.url,
-        directory=place.directory,
-        log=place.log,
+        url=paths.url,
+        directory=paths.directory,
+        log=paths.log,
         version=version,
         binary=binary,
     )
@@ -85,30 +85,30 @@ def stop(*, timeout: float = 10.0) -> bool:
     if not timeout >= 0:
         raise ValueError(f"timeout must not be negative, got {timeout!r}")
     deadline = time.monotonic() + timeout
-    place = find(create=False)
-    if not liveness_lock.held(place.alive):
+    paths = find(create=False)
+    if not liveness_lock.held(paths.alive):
         return False
-    pid = _tell_to_end(place, deadline)
-    while not _ended(place, pid):
+    pid = _tell_to_end(paths, deadline)
+    while not _ended(paths, pid):
         if time.monotonic() >= deadline:
             raise ServerUnreachable(
-                f"the embedded server in {place.directory} (pid {pid or 'unknown'}) is still"
-                f" running: see {place.log}"
+                f"the embedded server in {paths.directory} (pid {pid or 'unknown'}) is still"
+                f" running: see {paths.log}"
             )
         time.sleep(_PAUSE)
         if pid is None:  # it was not listening yet
-            pid = _tell_to_end(place, deadline)
+            pid = _tell_to_end(paths, deadline)
     return True
 
 
-def _tell_to_end(place: RuntimeDir, deadline: float) -> int | None:
+def _tell_to_end(paths: RuntimeDir, deadline: float) -> int | None:
     """Ask the server to shut down, or signal it; return its pid, None when no process listens.
 
     NOSAVE skips the snapshot, which we never keep; the log is completed either way. With it, even
     a server that is busy with a script obeys.
     """
     within = min(deadline, time.monotonic() + _TIMEOUT)
-    reply = wire.ask(place.socket, b"SHUTDOWN", b"NOSAVE", deadline=within)
+    reply = wire.ask(paths.socket, b"SHUTDOWN", b"NOSAVE", deadline=within)
     if reply.pid is not None and not reply.closed:
         _signal(reply.pid)
     return reply.pid
@@ -123,13 +123,13 @@ def _signal(pid: int) -> None:
             return
 
 
-def _ended(place: RuntimeDir, pid: int | None) -> bool:
+def _ended(paths: RuntimeDir, pid: int | None) -> bool:
     """Return True if the server that we asked to end is gone, even if the next one has started."""
-    if not liveness_lock.held(place.alive):
+    if not liveness_lock.held(paths.alive):
         return True
     if pid is None:
         return False
-    reply = wire.ask(place.socket, b"PING", deadline=time.monotonic())
+    reply = wire.ask(paths.socket, b"PING", deadline=time.monotonic())
     return reply.pid not in (None, pid)
 
 

@@ -29,13 +29,13 @@ _TAIL_LINES = 12
 _PASSED_ON = ("PATH", "HOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
-def arguments(place: RuntimeDir) -> list[str]:
+def arguments(paths: RuntimeDir) -> list[str]:
     """Return the server's options, with the reasons for those that are not obvious."""
     options = {
         "port": "0",
-        "unixsocket": place.socket,
+        "unixsocket": paths.socket,
         "unixsocketperm": "600",
-        "dir": place.directory,
+        "dir": paths.directory,
         "daemonize": "no",
         "logfile": "",
         "save": "",
@@ -52,15 +52,15 @@ def arguments(place: RuntimeDir) -> list[str]:
     return [word for name, value in options.items() for word in (f"--{name}", value)]
 
 
-def spawn(place: RuntimeDir, binary: Binary, fd: int, deadline: float) -> int:
+def spawn(paths: RuntimeDir, binary: Binary, fd: int, deadline: float) -> int:
     """Start the server with the locked descriptor ``fd``; return the log offset where it begins.
 
     Raises:
         ServerUnreachable: there is no shell to start it, or no room for its log.
     """
-    shell = ["/bin/sh", "-c", '"$@" &', "fencelock", binary.path, *arguments(place)]
+    shell = ["/bin/sh", "-c", '"$@" &', "fencelock", binary.path, *arguments(paths)]
     try:
-        with open(place.log, "ab", opener=_private) as log:
+        with open(paths.log, "ab", opener=_private) as log:
             if log.tell() > _LOG_BYTES_MAX:
                 log.truncate(0)
             begin = os.fstat(log.fileno()).st_size
@@ -71,7 +71,7 @@ def spawn(place: RuntimeDir, binary: Binary, fd: int, deadline: float) -> int:
                 stderr=log,
                 pass_fds=(fd,),
                 start_new_session=True,
-                cwd=place.directory,
+                cwd=paths.directory,
                 env=_environment(),
                 umask=0o077,
                 timeout=max(0.1, deadline - time.monotonic()),
@@ -82,10 +82,10 @@ def spawn(place: RuntimeDir, binary: Binary, fd: int, deadline: float) -> int:
     return begin
 
 
-def tail(place: RuntimeDir, begin: int) -> str:
+def tail(paths: RuntimeDir, begin: int) -> str:
     """Return the last lines that the server printed, from that offset of the log on."""
     try:
-        with open(place.log, "rb") as log:
+        with open(paths.log, "rb") as log:
             log.seek(begin)
             lines = log.read(_LOG_BYTES_MAX).decode(errors="replace").splitlines()
     except OSError as error:

@@ -18,7 +18,6 @@ Rules:
 from __future__ import annotations
 
 import os
-from types import TracebackType
 from typing import Self
 
 from fencelock.errors import ServerUnreachable
@@ -38,12 +37,7 @@ class StartClaim:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         _close(self.fd)
 
 

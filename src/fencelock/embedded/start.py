@@ -53,90 +53,90 @@ def ensure(*, timeout: float = 10.0) -> str:
         raise ValueError(f"timeout must not be negative, got {timeout!r}")
     deadline = time.monotonic() + timeout
     refuse_start()
-    place = find(create=True)
-    _reach(place, deadline)
-    return place.url
+    paths = find(create=True)
+    _reach(paths, deadline)
+    return paths.url
 
 
-def _reach(place: RuntimeDir, deadline: float) -> None:
+def _reach(paths: RuntimeDir, deadline: float) -> None:
     """Return once the server answers; start it if this process gets the claim."""
     starts: list[int] = []
     pause = _PAUSE_MIN
     while True:
-        reply = wire.ask(place.socket, b"PING", deadline=deadline)
-        if _answers(reply, place):
+        reply = wire.ask(paths.socket, b"PING", deadline=deadline)
+        if _answers(reply, paths):
             if starts:
-                _report(place, reply)
+                _report(paths, reply)
             return
         if not reply.listening:
-            _start(place, starts, deadline)
+            _start(paths, starts, deadline)
         left = deadline - time.monotonic()
         if left <= 0:
-            raise ServerUnreachable(_silence(place, reply, starts))
+            raise ServerUnreachable(_silence(paths, reply, starts))
         time.sleep(min(pause, left))
         pause = min(pause * 2, _PAUSE_MAX)
 
 
-def _answers(reply: wire.Reply, place: RuntimeDir) -> bool:
+def _answers(reply: wire.Reply, paths: RuntimeDir) -> bool:
     if reply.uid is not None and reply.uid != os.geteuid():
         raise ServerDenied(
-            f"{place.socket} is answered by a process of user {reply.uid}, not by this user's"
+            f"{paths.socket} is answered by a process of user {reply.uid}, not by this user's"
         )
     if isinstance(reply.answer, ReplyError) and str(reply.answer).startswith(("NOAUTH", "NOPERM")):
         raise ServerDenied(
-            f"the embedded server in {place.directory} asks for a password", code="NOAUTH"
+            f"the embedded server in {paths.directory} asks for a password", code="NOAUTH"
         )
     return bool(reply.answer == _PONG)
 
 
-def _start(place: RuntimeDir, starts: list[int], deadline: float) -> None:
+def _start(paths: RuntimeDir, starts: list[int], deadline: float) -> None:
     """Start a server if none is alive; add the log offset where it begins to ``starts``."""
-    claim = liveness_lock.take(place.alive)
+    claim = liveness_lock.take(paths.alive)
     if claim is None:
         return
     with claim:
         if len(starts) >= _STARTS_MAX:
-            raise ServerUnreachable(_failure(place, starts[-1]))
-        if wire.ask(place.socket, b"PING", deadline=deadline).listening:
+            raise ServerUnreachable(_failure(paths, starts[-1]))
+        if wire.ask(paths.socket, b"PING", deadline=deadline).listening:
             return
         # Imported here: a process that only attaches needs neither subprocess nor the search.
         from . import binaries, launch
 
-        multipart = os.path.isdir(os.path.join(place.directory, "appendonlydir"))
+        multipart = os.path.isdir(os.path.join(paths.directory, "appendonlydir"))
         binary = binaries.choose(deadline, multipart=multipart)
-        starts.append(launch.spawn(place, binary, claim.fd, deadline))
+        starts.append(launch.spawn(paths, binary, claim.fd, deadline))
 
 
-def _report(place: RuntimeDir, reply: wire.Reply) -> None:
+def _report(paths: RuntimeDir, reply: wire.Reply) -> None:
     from fencelock._runtime.log import log
 
     log.info(
         "started an embedded server (pid %s) in %s: no server is configured",
         reply.pid,
-        place.directory,
+        paths.directory,
     )
 
 
-def _silence(place: RuntimeDir, reply: wire.Reply, starts: list[int]) -> str:
-    who = f"the embedded server in {place.directory}"
+def _silence(paths: RuntimeDir, reply: wire.Reply, starts: list[int]) -> str:
+    who = f"the embedded server in {paths.directory}"
     if reply.listening:
         return (
             f"{who} is alive (pid {reply.pid or 'unknown'}) but not answering: "
             f"{reply.answer or 'no reply; it is stopped or busy'}. "
             "No second server is started, because it would grant the same locks again."
         )
-    if liveness_lock.held(place.alive):
+    if liveness_lock.held(paths.alive):
         return (
-            f"{who} is alive (pid unknown) but not answering: no server listens on {place.socket}. "
-            f"It is starting or ending, or it has another /tmp; see {place.log}"
+            f"{who} is alive (pid unknown) but not answering: no server listens on {paths.socket}. "
+            f"It is starting or ending, or it has another /tmp; see {paths.log}"
         )
     return (
-        _failure(place, starts[-1]) if starts else f"{who} did not start in time; see {place.log}"
+        _failure(paths, starts[-1]) if starts else f"{who} did not start in time; see {paths.log}"
     )
 
 
-def _failure(place: RuntimeDir, begin: int) -> str:
+def _failure(paths: RuntimeDir, begin: int) -> str:
     from .launch import tail
 
-    printed = tail(place, begin)
-    return f"the embedded server in {place.directory} ended while starting; it printed:\n{printed}"
+    printed = tail(paths, begin)
+    return f"the embedded server in {paths.directory} ended while starting; it printed:\n{printed}"

@@ -2,7 +2,8 @@
 
 ``lock/`` also has what is made of locks: multi, once and elections. ``shares/`` is for semaphores
 and reader/writer locks, ``signals/`` for events, latches, barriers and conditions, ``quorum/`` for
-requests that only nodes of a quorum get. Fragments that several folders share lie above them.
+requests that only nodes of a quorum get, ``history/`` for what is kept for people. Fragments that
+several folders share lie above them.
 
 Each file opens with its KEYS, ARGV and replies. What several scripts need exists once:
 
@@ -68,8 +69,13 @@ def bulk(arg: bytes) -> bytes:
 
 def head(script: Script, keys: Sequence[bytes], args: int) -> bytes:
     """Return the beginning of a script's call in wire form; its ``args`` arguments must follow."""
-    words = (b"EVALSHA", script.digest, b"%d" % len(keys), *keys)
-    return b"*%d\r\n%b" % (len(words) + args, b"".join(map(bulk, words)))
+    return begin(script, len(keys), args) + b"".join(map(bulk, keys))
+
+
+def begin(script: Script, keys: int, args: int) -> bytes:
+    """Return the same without the keys: so many, and then the arguments, must follow."""
+    words = (b"EVALSHA", script.digest, b"%d" % keys)
+    return b"*%d\r\n%b" % (len(words) + keys + args, b"".join(map(bulk, words)))
 
 
 def _source(name: str) -> str:
@@ -102,7 +108,11 @@ def _read(name: str) -> str:
 
 
 ABANDON = Script("lock/abandon")
+ADD_HISTORY = Script("history/add_history")
 ACQUIRE = Script("lock/acquire")
+ACQUIRE_NEXT = Script("lock/acquire_next")
+ANSWER = Script("lock/answer")
+ASK = Script("lock/ask")
 HEARTBEAT = Script("lock/heartbeat")
 BARRIER_ARRIVE = Script("signals/barrier_arrive")
 BARRIER_CHANGE = Script("signals/barrier_change")
@@ -117,11 +127,14 @@ ELECTION_HAND_OVER = Script("lock/election_hand_over")
 ELECTION_WATCH = Script("lock/election_watch")
 EVENT = Script("signals/event")
 EVENT_WAIT = Script("signals/event_wait")
+ORDERS = Script("lock/orders")
 POLL_RELEASE = Script("lock/poll_release")
 POLL_RENEW = Script("lock/poll_renew")
+PROBE = Script("lock/probe")
 LATCH = Script("signals/latch")
 MULTI_RELEASE = Script("lock/multi_release")
 MULTI_ACQUIRE = Script("lock/multi_acquire")
+NOTE_LOCKS = Script("history/note_locks")
 ONCE_FINISH = Script("lock/once_finish")
 ONCE_FORGET = Script("lock/once_forget")
 ONCE_START = Script("lock/once_start")
@@ -135,6 +148,7 @@ SHARES_ACQUIRE = Script("shares/shares_acquire")
 SHARES_HEARTBEAT = Script("shares/shares_heartbeat")
 SHARES_BREAK = Script("shares/shares_break")
 SHARES_LIMIT = Script("shares/shares_limit")
+SHARES_PROBE = Script("shares/shares_probe")
 SHARES_RELEASE = Script("shares/shares_release")
 SHARES_RENEW = Script("shares/shares_renew")
 SHARES_SHOW = Script("shares/shares_show")
@@ -145,10 +159,14 @@ QUORUM_VOTE = Script("quorum/quorum_vote")
 LOCKS = (
     ABANDON,
     ACQUIRE,
+    ACQUIRE_NEXT,
     HEARTBEAT,
     BREAK,
+    ANSWER,
+    ASK,
     POLL_RELEASE,
     POLL_RENEW,
+    PROBE,
     RELEASE,
     RENEW,
     REVOKED,
@@ -156,7 +174,7 @@ LOCKS = (
 )
 SHARES = (
     *(SHARES_ABANDON, SHARES_ACQUIRE, SHARES_HEARTBEAT, SHARES_BREAK),
-    *(SHARES_LIMIT, SHARES_RELEASE, SHARES_RENEW, SHARES_SHOW),
+    *(SHARES_LIMIT, SHARES_PROBE, SHARES_RELEASE, SHARES_RENEW, SHARES_SHOW),
 )
 SIGNALS = (
     *(EVENT, LATCH, SIGNAL_SHOW, EVENT_WAIT, BARRIER_ARRIVE, BARRIER_CHECK, BARRIER_CHANGE),
@@ -164,7 +182,8 @@ SIGNALS = (
 )
 ELECTIONS = (ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH)
 QUORUMS = (RAISE_FENCE, MEMBERSHIP, QUORUM_VOTE)
+HISTORY = (ADD_HISTORY, NOTE_LOCKS)
 ALL = (
-    *(LOCKS + SHARES + SIGNALS + ELECTIONS + QUORUMS),
-    *(MULTI_RELEASE, MULTI_ACQUIRE, ONCE_FINISH, ONCE_FORGET, ONCE_START),
+    *(LOCKS + SHARES + SIGNALS + ELECTIONS + QUORUMS + HISTORY),
+    *(MULTI_RELEASE, MULTI_ACQUIRE, ONCE_FINISH, ONCE_FORGET, ONCE_START, ORDERS),
 )

@@ -15,9 +15,9 @@ end
 
 -- Returns true if a waiter is not to be taken for dead: it came a moment ago, or its client sent a
 -- heartbeat.
-local function lives(base, now, home, arrived)
+local function lives(base, now, client_channel, arrived)
   if now - arrived <= LIVENESS_TIMEOUT_US then return true end
-  return now - tonumber(call('ZSCORE', KEYS[base + 3], home) or 0) <= LIVENESS_TIMEOUT_US
+  return now - tonumber(call('ZSCORE', KEYS[base + 3], client_channel) or 0) <= LIVENESS_TIMEOUT_US
 end
 
 -- Keeps the heartbeat of a client, or remembers an id for 60 s; returns 0 if it was there before.

@@ -11,6 +11,11 @@ from typing import Final
 # A record outlives its lease by this much: it guards fences against a clock that is set back.
 RECORD_MS: Final = 600_000
 
+# A client may use as many fences after that of a grant without telling the server: see cohort.py.
+# So a fence that the server's clock does not raise is raised by so much; and not by more, so that a
+# clock that was set back catches up.
+FENCE_ROOM: Final = 100
+
 # Lines, lists of waiters and heartbeats last this long after the last arrival or heartbeat.
 WAITERS_MS: Final = 60_000
 # Older heartbeats are removed, and so are the ids that are remembered among them.
@@ -26,3 +31,7 @@ SHARDED_MARK: Final = "!"
 LOCAL_MARK: Final = "+"
 # The first letter of the id of a waiter that waited on a condition.
 CONDITION_MARK: Final = "~"
+
+# The record of a semaphore or reader/writer lock gets no further hold when it has so many bytes
+# of them.
+HOLDS_BYTES: Final = 1000

@@ -107,7 +107,7 @@ REASONS: dict[str, str] = {
     "_core/port.py:  → def apart(self) -> Apart | None:": (
         "A protocol says what ports have; its own body never runs."
     ),
-    "_core/lock/inspect.py: permits: int = 0  # that it holds or waits for, of a semaphore or"
+    "_core/lock/show.py: permits: int = 0  # that it holds or waits for, of a semaphore or"
     " reader/writer lock → permits: int = 1  # that it holds or waits for, of a semaphore or"
     " reader/writer lock": (
         "Holders and waiters of semaphores and reader/writer locks are given their own number, and"

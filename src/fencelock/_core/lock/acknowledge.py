@@ -14,15 +14,18 @@ Rules of this file:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import cast
 
 from fencelock._core.attempt_log import AttemptLog
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.renew_request import Answer, refusals, renewal_request
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import CountingPort, Port, Replicas
 from fencelock._core.retry import persist
-from fencelock._core.types import Reply, Request
+from fencelock._core.types import Call, Reply
 from fencelock.errors import NotAcknowledged
 
 # When the caller's time is up, replicas get this much more: I13 allows 100 ms.
@@ -52,26 +55,26 @@ def _replicas(port: Port) -> Replicas:
 def _judge(port: Port, waiter: Waiter, replicas: Replicas, count: int, deadline: float) -> None:
     if count < replicas.wanted or port.now() >= deadline:
         raise NotAcknowledged(
-            f"{waiter.want.keys.name!r}: {count} of {replicas.wanted} replica(s) acknowledged"
+            f"{waiter.request.keys.name!r}: {count} of {replicas.wanted} replica(s) acknowledged"
             " the grant or renewal in time",
-            name=waiter.want.keys.name,
+            name=waiter.request.keys.name,
             acknowledged=count,
             wanted=replicas.wanted,
         )
 
 
 async def ask_acknowledged(
-    port: Port, want: AcquireRequest, request: Request, until: float, asked: AttemptLog
+    port: Port, request: AcquireRequest, call: Call, until: float, asked: AttemptLog
 ) -> tuple[Reply, NotAcknowledged | None]:
     """Ask like ``ask``, on a connection of its own; return the answer.
 
     The second value is the error if too few replicas have the write, else None.
     """
-    waiter = Waiter(want)
+    waiter = Waiter(request)
 
     async def once() -> tuple[Reply, NotAcknowledged | None]:
         await port.open(waiter, until, listen=False)
-        reply = await port.call(*request, until, waiter)
+        reply = await port.call(*call, until, waiter)
         try:
             await acknowledged(port, waiter, inf, inf)
         except NotAcknowledged as missing:
@@ -81,5 +84,29 @@ async def ask_acknowledged(
     try:
         answer: tuple[Reply, NotAcknowledged | None] = await persist(port, once, until, asked)
         return answer
+    finally:
+        port.close(waiter)
+
+
+async def renew_batch_confirmed(  # noqa: PLR0917 - as ``Flows.renew_batch``
+    port: Port,
+    holds: Sequence[Hold],
+    ttls: Sequence[float],
+    until: float,
+    ends: float,
+    shortens: bool,  # noqa: FBT001 - as ``Flows.renew_batch``
+) -> Answer:
+    """Renew holds of one kind where replicas count; they may take until ``ends``."""
+    asked = renewal_request(holds, ttls, shortens=shortens)
+    waiter = Waiter(holds[0].request)
+    try:
+        await port.open(waiter, until, listen=False)
+        refused = refusals(holds, await port.call(*asked, until, waiter))
+        if len(refused) < len(holds):
+            try:
+                await acknowledged(port, waiter, ends, inf)
+            except NotAcknowledged as missing:
+                return refused, missing
+        return refused, None
     finally:
         port.close(waiter)

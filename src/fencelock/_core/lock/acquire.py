@@ -12,55 +12,97 @@ Rules of this file:
 - A waiter in line that has time left retries while the server is unreachable.
 - If replicas must acknowledge a grant, it is reported only afterwards (see acknowledge.py). An
   answer with fence 0 is no grant (see once.py): it counts whatever the replicas have.
+- A try waits for a moment where the holder's client may keep an idle lease: see kept.py. It ends
+  when that client answers that the lease is in use.
 - Waiting is bounded by ``give_up_at``, by the holder's lease and by the heartbeat (I6, I13).
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from fencelock._core import events
 from fencelock._core.deadlines import validity
+from fencelock._core.deadlock.chase import error_of, look
+from fencelock._core.deadlock.unit_waits import entered, left
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.hold import Grant, Hold, HoldRegistry, first_due
-from fencelock._core.lock.poll import poll
-from fencelock._core.lock.release import request, retire, undo_strays
-from fencelock._core.lock.request import AcquireRequest, Stray, too_late
+from fencelock._core.lock.release import release_call, retire, undo_strays
+from fencelock._core.lock.request import TRIES, AcquireRequest, Stray, too_late
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Line
 from fencelock._core.port import Port
 from fencelock._core.retry import PASSING, again, answer_by, give_up
-from fencelock._core.types import NoReply, Reply
+from fencelock._core.types import NoReply, Reply, closed
 from fencelock._runtime.log import log
-from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
+from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
 
 # A timed-out acquire may take this much longer to leave the line by itself: I13 allows 100 ms.
 LEAVING_SECONDS = 0.06
 FOR_EVER = float("inf")
+# How long a try waits for the answer to a recall: a busy client answers within milliseconds.
+RECALL_SECONDS = 0.25
+# It may wait so much longer than its timeout: I13 allows 100 ms, and leaving takes its part.
+RECALL_GRACE_SECONDS = 0.03
+RECALLABLE = 2  # of acquire.lua
 # A lease may lose this much on the wire, which carries whole milliseconds.
 ROUNDING_SECONDS = 0.001
 NO_GRANT = b"0"  # of once_start.lua: it is done
 # After this many grants that arrive already expired, raise: the ttl is shorter than the round trip.
 LATE_GRANTS_MAX = 3
 
+# Leaves a waiter's place in line to another waiter; False when there is none.
+LeaveTo = Callable[[Waiter], bool]
 
-async def attempt(port: Port, want: AcquireRequest, give_up_at: float) -> Grant | None:
+
+def nobody(_waiter: Waiter) -> bool:
+    """Return False: no other waiter takes the place."""
+    return False
+
+
+async def attempt(port: Port, request: AcquireRequest, give_up_at: float) -> Grant | None:
     """Ask once, without a place in line; None when the lock is held or others come first."""
-    waiter = Waiter(want)
+    waiter, began = Waiter(request), port.now()
     try:
         grant = await line_up(port, waiter, give_up_at, listen=False)
-        if grant is None or grant.deadline > port.now():
-            return grant
-        raise too_late(want)
+        if grant is not None and grant.deadline <= port.now():
+            raise too_late(request)
     except BaseException:
         _undo(port, waiter)
         raise
     finally:
         port.close(waiter)
+    if grant is not None or not waiter.recalls:
+        return grant
+    return await _recalled(port, request, give_up_at, port.now() - began)
+
+
+async def _recalled(
+    port: Port, request: AcquireRequest, give_up_at: float, trip: float
+) -> Grant | None:
+    """Wait a moment in line for a lease that was recalled; None when it is in use.
+
+    The request has another id, by which the holder's client knows that it is to answer. Without an
+    answer of the server, what it said before counts: the lock is held.
+    """
+    undo_strays(port, request.rename(TRIES + request.waiter))
+    request.strays = ()
+    waiter = Waiter(request)
+    until = min(give_up_at + RECALL_GRACE_SECONDS, port.now() + RECALL_SECONDS + 4 * trip)
+    waiter.latest = until if give_up_at < FOR_EVER else FOR_EVER
+    try:
+        return await queue(port, request, until, waiter, outlasts=False)
+    except (OutcomeUnknown, ServerUnreachable):
+        return None  # ``queue`` has undone it
 
 
 async def queue(
     port: Port,
-    want: AcquireRequest,
+    request: AcquireRequest,
     give_up_at: float,
     waiter: Waiter | None = None,
+    leave_to: LeaveTo = nobody,
     *,
     outlasts: bool = True,
 ) -> Grant | None:
@@ -68,40 +110,62 @@ async def queue(
 
     Asks, waits, and asks again whenever the place may be gone. A ``waiter`` that another request
     put in line begins with waiting. With ``outlasts``, a waiter in line retries until
-    ``give_up_at`` while the server is unreachable, not only for ``server_timeout``.
+    ``give_up_at`` while the server is unreachable, not only for ``server_timeout``. A waiter that
+    gives up may ``leave_to`` another one its place and what it asked for: then nothing is undone.
     """
-    placed = waiter is not None and waiter.stood
-    waiter = waiter or Waiter(want)
+    waiter = waiter or Waiter(request)
     waiter.outlasts = outlasts
-    late = 0
+    left = False
     try:
-        while True:
-            grant = None if placed else await port.flows.line_up(port, waiter, give_up_at)
-            placed = False
-            if grant is None:
-                grant = await _wait(port, waiter, give_up_at)
-                if grant is not None:
-                    grant = await _counted(port, waiter, grant, give_up_at)
-            if grant is not None and min(grant.deadline, want.form.ends) > port.now():
-                return grant
-            late += grant is not None
-            if port.now() >= give_up_at:
+        grant = await _granted(port, waiter, give_up_at)
+        if grant is None:
+            left = leave_to(waiter)
+            if not left:
+                leave_to = nobody  # what was undone is no other waiter's
                 await _leave(port, waiter)
-                undo_strays(port, want)
-                return None
-            if late == LATE_GRANTS_MAX:
-                raise too_late(want)
-            waiter.forget()
+                undo_strays(port, request)
     except BaseException:
-        _undo(port, waiter)
-        undo_strays(port, want)
+        left = left or leave_to(waiter)
+        if not left:
+            undo(port, waiter)
         raise
+    else:
+        return grant
     finally:
-        try:
-            depart(port, waiter)
-        except BaseException:  # Ctrl-C, perhaps before its first instruction
-            depart(port, waiter)
-            raise
+        if not left:
+            try:
+                depart(port, waiter)
+            except BaseException:  # Ctrl-C, perhaps before its first instruction
+                depart(port, waiter)
+                raise
+
+
+async def _granted(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
+    """Ask, wait, and ask again, until granted; None at ``give_up_at``."""
+    late, request = 0, waiter.request
+    while True:
+        placed = waiter.placed
+        grant = None if placed else await port.flows.line_up(port, waiter, give_up_at)
+        if grant is None:
+            if request.acquisition is not None:
+                request.acquisition.must_wait(waiter.ahead)
+            grant = await _wait(port, waiter, give_up_at)
+            if grant is not None:
+                grant = await _counted(port, waiter, grant, give_up_at)
+        if grant is not None and min(grant.deadline, request.template.ends) > port.now():
+            return grant
+        late += grant is not None
+        if waiter.refused or port.now() >= give_up_at:
+            return None
+        if late == LATE_GRANTS_MAX:
+            raise too_late(request)
+        waiter.forget()
+
+
+def undo(port: Port, waiter: Waiter) -> None:
+    """Undo all requests of a waiter that gives up."""
+    _undo(port, waiter)
+    undo_strays(port, waiter.request)
 
 
 def depart(port: Port, waiter: Waiter) -> None:
@@ -120,37 +184,38 @@ def _undo(port: Port, waiter: Waiter) -> None:
     """Undo a request that may have run, after it on the same connection."""
     if not waiter.began:
         return
-    want = waiter.want
+    request = waiter.request
     with port.mutex():
-        port.lines.give_up(want)
-    port.run_in_background(*want.abandon(waiter.channel), waiter.path)
+        port.lines.give_up(request)
+    port.run_in_background(*request.abandon(waiter.channel), waiter.path)
 
 
 def start_over(port: Port, waiter: Waiter) -> None:
     """Undo a request that a silent connection may still deliver; continue with another id."""
-    want = waiter.want
-    waiter.want = want.rename()
+    request = waiter.request
+    waiter.request = request.rename()
     _undo(port, waiter)
     port.close(waiter)
-    waiter.want, waiter.began, waiter.undo_connection = want, False, None
+    waiter.request, waiter.began, waiter.undo_connection = request, False, None
 
 
 def late_grant(port: Port, who: bytes) -> None:
     """Release a grant that was pushed to a waiter that has given up."""
     with port.mutex():
-        want = port.lines.gave_up(who)
-    if want is not None:
-        port.run_in_background(*want.abandon(b""))
+        request = port.lines.gave_up(who)
+    if request is not None:
+        port.run_in_background(*request.abandon(b""))
 
 
 async def line_up(
     port: Port, waiter: Waiter, give_up_at: float, *, listen: bool = True
 ) -> Grant | None:
     """Ask for the lock, and with ``listen`` for a place in line; None when it was not granted."""
-    want = waiter.want
+    request = waiter.request
     asked_at = port.now()
     patient = give_up_at == FOR_EVER
     until = asked_at + port.server_timeout if patient else answer_by(port, asked_at, give_up_at)
+    until = min(until, waiter.latest)
     if waiter.tries:
         waiter.start()
     while True:
@@ -159,20 +224,36 @@ async def line_up(
                 await port.open(waiter, until, listen=listen)
                 asked_at = port.now()
             waiter.began, waiter.undo_connection = True, None  # as ``begin``
-            lasting = want.lasting(asked_at)
-            reply = await port.run(want.acquire(waiter.channel), want.keys.lock, until, waiter)
+            waiter.asking = True
+            lasting = request.lasting(asked_at)
+            if waiter.waits_since:
+                reply = waiter.judged(await _ask_for_next(port, waiter, asked_at, until))
+            else:
+                reply = await port.run(
+                    request.acquire(waiter.channel), request.keys.lock, until, waiter
+                )
+            waiter.asking = False
             ends = asked_at + validity(lasting)
             if port.flows.confirms and isinstance(reply, bytes) and reply != NO_GRANT:
                 await port.flows.confirm(port, waiter, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
+            waiter.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
             until = await _once_more(port, waiter, trouble, until, give_up_at)
             asked_at = port.now()
             continue
         if isinstance(reply, bytes):
             return Grant(int(reply), ends, lasting)
+        waiter.recalls = reply[3] == RECALLABLE
         if listen:
             _lined_up(port, waiter, reply, asked_at)
         return None
+
+
+async def _ask_for_next(port: Port, waiter: Waiter, now: float, until: float) -> Reply:
+    """Ask for a waiter that waited for others of its client; see turns.py."""
+    request = waiter.request
+    packed = request.acquire_next(waiter.channel, waiter.releases, now - waiter.waits_since)
+    return await port.run(packed, request.keys.lock, until, waiter)
 
 
 async def _once_more(
@@ -184,38 +265,48 @@ async def _once_more(
     stray = Stray(waiter.undo_connection, waiter.channel)
     if waiter.undo_connection is not None and not waiter.stood:
         start_over(port, waiter)
-    elif waiter.sent and stray not in waiter.want.strays:
-        waiter.want.strays += (stray,)
+    elif waiter.sent and stray not in waiter.request.strays:
+        waiter.request.strays += (stray,)
     now = port.now()
     if now < until:
         return until
     log.info(
-        "%r: still waiting, although the server does not answer: %s", waiter.want.keys.name, trouble
+        "%r: still waiting, although the server does not answer: %s",
+        waiter.request.keys.name,
+        trouble,
     )
     return answer_by(port, now, give_up_at)
 
 
 def _lined_up(port: Port, waiter: Waiter, reply: Reply, asked_at: float) -> None:
     now_us, pttl_ms, position, foreign = reply
+    waiter.ahead = position
     waiter.answered(asked_at, now_us, port.now())
     with port.mutex():
         line = port.lines.join(waiter)
         if len(line.waiters) == 1:
             jitter = port.jitter()
-            line.postpone(asked_at, pttl_ms, position, foreign=bool(foreign), jitter=jitter)
+            line.postpone(asked_at, pttl_ms, position, foreign=foreign == 1, jitter=jitter)
+            if waiter.recalls:  # the message may be lost: a heartbeat repeats it
+                line.heartbeat_at = min(line.heartbeat_at, asked_at + RECALL_SECONDS)
 
 
 async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
     """Wait in line; None when the place must be asked for again, or time is up."""
     with port.mutex():
         line = port.lines.join(waiter)
+    wait = entered(port, waiter, give_up_at)
     while True:
-        await port.wait(waiter, min(line.bound(waiter), give_up_at))
+        await port.wait(waiter, min(line.bound(waiter), give_up_at, wait.due))
         now = port.now()
+        if wait.cycle is not None and waiter.granted(now) is None:
+            raise error_of(port, wait)
         if waiter.news:
             return waiter.granted(now)
         if now >= give_up_at:
             return None
+        if now >= wait.due:
+            look(port, wait, now)
         if now >= waiter.renew_elsewhere_at:
             await waiter.renew_elsewhere()
         if now >= line.bound(waiter) and not await _looked(port, waiter, line, give_up_at):
@@ -257,8 +348,8 @@ async def _leave(port: Port, waiter: Waiter) -> None:
     The silence of a near server is not "held by others" (I12): OutcomeUnknown, and the caller
     undoes the request.
     """
-    want = waiter.want
-    undo = want.abandon(waiter.channel)
+    request = waiter.request
+    undo = request.abandon(waiter.channel)
     until = port.now() + LEAVING_SECONDS
     try:
         await port.call(*undo, until, waiter)
@@ -267,66 +358,89 @@ async def _leave(port: Port, waiter: Waiter) -> None:
             port.run_in_background(*undo, broken.undo_connection)
             return
         raise OutcomeUnknown(
-            f"{want.keys.name!r} was not granted in time, and the server does not answer: {broken}"
+            f"{request.keys.name!r} was not granted in time, and the server does not answer:"
+            f" {broken}"
         ) from broken.__cause__
 
 
 async def acquire(
     port: Port,
-    want: AcquireRequest,
+    request: AcquireRequest,
     timeout: float | None,
-    taker: HoldRegistry,
+    registry: HoldRegistry,
     unit: object = None,
+    *,
+    take: Callable[..., Awaitable[Any]] | None = None,
 ) -> Hold | None:
-    """Acquire a lock for the taker and track its lease; None when it was not granted in time.
+    """Acquire a lock, register its hold and track its lease; None when it was not granted in time.
 
     A timeout of 0 or less is one try, None waits for ever. A try without a timeout (below 0) gives
     a slow server time to answer; a timeout of 0 does not. ``unit`` is the calling thread or task.
+    ``take`` is what asks for the lock, instead of the port's own.
     """
     at_once = timeout is not None and timeout <= 0
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
-    give_up_at = min(give_up_at, want.form.ends)  # what ends at an instant is not granted after it
+    # What ends at an instant is not granted after it.
+    give_up_at = min(give_up_at, request.template.ends)
+    if events.hooks and request.acquisition is None:
+        events.requested(port, request, unit, waits=not at_once)
+    if request.options.deadlock_after is not None:
+        request.unit = unit
     try:
-        return await port.flows.take(port, want, give_up_at, taker, unit, at_once)
+        hold: Hold | None = await (take or port.flows.take)(
+            port, request, give_up_at, registry, unit, at_once
+        )
+        if request.acquisition is not None:
+            tell(port, request, hold, give_up_at, at_once=at_once)
+        return hold
     except FencelockError as error:
-        describe_error(port, error, want.keys.name)
+        describe_error(port, error, request.keys.name)
+        events.failed(request, error)
         raise
-    except BaseException:
+    except BaseException as error:
         # A signal handler may raise anywhere, also after the grant, before a hold has it.
-        port.run_in_background(*request(want))
+        if request.known:
+            port.run_in_background(*release_call(request))
+        events.failed(request, error)
         raise
+    finally:
+        if request.unit_wait is not None:
+            left(port, request)
 
 
-async def take(  # noqa: PLR0917 - as ``Flows.take``
-    port: Port,
-    want: AcquireRequest,
-    give_up_at: float,
-    taker: HoldRegistry,
-    unit: object,
-    at_once: bool,  # noqa: FBT001 - as above
-) -> Hold | None:
-    """Acquire a lock of one server, in line unless it is one try or the plain form."""
-    if want.terms.plain:
-        grant = await poll(port, want, give_up_at, tries=1 if at_once else None)
-    elif at_once or want.once:
-        grant = await attempt(port, want, give_up_at)
+def tell(
+    port: Port, request: AcquireRequest, hold: Hold | None, give_up_at: float, *, at_once: bool
+) -> None:
+    """Report how a request has ended, which raised nothing."""
+    if hold is not None:
+        request.acquisition.granted(hold)
+    elif at_once or port.now() < give_up_at:
+        request.acquisition.end(events.REFUSED)
     else:
-        grant = await queue(port, want, give_up_at)
-    return None if grant is None else begin(port, want, grant, taker, unit)
+        request.acquisition.end(events.TIMED_OUT)
+
+
+def is_short(request: AcquireRequest, grant: Grant) -> bool:
+    """Return True if a lease was handed over, and is to grow to the length that was asked for."""
+    return grant.lease < request.ttl - ROUNDING_SECONDS
 
 
 def begin(
-    port: Port, want: AcquireRequest, grant: Grant, taker: HoldRegistry, unit: object
+    port: Port, request: AcquireRequest, grant: Grant, registry: HoldRegistry, unit: object
 ) -> Hold:
-    """Make a grant the taker's hold, and track its lease."""
-    hold = taker.hold_type(port, want, grant.fence, min(grant.deadline, want.form.ends), unit)
-    hold.short = grant.lease < want.ttl - ROUNDING_SECONDS
+    """Make a grant a registered hold, and track its lease."""
+    hold = registry.hold_type(
+        port, request, grant.fence, min(grant.deadline, request.template.ends), unit
+    )
+    hold.short = is_short(request, grant)
     try:
-        taker.add(hold)
+        registry.add(hold)
         port.track(hold, first_due(hold, grant.lease, port.jitter(), hold.granted_at))
+        if port.lines.closed:  # while it was granted: nothing would give it back
+            raise closed()
     except BaseException:
-        taker.remove(hold)
+        registry.remove(hold)
         retire(port, hold)
-        port.run_in_background(*request(want, grant.fence))
+        port.run_in_background(*release_call(request, grant.fence))
         raise
     return hold

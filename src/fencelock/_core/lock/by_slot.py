@@ -29,7 +29,7 @@ from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Due
 from fencelock._core.port import SlottedPort
-from fencelock._core.types import Reply, Request
+from fencelock._core.types import Call, Reply
 
 # When to look again at what is due at a node that is being asked.
 BUSY_SECONDS = 0.05
@@ -43,7 +43,8 @@ async def line_up_by_slot(port: SlottedPort, waiter: Waiter, give_up_at: float) 
 
     Listening costs a command for each slot; most locks are free and need none.
     """
-    if waiter.key not in port.lines and not port.open_now(waiter, listen=True):
+    known = waiter.key in port.lines or waiter.waits_since  # it waited: its place is by its arrival
+    if not known and not port.open_now(waiter, listen=True):
         grant = await line_up(port, waiter, give_up_at, listen=False)
         if grant is not None:
             return grant
@@ -63,7 +64,7 @@ async def renew_due_confirmed(port: SlottedPort, kinds: Sequence[list[Hold]]) ->
 def _renew_beside(port: SlottedPort, kinds: Sequence[list[Hold]], ask: AskBatches) -> None:
     groups: dict[object, list[list[Hold]]] = {}
     for batch in _batches(port, kinds):
-        groups.setdefault(port.node_of(batch[0].want.keys.lock), []).append(batch)
+        groups.setdefault(port.node_of(batch[0].request.keys.lock), []).append(batch)
     now = port.now()
     for place, batches in groups.items():
         if not port.spawn_for_node(place, partial(_renew, port, batches, ask)):
@@ -76,7 +77,7 @@ def _batches(port: SlottedPort, kinds: Sequence[list[Hold]]) -> Iterator[list[Ho
     for number, kind in enumerate(kinds):
         slots: dict[int, list[Hold]] = {}
         for hold in kind:
-            slots.setdefault(port.slot(hold.want.keys.lock), []).append(hold)
+            slots.setdefault(port.slot(hold.request.keys.lock), []).append(hold)
         for holds in slots.values():
             yield from in_batches(number, holds)
 
@@ -89,11 +90,11 @@ async def _renew(port: SlottedPort, batches: Sequence[Sequence[Hold]], ask: AskB
         if live:
             await ask(port, live)
     except BaseException:
-        put_back(port, [hold for hold in every if hold in port.book.under_way], port.now())
+        put_back(port, [hold for hold in every if hold in port.renewals.under_way], port.now())
         raise
     finally:
         with port.mutex():
-            port.book.discard_closed(every)
+            port.renewals.discard_closed(every)
 
 
 async def _ask(port: SlottedPort, batches: Sequence[Sequence[Hold]]) -> None:
@@ -127,7 +128,7 @@ async def heartbeat_by_slot(port: SlottedPort, until: float, waiter: Waiter) -> 
     here, own = port.node_of(waiter.key), port.slot(waiter.key)
     slots: dict[int, list[Due]] = {}
     with port.mutex():
-        alive = waiter.want.form.alive
+        alive = waiter.request.template.alive
         for due in port.lines.due(port.now(), alive, waiter, lambda key: port.node_of(key) == here):
             slots.setdefault(port.slot(due[1][0].key), []).append(due)
     if not slots:
@@ -143,22 +144,22 @@ async def heartbeat_by_slot(port: SlottedPort, until: float, waiter: Waiter) -> 
 
 
 async def side_by_side(
-    port: SlottedPort, requests: Sequence[Request], until: float
+    port: SlottedPort, calls: Sequence[Call], until: float
 ) -> Sequence[Reply | Exception]:
     """Run scripts, all nodes in parallel; return their replies, or the error of each."""
     places: dict[object, list[int]] = {}
-    for number, (_, keys, _) in enumerate(requests):
+    for number, (_, keys, _) in enumerate(calls):
         places.setdefault(port.node_of(keys[0]) or number, []).append(number)
-    groups = [[requests[number] for number in numbers] for numbers in places.values()]
+    groups = [[calls[number] for number in numbers] for numbers in places.values()]
     answers = await port.run_on_nodes(groups, until)
     by_number = {
         number: answer
         for numbers, replies in zip(places.values(), answers, strict=True)
         for number, answer in zip(numbers, replies, strict=True)
     }
-    return [by_number[number] for number in range(len(requests))]
+    return [by_number[number] for number in range(len(calls))]
 
 
-def one_slot(port: SlottedPort, wants: Sequence[AcquireRequest]) -> bool:
+def one_slot(port: SlottedPort, requests: Sequence[AcquireRequest]) -> bool:
     """Return True if one script can touch all these locks."""
-    return len({port.slot(want.keys.lock) for want in wants}) <= 1
+    return len({port.slot(request.keys.lock) for request in requests}) <= 1

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Due, Line
 from fencelock._core.port import Port
-from fencelock._core.types import Reply, Request
+from fencelock._core.types import Call, Reply
 
 
 async def heartbeat(port: Port, until: float, waiter: Waiter) -> None:
@@ -20,22 +20,22 @@ async def heartbeat(port: Port, until: float, waiter: Waiter) -> None:
     A failure is raised to the waiter that asked: the others ask later by themselves.
     """
     with port.mutex():
-        due = port.lines.due(port.now(), waiter.want.form.alive, waiter)
+        due = port.lines.due(port.now(), waiter.request.template.alive, waiter)
     if due:
         asked_at = port.now()
         reply = await port.call(*heartbeat_request(port, due), until, waiter)
         learn(port, due, reply, asked_at)
 
 
-def heartbeat_request(port: Port, due: Sequence[Due]) -> Request:
+def heartbeat_request(port: Port, due: Sequence[Due]) -> Call:
     """Return the request that is these waiters' heartbeat, and asks for their places."""
     keys: list[bytes] = []
     args: list[bytes | int] = [port.client_channel]
     for _, waiters in due:
-        keys += waiters[0].want.keys.grant
+        keys += waiters[0].request.keys.grant
         args.append(len(waiters))
-        args += [each.want.entry(each.channel) for each in waiters]
-    return due[0][1][0].want.form.alive, keys, args
+        args += [each.request.entry(each.channel) for each in waiters]
+    return due[0][1][0].request.template.alive, keys, args
 
 
 def learn(port: Port, due: Sequence[Due], reply: Reply, asked_at: float) -> None:
@@ -60,6 +60,6 @@ def _learn(port: Port, line: Line, waiters: list[Waiter], told: Reply, asked_at:
         crowd=port.lines.foreign,
     )
     for waiter, position in zip(waiters, positions, strict=True):
-        if not waiter.news and (position < 0 or holder == waiter.want.holder):
+        if not waiter.news and (position < 0 or holder == waiter.request.holder):
             waiter.lose_place()
             port.wake(waiter)

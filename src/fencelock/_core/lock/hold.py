@@ -8,15 +8,17 @@ Rules of this file (I2, I8):
 - A loss may be found at the deadline, or by a renewal, a release or ``check``. It is recorded in
   one place, ``lose``, which notifies the holder, once. That sends nothing.
 - A lease that is being released proves nothing from that instant on.
-- The deadline moves in one place, ``move_deadline``, which notifies the lease's one observer.
+- The deadline moves in one place, ``move_deadline``, which notifies the lease's one observer; that
+  of leases without one, in ``renew_together``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from fencelock._core import events
 from fencelock._core.deadlines import (
     GROW_SECONDS,
     align_to_batch,
@@ -26,6 +28,7 @@ from fencelock._core.deadlines import (
 )
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._runtime import process
+from fencelock._runtime.records import NamedTuple
 from fencelock.errors import LeaseLost, NotHeld
 from fencelock.lease import BaseLease
 
@@ -34,6 +37,8 @@ LEAST_GAIN = 0.05
 
 # A ``Port``, whose module imports this one.
 AnyPort: TypeAlias = Any
+# A ``LocalLine``, whose module imports this one.
+AnyCohort: TypeAlias = Any
 
 
 class Grant(NamedTuple):
@@ -92,39 +97,52 @@ class Hold(BaseLease):
         "_unnoticed",
         "asked_until",
         "body",
+        "bound",
         "bucket",
         "cancelled",
         "cancelling",
         "clock",
+        "cohort",
         "count",
         "deadline",
         "end",
         "failures",
+        "gave",
         "granted_at",
+        "kind",
         "loss",
         "notified",
         "observer",
         "open",
         "parts",
+        "passes",
         "port",
         "reach",
         "released",
         "renewals",
+        "request",
         "server",
         "short",
+        "steady",
+        "told",
         "trouble",
+        "unchanged",
         "unit",
-        "want",
     )
 
     def __init__(
-        self, port: AnyPort, want: AcquireRequest, fence: int, deadline: float, unit: object = None
+        self,
+        port: AnyPort,
+        request: AcquireRequest,
+        fence: int,
+        deadline: float,
+        unit: object = None,
     ) -> None:
-        self.name: str = want.keys.name
+        self.name: str = request.keys.name
         self.fence: int = fence
-        self.ttl: float = want.ttl
+        self.ttl: float = request.ttl
         self.deadline: float = deadline
-        self.want: AcquireRequest = want
+        self.request: AcquireRequest = request
         self.port: AnyPort = port  # that renews it; None once it was given back
         self.server: str = port.label  # as a person calls it
         self.clock: Callable[[], float] = port.now
@@ -134,7 +152,12 @@ class Hold(BaseLease):
         self.released: bool = False  # it is given back, or is being given back
         self.observer: Observer | None = None
         self.parts: Sequence[Hold | None] = ()  # of a quorum's: the holds of its nodes
+        self.cohort: AnyCohort = None  # whose turn it is; see cohort.py
+        self.passes: bool = False  # the turn is passed on to the next of its cohort
+        self.gave: bool = False  # it gave the next of its cohort something
+        self.unchanged: bool = False  # see ``BaseLease.unchanged``
         self.unit: Any = unit  # the thread id or task that acquired it
+        self.bound: bool = False  # only that thread or task can release it
         self.body: Any = None  # the task whose body a loss cancels
         self.cancelled: bool = False  # it was cancelled for that reason
         self.cancelling: int = 0  # cancellations that the body's task had before ours
@@ -150,7 +173,12 @@ class Hold(BaseLease):
         # (I2), so no later renewal is relied on for longer.
         self.reach: float = inf
         self.notified: bool = False  # the holder is notified of a loss (I8: once)
+        # Not empty while hooks know of the grant and not of its end; see events.py.
+        self.told: list[events.Acquisition] | None = None
         self.bucket: int = -1  # where the renewal schedule keeps it
+        # Those of its form: with very many leases each object that a renewal looks at costs.
+        self.kind: int = request.template.batch
+        self.steady: float = request.template.steady
         self._unnoticed = True  # until its loss is noticed: then this is gone
         self._generation = process.generation
 
@@ -159,7 +187,7 @@ class Hold(BaseLease):
     @property
     def holder(self) -> str:
         """Return the id of the tenure as text."""
-        return self.want.holder.decode()
+        return self.request.holder.decode()
 
     @property
     def lost(self) -> bool:
@@ -201,9 +229,20 @@ class Hold(BaseLease):
     # -- its deadline, its loss, its end ------------------------------------------------------
 
     @property
+    def whole(self) -> Hold:
+        """Return the user's lease: itself, or what this one is a part of."""
+        whole: Hold = getattr(self.observer, "hold", self)
+        return whole
+
+    @property
     def forked(self) -> bool:
         """Return True if this is a parent's lease, seen in its child: not ours to touch."""
         return self._generation != process.generation
+
+    @property
+    def closed(self) -> bool:
+        """Return True if it was lost because its client was closed, which did all that it could."""
+        return self.loss is not None and self.loss.reason == "closed"
 
     def held_by(self) -> AnyPort:
         """Return the port that renews it; raise as ``check``."""
@@ -216,6 +255,13 @@ class Hold(BaseLease):
         self.deadline = deadline
         if self.observer is not None:
             self.observer.deadline_moved(self)
+
+    @staticmethod
+    def renew_together(holds: Iterable[Hold], deadline: float) -> None:
+        """Set until when leases without an observer are proved, after a renewal of all."""
+        for hold in holds:
+            hold.deadline = deadline
+            hold.renewals += 1
 
     def observe(self, observer: Observer) -> None:
         """Notify an observer of the lease from now on, beginning with its deadline."""
@@ -254,9 +300,12 @@ class Hold(BaseLease):
         self.loss = Loss(reason, since, detail)
         if told:
             self.notified = True
+            if self.cohort is not None:
+                self.cohort.succeed(port, self)
             port.notify_loss(self)
         if self.observer is not None:
             self.observer.lost(self)
+        events.end_hold(self)
         return True
 
     def resume(self, port: AnyPort) -> None:
@@ -268,48 +317,48 @@ class Hold(BaseLease):
     @property
     def ids(self) -> Sequence[bytes]:
         """Return the ids by which servers know it: several where it has parts."""
-        parts = [part.want.holder for part in self.parts if part is not None]
-        return self.want.holder, *parts
+        parts = [part.request.holder for part in self.parts if part is not None]
+        return self.request.holder, *parts
 
     def renewable(self, now: float) -> bool:
         """Return True if a renewal from ``now`` on makes sense: wanted, and within its limits."""
-        terms = self.want.terms
+        options = self.request.options
         if not self.open:
             return False
         if self.short:  # to grow to what was asked for is no renewal
             return True
-        if not terms.renew:
+        if not options.renew:
             return False
-        if terms.max_renewals is not None and self.renewals >= terms.max_renewals:
+        if options.max_renewals is not None and self.renewals >= options.max_renewals:
             return False
-        if terms.max_hold is None:
+        if options.max_hold is None:
             return True
         # Near ``max_hold`` a renewal must gain something: a lease of a few ms is none.
-        gained = now + validity(self.granted_at + terms.max_hold - now) - self.deadline
-        return gained > self.want.ttl * LEAST_GAIN
+        gained = now + validity(self.granted_at + options.max_hold - now) - self.deadline
+        return gained > self.request.ttl * LEAST_GAIN
 
     @property
     def usual(self) -> float:
         """Return the length of a lease where no limit is near."""
-        terms = self.want.terms
-        return terms.ttl if terms.renew else self.want.ttl
+        options = self.request.options
+        return options.ttl if options.renew else self.request.ttl
 
     def next_ttl(self, now: float) -> float:
         """Return the length of the next lease: ``max_hold`` cuts the last one short."""
         ttl = self.within_limits(self.usual, now)
-        return max(ttl, self.least(now)) if self.want.plain else ttl
+        return max(ttl, self.least(now)) if self.request.plain else ttl
 
     def least(self, now: float) -> float:
         """Return the shortest length of a next lease that ends this one no earlier.
 
         Only the plain form needs it: its script sets the ttl whatever the lease has left.
         """
-        return ttl_for(self.deadline - now) if self.want.plain else 0.0
+        return ttl_for(self.deadline - now) if self.request.plain else 0.0
 
     def within_limits(self, ttl: float, now: float) -> float:
         """Return the length that a lease from now on may have, of the ``ttl`` that is wanted."""
-        most = self.want.terms.max_hold
-        ttl = min(ttl, self.want.form.ends - now)
+        most = self.request.options.max_hold
+        ttl = min(ttl, self.request.template.ends - now)
         return ttl if most is None else min(ttl, self.granted_at + most - now)
 
     def cause(self, reason: str, since: float) -> str:
@@ -318,20 +367,24 @@ class Hold(BaseLease):
             return "the server has another holder"
         if reason != "expired":
             return ""
-        terms = self.want.terms
+        options = self.request.options
         if since < self.deadline:
             return "it was no longer on the server"
-        if not terms.renew:
+        if not options.renew:
             return "it was not renewed, as requested"
-        troubles = [each.trouble for each in (self, *self.parts) if each and each.trouble]
-        if troubles:
-            return f"its last renewal failed: {troubles[0]}"
+        if trouble := self.last_trouble():
+            return f"its last renewal failed: {trouble}"
         return "no renewal was answered in time; was the process stopped or suspended?"
+
+    def last_trouble(self) -> Exception | None:
+        """Return why the last renewal failed, of the lease or of one of its parts."""
+        each = (self, *self.parts)
+        return next((one.trouble for one in each if one is not None and one.trouble), None)
 
     def final(self) -> None:
         """Note that nothing renews the lease any more, and why it will end."""
-        terms = self.want.terms
-        if terms.renew and (terms.max_hold is not None or terms.max_renewals is not None):
+        options = self.request.options
+        if options.renew and (options.max_hold is not None or options.max_renewals is not None):
             self.end = "max_hold"
 
 
@@ -340,12 +393,14 @@ def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:
 
     A lease that was renewed for longer than usual is left alone until it is as long as usual.
     """
-    deadline, terms = hold.deadline, hold.want.terms
-    usual = min(lease, terms.ttl)
-    spare = max(0.0, deadline - now - usual)
-    delay = spare + renewal_delay(min(usual, deadline - now), jitter)
-    if hold.short:  # handed over with a short lease: a process that stalls now would lose it soon
-        delay = min(delay, GROW_SECONDS)
+    deadline, options = hold.deadline, hold.request.options
+    usual = min(lease, options.ttl)
+    left = deadline - now
+    delay = renewal_delay(left, jitter)
+    if left > usual:
+        delay = left - usual + renewal_delay(usual, jitter)
+    if hold.short and delay > GROW_SECONDS:
+        delay = GROW_SECONDS  # it was handed over: a process that stalls now would lose it soon
     if not hold.renewable(now + delay):
         hold.final()
         return deadline

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from fencelock._core import events
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describe_error, describes_errors
 from fencelock._core.lock.hold import Hold
@@ -23,7 +24,7 @@ from fencelock._core.lock.inspect import held_ids
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, persist
-from fencelock._core.types import Reply, Request
+from fencelock._core.types import Call, Reply
 from fencelock.errors import (
     FencelockError,
     LeaseLost,
@@ -62,28 +63,31 @@ async def take_and_release(port: Port, take: Take) -> int:
                 retire(port, hold)
                 port.flows.release_in_background(port, hold, asked.undo_connection)
             if isinstance(error, FencelockError):
-                describe_error(port, error, hold.want.keys.name)
+                describe_error(port, error, hold.request.keys.name)
+            events.end_hold(hold, error)
         raise
     else:
         return left
     finally:
         for hold in taken:
             port.flows.clean_up(port, hold)
+            if hold.told:  # each release comes here: without a hook not even a call
+                events.end_hold(hold)
 
 
-def undo_strays(port: Port, want: AcquireRequest) -> None:
+def undo_strays(port: Port, request: AcquireRequest) -> None:
     """Undo what may still come of a request that has ended in any way.
 
     If a silent connection may still deliver it, its grant or place in line is undone after it. If
     the connection broke, a grant is released as soon as the client is notified of it.
     """
-    strays, want.strays = want.strays, ()
+    strays, request.strays = request.strays, ()
     if strays:
         with port.mutex():
-            port.lines.give_up(want)
+            port.lines.give_up(request)
     for stray in strays:
         if stray.undo_connection is not None:
-            port.run_in_background(*want.abandon(stray.channel), stray.undo_connection)
+            port.run_in_background(*request.abandon(stray.channel), stray.undo_connection)
 
 
 def settled(error: BaseException) -> bool:
@@ -104,7 +108,7 @@ def retire(port: Port, hold: Hold) -> None:
     with renewing.mutex():
         hold.open = False
         hold.released = True
-        renewing.book.discard(hold)
+        renewing.renewals.discard(hold)
     hold.port = None
     for part in hold.parts:
         if part is not None:
@@ -113,37 +117,39 @@ def retire(port: Port, hold: Hold) -> None:
 
 async def give_back(port: Port, hold: Hold, asked: AttemptLog) -> int:
     """Release a hold of one server."""
-    want, lost = hold.want, hold.lost
+    request, lost = hold.request, hold.lost
     retire(port, hold)
     if lost:
-        if not hold.forked:  # the server may still hold our key: release it for the next waiter
-            port.run_in_background(*request(want, hold.fence))
+        if not (hold.forked or hold.closed):  # the server may still hold our key: release it
+            port.run_in_background(*release_call(request, hold.fence))
         raise hold.lost_error()
     until = port.now() + port.server_timeout
-    if want.owned or want.terms.plain:
-        reply = await ask(port, *request(want, hold.fence), until, asked=asked)
+    if request.owned or request.options.plain or request.turn:
+        reply = await ask(port, *release_call(request, hold.fence), until, asked=asked)
     else:
-        packed = want.form.release(want.holder)
-        reply = await persist(port, lambda: port.run(packed, want.keys.lock, until), until, asked)
+        packed = request.template.release(request.holder)
+        reply = await persist(
+            port, lambda: port.run(packed, request.keys.lock, until), until, asked
+        )
     if reply == 1:
         return 0
     if _told(reply)[0] == ELSEWHERE and not asked.sent:
-        left = await release_for_owner(port, want, hold.fence)
+        left = await release_for_owner(port, request, hold.fence)
         if left is not None:
             return left
     return judge(port, hold, reply, repeated=asked.sent)
 
 
 @describes_errors
-async def release_for_owner(port: Port, want: AcquireRequest, fence: int = 0) -> int | None:
+async def release_for_owner(port: Port, request: AcquireRequest, fence: int = 0) -> int | None:
     """Release one hold of an explicit owner, whichever handle acquired it.
 
     With ``fence``, only a hold of that tenure is released.
     Returns how many are left, or None when the owner holds nothing. Raises like ``ask``.
     """
     until = port.now() + port.server_timeout
-    for waiter in await held_ids(port, want.keys):
-        script, keys, args = want.give_back(fence, waiter)
+    for waiter in await held_ids(port, request.keys):
+        script, keys, args = request.give_back(fence, waiter)
         verdict, extra = _told(await ask(port, script, keys, args, until))
         if verdict >= 0:
             return int(extra)
@@ -156,22 +162,23 @@ def release_in_background(port: Port, hold: Hold) -> None:
     """Release a hold in the background."""
     port.flows.release_in_background(port, hold, None)
     port.flows.clean_up(port, hold)
+    events.end_hold(hold)
 
 
 def release_one_in_background(port: Port, hold: Hold, undo_connection: object) -> None:
     """Release a hold of one server in the background, on its undo connection if there is one."""
-    port.run_in_background(*request(hold.want, hold.fence), undo_connection)
+    port.run_in_background(*release_call(hold.request, hold.fence), undo_connection)
 
 
 def clean_up(port: Port, hold: Hold) -> None:
     """Undo what may still come of the requests of a hold that has ended."""
-    if hold.want.strays:
-        undo_strays(port, hold.want)
+    if hold.request.strays:
+        undo_strays(port, hold.request)
 
 
-def request(want: AcquireRequest, fence: int = 0) -> Request:
-    """Return the request that releases what ``want`` was granted, with this fence if known."""
-    return want.give_back(fence)
+def release_call(request: AcquireRequest, fence: int = 0) -> Call:
+    """Return the request that releases what ``request`` was granted, with this fence if known."""
+    return request.give_back(fence)
 
 
 def _told(reply: Reply) -> tuple[int, Any]:

@@ -19,11 +19,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 
+from fencelock._core import events
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import retry_delay, validity
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.lock.hold import Hold, first_due
-from fencelock._core.lock.release import request
+from fencelock._core.lock.kept import give_up_due
+from fencelock._core.lock.release import release_call
 from fencelock._core.lock.renew_request import Answer, in_batches
 from fencelock._core.lock.request import SHARES
 from fencelock._core.port import Port
@@ -38,6 +40,8 @@ LEASES_PER_PAUSE = 1000
 # One silent call may hold up the others for at most this long, and at most a third of a lease.
 CALL_SECONDS_MAX = 1.0
 RECHECK_AFTER_SECONDS = 1.0
+# A lease of a quorum was renewed when it has grown by this part of its ttl.
+LEAST_GROWTH = 0.1
 # How often to check whether the other renewal of the same hold has ended.
 TURN_SECONDS = 0.005
 
@@ -49,13 +53,13 @@ async def recheck(port: Port) -> None:
     """
     now = port.now()
     with port.mutex():
-        later = port.book.later_than(now + RECHECK_AFTER_SECONDS)
+        later = port.renewals.later_than(now + RECHECK_AFTER_SECONDS)
     for start in range(0, len(later), LEASES_PER_PAUSE):
         if start:
             await port.sleep(now)  # others may run
         with port.mutex():
             when = now + RECHECK_AFTER_SECONDS * start / len(later)
-            port.book.move(later[start : start + LEASES_PER_PAUSE], when)
+            port.renewals.move(later[start : start + LEASES_PER_PAUSE], when)
 
 
 async def maintain(port: Port) -> None:
@@ -66,33 +70,44 @@ async def maintain(port: Port) -> None:
     """
     now = port.now()
     with port.mutex():
-        due = port.book.due(now)
+        due = port.renewals.due(now)
+    if port.renewals.watched:
+        give_up_due(port, now)
     try:
         kinds = await _sorted(port, due, now)
         await port.flows.renew_due(port, kinds)
     except BaseException:  # cancelled, or a bug: no hold may be lost from the schedule
-        put_back(port, [hold for hold in due if hold in port.book.under_way], now)
+        put_back(port, [hold for hold in due if hold in port.renewals.under_way], now)
         raise
     with port.mutex():
-        port.book.discard_closed(due)
+        port.renewals.discard_closed(due)
 
 
 async def _sorted(port: Port, due: Sequence[Hold], now: float) -> Sequence[list[Hold]]:
     """Sort due renewals by kind; notify of losses, and put back leases that only wait to end."""
     kinds: tuple[list[Hold], ...] = ([], [], [], [])
-    for number, hold in enumerate(due, 1):
-        if now >= hold.deadline:
-            port.flows.ended(port, hold)
-        elif now < hold.asked_until:
-            put_back(port, [hold], min(hold.asked_until, hold.deadline))
-        elif hold.renewable(now):
-            kinds[hold.want.form.batch].append(hold)
-        else:
-            hold.final()
-            put_back(port, [hold], hold.deadline)
-        if number % LEASES_PER_PAUSE == 0:
+    for start in range(0, len(due), LEASES_PER_PAUSE):
+        if start:
             await port.sleep(now)  # others may run
+        for hold in due[start : start + LEASES_PER_PAUSE]:
+            steady = hold.steady and hold.open and hold.asked_until <= now < hold.deadline
+            if steady or _renews(port, hold, now):
+                kinds[hold.kind].append(hold)
     return kinds
+
+
+def _renews(port: Port, hold: Hold, now: float) -> bool:
+    """Return True if a hold is to be renewed now; else notify of its loss, or put it back."""
+    if now >= hold.deadline:
+        port.flows.ended(port, hold)
+    elif now < hold.asked_until:
+        put_back(port, [hold], min(hold.asked_until, hold.deadline))
+    elif hold.renewable(now):
+        return True
+    else:
+        hold.final()
+        put_back(port, [hold], hold.deadline)
+    return False
 
 
 async def renew_due(port: Port, kinds: Sequence[list[Hold]]) -> None:
@@ -116,9 +131,9 @@ async def renew_batches(port: Port, batches: Sequence[Sequence[Hold]]) -> None:
 def ended(port: Port, hold: Hold) -> None:
     """Notify the holder of a loss."""
     lose(port, hold, hold.end, hold.deadline)
-    if hold.open and hold.want.terms.fixed_end:
+    if hold.open and hold.request.options.fixed_end:
         # A lease handed over just before its fixed end may last longer on the server.
-        port.run_in_background(*request(hold.want, hold.fence))
+        port.run_in_background(*release_call(hold.request, hold.fence))
 
 
 def ended_unconfirmed(port: Port, hold: Hold) -> None:
@@ -138,7 +153,7 @@ def _batches(kinds: Sequence[list[Hold]]) -> Iterator[list[Hold]]:
 def put_back(port: Port, holds: Iterable[Hold], when: float) -> None:
     """Schedule those that are still tracked for ``when``."""
     with port.mutex():
-        port.book.add_all([hold for hold in holds if hold.open and not hold.notified], when)
+        port.renewals.add_all([hold for hold in holds if hold.open and not hold.notified], when)
 
 
 async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
@@ -147,9 +162,9 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     if not holds:
         return
     asked_at = port.now()
-    ttls = [hold.next_ttl(asked_at) for hold in holds]
+    ttls = [hold.steady or hold.next_ttl(asked_at) for hold in holds]
     with port.mutex():
-        ends = min(ends, port.book.first_end(asked_at + _horizon(port)))
+        ends = min(ends, port.renewals.first_end(asked_at + _horizon(port)))
     until = min(asked_at + min(CALL_SECONDS_MAX, min(ttls) / 3), ends)
     refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, False)  # noqa: FBT003 - it never shortens
     if missing is None:
@@ -179,21 +194,24 @@ def apply_renewal(
     groups: dict[float, list[Hold]] = {}
     usual: dict[float, list[Hold]] = {}  # by ttl; holds near a limit are handled separately
     late: list[Hold] = []
+    before = _proved(holds) if events.hooks else ()
     with port.mutex():
-        for number, (hold, ttl) in enumerate(zip(holds, ttls, strict=True)):
-            if not hold.open or (refused and number in refused):
+        left = range(len(holds)) if refused else _apply_steady(port, holds, ttls, asked_at, jitter)
+        for number in left:
+            hold, ttl = holds[number], ttls[number]
+            if not hold.open or number in refused:
                 continue
-            terms = hold.want.terms
+            options = hold.request.options
             if hold.loss is not None or answered_at >= hold.deadline:
                 late.append(hold)
                 continue
-            ttl = min(ttl, hold.reach)  # noqa: PLW2901 - what of it may be relied on
+            ttl = min(ttl, hold.reach)  # what of it may be relied on
             deadline = asked_at + validity(ttl)
             hold.renewals += not hold.short
             hold.short = False
             hold.failures = 0
             hold.trouble = None
-            alike = ttl == terms.ttl and terms.max_hold is None and terms.max_renewals is None
+            alike = ttl == options.ttl and options.max_hold is None and options.max_renewals is None
             alike = alike and deadline > hold.deadline
             hold.move_deadline(max(hold.deadline, deadline))
             group = usual.get(ttl) if alike else None
@@ -203,33 +221,79 @@ def apply_renewal(
                     usual[ttl] = group
             group.append(hold)
         for when, group in groups.items():
-            port.book.add_all(group, when)
+            port.renewals.add_all(group, when)
     for hold in late:
         _too_late(port, hold)
+    if before:
+        _report(holds, before, answered_at - asked_at)
+
+
+def _proved(holds: Sequence[Hold]) -> list[float]:
+    """Return until when the users' leases are proved."""
+    return [hold.whole.deadline for hold in holds]
+
+
+def _report(holds: Sequence[Hold], before: Sequence[float], took: float) -> None:
+    """Report the renewals that have prolonged a user's lease.
+
+    That of a quorum grows with the renewal that completes a majority, and by little afterwards.
+    """
+    after, told = _proved(holds), []
+    for hold, was, now in zip(holds, before, after, strict=True):
+        if now != was and (not hold.partial or now - was > hold.ttl * LEAST_GROWTH):
+            told.append(hold.whole)
+    events.renewed(told, took=took)
+
+
+def _apply_steady(
+    port: Port, holds: Sequence[Hold], ttls: Sequence[float], asked_at: float, jitter: float
+) -> Sequence[int]:
+    """Apply renewals of one ttl to leases that nothing may cut short; return the other numbers.
+
+    With very many leases this is most of what keeping them costs.
+    """
+    span, answered_at = ttls[0], port.now()
+    deadline = asked_at + validity(span)
+    if ttls.count(span) < len(ttls):
+        return range(len(holds))
+    done = [
+        hold
+        for hold in holds
+        if answered_at < hold.deadline < deadline
+        and (hold.open and hold.loss is None and hold.observer is None)
+        and not (hold.short or hold.failures)
+        and hold.steady == span <= hold.reach
+    ]
+    if done:
+        Hold.renew_together(done, deadline)
+        port.renewals.add_all(done, first_due(done[0], span, jitter, asked_at))
+    if len(done) == len(holds):
+        return ()
+    renewed = set(done)
+    return [number for number, hold in enumerate(holds) if hold not in renewed]
 
 
 def _too_late(port: Port, hold: Hold) -> None:
     """Release a lease that was renewed after its loss was reported: a lost lease stays lost."""
     lose(port, hold, hold.end, hold.deadline)
     if hold.open:
-        port.run_in_background(*request(hold.want, hold.fence))
+        port.run_in_background(*release_call(hold.request, hold.fence))
 
 
 async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
     """Notify of losses, with an operator's reason if there is one; without an answer, retry."""
-    full = [hold for hold in refused if not hold.want.plain]
+    full = [hold for hold in refused if not hold.request.plain]
     words: dict[Hold, bytes] = {}
     if full:
         try:
-            keys = [hold.want.keys.revoked for hold in full]
+            keys = [hold.request.keys.revoked for hold in full]
             words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
         except (NoReply, FencelockError) as error:
             await failed(port, full, error)
             return
     for hold, how in refused.items():
         holders, _, reason = words.get(hold, b"").partition(b" ")
-        many = hold.want.form.batch == SHARES
-        if hold.want.holder in (holders.split(b",") if many else (holders,)):
+        if hold.request.holder in (holders.split(b",") if hold.kind == SHARES else (holders,)):
             lose(port, hold, "revoked", port.now(), reason.decode())
         else:
             lose(port, hold, how, port.now())
@@ -248,24 +312,38 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     for number, hold in enumerate(holds, 1):
         hold.failures += 1
         hold.trouble = error
-        if hold.want.plain:  # it may still run, and shorten a later renewal
-            hold.reach = min(hold.reach, hold.within_limits(hold.want.terms.ttl, now))
+        if hold.request.plain:  # it may still run, and shorten a later renewal
+            hold.reach = min(hold.reach, hold.within_limits(hold.request.options.ttl, now))
         again_at = now + retry_delay(hold.failures, port.jitter())
         with port.mutex():
-            port.book.discard(hold)  # it may be scheduled again: refused, reason unknown
+            port.renewals.discard(hold)  # it may be scheduled again: refused, reason unknown
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
             port.flows.ended(port, hold)
         else:
             put_back(port, [hold], min(again_at, hold.deadline))
         if number % LEASES_PER_PAUSE == 0:
             await port.sleep(now)  # others may run
+    if events.hooks:
+        events.renewed([hold.whole for hold in holds if _endangers(hold)], error)
+
+
+def _endangers(hold: Hold) -> bool:
+    """Return True if a renewal that failed is that of a user's lease.
+
+    That of a quorum's fails when too few nodes are left for a majority, and once for all of them.
+    """
+    if not hold.partial:
+        return True
+    parts = [part for part in hold.whole.parts if part is not None]
+    failing = [part for part in parts if part.failures or part.loss is not None]
+    return 2 * (len(parts) - len(failing)) <= len(parts) and failing[0] is hold
 
 
 def lose_all(port: Port, reason: str) -> None:
     """Notify the holder of every scheduled lease that it is no longer renewed."""
     with port.mutex():
-        holds = port.book.tracked()
-        port.book.clear()
+        holds = port.renewals.tracked()
+        port.renewals.clear()
     lost = sum(lose(port, hold, reason, port.now()) for hold in holds)
     if lost:
         names = listed(hold.name for hold in holds if not hold.partial)
@@ -276,7 +354,7 @@ def lose_all(port: Port, reason: str) -> None:
 def lose(port: Port, hold: Hold, reason: str, since: float, detail: str = "") -> bool:
     """End the renewal of a lost hold; return True if the loss was not recorded before."""
     with port.mutex():
-        port.book.discard(hold)
+        port.renewals.discard(hold)
         kept = hold.open  # else it was released meanwhile: its release reports the loss
     return kept and hold.lose(reason, since, detail)
 
@@ -300,7 +378,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
     Raises LeaseLost when it was lost or is refused; like ``ask`` when no answer comes, and
     NotAcknowledged: then the lease stays as it was.
     """
-    if ttl is None and hold.want.terms.fixed_end:
+    if ttl is None and hold.request.options.fixed_end:
         return
     await port.flows.renew(port, hold, ttl, shortens)
 
@@ -309,35 +387,36 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
     """Renew a lease of one server; ends as ``renew_now``."""
     until = min(port.now() + port.server_timeout, hold.deadline)
     await reserve(port, hold, until)
-    wish = holder_renewal(hold, ttl, port.now(), shortens=shortens)
+    renewal = holder_renewal(hold, ttl, port.now(), shortens=shortens)
     asked = AttemptLog()
 
     async def once() -> tuple[float, Answer]:
         sent_at = port.now()
-        wish.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
+        renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
         end = hold.deadline
         return sent_at, await port.flows.renew_batch(
-            port, [hold], [wish.ttl], until, end, wish.shortens
+            port, [hold], [renewal.ttl], until, end, renewal.shortens
         )
 
     try:
-        rely_on(port, wish)
+        rely_on(port, renewal)
         until = min(until, hold.deadline)
         try:
             sent_at, (refused, missing) = await persist(port, once, until, asked)
-        except (ClientClosed, ServerError):
-            wish.failed(may_run=asked.sent)
+        except (ClientClosed, ServerError) as error:
+            renewal.failed(may_run=asked.sent)
+            events.renewed([hold], error)
             raise
-        wish.answered(repeated=asked.sent)
+        renewal.answered(repeated=asked.sent)
         if missing is not None:
             raise missing
         with port.mutex():
-            port.book.discard(hold)
-        apply_renewal(port, [hold], [wish.ttl], sent_at, refused)
+            port.renewals.discard(hold)
+        apply_renewal(port, [hold], [renewal.ttl], sent_at, refused)
         if refused:
             await notify_refused(port, {hold: refused[0]}, until)
     finally:
-        track_renewed(port, wish)
+        track_renewed(port, renewal)
     hold.check()
 
 
@@ -350,10 +429,10 @@ async def reserve(port: Port, hold: Hold, until: float, *, waits: bool = True) -
     while True:
         now = port.now()
         with port.mutex():
-            beside = hold in port.book.under_way
-            if now >= hold.asked_until and not (waits and beside):
+            overlaps = hold in port.renewals.under_way
+            if now >= hold.asked_until and not (waits and overlaps):
                 hold.asked_until = until
-                return beside
+                return overlaps
         if now >= until:
             hold.check()
             give_up(NoReply("another renewal of the lease is under way", sent=False), AttemptLog())
@@ -361,30 +440,32 @@ async def reserve(port: Port, hold: Hold, until: float, *, waits: bool = True) -
 
 
 def holder_renewal(
-    hold: Hold, ttl: float | None, now: float, *, shortens: bool, beside: bool = False
+    hold: Hold, ttl: float | None, now: float, *, shortens: bool, overlaps: bool = False
 ) -> HolderRenewal:
     """Return the renewal that the holder requests: a limit that is near never shortens a lease."""
     wanted = hold.usual if ttl is None else ttl
     shortens = shortens and now + validity(wanted) < hold.deadline
-    wish = HolderRenewal(hold, wanted, now, shortens=shortens, beside=beside)
-    wish.within_limits(now)
-    return wish
+    renewal = HolderRenewal(hold, wanted, now, shortens=shortens, overlaps=overlaps)
+    renewal.within_limits(now)
+    return renewal
 
 
 class HolderRenewal:
     """A renewal that the holder requests: its length, and whether it may shorten the lease.
 
-    ``beside``: a background renewal is under way, and may run before this one or after it.
+    ``overlaps``: a background renewal is under way, and may run before this one or after it.
     """
 
-    __slots__ = ("_before", "_beside", "_reach", "asked_at", "hold", "shortens", "ttl")
+    __slots__ = ("_before", "_overlaps", "_reach", "asked_at", "hold", "shortens", "ttl")
 
-    def __init__(self, hold: Hold, ttl: float, now: float, *, shortens: bool, beside: bool) -> None:
+    def __init__(
+        self, hold: Hold, ttl: float, now: float, *, shortens: bool, overlaps: bool
+    ) -> None:
         self.hold = hold
         self.ttl = ttl
         self.asked_at = now
         self.shortens = shortens
-        self._beside = beside
+        self._overlaps = overlaps
         self._before, self._reach = hold.deadline, hold.reach
 
     def within_limits(self, now: float) -> None:
@@ -394,38 +475,38 @@ class HolderRenewal:
 
     def answered(self, *, repeated: bool) -> None:
         """Note that it ran, so that it cannot run later; a repeated one may."""
-        if not repeated and not self._beside:
+        if not repeated and not self._overlaps:
             self.hold.reach = self._reach
 
     def failed(self, *, may_run: bool) -> None:
         """Note that it was refused, or never sent: then the lease is what it was."""
-        if may_run or self._beside:
+        if may_run or self._overlaps:
             return
         self.hold.reach = self._reach
         if self.shortens and self.hold.loss is None:
             self.hold.move_deadline(self._before)
 
 
-def rely_on(port: Port, wish: HolderRenewal) -> None:
+def rely_on(port: Port, renewal: HolderRenewal) -> None:
     """Before a shortening renewal is sent, limit the lease to what the renewal can leave (I2)."""
-    if not wish.shortens:
+    if not renewal.shortens:
         return
-    hold = wish.hold
+    hold = renewal.hold
     with port.mutex():
-        hold.reach = min(hold.reach, wish.ttl)
-        hold.move_deadline(min(hold.deadline, wish.asked_at + validity(wish.ttl)))
-        port.book.discard(hold)
+        hold.reach = min(hold.reach, renewal.ttl)
+        hold.move_deadline(min(hold.deadline, renewal.asked_at + validity(renewal.ttl)))
+        port.renewals.discard(hold)
     if hold.open:
         port.track(hold, hold.deadline)
 
 
-def track_renewed(port: Port, wish: HolderRenewal) -> None:
+def track_renewed(port: Port, renewal: HolderRenewal) -> None:
     """Schedule a hold again after the holder's own renewal, in time for what is left of it."""
-    hold = wish.hold
+    hold = renewal.hold
     hold.asked_until = 0.0
     with port.mutex():
-        port.book.discard(hold)
+        port.renewals.discard(hold)
     if hold.open and not hold.notified:
         now = port.now()
-        left = min(wish.ttl, hold.reach)
-        port.track(hold, max(now, first_due(hold, left, port.jitter(), wish.asked_at)))
+        left = min(renewal.ttl, hold.reach)
+        port.track(hold, max(now, first_due(hold, left, port.jitter(), renewal.asked_at)))

@@ -1,16 +1,20 @@
-"""Ask the server to renew leases: one command for many of one kind."""
+"""Ask the server to renew leases: one command for many of one kind.
+
+Where replicas count: see ``renew_batch_confirmed`` in acknowledge.py.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
-from fencelock._core.lock.acknowledge import acknowledged
 from fencelock._core.lock.hold import Hold
-from fencelock._core.lock.renew_request import Answer, refusals, renewal_request
-from fencelock._core.lock.waiter import Waiter
+from fencelock._core.lock.renew_request import (
+    Answer,
+    packed_renewal,
+    refusals,
+    renewal_request,
+)
 from fencelock._core.port import Port
-from fencelock.errors import NotAcknowledged
 
 
 async def renew_batch(  # noqa: PLR0917 - as ``Flows.renew_batch``
@@ -22,29 +26,10 @@ async def renew_batch(  # noqa: PLR0917 - as ``Flows.renew_batch``
     shortens: bool,  # noqa: FBT001 - as ``Flows.renew_batch``
 ) -> Answer:
     """Renew holds of one kind; ends like ``Port.call``."""
-    asked = renewal_request(holds, ttls, shortens=shortens)
-    return refusals(holds, await port.call(*asked, until)), None
-
-
-async def renew_batch_confirmed(  # noqa: PLR0917 - as ``Flows.renew_batch``
-    port: Port,
-    holds: Sequence[Hold],
-    ttls: Sequence[float],
-    until: float,
-    ends: float,
-    shortens: bool,  # noqa: FBT001 - as above
-) -> Answer:
-    """Renew holds of one kind where replicas count; they may take until ``ends``."""
-    asked = renewal_request(holds, ttls, shortens=shortens)
-    waiter = Waiter(holds[0].want)
-    try:
-        await port.open(waiter, until, listen=False)
-        refused = refusals(holds, await port.call(*asked, until, waiter))
-        if len(refused) < len(holds):
-            try:
-                await acknowledged(port, waiter, ends, inf)
-            except NotAcknowledged as missing:
-                return refused, missing
-        return refused, None
-    finally:
-        port.close(waiter)
+    request = holds[0].request
+    if request.plain:
+        reply = await port.call(*renewal_request(holds, ttls), until)
+    else:
+        packed = packed_renewal(holds, ttls, shortens=shortens)
+        reply = await port.run(packed, request.keys.lock, until)
+    return refusals(holds, reply), None

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.request import LOCKS, PLAIN, SHARES, milliseconds
-from fencelock._core.types import Reply, Request
+from fencelock._core.types import Call, Reply
 from fencelock.errors import NotAcknowledged
-from fencelock.scripts import POLL_RENEW, RENEW, SHARES_RENEW
+from fencelock.scripts import POLL_RENEW, RENEW, SHARES_RENEW, begin, bulk
 
 # Leases per command. The server needs half a millisecond, in which it serves no other client. From
 # 100 on the command's own cost is negligible; with 500 each lease takes no less time
@@ -28,28 +28,49 @@ def in_batches(kind: int, holds: list[Hold]) -> Iterator[list[Hold]]:
 
 def renewal_request(
     holds: Sequence[Hold], ttls: Sequence[float], *, shortens: bool = False
-) -> Request:
+) -> Call:
     """Return the request that renews holds of one kind, each for its ttl.
 
     Unless it ``shortens`` it never makes a lease end earlier, whenever it may run. The plain form
     has no such request: see ``Hold.reach``.
     """
-    want = holds[0].want
-    if want.plain:
-        return POLL_RENEW, want.keys.plain, (want.holder, milliseconds(ttls[0]))
-    batch = want.form.batch
+    request = holds[0].request
+    if request.plain:
+        return POLL_RENEW, request.keys.plain, (request.holder, milliseconds(ttls[0]))
+    batch = request.template.batch
     keys: list[bytes] = []
     told: list[bytes | int] = [b"2" if batch == LOCKS else b"3", b"1" if shortens else b"0"]
     texts = {ttl: b"%d" % milliseconds(ttl) for ttl in set(ttls)}
     for hold, ttl in zip(holds, ttls, strict=True):
-        want = hold.want
-        keys += want.keys.renew if batch == LOCKS else want.keys.renew_owned
-        told += (want.holder, texts[ttl])
+        request = hold.request
+        keys += request.keys.renew if batch == LOCKS else request.keys.renew_owned
+        told += (request.holder, texts[ttl])
     return SHARES_RENEW if batch == SHARES else RENEW, keys, told
+
+
+def packed_renewal(
+    holds: Sequence[Hold], ttls: Sequence[float], *, shortens: bool = False
+) -> bytes:
+    """Return the same request in wire form, joined of what was packed for each lease once.
+
+    Not of the plain form.
+    """
+    packed = [
+        kept
+        if (kept := (request := hold.request).renewal)[0] == ttl and kept[1] is request.holder
+        else request.pack_renewal(ttl)
+        for hold, ttl in zip(holds, ttls, strict=True)
+    ]
+    batch = holds[0].request.template.batch
+    script, each = SHARES_RENEW if batch == SHARES else RENEW, 2 if batch == LOCKS else 3
+    beginning = begin(script, each * len(holds), 2 + 2 * len(holds))
+    how = bulk(b"%d" % each) + bulk(b"1" if shortens else b"0")
+    keys, words = [each[2] for each in packed], [each[3] for each in packed]
+    return b"".join((beginning, *keys, how, *words))
 
 
 def refusals(holds: Sequence[Hold], reply: Reply) -> Mapping[int, str]:
     """Return which holds are refused, by their index, and how."""
-    if holds[0].want.plain:
+    if holds[0].request.plain:
         return {} if reply else {0: "taken"}
     return {reply[at] - 1: reply[at + 1].decode() for at in range(0, len(reply), 2)}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import chain, islice
 from math import inf
+from typing import Any
 
 from fencelock._core.lock.hold import Hold
 
 # How many empty buckets, and stale entries in the heap, are tolerated.
 _SPARE = 20
+UNPLACED = -1  # the bucket of a new hold
 
 
 class _Bucket(dict[Hold, float]):
@@ -44,9 +47,11 @@ class RenewalSchedule:
 
     GRAIN = 0.02
 
-    __slots__ = ("_buckets", "_order", "under_way")
+    __slots__ = ("_buckets", "_order", "_watches", "under_way", "watched")
 
     def __init__(self) -> None:
+        self.watched: list[tuple[float, int, Any]] = []  # a heap of those whose lease may be idle
+        self._watches = 0
         self._buckets: dict[int, _Bucket] = {}
         self._order: list[int] = []  # a heap of the buckets' numbers, and of some that are gone
         self.under_way: dict[Hold, None] = {}
@@ -58,23 +63,38 @@ class RenewalSchedule:
 
     @property
     def busy(self) -> bool:
-        """Return True if any lease is tracked."""
-        return bool(self.under_way) or any(self._buckets.values())
+        """Return True if any lease is tracked, or kept."""
+        return bool(self.under_way or self.watched) or any(self._buckets.values())
+
+    def watch(self, kept: Any, when: float) -> None:
+        """Look at a lease that is kept while it is idle (kept.py) at an instant."""
+        self._watches += 1
+        heappush(self.watched, (when, self._watches, kept))
+
+    def overdue(self, now: float) -> list[Any]:
+        """Take out what is to be looked at now."""
+        due = []
+        while self.watched and self.watched[0][0] <= now:
+            due.append(heappop(self.watched)[2])
+        return due
 
     def add(self, hold: Hold, when: float) -> None:
         """Schedule a hold for ``when``."""
-        bucket = self._buckets.get(int(when / self.GRAIN))
+        number = int(when / self.GRAIN)
+        bucket = self._buckets.get(number)
         if bucket is None:
             self.add_all((hold,), when)
             return
         bucket.first = min(bucket.first, when)
         bucket.end = min(bucket.end, hold.deadline)
-        before = self._buckets.get(hold.bucket)
-        if before is not None:
-            before.pop(hold, None)
-        hold.bucket = int(when / self.GRAIN)
+        if hold.bucket != UNPLACED:  # take it out of any other
+            before = self._buckets.get(hold.bucket)
+            if before is not None:
+                before.pop(hold, None)
+        hold.bucket = number
         bucket[hold] = when
-        self.under_way.pop(hold, None)
+        if self.under_way:
+            self.under_way.pop(hold, None)
 
     def add_all(self, holds: Sequence[Hold], when: float) -> None:
         """Schedule several holds for ``when``."""
@@ -87,21 +107,23 @@ class RenewalSchedule:
             bucket = self._buckets[number] = _Bucket()
         bucket.first = min(bucket.first, when)
         bucket.end = min(bucket.end, *[hold.deadline for hold in holds])
+        under_way, last, before = self.under_way, number, None
         for hold in holds:
-            self._place(hold, number, bucket, when)
-
-    def _place(self, hold: Hold, number: int, bucket: _Bucket, when: float) -> None:
-        """Put a hold into its bucket, and take it out of any other."""
-        before = self._buckets.get(hold.bucket)
-        if before is not None:
-            before.pop(hold, None)
-        hold.bucket = number
-        bucket[hold] = when
-        self.under_way.pop(hold, None)
+            if hold.bucket != number:
+                if hold.bucket != last:  # nearly all come out of one bucket
+                    last = hold.bucket
+                    before = self._buckets.get(last)
+                if before is not None:
+                    before.pop(hold, None)
+                hold.bucket = number
+            bucket[hold] = when
+            if under_way:
+                under_way.pop(hold, None)
 
     def discard(self, hold: Hold) -> None:
         """Forget a hold; harmless when it is not scheduled."""
-        self.under_way.pop(hold, None)
+        if self.under_way:
+            self.under_way.pop(hold, None)
         bucket = self._buckets.get(hold.bucket)
         if bucket is not None:
             bucket.stale = True
@@ -128,9 +150,17 @@ class RenewalSchedule:
     def clear(self) -> None:
         """Forget all holds."""
         self._buckets, self._order, self.under_way = {}, [], {}
+        self.watched = []
 
     def next_at(self) -> float | None:
-        """Return when the next hold is due."""
+        """Return when the next hold is due, or the next lease that may be idle."""
+        due = self._next_due()
+        if not self.watched:
+            return due
+        watch = self.watched[0][0]
+        return watch if due is None else min(due, watch)
+
+    def _next_due(self) -> float | None:
         while self._order:
             bucket = self._buckets.get(self._order[0])
             if bucket:
@@ -183,6 +213,11 @@ class RenewalSchedule:
     def all_holds(self) -> list[Hold]:
         """Return every hold that waits for its instant."""
         return [hold for bucket in self._buckets.values() for hold in bucket]
+
+    def some(self, most: int) -> Iterator[Hold]:
+        """Yield so many holds at most."""
+        each = (hold for bucket in self._buckets.values() for hold in bucket)
+        return islice(chain(self.under_way, each), most)
 
     def tracked(self) -> list[Hold]:
         """Return every hold, also those that are under way."""

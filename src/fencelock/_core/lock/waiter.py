@@ -9,6 +9,7 @@ from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import handoff_deadline
 from fencelock._core.lock.hold import Grant
 from fencelock._core.lock.request import AcquireRequest
+from fencelock._core.types import Reply
 
 
 class Waiter(AttemptLog):
@@ -21,8 +22,20 @@ class Waiter(AttemptLog):
     asked_at: float = 0.0  # local instant before the last request that was answered
     answered_us: int = 0  # the server's time in that answer
     trip: float = 0.0  # how long that answer took
-    stood = False  # it was in line
+    ahead: int | None = None  # how many others were in line before it, in that answer
+    local: bool = False  # it waits for others of this client; see cohort.py
+    stood: bool = False  # it was in line
+    asking: bool = False  # its request is under way
+    placed: bool = False  # it is in line, as far as is known: it need not ask
+    releases: AcquireRequest | None = None  # whose tenure ends with its request; see turns.py
+    waits_since: float = 0.0  # since when one of this client waits for what this one asks for
+    latest: float = inf  # no first answer is waited for longer
+    verdict: Any = None  # the answer about ``releases``
     outlasts = True  # in line, it retries while the server is unreachable
+    recalls = False  # a lease was recalled that may be idle
+    refused: bool = False  # that lease is in use: a try ends
+    idle: bool = False  # that lease is not in use
+    said: bytes = b""  # who waits inside a client, as that client says
     doubts = True  # a pushed grant that may be out of date is asked for, where that can be
     news: bool = False  # something below was set since the last wait
     grant: Grant | None = None
@@ -34,8 +47,8 @@ class Waiter(AttemptLog):
         inf  # when ``keep`` is due: only a quorum's waiter has something to keep
     )
 
-    def __init__(self, want: AcquireRequest) -> None:
-        self.want = want
+    def __init__(self, request: AcquireRequest) -> None:
+        self.request = request
 
     async def renew_elsewhere(self) -> None:
         """Keep what it was granted elsewhere while it stands in this line."""
@@ -48,12 +61,21 @@ class Waiter(AttemptLog):
     @property
     def key(self) -> bytes:
         """Return a key in the slot of what is waited for."""
-        return self.want.keys.lock
+        return self.request.keys.lock
 
     def hear(self, fence: int, granted_us: int, lease_ms: int) -> None:
         """Take a pushed grant. It may arrive before the reply to the request."""
         self.pushed = (fence, granted_us, lease_ms)
         self.news = True
+
+    def learn(self, state: bytes) -> None:
+        """Note whether the lease that was recalled, or asked about, is ``busy`` or ``idle``."""
+        self.refused, self.idle = state == b"busy", state == b"idle"
+        self.news = True
+
+    def hear_of_others(self, said: bytes) -> None:
+        """Note who waits inside the client that was asked."""
+        self.said, self.news = said, True
 
     def answered(self, asked_at: float, answered_us: int, now: float) -> None:
         """Note the answer that put us in line; an earlier push no longer counts."""
@@ -71,9 +93,16 @@ class Waiter(AttemptLog):
             self.grant = Grant(fence, deadline, lease)
         return self.grant
 
+    def judged(self, reply: Reply) -> Reply:
+        """Note the first answer about the tenure that ends; return that about this request."""
+        verdict, answer = reply
+        if self.verdict is None:
+            self.verdict = verdict
+        return answer
+
     def forget(self) -> None:
         """Start afresh: nothing pushed so far counts for the next request."""
-        self.grant, self.pushed, self.news = None, None, False
+        self.grant, self.pushed, self.news, self.placed = None, None, False, False
 
     def lose_place(self) -> None:
         """Note that the server may not know us any more: ask again."""

@@ -13,8 +13,9 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from heapq import nsmallest
+from typing import Any
 
 from fencelock._core.deadlines import (
     FOREIGN_LATER_SECONDS,
@@ -22,6 +23,7 @@ from fencelock._core.deadlines import (
     HEARTBEAT_SECONDS,
     HEARTBEAT_SECONDS_MAX,
 )
+from fencelock._core.lock.kept import Recalls
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.objects.state import LATER_WAITER_SECONDS, StateWait
@@ -102,26 +104,42 @@ Due = tuple[Line, list[Waiter]]
 class Lines:
     """The lines of this client's waiters, by the lock's key, and the states it waits for."""
 
-    __slots__ = ("_gone", "_lines", "foreign", "puzzled", "watches")
+    __slots__ = (
+        *("_gone", "_lines", "closed", "cohorts", "crowded", "foreign", "puzzled"),
+        *("recalls", "watches"),
+    )
 
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
         self._gone: dict[bytes, AcquireRequest] = {}
         self.watches: dict[bytes, StateWait] = {}
+        self.cohorts: dict[Hashable, Any] = {}  # see cohort.py
+        # Those of them that have waiters: each lock that is held may have a cohort, and the
+        # waiters are counted whenever the renewal thread rests.
+        self.crowded: dict[Any, None] = {}
+        self.recalls: Recalls = Recalls()  # of leases that may be kept
+        self.closed: bool = False  # those that wait for their cohort get an error
         self.puzzled: bool = False  # a message that does not parse was logged
 
     def __len__(self) -> int:
-        return len(self._lines) + len(self.watches)
+        local = sum(len(cohort.waiting) for cohort in list(self.crowded))
+        return len(self._lines) + len(self.watches) + local
 
     def __contains__(self, key: bytes) -> bool:
         """Return True if a waiter of this client is in the line of a lock."""
         return key in self._lines
 
+    def stands(self, waiter: Waiter) -> bool:
+        """Return True if a waiter is in its lock's line; call under the mutex."""
+        line = self._lines.get(waiter.request.keys.lock)
+        return line is not None and waiter in line.waiters
+
     def join(self, waiter: Waiter) -> Line:
         """Add a waiter; call under the mutex."""
-        waiter.stood = True  # first: after an interrupt the waiter must still leave its line
-        line = self._lines.setdefault(waiter.want.keys.lock, Line(waiter.asked_at))
+        # First: after an interrupt the waiter must still leave its line.
+        waiter.stood = waiter.placed = True
+        line = self._lines.setdefault(waiter.request.keys.lock, Line(waiter.asked_at))
         line.waiters[waiter] = None
         return line
 
@@ -130,19 +148,19 @@ class Lines:
 
         A second call finishes what an interrupt left half done.
         """
-        line = self._lines.get(waiter.want.keys.lock)
+        line = self._lines.get(waiter.request.keys.lock)
         if line is None:
             return
         stood = line.waiters.pop(waiter, waiter) is None
         if not line.waiters:
-            self._lines.pop(waiter.want.keys.lock, None)
+            self._lines.pop(waiter.request.keys.lock, None)
         elif stood and waiter.grant is not None:  # granted: the line moves
             later = min(now + HEARTBEAT_SECONDS, line.proved_at + HEARTBEAT_SECONDS_MAX)
             line.heartbeat_at = max(line.heartbeat_at, later)
 
-    def give_up(self, want: AcquireRequest) -> None:
+    def give_up(self, request: AcquireRequest) -> None:
         """Remember a request that was given up: a frozen server may still grant it."""
-        self._gone[want.waiter] = want
+        self._gone[request.waiter] = request
         if len(self._gone) > GONE_MAX:
             del self._gone[next(iter(self._gone))]
 
@@ -165,7 +183,7 @@ class Lines:
         self.foreign = sum(line.foreign for line in self._lines.values())
         mine = None if own is None else self._lines.get(own.key)
         wanted = (each for each in self._wanted(now) if near is None or near(_first(each).key))
-        fit = (line for line in wanted if _first(line).want.form.alive is alive)
+        fit = (line for line in wanted if _first(line).request.template.alive is alive)
         chosen: list[Due] = []
         for line in nsmallest(
             LOCKS_PER_HEARTBEAT, fit, key=lambda each: (each is not mine, each.heartbeat_at)
@@ -182,6 +200,13 @@ class Lines:
             for line in self._lines.values()
             if line.heartbeat_at <= now + line.pause / 4 and line.waiters
         )
+
+    def close(self, wake: Callable[[Waiter], None]) -> None:
+        """Wake those that wait for their cohort, for an error; call under the mutex."""
+        self.closed = True
+        for waiter in [each for cohort in self.cohorts.values() for each in cohort.waiting]:
+            waiter.news = True
+            wake(waiter)
 
     def all_waiters(self) -> list[Waiter]:
         """Return every waiter; call under the mutex."""

@@ -26,7 +26,7 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.request import milliseconds
 from fencelock._core.objects import state_wait
-from fencelock._core.objects.state import ScriptCall, StateWaiter
+from fencelock._core.objects.state import ScriptCall, StateWaiter, WaitRules
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
 from fencelock._core.types import Args, Reply
@@ -76,9 +76,9 @@ class BarrierSpec(NamedTuple):
         return self.keys.name
 
     @property
-    def lingers(self) -> bool:
-        """Return False: at the end of a generation all its waiters leave the list."""
-        return False
+    def rules(self) -> WaitRules:
+        """Return that a heartbeat counts only for the parties that it names."""
+        return WaitRules(leaves=True, proves_each=True)
 
     @property
     def head(self) -> Args:
@@ -94,16 +94,6 @@ class BarrierSpec(NamedTuple):
     def check(self, watchers: list[StateWaiter]) -> ScriptCall:
         """Send the heartbeat of these parties, and ask for the outcome of each."""
         return self._look(b"look", watchers)
-
-    @property
-    def leaves(self) -> bool:
-        """Return True: ``leave`` takes a wait that ends without a verdict off the list."""
-        return True
-
-    @property
-    def proves_each(self) -> bool:
-        """Return True: a heartbeat counts only for the parties that it names."""
-        return True
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
         """Leave: a timeout or a failed action breaks the barrier, a cancellation does not."""

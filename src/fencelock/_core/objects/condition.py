@@ -17,17 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fencelock._core import events
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ConditionKeys
 from fencelock._core.lock.acquire import begin, depart, queue
 from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
-from fencelock._core.lock.release import Take, lost_as, request, retire, undo_strays
+from fencelock._core.lock.release import Take, lost_as, release_call, retire, undo_strays
 from fencelock._core.lock.request import AcquireRequest, milliseconds
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.objects import state_wait
-from fencelock._core.objects.state import ScriptCall, StateWaiter
+from fencelock._core.objects.state import ScriptCall, StateWaiter, WaitRules
 from fencelock._core.port import Port
 from fencelock._core.retry import ask, persist
 from fencelock._core.types import Reply
@@ -66,8 +67,8 @@ class ConditionId(NamedTuple):
 class Reacquirer(NamedTuple):
     """How the waiting party requests the lock again, and where its holds are registered."""
 
-    want: Callable[[], AcquireRequest]
-    taker: HoldRegistry
+    request: Callable[[], AcquireRequest]
+    registry: HoldRegistry
 
 
 class ConditionWait(NamedTuple):
@@ -75,7 +76,7 @@ class ConditionWait(NamedTuple):
 
     place: ConditionId
     hold: Hold
-    want: AcquireRequest
+    request: AcquireRequest
     port: Port
 
     @property
@@ -89,34 +90,24 @@ class ConditionWait(NamedTuple):
         return self.place.name
 
     @property
-    def lingers(self) -> bool:
-        """Return False: a notified waiter has left the condition's line."""
-        return False
-
-    @property
-    def leaves(self) -> bool:
-        """Return False: this file ends the wait itself."""
-        return False
+    def rules(self) -> WaitRules:
+        """Return that a notified waiter has left the list; this file ends every other wait."""
+        return WaitRules()
 
     def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
         """Release the lock, and wait."""
         del asked_us  # the entry shows whether the request ran before
-        want, topic = self.want, self.place.topic
-        entry = want.entry(watcher.channel)
-        args = (self.hold.want.holder, want.client_channel, topic, entry, want.waiter)
+        request, topic = self.request, self.place.topic
+        entry = request.entry(watcher.channel)
+        args = (self.hold.request.holder, request.client_channel, topic, entry, request.waiter)
         return ScriptCall(CONDITION_WAIT, self.place.keys.all, args)
 
     def check(self, watchers: list[StateWaiter]) -> ScriptCall:
         """Send the heartbeat of these waiters, and ask which of them still wait."""
-        words: list[bytes] = [self.want.client_channel]
+        words: list[bytes] = [self.request.client_channel]
         for each in watchers:
-            words += (_topic(each), each.want.entry(each.channel), each.want.waiter)
+            words += (_topic(each), each.request.entry(each.channel), each.request.waiter)
         return ScriptCall(CONDITION_CHECK, self.place.keys.all, words)
-
-    @property
-    def proves_each(self) -> bool:
-        """Return False: a heartbeat counts for all waiters of the client."""
-        return False
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
         """End the wait: after a timeout, ``back`` to acquire the lock again; otherwise ``quit``.
@@ -130,7 +121,7 @@ class ConditionWait(NamedTuple):
 
     def learn(self, watcher: StateWaiter, reply: Reply) -> None:
         """Take an answer. The hold from before the wait has ended, whatever the answer says."""
-        undo_strays(self.port, self.hold.want)
+        undo_strays(self.port, self.hold.request)
         now_us, waits, *revoked = reply
         if waits:
             watcher.gen = MARK
@@ -139,14 +130,16 @@ class ConditionWait(NamedTuple):
             watcher.verdict, watcher.place = LOST, revoked[0]
         else:
             watcher.verdict = NOTIFIED
+        if watcher.verdict != LOST:
+            events.end_hold(self.hold)
 
     def hear(self, watcher: StateWaiter, outcome: bytes) -> None:
         """Do nothing: conditions get no messages other than grants."""
 
 
 def _topic(watcher: StateWaiter) -> bytes:
-    stay = watcher.signal
-    return stay.place.topic if isinstance(stay, ConditionWait) else b""
+    wait = watcher.signal
+    return wait.place.topic if isinstance(wait, ConditionWait) else b""
 
 
 class ConditionWaiter(StateWaiter):
@@ -174,34 +167,40 @@ async def wait(
     lease had ended before, and errors of the server; then the lock is not held.
     """
     taken: list[Hold] = []
-    wanted = asker.want()
+    wanted = asker.request()
     wanted.waiter = wanted.holder = MARK + wanted.waiter
     notified = resumed = began = False
 
     async def then(_: StateWaiter) -> None:
         nonlocal notified, resumed
-        notified = parked.verdict == NOTIFIED or await _late(port, stay, parked)
-        _resume(port, stay.hold, wanted, await _stand(port, parked, placed=notified), asker)
-        parked.began, resumed = False, True  # nothing is left to undo
+        notified = waiter.verdict == NOTIFIED or await _late(port, wait, waiter)
+        events.end_hold(taken[0])  # if the grant came before the answer
+        if events.hooks:
+            events.requested(port, wanted, taken[0].unit, waits=True)
+        _resume(port, wait.hold, wanted, await _stand(port, waiter, placed=notified), asker)
+        waiter.began, resumed = False, True  # nothing is left to undo
 
     try:
         take(taken)
         hold = taken[0]
         _end_tenure(port, hold)
-        stay = ConditionWait(place, hold, wanted, port)
-        parked = ConditionWaiter(stay, wanted)
+        wait = ConditionWait(place, hold, wanted, port)
+        waiter = ConditionWaiter(wait, wanted)
         patient = None if timeout is None else max(AT_ONCE, timeout)
         try:
-            await state_wait.wait_for(port, stay, patient, then, parked)
+            await state_wait.wait_for(port, wait, patient, then, waiter)
         finally:
-            began = parked.began
+            began = waiter.began
     except BaseException as error:  # a signal handler may raise anywhere
+        events.failed(wanted, error)
+        for hold in taken:
+            events.end_hold(hold, error)
         if taken and not resumed:
             await _interrupted(port, taken[0], wanted, asker, error, began=began)
         raise
     finally:
         for hold in taken:
-            undo_strays(port, hold.want)
+            undo_strays(port, hold.request)
     return notified
 
 
@@ -219,7 +218,7 @@ async def _interrupted(
         port.lines.give_up(wanted)
     if not began and not hold.forked:  # nothing was sent, so nothing undoes it
         retire(port, hold)
-        port.run_in_background(*request(hold.want, hold.fence))
+        port.run_in_background(*release_call(hold.request, hold.fence))
     if not isinstance(error, (FencelockError, GeneratorExit)):
         await _return(port, hold, asker)
 
@@ -228,56 +227,60 @@ def _end_tenure(port: Port, hold: Hold) -> None:
     """Stop renewing before the lock is released; raise when the lease has ended already."""
     lost = hold.lost
     retire(port, hold)
+    if hold.cohort is not None:
+        hold.cohort.succeed(port, hold)  # the next waiter asks the server
     if lost:
         raise hold.lost_error()
 
 
-async def _late(port: Port, stay: ConditionWait, parked: ConditionWaiter) -> bool:
+async def _late(port: Port, wait: ConditionWait, waiter: ConditionWaiter) -> bool:
     """Leave the condition's line; return True if the waiter was notified at the last moment."""
-    if parked.verdict == LOST:
-        return _lost(port, stay, parked)
-    question = stay.leave(parked, late=True, shared=False)
+    if waiter.verdict == LOST:
+        return _lost(port, wait, waiter)
+    question = wait.leave(waiter, late=True, shared=False)
     until = port.now() + port.server_timeout
     return bool(await persist(port, lambda: port.call(*question, until), until, AttemptLog()))
 
 
-def _lost(port: Port, stay: ConditionWait, parked: ConditionWaiter) -> bool:
+def _lost(port: Port, wait: ConditionWait, waiter: ConditionWaiter) -> bool:
     """Raise LeaseLost, unless an earlier request of this wait released the lock."""
-    if parked.sent and port.now() < stay.hold.deadline:
+    if waiter.sent and port.now() < wait.hold.deadline:
         return True
-    raise lost_as(port, stay.hold, parked.place)
+    raise lost_as(port, wait.hold, waiter.place)
 
 
-async def _stand(port: Port, parked: ConditionWaiter, *, placed: bool) -> Grant:
+async def _stand(port: Port, waiter: ConditionWaiter, *, placed: bool) -> Grant:
     """Wait in the lock's line until it is granted, without a timeout, as ``threading`` does."""
-    parked.news = parked.pushed is not None
+    waiter.news = waiter.pushed is not None
     try:
-        if placed and port.flows.open_in_line(port, parked):
+        if placed and port.flows.open_in_line(port, waiter):
             with port.mutex():
-                line = port.lines.join(parked)
+                line = port.lines.join(waiter)
                 line.heartbeat_at = line.heartbeat_at or port.now() + HEARTBEAT_SECONDS
-        return await _granted(port, parked.want, parked)
+        return await _granted(port, waiter.request, waiter)
     except BaseException:  # before ``queue`` was entered, which leaves the line itself
-        depart(port, parked)
+        depart(port, waiter)
         raise
 
 
-async def _granted(port: Port, want: AcquireRequest, waiter: Waiter | None = None) -> Grant:
+async def _granted(port: Port, request: AcquireRequest, waiter: Waiter | None = None) -> Grant:
     while True:
-        grant = await queue(port, want, state_wait.FOR_EVER, waiter)
+        grant = await queue(port, request, state_wait.FOR_EVER, waiter)
         if grant is not None:  # it has no timeout
             return grant
 
 
 def _resume(
-    port: Port, before: Hold, want: AcquireRequest, grant: Grant, asker: Reacquirer
+    port: Port, before: Hold, request: AcquireRequest, grant: Grant, asker: Reacquirer
 ) -> None:
     """Make the hold after the wait: a new lease, with the count and owner of the one before.
 
     It is for the thread or task that held before: ``asyncio.wait_for`` waits in a task of its own.
     """
-    hold = begin(port, want, grant, asker.taker, before.unit)
-    hold.count = before.count
+    hold = begin(port, request, grant, asker.registry, before.unit)
+    if request.acquisition is not None:
+        request.acquisition.granted(hold)
+    hold.count, hold.bound = before.count, before.bound
     hold.body, hold.cancelling = before.body, before.cancelling
 
 
@@ -287,12 +290,16 @@ async def _return(port: Port, before: Hold, asker: Reacquirer) -> None:
     A further cancellation does not end this, as in ``asyncio.Condition``; a second Ctrl-C does.
     """
     while True:
-        wanted = asker.want()
+        wanted = asker.request()
+        if events.hooks:
+            events.requested(port, wanted, before.unit, waits=True)
         try:
             _resume(port, before, wanted, await _granted(port, wanted), asker)
-        except (FencelockError, GeneratorExit, KeyboardInterrupt, SystemExit):
+        except (FencelockError, GeneratorExit, KeyboardInterrupt, SystemExit) as error:
+            events.failed(wanted, error)
             raise
-        except BaseException:  # noqa: BLE001, S112 - the caller raises the first one
+        except BaseException as error:  # noqa: BLE001 - the caller raises the first one
+            events.failed(wanted, error)
             continue
         return
 
@@ -301,7 +308,7 @@ async def _return(port: Port, before: Hold, asker: Reacquirer) -> None:
 async def notify(port: Port, place: ConditionId, hold: Hold, n: int) -> int:
     """Move the first ``n`` waiters to the lock's line; LeaseLost when the hold has ended."""
     hold.check()
-    args = (hold.want.holder, place.topic, n, port.new_id(), milliseconds(port.server_timeout))
+    args = (hold.request.holder, place.topic, n, port.new_id(), milliseconds(port.server_timeout))
     until = port.now() + port.server_timeout
     moved: int = await ask(port, CONDITION_NOTIFY, place.keys.all, args, until)
     if moved < 0:

@@ -14,15 +14,15 @@ Rules of this file:
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
+from fencelock._core import events
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.description import described
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ELECTION_KINDS, LockKeys, derived
 from fencelock._core.lock.hold import Hold, HoldRegistry
-from fencelock._core.lock.inspect import WAITERS_SHOWN
 from fencelock._core.lock.release import (
     lost_as,
     release_in_background,
@@ -31,11 +31,12 @@ from fencelock._core.lock.release import (
     undo_strays,
 )
 from fencelock._core.lock.request import AcquireRequest
+from fencelock._core.lock.show import LISTED
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, ask
-from fencelock._core.types import NoReply, Reply, Request
+from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import ServerError
 from fencelock.scripts import ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH, SHOW
 
@@ -74,6 +75,8 @@ class ElectionKeys(LockKeys):
 
 def mark(candidate: str) -> bytes:
     """Return text that only this candidate's info can contain: quotes in it are escaped."""
+    import json  # noqa: PLC0415 - as in description.py
+
     return b'"candidate":' + json.dumps(candidate, ensure_ascii=False).encode() + b"}"
 
 
@@ -91,7 +94,7 @@ def give_up(port: Port, hold: Hold) -> None:
 
 @describes_errors
 async def hand_over(
-    port: Port, hold: Hold, keys: ElectionKeys, taker: HoldRegistry, candidate: str
+    port: Port, hold: Hold, keys: ElectionKeys, registry: HoldRegistry, candidate: str
 ) -> bool:
     """Hand the leadership over to a candidate; return False when that candidate does not wait.
 
@@ -107,10 +110,17 @@ async def hand_over(
         last = port.now() >= give_up_at
         asked = AttemptLog()
         words = (mark(candidate), b"1" if last else b"0", port.new_id())
-        offer = ELECTION_HAND_OVER, keys.all, (hold.want.holder, hold.want.client_channel, *words)
-        reply = await _offer(port, hold, taker, offer, asked)
+        offer = (
+            ELECTION_HAND_OVER,
+            keys.all,
+            (hold.request.holder, hold.request.client_channel, *words),
+        )
+        reply = await _offer(port, hold, registry, offer, asked)
         if reply[0] != 0:
-            _judge(port, hold, reply, repeated=asked.sent)
+            try:
+                _judge(port, hold, reply, repeated=asked.sent)
+            finally:
+                events.end_hold(hold)
             return True
         disturbed = disturbed or asked.tries > 0 or reply[1] == SILENT
         if last or not disturbed:
@@ -119,7 +129,7 @@ async def hand_over(
 
 
 async def _offer(
-    port: Port, hold: Hold, taker: HoldRegistry, offer: Request, asked: AttemptLog
+    port: Port, hold: Hold, registry: HoldRegistry, offer: Call, asked: AttemptLog
 ) -> Reply:
     """Request a hand-over once and return the answer; after a refusal, renew the lease again."""
     hold.check()
@@ -130,24 +140,24 @@ async def _offer(
     except BaseException as error:
         retire(port, hold)
         if not settled(error):
-            taker.remove(hold)
+            registry.remove(hold)
             release_in_background(port, hold)
         else:
-            _resume(port, hold, taker)
+            _resume(port, hold, registry)
         raise
     if reply[0] == 0:
-        _resume(port, hold, taker)
+        _resume(port, hold, registry)
     else:
-        taker.remove(hold)
-        undo_strays(port, hold.want)
+        registry.remove(hold)
+        undo_strays(port, hold.request)
     return reply
 
 
-def _resume(port: Port, hold: Hold, taker: HoldRegistry) -> None:
+def _resume(port: Port, hold: Hold, registry: HoldRegistry) -> None:
     """Renew the lease again, at once: it was not released."""
     hold.resume(port)
-    taker.add(hold)  # another thread may have removed it meanwhile: it is registered once
-    taker.remove(hold)
+    registry.add(hold)  # another thread may have removed it meanwhile: it is registered once
+    registry.remove(hold)
     port.track(hold, port.now())
 
 
@@ -166,35 +176,36 @@ async def leader(port: Port, keys: ElectionKeys) -> Leader | None:
 @describes_errors
 async def candidates(port: Port, keys: LockKeys) -> list[str]:
     """Return the waiting candidates in the order of the line; the first hundred."""
-    reply = await ask(port, SHOW, keys.show, (WAITERS_SHOWN,), port.now() + port.server_timeout)
-    infos = [entry.split(b" ", 7)[-1] for entry in reply[6][::2]]
+    until = port.now() + port.server_timeout
+    _, shown = await ask(port, SHOW, keys.grant, (LISTED,), until)
+    infos = [entry.split(b" ", 7)[-1] for entry in shown[5][::2]]
     return [_told(info).candidate for info in infos]
 
 
 class LeaderCursor:
     """One subscription to changes of the leader, and the leader that it saw last."""
 
-    __slots__ = ("first", "keys", "last", "want")
+    __slots__ = ("first", "keys", "last", "request")
 
-    def __init__(self, want: AcquireRequest, keys: ElectionKeys) -> None:
-        self.want = want
+    def __init__(self, request: AcquireRequest, keys: ElectionKeys) -> None:
+        self.request = request
         self.keys = keys
         self.first = True
         self.last: Leader | None = None
 
 
 @describes_errors
-async def next_change(port: Port, watch: LeaderCursor, give_up_at: float) -> bool:
+async def next_change(port: Port, cursor: LeaderCursor, give_up_at: float) -> bool:
     """Wait until the leader is not ``watch.last``; return False at ``give_up_at``.
 
     The first call returns after the first answer. Raises like ``ask``.
     """
-    waiter = Waiter(watch.want)
+    waiter = Waiter(cursor.request)
     try:
         while True:
-            seen, heartbeat_at = await _look(port, watch, waiter, give_up_at)
-            if watch.first or seen != watch.last:
-                watch.first, watch.last = False, seen
+            seen, heartbeat_at = await _look(port, cursor, waiter, give_up_at)
+            if cursor.first or seen != cursor.last:
+                cursor.first, cursor.last = False, seen
                 return True
             await port.wait(waiter, min(heartbeat_at, give_up_at))
             if port.now() >= give_up_at:
@@ -205,11 +216,11 @@ async def next_change(port: Port, watch: LeaderCursor, give_up_at: float) -> boo
 
 
 async def _look(
-    port: Port, watch: LeaderCursor, waiter: Waiter, give_up_at: float
+    port: Port, cursor: LeaderCursor, waiter: Waiter, give_up_at: float
 ) -> tuple[Leader | None, float]:
     """Subscribe to changes; return the present leader, and when to ask again at the latest."""
     until = answer_by(port, port.now(), give_up_at)
-    ends = until if watch.first else max(until, give_up_at)
+    ends = until if cursor.first else max(until, give_up_at)
     waiter.start()
     while True:
         asked_at = port.now()
@@ -217,8 +228,8 @@ async def _look(
             if not port.open_now(waiter, listen=True):
                 await port.open(waiter, until)
             waiter.begin()
-            args = (watch.want.waiter, waiter.channel)
-            reply = await port.call(ELECTION_WATCH, watch.keys.watch, args, until, waiter)
+            args = (cursor.request.waiter, waiter.channel)
+            reply = await port.call(ELECTION_WATCH, cursor.keys.watch, args, until, waiter)
         except (NoReply, ServerError) as trouble:
             await again(port, trouble, ends, waiter)
             if port.now() >= until:  # the server is unreachable, and there is time left
@@ -234,7 +245,7 @@ def _leader(reply: Reply) -> Leader | None:
     holder, _, record = reply
     if not holder:
         return None
-    parts = record.split(b" ", 6)  # fence holder ttl claim owned home info
+    parts = record.split(b" ", 6)  # fence holder ttl handoff_ttl owned client info
     if len(parts) != 7 or parts[1] != holder:  # noqa: PLR2004 - see above
         return Leader("", 0, 0.0, "", 0)  # a program that is not fencelock
     fence = int(parts[0])
@@ -242,9 +253,6 @@ def _leader(reply: Reply) -> Leader | None:
 
 
 def _told(info: bytes) -> Leader:
-    try:
-        told = json.loads(info)
-    except ValueError:
-        told = {}
+    told = described(info)
     host, pid = str(told.get("host", "")), int(told.get("pid", 0))
     return Leader(str(told.get("candidate", f"{host}:{pid}")), 0, 0.0, host, pid)

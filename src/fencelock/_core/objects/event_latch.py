@@ -9,7 +9,7 @@ from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.request import milliseconds
 from fencelock._core.objects import state_wait
-from fencelock._core.objects.state import ScriptCall, StateWaiter
+from fencelock._core.objects.state import ScriptCall, StateWaiter, WaitRules
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
 from fencelock._core.types import Args, Reply
@@ -52,19 +52,9 @@ class EventSpec(NamedTuple):
         return self._ask(b"wait", words)
 
     @property
-    def lingers(self) -> bool:
-        """Return True: a waiter that passed may still be listed, if an earlier answer was lost."""
-        return True
-
-    @property
-    def leaves(self) -> bool:
-        """Return True: ``leave`` takes a wait that ends without a verdict off the list."""
-        return True
-
-    @property
-    def proves_each(self) -> bool:
-        """Return False: a heartbeat counts for all waiters of a channel."""
-        return False
+    def rules(self) -> WaitRules:
+        """Return that a waiter may be listed after its wait, if an earlier answer was lost."""
+        return WaitRules(lingers=True, leaves=True)
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
         """Ask one last time."""

@@ -20,15 +20,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fencelock._core import events
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import validity
 from fencelock._core.error_messages import describe_error
-from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin
+from fencelock._core.lock.acquire import FOR_EVER, LEAVING_SECONDS, acquire, begin, tell
 from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
 from fencelock._core.lock.release import (
     lost_as,
+    release_call,
     release_in_background,
-    request,
     retire,
     settled,
     undo_strays,
@@ -39,69 +40,104 @@ from fencelock._core.lock.waiter import Waiter
 from fencelock._core.objects.semaphore_rwlock import ShareRequest, lost_nested
 from fencelock._core.port import Port
 from fencelock._core.retry import PASSING, answer_by, ask, persist
-from fencelock._core.types import NoReply, Reply, Request
+from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.scripts import MULTI_ACQUIRE, MULTI_RELEASE
 
 # Makes fresh requests, one for each lock, in the order of their keys.
-Wants = Callable[[], Sequence[AcquireRequest]]
+Requests = Callable[[], Sequence[AcquireRequest]]
 APART = "CROSSSLOT"  # the server's answer when the locks lie in several slots
 
 
 async def acquire_all(
     port: Port,
-    wants: Wants,
+    requests: Requests,
     timeout: float | None,
-    takers: Sequence[HoldRegistry],
+    registries: Sequence[HoldRegistry],
     unit: object = None,
 ) -> list[Hold] | None:
-    """Acquire all locks for their takers; None when not all were granted in time.
+    """Acquire all locks and register their holds; None when not all were granted in time.
 
     ``timeout`` as in ``acquire``, for all of them together.
     """
     at_once = timeout is not None and timeout <= 0
     give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
     while True:
-        asked = wants()
+        asked = requests()
+        if events.hooks:
+            events.all_requested(port, asked, unit, waits=not at_once)
         try:
-            holds, free = None, True
-            if _by_one_script(port, asked):
-                holds, free = await _together(port, asked, give_up_at, takers, unit)
-        except FencelockError as error:
-            names = ", ".join(want.keys.name for want in asked)
-            describe_error(port, error, names)
+            holds = await _acquire_once(port, asked, timeout, give_up_at, registries, unit)
+        except BaseException as error:
+            for request in asked:
+                events.failed(request, error)
             raise
-        if holds is not None or (at_once and not free):
-            return holds
-        holds = await _in_order(port, asked, timeout if at_once else give_up_at, takers, unit)
+        if asked[0].acquisition is not None:
+            _tell(port, asked, holds, give_up_at, at_once=at_once)
         if holds is None or not any(hold.lost for hold in holds):
             return holds
-        await _drop(port, holds, takers)
+        await _drop(port, holds, registries)
         if at_once or port.now() >= give_up_at:
             return None
 
 
+def _tell(
+    port: Port,
+    requests: Sequence[AcquireRequest],
+    holds: Sequence[Hold] | None,
+    give_up_at: float,
+    *,
+    at_once: bool,
+) -> None:
+    """Report how the requests of all parts have ended, as far as that is not known yet."""
+    for number, request in enumerate(requests):
+        tell(port, request, holds[number] if holds else None, give_up_at, at_once=at_once)
+
+
+async def _acquire_once(  # noqa: PLR0917 - all of it belongs to one acquisition
+    port: Port,
+    requests: Sequence[AcquireRequest],
+    timeout: float | None,
+    give_up_at: float,
+    registries: Sequence[HoldRegistry],
+    unit: object,
+) -> list[Hold] | None:
+    """Acquire all by one script if they are free, else one after the other."""
+    at_once = timeout is not None and timeout <= 0
+    try:
+        holds, free = None, True
+        if _by_one_script(port, requests):
+            holds, free = await _together(port, requests, give_up_at, registries, unit)
+    except FencelockError as error:
+        names = ", ".join(request.keys.name for request in requests)
+        describe_error(port, error, names)
+        raise
+    if holds is not None or (at_once and not free):
+        return holds
+    return await _in_order(port, requests, timeout if at_once else give_up_at, registries, unit)
+
+
 async def _together(
     port: Port,
-    wants: Sequence[AcquireRequest],
+    requests: Sequence[AcquireRequest],
     give_up_at: float,
-    takers: Sequence[HoldRegistry],
+    registries: Sequence[HoldRegistry],
     unit: object,
 ) -> tuple[list[Hold] | None, bool]:
     """Request all at once; return the holds, or None and whether each may still be free."""
     until = answer_by(port, port.now(), give_up_at)
-    waiter = Waiter(wants[0])
-    keys = [key for want in wants for key in want.keys.grant]
+    waiter = Waiter(requests[0])
+    keys = [key for request in requests for key in request.keys.grant]
 
     async def once() -> tuple[float, Reply]:
         if waiter.undo_connection is not None:
-            _start_over(port, wants, waiter)
+            _start_over(port, requests, waiter)
         await port.open(waiter, until, listen=False)
         waiter.begin()
         asked_at = port.now()
-        reply = await port.call(MULTI_ACQUIRE, keys, _terms(wants), until, waiter)
+        reply = await port.call(MULTI_ACQUIRE, keys, _acquire_args(requests), until, waiter)
         if not isinstance(reply, int):
-            ends = min(asked_at + validity(want.ttl) for want in wants)
+            ends = min(asked_at + validity(request.ttl) for request in requests)
             await port.flows.confirm(port, waiter, ends, give_up_at)
         return asked_at, reply
 
@@ -110,61 +146,65 @@ async def _together(
         if isinstance(reply, int):
             return None, reply < 0
         grants = [
-            Grant(int(fence), asked_at + validity(want.ttl), want.ttl)
-            for want, fence in zip(wants, reply, strict=True)
+            Grant(int(fence), asked_at + validity(request.ttl), request.ttl)
+            for request, fence in zip(requests, reply, strict=True)
         ]
-        for want, grant in zip(wants, grants, strict=True):
+        for request, grant in zip(requests, grants, strict=True):
             if grant.deadline <= port.now():
-                raise too_late(want)
-        return _begin_all(port, wants, grants, takers, unit), True
+                raise too_late(request)
+        return _begin_all(port, requests, grants, registries, unit), True
     except ServerError as error:
         if error.code != APART:
-            _undo(port, wants, waiter)
+            _undo(port, requests, waiter)
             raise
         return None, True
     except BaseException:
-        _undo(port, wants, waiter)
+        _undo(port, requests, waiter)
         raise
     finally:
         port.close(waiter)
 
 
-def _terms(wants: Sequence[AcquireRequest]) -> list[bytes | int]:
+def _acquire_args(requests: Sequence[AcquireRequest]) -> list[bytes | int]:
     """Return the arguments of ``multi_acquire.lua`` for each request."""
     return [
         term
-        for want in wants
-        for term in (want.holder, milliseconds(want.ttl), want.form.words + want.info)
+        for request in requests
+        for term in (
+            request.holder,
+            milliseconds(request.ttl),
+            request.template.words + request.info,
+        )
     ]
 
 
-def _start_over(port: Port, wants: Sequence[AcquireRequest], waiter: Waiter) -> None:
+def _start_over(port: Port, requests: Sequence[AcquireRequest], waiter: Waiter) -> None:
     """Undo what a silent connection may still deliver; continue with new ids, as acquire.py."""
-    _undo(port, wants, waiter)
+    _undo(port, requests, waiter)
     port.close(waiter)
-    for want in wants:
-        want.rename()
+    for request in requests:
+        request.rename()
 
 
-def _undo(port: Port, wants: Sequence[AcquireRequest], waiter: Waiter) -> None:
+def _undo(port: Port, requests: Sequence[AcquireRequest], waiter: Waiter) -> None:
     if waiter.began:
-        port.run_in_background(*_request(wants), waiter.path)
+        port.run_in_background(*_request(requests), waiter.path)
 
 
 def _begin_all(
     port: Port,
-    wants: Sequence[AcquireRequest],
+    requests: Sequence[AcquireRequest],
     grants: Sequence[Grant],
-    takers: Sequence[HoldRegistry],
+    registries: Sequence[HoldRegistry],
     unit: object,
 ) -> list[Hold]:
     holds: list[Hold] = []
     try:
-        for want, grant, taker in zip(wants, grants, takers, strict=True):
-            holds.append(begin(port, want, grant, taker, unit))
+        for request, grant, registry in zip(requests, grants, registries, strict=True):
+            holds.append(begin(port, request, grant, registry, unit))
     except BaseException:
-        for hold, taker in zip(holds, takers, strict=False):
-            taker.remove(hold)
+        for hold, registry in zip(holds, registries, strict=False):
+            registry.remove(hold)
             retire(port, hold)
         raise  # the caller undoes the request
     return holds
@@ -172,60 +212,65 @@ def _begin_all(
 
 async def _in_order(
     port: Port,
-    wants: Sequence[AcquireRequest],
+    requests: Sequence[AcquireRequest],
     limit: float | None,
-    takers: Sequence[HoldRegistry],
+    registries: Sequence[HoldRegistry],
     unit: object,
 ) -> list[Hold] | None:
     """Acquire one after the other, until the instant ``limit``; below 0: one try each."""
     holds: list[Hold] = []
     try:
-        for want, taker in zip(wants, takers, strict=True):
+        for request, registry in zip(requests, registries, strict=True):
             timeout = limit
             if limit is not None and limit >= 0:
                 timeout = None if limit == FOR_EVER else max(0.0, limit - port.now())
-            hold = await acquire(port, want, timeout, taker, unit)
+            hold = await acquire(port, request, timeout, registry, unit)
             if hold is None:
-                await _drop(port, holds, takers)
-                if isinstance(want, ShareRequest) and want.other is not None:
-                    raise lost_nested(port, want.other)
+                await _drop(port, holds, registries)
+                if isinstance(request, ShareRequest) and request.other is not None:
+                    raise lost_nested(port, request.other)
                 return None
             holds.append(hold)
     except BaseException:
-        _forget(port, holds, takers)
+        _forget(port, holds, registries)
         for hold in reversed(holds):
             release_in_background(port, hold)
         raise
     return holds
 
 
-async def _drop(port: Port, holds: Sequence[Hold], takers: Sequence[HoldRegistry]) -> None:
+async def _drop(port: Port, holds: Sequence[Hold], registries: Sequence[HoldRegistry]) -> None:
     """Release the parts of a multi that was not granted; takes a short time, whatever happens."""
-    _forget(port, holds, takers)
+    _forget(port, holds, registries)
+    _end(holds)
     if not holds:
         return
-    wants = [hold.want for hold in holds]
+    requests = [hold.request for hold in holds]
     given = _Given()
     try:
-        await _give_back(port, wants, given, port.now() + LEAVING_SECONDS)
+        await _give_back(port, requests, given, port.now() + LEAVING_SECONDS)
     except BaseException as error:
-        given.post_rest(port, wants, error)
+        given.post_rest(port, requests, error)
         if not isinstance(error, (OutcomeUnknown, ServerError)):
             raise
     finally:
-        for want in wants:
-            undo_strays(port, want)
+        for request in requests:
+            undo_strays(port, request)
 
 
-def _forget(port: Port, holds: Sequence[Hold], takers: Sequence[HoldRegistry]) -> None:
-    for hold, taker in zip(holds, takers, strict=False):
-        taker.remove(hold)
+def _forget(port: Port, holds: Sequence[Hold], registries: Sequence[HoldRegistry]) -> None:
+    for hold, registry in zip(holds, registries, strict=False):
+        registry.remove(hold)
         retire(port, hold)
 
 
-def _request(wants: Sequence[AcquireRequest]) -> Request:
-    keys = [key for want in wants for key in want.keys.all]
-    return MULTI_RELEASE, keys, [wants[0].client_channel, *[want.holder for want in wants]]
+def _request(requests: Sequence[AcquireRequest]) -> Call:
+    keys = [key for request in requests for key in request.keys.all]
+    return (
+        MULTI_RELEASE,
+        keys,
+        [requests[0].client_channel, *[request.holder for request in requests]],
+    )
 
 
 class _Given:
@@ -238,15 +283,17 @@ class _Given:
             set()
         )  # an earlier request had no answer and may have run
 
-    def left(self, wants: Sequence[AcquireRequest]) -> list[AcquireRequest]:
+    def left(self, requests: Sequence[AcquireRequest]) -> list[AcquireRequest]:
         """Return the parts that have no answer yet."""
-        return [each for each in wants if each not in self.answers and each not in self.refused]
+        return [each for each in requests if each not in self.answers and each not in self.refused]
 
-    def post_rest(self, port: Port, wants: Sequence[AcquireRequest], error: BaseException) -> None:
+    def post_rest(
+        self, port: Port, requests: Sequence[AcquireRequest], error: BaseException
+    ) -> None:
         """Release the rest in the background, unless the server refused them all."""
         if not settled(error):
-            for want in reversed(self.left(wants)):
-                port.run_in_background(*request(want))
+            for request in reversed(self.left(requests)):
+                port.run_in_background(*release_call(request))
 
 
 async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
@@ -264,86 +311,102 @@ async def release_all(port: Port, take: Callable[[list[Hold]], None]) -> None:
         for hold in holds:
             retire(port, hold)
         until = port.now() + port.server_timeout
-        await _give_back(port, [hold.want for hold in holds], given, until)
+        ours = [hold for hold in holds if not hold.closed]
+        if ours:
+            await _give_back(port, [hold.request for hold in ours], given, until)
     except BaseException as error:
         for hold in holds:
             retire(port, hold)
-        given.post_rest(port, [hold.want for hold in holds], error)
+        given.post_rest(port, [hold.request for hold in holds], error)
+        _end(holds, error)
         raise
     finally:
         for hold in holds:
-            undo_strays(port, hold.want)
-    _judge(port, holds, lost, given)
+            undo_strays(port, hold.request)
+    try:
+        _judge(port, ours, lost, given)
+    finally:
+        _end(holds)
+
+
+def _end(holds: Sequence[Hold], error: BaseException | None = None) -> None:
+    """Report that the leases have ended."""
+    for hold in holds:
+        events.end_hold(hold, error)
 
 
 async def _give_back(
-    port: Port, wants: Sequence[AcquireRequest], given: _Given, until: float
+    port: Port, requests: Sequence[AcquireRequest], given: _Given, until: float
 ) -> None:
     """Release the parts; note in ``given`` the server's answer for each."""
-    if _by_one_script(port, wants):
+    if _by_one_script(port, requests):
         asked = AttemptLog()
         try:
-            reply = await ask(port, *_request(wants), until, asked=asked)
+            reply = await ask(port, *_request(requests), until, asked=asked)
         except ServerError as error:
             if error.code != APART:
                 raise
         else:
-            given.answers.update(zip(wants, reply, strict=True))
+            given.answers.update(zip(requests, reply, strict=True))
             if asked.sent:
-                given.unsure.update(wants)
+                given.unsure.update(requests)
             return
-    await persist(port, lambda: _each(port, wants, given, until), until, AttemptLog())
+    await persist(port, lambda: _each(port, requests, given, until), until, AttemptLog())
     for refusal in given.refused.values():
         raise refusal
 
 
-async def _each(port: Port, wants: Sequence[AcquireRequest], given: _Given, until: float) -> None:
+async def _each(
+    port: Port, requests: Sequence[AcquireRequest], given: _Given, until: float
+) -> None:
     """Ask once for each part that is left; raise the first error of one without an answer."""
-    left = given.left(wants)
+    left = given.left(requests)
     trouble: NoReply | ServerError | None = None
-    answers = await port.flows.side_by_side(port, [request(want) for want in left], until)
-    for want, answer in zip(left, answers, strict=True):
+    answers = await port.flows.side_by_side(
+        port, [release_call(request) for request in left], until
+    )
+    for request, answer in zip(left, answers, strict=True):
         if isinstance(answer, NoReply):
             if answer.sent:
-                given.unsure.add(want)
+                given.unsure.add(request)
             trouble = trouble or answer
         elif isinstance(answer, ServerError) and answer.code in PASSING:
             trouble = trouble or answer
         elif isinstance(answer, ServerError):
-            given.refused[want] = answer
+            given.refused[request] = answer
         elif isinstance(answer, Exception):
             raise answer
         else:
-            given.answers[want] = answer if answer == 1 else answer[1]
+            given.answers[request] = answer if answer == 1 else answer[1]
     if trouble is not None:
         raise trouble
 
 
 async def one_by_one(
-    port: Port, requests: Sequence[Request], until: float
+    port: Port, calls: Sequence[Call], until: float
 ) -> Sequence[Reply | Exception]:
     """Run scripts one after the other; return their replies, or what each would raise."""
-    return [await _one(port, each, until) for each in requests]
+    return [await _one(port, each, until) for each in calls]
 
 
-async def _one(port: Port, request: Request, until: float) -> Reply | Exception:
+async def _one(port: Port, call: Call, until: float) -> Reply | Exception:
     try:
-        return await port.call(*request, min(until, port.now() + CALL_SECONDS_MAX))
+        return await port.call(*call, min(until, port.now() + CALL_SECONDS_MAX))
     except (NoReply, ServerError) as error:
         return error
 
 
-def _by_one_script(port: Port, wants: Sequence[AcquireRequest]) -> bool:
+def _by_one_script(port: Port, requests: Sequence[AcquireRequest]) -> bool:
     """Return True if one script can acquire or release all of these, as far as is known."""
-    plain = all(want.form.batch == LOCKS for want in wants)
-    return plain and port.flows.one_script(port, wants)
+    plain = all(request.template.batch == LOCKS for request in requests)
+    return plain and port.flows.one_script(port, requests)
 
 
 def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: _Given) -> None:
     errors = [hold.lost_error() for hold in lost]
     for hold in holds:
-        told = given.answers[hold.want]
-        if told != 1 and hold.want not in given.unsure and hold not in lost:
+        told = given.answers[hold.request]
+        if told != 1 and hold.request not in given.unsure and hold not in lost:
             errors.append(lost_as(port, hold, told))
     if errors:
         raise errors[0]

@@ -67,7 +67,7 @@ async def renew_all_confirmed(port: SlottedPort, holds: Sequence[Hold], ttl: flo
 async def _renew_by_slot(
     port: SlottedPort, holds: Sequence[Hold], ttl: float | None, ask: AskRenewals
 ) -> None:
-    asked = [hold for hold in holds if ttl is not None or not hold.want.terms.fixed_end]
+    asked = [hold for hold in holds if ttl is not None or not hold.request.options.fixed_end]
     if asked:
         await _renew_together(port, asked, ttl, ask)
 
@@ -80,7 +80,7 @@ async def _renew_together(
     try:
         for hold in holds:
             background = await reserve(port, hold, until, waits=False)
-            together.add(holder_renewal(hold, ttl, port.now(), shortens=True, beside=background))
+            together.add(holder_renewal(hold, ttl, port.now(), shortens=True, overlaps=background))
         together.rely_on()
         until = min(until, *[hold.deadline for hold in holds])
         await persist(port, lambda: together.ask(until), until, AttemptLog())
@@ -99,40 +99,40 @@ class _Together:
     def __init__(self, port: SlottedPort, ask: AskRenewals) -> None:
         self._port = port
         self._ask = ask
-        self._wishes: list[HolderRenewal] = []
+        self._renewals: list[HolderRenewal] = []
         self._left: list[HolderRenewal] = []  # those without an answer yet
         # those with an earlier request that had no answer and may have run
         self._unsure: set[HolderRenewal] = set()
         self._refusal: ServerError | None = None  # the first refusal that is not a loss
 
-    def add(self, wish: HolderRenewal) -> None:
+    def add(self, renewal: HolderRenewal) -> None:
         """Add a renewal."""
-        self._wishes.append(wish)
-        self._left.append(wish)
+        self._renewals.append(renewal)
+        self._left.append(renewal)
 
     def names(self) -> str:
         """Return the names of the leases without an answer."""
-        return ", ".join(wish.hold.name for wish in self._left)
+        return ", ".join(renewal.hold.name for renewal in self._left)
 
     def rely_on(self) -> None:
         """Before the requests are sent, shorten each lease to what its request may leave."""
-        for wish in self._wishes:
-            rely_on(self._port, wish)
+        for renewal in self._renewals:
+            rely_on(self._port, renewal)
 
     def mind(self) -> None:
         """Schedule the background renewal of all again."""
-        for wish in self._wishes:
-            track_renewed(self._port, wish)
+        for renewal in self._renewals:
+            track_renewed(self._port, renewal)
 
     def give_up(self) -> None:
         """Note that no request follows; a renewal that was never sent changes nothing."""
-        for wish in self._left:
-            wish.failed(may_run=wish in self._unsure)
+        for renewal in self._left:
+            renewal.failed(may_run=renewal in self._unsure)
 
     def judge(self) -> None:
         """Raise when a lease was lost, or a renewal was refused."""
-        for wish in self._wishes:
-            wish.hold.check()
+        for renewal in self._renewals:
+            renewal.hold.check()
         if self._refusal is not None:
             raise self._refusal
 
@@ -142,80 +142,85 @@ class _Together:
         A loss is raised at once.
         """
         sent_at, left = self._port.now(), tuple(self._left)
-        for wish in left:
-            wish.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
+        for renewal in left:
+            renewal.within_limits(sent_at)  # a repeated request comes later, and so nearer to them
         answers = await self._ask(self._port, left, until)
         trouble: NoReply | ServerError | None = None
-        for wish, answer in zip(left, answers, strict=True):
+        for renewal, answer in zip(left, answers, strict=True):
             if isinstance(answer, NoReply):
                 trouble = trouble or answer
                 if answer.sent:
-                    self._unsure.add(wish)
+                    self._unsure.add(renewal)
             elif isinstance(answer, ServerError) and answer.code in PASSING:
                 trouble = trouble or answer
             elif isinstance(answer, Exception):
-                self._refused(wish, answer)
+                self._refused(renewal, answer)
             else:
-                await self._answered(wish, answer, sent_at, until)
-        for wish in left:
-            wish.hold.check()
+                await self._answered(renewal, answer, sent_at, until)
+        for renewal in left:
+            renewal.hold.check()
         if trouble is not None:
             raise trouble
 
-    def _refused(self, wish: HolderRenewal, error: Exception) -> None:
+    def _refused(self, renewal: HolderRenewal, error: Exception) -> None:
         if not isinstance(error, ServerError):
             raise error  # the client is closed, or this is a bug
-        self._left.remove(wish)
-        wish.failed(may_run=wish in self._unsure)
+        self._left.remove(renewal)
+        renewal.failed(may_run=renewal in self._unsure)
         self._refusal = self._refusal or error
 
     async def _answered(
-        self, wish: HolderRenewal, answer: Answer, sent_at: float, until: float
+        self, renewal: HolderRenewal, answer: Answer, sent_at: float, until: float
     ) -> None:
-        port, hold = self._port, wish.hold
-        self._left.remove(wish)
-        wish.answered(repeated=wish in self._unsure)
+        port, hold = self._port, renewal.hold
+        self._left.remove(renewal)
+        renewal.answered(repeated=renewal in self._unsure)
         refused, missing = answer
         if missing is not None:
             self._refusal = self._refusal or missing
             return
         with port.mutex():
-            port.book.discard(hold)
-        apply_renewal(port, [hold], [wish.ttl], sent_at, refused)
+            port.renewals.discard(hold)
+        apply_renewal(port, [hold], [renewal.ttl], sent_at, refused)
         if refused:
             await notify_refused(port, {hold: refused[0]}, until)
 
 
-async def _at_once(port: SlottedPort, wishes: Sequence[HolderRenewal], until: float) -> Answers:
+async def _at_once(port: SlottedPort, renewals: Sequence[HolderRenewal], until: float) -> Answers:
     """Return the answer for each renewal, or the error of its request."""
-    requests = [renewal_request([wish.hold], [wish.ttl], shortens=wish.shortens) for wish in wishes]
+    requests = [
+        renewal_request([renewal.hold], [renewal.ttl], shortens=renewal.shortens)
+        for renewal in renewals
+    ]
     replies = await side_by_side(port, requests, until)
     return [
-        reply if isinstance(reply, Exception) else (refusals([wish.hold], reply), None)
-        for wish, reply in zip(wishes, replies, strict=True)
+        reply if isinstance(reply, Exception) else (refusals([renewal.hold], reply), None)
+        for renewal, reply in zip(renewals, replies, strict=True)
     ]
 
 
-async def _one_by_one(port: SlottedPort, wishes: Sequence[HolderRenewal], until: float) -> Answers:
+async def _one_by_one(
+    port: SlottedPort, renewals: Sequence[HolderRenewal], until: float
+) -> Answers:
     """Ask one after the other, because replicas acknowledge; ask a silent node only once."""
     silent: dict[object, NoReply] = {}
     answers: Answers = []
-    for wish in wishes:
-        place = port.node_of(wish.hold.want.keys.lock)
+    for renewal in renewals:
+        place = port.node_of(renewal.hold.request.keys.lock)
         known = None if place is None else silent.get(place)
-        answer = NoReply(str(known), sent=False) if known else await _one(port, wish, until)
+        answer = NoReply(str(known), sent=False) if known else await _one(port, renewal, until)
         if isinstance(answer, NoReply):
             silent[place] = answer
         answers.append(answer)
     return answers
 
 
-async def _one(port: SlottedPort, wish: HolderRenewal, until: float) -> Answer | Exception:
-    hold = wish.hold
+async def _one(port: SlottedPort, renewal: HolderRenewal, until: float) -> Answer | Exception:
+    hold = renewal.hold
     until = min(until, port.now() + CALL_SECONDS_MAX)
     try:
         return await port.flows.renew_batch(
-            port, [hold], [wish.ttl], until, hold.deadline, wish.shortens
+            port, [hold], [renewal.ttl], until, hold.deadline, renewal.shortens
         )
     except (NoReply, FencelockError) as error:
         return error

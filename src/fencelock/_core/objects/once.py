@@ -16,14 +16,15 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from fencelock._core import events
 from fencelock._core.attempt_log import AttemptLog
-from fencelock._core.error_messages import describe_error, describes_errors
+from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import ONCE_KINDS, LockKeys, derived
-from fencelock._core.lock.acquire import FOR_EVER, attempt, begin, queue
+from fencelock._core.lock.acquire import FOR_EVER, acquire, attempt, begin, queue
 from fencelock._core.lock.hold import Hold, HoldRegistry
-from fencelock._core.lock.inspect import show
-from fencelock._core.lock.release import lost_as, request, retire, settled, undo_strays
+from fencelock._core.lock.release import lost_as, retire, settled, undo_strays
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate, milliseconds
+from fencelock._core.lock.show import show
 from fencelock._core.port import Port
 from fencelock._core.retry import answer_by, ask, persist
 from fencelock._core.types import Reply
@@ -68,9 +69,9 @@ class OnceKeys(LockKeys):
         self.finish: tuple[bytes, ...] = (*self.all, self.once)
 
 
-def keys_of(want: AcquireRequest) -> OnceKeys:
+def keys_of(request: AcquireRequest) -> OnceKeys:
     """Return the keys of a request for a run."""
-    keys: Any = want.keys
+    keys: Any = request.keys
     known: OnceKeys = keys
     return known
 
@@ -81,49 +82,55 @@ class OnceTemplate(RequestTemplate):
     __slots__ = ("_asks",)
 
     def __init__(
-        self, *, keys: OnceKeys, terms: LeaseOptions, client_channel: bytes, ttl: float
+        self, *, keys: OnceKeys, options: LeaseOptions, client_channel: bytes, ttl: float
     ) -> None:
-        super().__init__(keys=keys, terms=terms, client_channel=client_channel, ttl=ttl)
+        super().__init__(keys=keys, options=options, client_channel=client_channel, ttl=ttl)
         self._ask = head(ONCE_START, keys.start, 5)
 
 
 async def start(
     port: Port,
-    want: AcquireRequest,
+    request: AcquireRequest,
     timeout: float | None,
-    taker: HoldRegistry,
+    registry: HoldRegistry,
     unit: object = None,
 ) -> Hold | FinishedOnce | None:
     """Start the run, or return its result; None when another client runs it and time is up.
 
     ``timeout`` as in ``acquire``. Raises as ``acquire``.
     """
-    give_up_at = FOR_EVER if timeout is None or timeout < 0 else port.now() + timeout
-    try:
-        while True:
-            if timeout is not None and timeout <= 0:
-                grant = await attempt(port, want, give_up_at)
-            else:
-                grant = await queue(port, want, give_up_at)
-            if grant is None:
-                return None
-            if grant.fence:
-                return begin(port, want, grant, taker, unit)
-            done = await read(port, keys_of(want), give_up_at)
-            if done is not None:  # else it was forgotten just now
-                return done
-    except FencelockError as error:
-        describe_error(port, error, want.keys.name)
-        raise
-    except BaseException:
-        # As in acquire: a signal handler may raise after the grant, before a hold has it.
-        port.run_in_background(*request(want))
-        raise
+    found: Any = await acquire(port, request, timeout, registry, unit, take=_start)
+    outcome: Hold | FinishedOnce | None = found  # as ``_start`` returned it
+    return outcome
+
+
+async def _start(  # noqa: PLR0917 - as ``Flows.take``
+    port: Port,
+    request: AcquireRequest,
+    give_up_at: float,
+    registry: HoldRegistry,
+    unit: object,
+    at_once: bool,  # noqa: FBT001 - as above
+) -> Hold | FinishedOnce | None:
+    """Ask until the run is started here, is done, or time is up."""
+    while True:
+        grant = await (attempt if at_once else queue)(port, request, give_up_at)
+        if grant is None:
+            return None
+        if grant.fence:
+            hold = begin(port, request, grant, registry, unit)
+            hold.bound = True  # its run ends in the thread or task that starts it
+            return hold
+        done = await read(port, keys_of(request), give_up_at)
+        if done is not None:  # else it was forgotten just now
+            if request.acquisition is not None:
+                request.acquisition.end(events.REFUSED, reason="done")
+            return done
 
 
 @describes_errors
 async def finish(
-    port: Port, hold: Hold, taker: HoldRegistry, within: float, result: tuple[str, bytes]
+    port: Port, hold: Hold, registry: HoldRegistry, within: float, result: tuple[str, bytes]
 ) -> None:
     """Keep the result for ``within`` seconds from the start of the run, and end the run.
 
@@ -132,28 +139,32 @@ async def finish(
     NotAcknowledged when the result is kept, but a failover may forget it.
     """
     form, value = result
-    keys = keys_of(hold.want)
+    keys = keys_of(hold.request)
     floor = min(FLOOR_SECONDS, within * FLOOR_OF_PERIOD)
     times = (milliseconds(within), milliseconds(floor))
-    args = (hold.want.holder, hold.want.client_channel, *times, form.encode(), value)
+    args = (hold.request.holder, hold.request.client_channel, *times, form.encode(), value)
     asked = AttemptLog()
     if hold.lost:  # its holder is notified, though the result may be kept all the same
         log.info("the run of %r ends after its lease", keys.name)
     try:
         retire(port, hold)
-        taker.remove(hold)
+        registry.remove(hold)
         until = port.now() + port.server_timeout
         done = ONCE_FINISH, keys.finish, args
-        reply, missing = await port.flows.ask_confirmed(port, hold.want, done, until, asked)
+        reply, missing = await port.flows.ask_confirmed(port, hold.request, done, until, asked)
     except BaseException as error:
         if not settled(error):
             retire(port, hold)
-            taker.remove(hold)
+            registry.remove(hold)
             port.run_in_background(ONCE_FINISH, keys.finish, args, asked.undo_connection)
+        events.end_hold(hold, error)
         raise
     # Not before the answer: an undo would end the run without a result, and another could start.
-    undo_strays(port, hold.want)
-    _judge(port, hold, reply)
+    undo_strays(port, hold.request)
+    try:
+        _judge(port, hold, reply)
+    finally:
+        events.end_hold(hold)
     if missing is not None:
         raise missing
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import Final, NamedTuple, cast
 
+from fencelock._core import events
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.error_messages import describes_errors
 from fencelock._core.keys import LockKeys
@@ -24,7 +25,7 @@ from fencelock._core.lock.renew import lose
 from fencelock._core.lock.request import SHARES, AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.port import Port
 from fencelock._core.retry import ask
-from fencelock._core.types import Reply, Request
+from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, LeaseLost, ServerUnsuitable
 from fencelock.options import PERMITS_MAX
 from fencelock.scripts import (
@@ -32,6 +33,7 @@ from fencelock.scripts import (
     SHARES_ACQUIRE,
     SHARES_HEARTBEAT,
     SHARES_LIMIT,
+    SHARES_PROBE,
     SHARES_RELEASE,
     SHARES_SHOW,
     bulk,
@@ -57,7 +59,7 @@ class ShareTemplate(RequestTemplate):
         self,
         *,
         keys: LockKeys,
-        terms: LeaseOptions,
+        options: LeaseOptions,
         client_channel: bytes,
         ttl: float,
         kind: bytes,
@@ -65,9 +67,11 @@ class ShareTemplate(RequestTemplate):
         permits: int,
         ends: float = inf,
     ) -> None:
-        super().__init__(keys=keys, terms=terms, client_channel=client_channel, ttl=ttl, ends=ends)
-        ttl_ms, claim_ms, _ = self.words.split(b" ", 2)
-        self.words: bytes = b"%b %b p%d %b " % (ttl_ms, claim_ms, permits, client_channel)
+        super().__init__(
+            keys=keys, options=options, client_channel=client_channel, ttl=ttl, ends=ends
+        )
+        ttl_ms, handoff_ms, _ = self.words.split(b" ", 2)
+        self.words: bytes = b"%b %b p%d %b " % (ttl_ms, handoff_ms, permits, client_channel)
         self.kind: bytes = kind
         self.limit: int = limit
         self.permits: int = permits
@@ -76,11 +80,11 @@ class ShareTemplate(RequestTemplate):
         self._free = head(SHARES_RELEASE, keys.all, 3)
         self._freed = bulk(client_channel) + bulk(b"0")
 
-    def on(self, client_channel: bytes, terms: LeaseOptions) -> ShareTemplate:
+    def on(self, client_channel: bytes, options: LeaseOptions) -> ShareTemplate:
         """Return the same for one node of a quorum."""
         return ShareTemplate(
             keys=self.keys,
-            terms=terms,
+            options=options,
             client_channel=client_channel,
             ttl=self.ttl,
             kind=self.kind,
@@ -92,84 +96,90 @@ class ShareTemplate(RequestTemplate):
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is granted at once: these scripts know only one ttl."""
         ttl = super().lasting(now)
-        return ttl if self.ends == inf else self._claim()
+        return ttl if self.ends == inf else self._handoff_ttl()
 
-    def vote_beside(self, holder: bytes, info: bytes, beside: bytes, fence: int) -> bytes:
+    def vote_nested(self, holder: bytes, info: bytes, nested_under: bytes, fence: int) -> bytes:
         """Return a call of ``shares_acquire.lua`` that asks for a vote."""
         beginning = self._vote or self._begin_vote(head(SHARES_ACQUIRE, self.keys.grant, 7))
-        args = (holder, b"", self.words + info, self.kind, b"%d" % self.limit, beside)
+        args = (holder, b"", self.words + info, self.kind, b"%d" % self.limit, nested_under)
         return beginning + b"".join(map(bulk, (*args, b"%d" % fence)))
 
-    def ask_beside(self, holder: bytes, place: bytes, info: bytes, beside: bytes) -> bytes:
+    def ask_nested(self, holder: bytes, place: bytes, info: bytes, nested_under: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua``."""
-        args = (holder, place, self.words + info, self.kind, b"%d" % self.limit, beside)
+        args = (holder, place, self.words + info, self.kind, b"%d" % self.limit, nested_under)
         return self._ask + b"".join(map(bulk, args))
 
     def acquire(self, holder: bytes, place: bytes, info: bytes) -> bytes:
         """Return a call of ``shares_acquire.lua`` for permits in order of arrival."""
-        return self.ask_beside(holder, place, info, b"")
+        return self.ask_nested(holder, place, info, b"")
 
 
 class ShareRequest(AcquireRequest):
-    """One request for permits; with ``beside`` it is granted at once while that hold lasts."""
+    """One request for permits; with ``nested_under`` it is granted at once while that lasts."""
 
     __slots__ = ("once", "other")
 
-    form: ShareTemplate
+    template: ShareTemplate
     lines_up: bool = True
 
     def __init__(
-        self, form: ShareTemplate, waiter: bytes, info: bytes, beside: Hold | None = None
+        self, template: ShareTemplate, waiter: bytes, info: bytes, nested_under: Hold | None = None
     ) -> None:
-        super().__init__(form, waiter, info)
-        self.other: Hold | None = beside
-        self.once: bool = beside is not None
+        super().__init__(template, waiter, info)
+        self.other: Hold | None = nested_under
+        self.once: bool = nested_under is not None
 
     @property
-    def beside(self) -> bytes:
+    def nested_under(self) -> bytes:
         """Return the holder id that the other hold has on the server that is asked."""
         if self.other is None:
             return b""
-        homes = {
-            part.want.client_channel: part.want.holder
+        by_client = {
+            part.request.client_channel: part.request.holder
             for part in self.other.parts
             if part is not None
         }
-        holder: bytes = homes.get(self.client_channel, self.other.want.holder)
+        holder: bytes = by_client.get(self.client_channel, self.other.request.holder)
         return holder
 
     def acquire(self, channel: bytes) -> bytes:
         """Return a packed call of ``shares_acquire.lua``; the channel is empty for a try."""
         place = self.place(channel) if channel else b""
-        return self.form.ask_beside(self.holder, place, self.info, self.beside)
+        return self.template.ask_nested(self.holder, place, self.info, self.nested_under)
 
-    def on(self, form: RequestTemplate) -> ShareRequest:
+    def on(self, template: RequestTemplate) -> ShareRequest:
         """Return the same request for one node of a quorum."""
-        return ShareRequest(cast("ShareTemplate", form), self.waiter, self.info, self.other)
+        made = ShareRequest(cast("ShareTemplate", template), self.waiter, self.info, self.other)
+        made.acquisition = self.acquisition
+        return made
 
-    def again_on(self, form: RequestTemplate) -> ShareRequest:
+    def again_on(self, template: RequestTemplate) -> ShareRequest:
         """Return the request to ask a node again; it names the other hold only while that lasts.
 
         A reader that has released the write side since would name a hold that no node knows.
         """
         lasts = self.other is not None and self.other.open and self.other.loss is None
-        beside = self.other if lasts else None
-        return ShareRequest(cast("ShareTemplate", form), self.waiter, self.info, beside)
+        nested_under = self.other if lasts else None
+        return ShareRequest(cast("ShareTemplate", template), self.waiter, self.info, nested_under)
 
     def vote(self, fence: int) -> bytes:
         """Return a packed call for a further node of a quorum; its fence is not below this one."""
-        return self.form.vote_beside(self.holder, self.info, self.beside, fence)
+        return self.template.vote_nested(self.holder, self.info, self.nested_under, fence)
 
-    def abandon(self, channel: bytes) -> Request:
+    def abandon(self, channel: bytes) -> Call:
         """Return the request that undoes an acquire with this channel."""
         entry = self.entry(channel) if channel else b""
         return SHARES_ABANDON, self.keys.grant, (self.holder, entry, self.client_channel)
 
-    def give_back(self, fence: int = 0, waiter: bytes = b"") -> Request:  # noqa: ARG002 - as AcquireRequest
+    def probe(self, holder: bytes, text: bytes) -> Call:
+        """Return the request that sends a probe on to the clients that hold too many permits."""
+        return SHARES_PROBE, self.keys.grant, (holder, text, self.template.permits, self.waiter)
+
+    def give_back(self, fence: int = 0, waiter: bytes = b"") -> Call:  # noqa: ARG002 - as AcquireRequest
         """Return the request that releases all its permits."""
         return self.keeping(0)
 
-    def keeping(self, permits: int) -> Request:
+    def keeping(self, permits: int) -> Call:
         """Return the request that releases all permits except the given number."""
         return SHARES_RELEASE, self.keys.all, (self.holder, self.client_channel, b"%d" % permits)
 
@@ -199,7 +209,7 @@ def described(kind: bytes, limit: int, reply: Reply) -> PermitCount:
     unless earlier users have named that one. Raises ServerUnsuitable when the name is in use as
     another kind.
     """
-    _, record, taken, holders, _, waiting, *_ = reply
+    record, taken, holders, waiting, *_ = reply
     words = record.split(b" ")
     if len(words) != 5:  # noqa: PLR2004 - see _shares.lua
         return PermitCount(0, limit, 0)
@@ -219,16 +229,16 @@ async def release_part(port: Port, hold: Hold, keep: int) -> None:
     if keep == 0:
         await take_and_release(port, lambda taken: taken.append(hold))
         return
-    want = cast("ShareRequest", hold.want)
+    request = cast("ShareRequest", hold.request)
     hold.check()
     asked = AttemptLog()
     try:
         until = port.now() + port.server_timeout
-        reply = await ask(port, *want.keeping(keep), until, asked=asked)
+        reply = await ask(port, *request.keeping(keep), until, asked=asked)
     except BaseException as error:
         if not settled(error):
             port.run_in_background(
-                *want.keeping(hold.count if hold.open else 0), asked.undo_connection
+                *request.keeping(hold.count if hold.open else 0), asked.undo_connection
             )
         raise
     if reply != 1:
@@ -255,10 +265,12 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
             done += 1
     except BaseException:
         for hold, keep in parts[done:]:  # sent twice, it changes nothing
-            want = cast("ShareRequest", hold.want)
+            request = cast("ShareRequest", hold.request)
             if keep == 0:
                 retire(port, hold)
-            port.run_in_background(*want.keeping(keep))
+            port.run_in_background(*request.keeping(keep))
+            if keep == 0:
+                events.end_hold(hold)
         raise
     if trouble is not None:
         raise trouble
@@ -277,12 +289,12 @@ async def state(port: Port, keys: LockKeys, kind: bytes, limit: int) -> PermitCo
 async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
     """Return how many of these holder ids are holders."""
     found = await _shown(port, keys, holders)
-    return _reached(port, [sum(reply[7:]) for reply in found])
+    return _reached(port, [sum(reply[4:]) for reply in found])
 
 
 async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> list[Reply]:
     """Return the replies of the servers: the permits, and which of these ids hold some."""
-    return await port.flows.replies(port, keys.name, (SHARES_SHOW, keys.grant, (-1, *holders)))
+    return await port.flows.replies(port, keys.name, (SHARES_SHOW, keys.grant, holders))
 
 
 def _reached(port: Port, numbers: Sequence[int]) -> int:
@@ -291,12 +303,12 @@ def _reached(port: Port, numbers: Sequence[int]) -> int:
 
 
 @describes_errors
-async def set_limit(port: Port, form: ShareTemplate, limit: int) -> int:
+async def set_limit(port: Port, template: ShareTemplate, limit: int) -> int:
     """Change the limit that is in force, and grant to every queued waiter that now fits.
 
     Returns the limit that the users of the name agreed on: they continue to name that one.
     """
     until = port.now() + port.server_timeout
-    args = (form.kind, form.limit, limit, form.client_channel, port.new_id())
-    _, agreed = await ask(port, SHARES_LIMIT, form.keys.grant, args, until)
+    args = (template.kind, template.limit, limit, template.client_channel, port.new_id())
+    _, agreed = await ask(port, SHARES_LIMIT, template.keys.grant, args, until)
     return int(agreed)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.lock.request import AcquireRequest, Stray
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import Args, Keys, Reply
+from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import Script
 
 # A client's first waiter asks for all of them; later ones wait this much longer before they ask.
@@ -24,6 +25,14 @@ class ScriptCall(NamedTuple):
     args: Args
 
 
+class WaitRules(NamedTuple):
+    """How a state keeps the list of those that wait for it."""
+
+    lingers: bool = False  # a wait that succeeded may still be on the list
+    leaves: bool = False  # ``leave`` takes a wait that ends without a verdict off the list
+    proves_each: bool = False  # a heartbeat counts only for the waiters that it names
+
+
 class WaitableState(Protocol):
     """A state that clients wait for: how to ask for it, and what the answers mean."""
 
@@ -35,23 +44,15 @@ class WaitableState(Protocol):
     def name(self) -> str:
         """Return the name, for messages."""
 
+    @property
+    def rules(self) -> WaitRules:
+        """Return how it keeps its list."""
+
     def first(self, watcher: StateWaiter, asked_us: int) -> ScriptCall:
         """Ask for the first time, or again without an answer so far."""
 
     def check(self, watchers: list[StateWaiter]) -> ScriptCall:
         """Ask for several waiters that know their generation."""
-
-    @property
-    def lingers(self) -> bool:
-        """Return True if a wait that succeeded may still be on the list."""
-
-    @property
-    def leaves(self) -> bool:
-        """Return True if ``leave`` takes a wait that ends without a verdict off the list."""
-
-    @property
-    def proves_each(self) -> bool:
-        """Return True if a heartbeat counts only for the waiters that it names."""
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
         """Ask one last time; ``late``: time is up; ``shared``: others need the waiter's channel."""
@@ -77,8 +78,8 @@ class StateWaiter(Waiter):
     gen: bytes = b""  # the generation whose end it waits for
     place: Any = None  # what else the state was given for it, such as an index
 
-    def __init__(self, signal: WaitableState, want: WaiterRef | AcquireRequest) -> None:
-        self.want = want  # type: ignore[assignment]  # ports read no more of it than the id
+    def __init__(self, signal: WaitableState, request: WaiterRef | AcquireRequest) -> None:
+        self.request = request  # type: ignore[assignment]  # ports read no more of it than the id
         self.signal = signal
         self.heard: dict[bytes, bytes] = {}
 
@@ -90,7 +91,7 @@ class StateWaiter(Waiter):
     @property
     def who(self) -> bytes:
         """Return the waiter's id."""
-        return self.want.waiter
+        return self.request.waiter
 
     def settle(self, gen: bytes) -> None:
         """Note the generation to wait for; its end may have been announced before this reply."""

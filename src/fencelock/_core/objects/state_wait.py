@@ -71,7 +71,7 @@ async def wait_for(
         while watcher.verdict is None:
             now = port.now()
             if now >= give_up_at:
-                if timeout and signal.leaves:
+                if timeout and signal.rules.leaves:
                     frozen = now >= give_up_at + LEAVING_SECONDS / 2  # stopped meanwhile: begin now
                     await _leave(port, watcher, LEAVING_SECONDS + (now if frozen else give_up_at))
                 break
@@ -84,7 +84,7 @@ async def wait_for(
         _part(port, watcher)
         if then is not None:
             await then(watcher)
-        if signal.lingers and (watcher.sent or (watch.owes and not watch.waiters)):
+        if signal.rules.lingers and (watcher.sent or (watch.owes and not watch.waiters)):
             _undo(port, watcher)  # our channel may be on the list, without a waiter
     except BaseException:
         _undo(port, watcher)
@@ -127,7 +127,7 @@ async def _ask_first(
         asked_us = 1 + int((port.now() - began_at) * 1e6) if watcher.sent else 0
         return await _put(port, watcher, watcher.signal.first(watcher, asked_us), until)
 
-    leaves = watcher.signal.leaves
+    leaves = watcher.signal.rules.leaves
     until = answer_by(port, began_at, give_up_at if leaves else FOR_EVER)
     (reply,) = await _answer(port, watcher, until, once, listen=listen)
     _learn(watcher, reply)
@@ -143,7 +143,7 @@ async def _look(port: Port, watcher: StateWaiter, watch: StateWait, give_up_at: 
     size = WAITERS_PER_CHECK - 1
     for start in range(0, max(1, len(others)), size):
         await _look_at(port, watcher, others[start : start + size], give_up_at)
-        if not watcher.signal.proves_each or watcher.verdict is not None:
+        if not watcher.signal.rules.proves_each or watcher.verdict is not None:
             return  # the waiter that is now first asks for the rest
 
 
@@ -157,7 +157,7 @@ async def _look_at(
         return await _put(port, watcher, watcher.signal.check(asked), until)
 
     until, ends = port.now() + port.server_timeout, give_up_at
-    if watcher.signal.leaves:
+    if watcher.signal.rules.leaves:
         ends = give_up_at + LEAVING_SECONDS / 2
         until = min(until, ends)
     replies = await _answer(port, watcher, until, once, ends=ends)

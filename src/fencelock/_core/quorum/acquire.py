@@ -18,10 +18,9 @@ from functools import partial
 from math import inf
 
 from fencelock._core.deadlines import retry_delay
-from fencelock._core.lock.acquire import attempt, begin, queue
-from fencelock._core.lock.hold import Grant, Hold, HoldRegistry
-from fencelock._core.lock.release import request as release_request
-from fencelock._core.lock.release import retire
+from fencelock._core.lock.acquire import attempt, is_short, queue
+from fencelock._core.lock.hold import Grant, Hold, HoldRegistry, first_due
+from fencelock._core.lock.release import release_call, retire
 from fencelock._core.lock.request import AcquireRequest, too_late
 from fencelock._core.lock.waiting import EXPIRY_SLACK
 from fencelock._core.quorum.attempt import QuorumAttempt, granted, restarted
@@ -33,12 +32,12 @@ from fencelock._core.quorum.broadcast import (
     settle,
     undo,
 )
-from fencelock._core.quorum.lease import PARTS, majority_of, make_hold
-from fencelock._core.quorum.queue import queue_at_nodes
+from fencelock._core.quorum.lease import Majority, NodeHold, majority_of, make_hold
+from fencelock._core.quorum.queue import grant_of, queue_at_nodes
 from fencelock._core.quorum.refresh import claim, give_up_claim, longest_of, refresh
 from fencelock._core.quorum.votes import proved_until
 from fencelock._core.retry import answer_by
-from fencelock._core.types import Request
+from fencelock._core.types import Call, closed
 from fencelock.errors import (
     FencelockError,
     OutcomeUnknown,
@@ -54,17 +53,17 @@ STAY_SECONDS = 0.1
 
 async def take(  # noqa: PLR0917 - as ``Flows.take``
     port: QuorumPort,
-    want: AcquireRequest,
+    request: AcquireRequest,
     give_up_at: float,
-    taker: HoldRegistry,
+    registry: HoldRegistry,
     unit: object,
     at_once: bool,  # noqa: FBT001 - as above
 ) -> Hold | None:
     """Acquire on a majority; None when others hold it, QuorumNotReached on errors."""
-    quorum_attempt = QuorumAttempt(port, want)
-    claim(port, quorum_attempt, longest_of(want))
+    quorum_attempt = QuorumAttempt(port, request)
+    claim(port, quorum_attempt, longest_of(request))
     try:
-        return await _rounds(quorum_attempt, give_up_at, taker, unit, at_once=at_once)
+        return await _rounds(quorum_attempt, give_up_at, registry, unit, at_once=at_once)
     finally:
         give_up_claim(port, quorum_attempt)
 
@@ -72,17 +71,17 @@ async def take(  # noqa: PLR0917 - as ``Flows.take``
 async def _rounds(
     quorum_attempt: QuorumAttempt,
     give_up_at: float,
-    taker: HoldRegistry,
+    registry: HoldRegistry,
     unit: object,
     *,
     at_once: bool,
 ) -> Hold | None:
     """Ask in rounds until a majority has granted, other clients hold it, or too many nodes fail."""
-    many, want = quorum_attempt.port, quorum_attempt.want
+    many, request = quorum_attempt.port, quorum_attempt.request
     failing_since: float | None = None
     while True:
         try:
-            await refresh(many, want, answer_by(many, many.now(), give_up_at))
+            await refresh(many, request, answer_by(many, many.now(), give_up_at))
         except QuorumNotReached:
             now = many.now()
             failing_since = failing_since or now
@@ -92,11 +91,11 @@ async def _rounds(
             await _pause(quorum_attempt, give_up_at)
             continue
         quorum_attempt.begin_round()
-        hold = await _round(quorum_attempt, give_up_at, taker, unit, at_once=at_once)
+        hold = await _round(quorum_attempt, give_up_at, registry, unit, at_once=at_once)
         if hold is not None:
             return hold
-        if want.other is not None:
-            want.other.check()
+        if request.other is not None:
+            request.other.check()
         now = many.now()
         failing = quorum_attempt.prevented()
         failing_since = (failing_since or now) if failing else None
@@ -122,20 +121,20 @@ def _failed(quorum_attempt: QuorumAttempt) -> FencelockError:
     # the last round may have ended by the timeout after one node
     causes = quorum_attempt.before | quorum_attempt.failures
     return not_reached(
-        quorum_attempt.port, f"{quorum_attempt.want.keys.name!r} was not granted", causes
+        quorum_attempt.port, f"{quorum_attempt.request.keys.name!r} was not granted", causes
     )
 
 
 async def _round(
     quorum_attempt: QuorumAttempt,
     give_up_at: float,
-    taker: HoldRegistry,
+    registry: HoldRegistry,
     unit: object,
     *,
     at_once: bool,
 ) -> Hold | None:
     """Acquire on the first healthy node, in its line if we may wait; then ask the others."""
-    port, once = quorum_attempt.port, at_once or quorum_attempt.want.once
+    port, once = quorum_attempt.port, at_once or quorum_attempt.request.once
     for node in quorum_attempt.candidates():
         if len(quorum_attempt.failures) > len(port.nodes) - port.needed:
             return None
@@ -147,7 +146,7 @@ async def _round(
             return None
         flow, began = attempt if once else partial(queue, outlasts=False), port.now()
         try:
-            grant = await flow(port.nodes[node], quorum_attempt.wants[node], give_up_at)
+            grant = await grant_of(quorum_attempt, node, flow, give_up_at)
         except (ServerError, OutcomeUnknown) as error:
             if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
                 raise  # the kind of a name is the same everywhere
@@ -157,14 +156,14 @@ async def _round(
                 quorum_attempt.stood or port.now() > began + 2 * port.nodes[node].server_timeout
             )
             continue
-        if grant is None and quorum_attempt.want.other is not None:
+        if grant is None and quorum_attempt.request.other is not None:
             quorum_attempt.refuse(node)
             continue
         if grant is None:
             quorum_attempt.refused = list(range(len(port.nodes)))
             return None
         return await _ask_others(
-            quorum_attempt, node, grant, give_up_at, taker, unit, waits=not once
+            quorum_attempt, node, grant, give_up_at, registry, unit, waits=not once
         )
     return None
 
@@ -174,7 +173,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
     first: int,
     grant: Grant,
     give_up_at: float,
-    taker: HoldRegistry,
+    registry: HoldRegistry,
     unit: object,
     *,
     waits: bool,
@@ -192,11 +191,11 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
             quorum_attempt.count(more, grants)
             if len(grants) < port.needed:
                 asks += await _stay(quorum_attempt, more, grants, latest)
-        if waits and quorum_attempt.want.lines_up and len(grants) < port.needed:
+        if waits and quorum_attempt.request.lines_up and len(grants) < port.needed:
             undo(port, asks)
             port.put_back(asks)
             await queue_at_nodes(quorum_attempt, grants, give_up_at)
-        hold = await _taken(quorum_attempt, grants, taker, unit)
+        hold = await _taken(quorum_attempt, grants, registry, unit)
         if hold is not None:
             if len(asks) >= len(grants):  # some of the votes were refused
                 undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)
@@ -210,7 +209,7 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
     except BaseException:
         undo(port, asks, all_of_them=True)
         for node in {first, *grants}:
-            port.nodes[node].run_in_background(*quorum_attempt.wants[node].abandon(b""))
+            port.nodes[node].run_in_background(*quorum_attempt.requests[node].abandon(b""))
         raise
     else:
         return None
@@ -219,15 +218,15 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
 
 
 async def _taken(
-    quorum_attempt: QuorumAttempt, grants: dict[int, Grant], taker: HoldRegistry, unit: object
+    quorum_attempt: QuorumAttempt, grants: dict[int, Grant], registry: HoldRegistry, unit: object
 ) -> Hold | None:
     """Make a hold of the grants; return None if they are no majority."""
     port, fence = quorum_attempt.port, max((each.fence for each in grants.values()), default=0)
     if not _voting(quorum_attempt, grants) or not await _written(quorum_attempt, grants, fence):
         return None
     if proved_until([each.deadline for each in grants.values()], port.needed) <= port.now():
-        raise too_late(quorum_attempt.want)
-    return _begin(quorum_attempt, grants, fence, taker, unit)
+        raise too_late(quorum_attempt.request)
+    return _begin(quorum_attempt, grants, fence, registry, unit)
 
 
 def _groups(quorum_attempt: QuorumAttempt, first: int) -> list[list[int]]:
@@ -256,7 +255,7 @@ async def _stay(
     if not ends or len(ends) < lacking or ends[-1][0] > STAY_SECONDS:
         return []
     await port.sleep(port.now() + ends[-1][0])
-    again = [NodeRequest(ask.node, ask.want, ask.request) for ask in held]
+    again = [NodeRequest(ask.node, ask.request, ask.call) for ask in held]
     quorum_attempt.refused = [
         node for node in quorum_attempt.refused if node not in {ask.node for ask in again}
     ]
@@ -287,7 +286,7 @@ def _voting(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> bool:
         return False
     for node in gone:
         del grants[node]
-        port.nodes[node].run_in_background(*quorum_attempt.wants[node].abandon(b""))
+        port.nodes[node].run_in_background(*quorum_attempt.requests[node].abandon(b""))
     return True
 
 
@@ -298,9 +297,9 @@ async def _written(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fenc
     lacking = port.needed - (len(grants) - len(low))
     if lacking <= 0:
         return True
-    args = (quorum_attempt.want.holder, b"%d" % fence)
-    request: Request = (RAISE_FENCE, quorum_attempt.want.keys.grant, args)
-    asks = [NodeRequest(node, quorum_attempt.wants[node], request) for node in low]
+    args = (quorum_attempt.request.holder, b"%d" % fence)
+    call: Call = (RAISE_FENCE, quorum_attempt.request.keys.grant, args)
+    asks = [NodeRequest(node, quorum_attempt.requests[node], call) for node in low]
     try:
         good = await broadcast(port, asks, lambda ask: ask.reply == 1, lacking)
     finally:
@@ -313,38 +312,56 @@ def _begin(
     quorum_attempt: QuorumAttempt,
     grants: dict[int, Grant],
     fence: int,
-    taker: HoldRegistry,
+    registry: HoldRegistry,
     unit: object,
 ) -> Hold:
-    """Make each node's grant an ordinary hold of that node, and all of them the taker's hold."""
+    """Make each node's grant an ordinary hold of that node, and all of them one hold."""
     port = quorum_attempt.port
-    hold = make_hold(port, quorum_attempt.want, fence, taker, unit, first=next(iter(grants)))
+    hold = make_hold(port, quorum_attempt.request, fence, registry, unit, first=next(iter(grants)))
     parts = majority_of(hold)
     parts.named = quorum_attempt.named
-    parts.cover(longest_of(quorum_attempt.want))
+    parts.cover(longest_of(quorum_attempt.request))
     try:
-        for node, grant in grants.items():
-            own = grant._replace(fence=fence)
-            parts[node] = begin(port.nodes[node], quorum_attempt.wants[node], own, PARTS, None)
+        _begin_parts(quorum_attempt, grants, parts)
         with port.mutex():
             parts.unite()
-        taker.add(hold)
+        registry.add(hold)
         parts.plan_reacquire(port.now())
         port.track(hold, parts.next_due())
+        if port.closing:  # while it was granted: nothing would give it back
+            raise closed()
     except BaseException:
-        taker.remove(hold)
+        registry.remove(hold)
         retire(port, hold)
         for node in grants:
-            port.nodes[node].run_in_background(*release_request(quorum_attempt.wants[node], fence))
+            port.nodes[node].run_in_background(*release_call(quorum_attempt.requests[node], fence))
         give_up_claim(port, parts)
         raise
     return hold
 
 
+def _begin_parts(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], parts: Majority) -> None:
+    """Make each node's grant a hold of that node, and track it.
+
+    Leases of one length are due together. A later one is due no later than the first of them.
+    """
+    port, fence = quorum_attempt.port, parts.hold.fence
+    lease, deadline, when = 0.0, inf, inf
+    for node, grant in grants.items():
+        at, request = port.nodes[node], quorum_attempt.requests[node]
+        part = NodeHold(at, request, fence, min(grant.deadline, request.template.ends))
+        parts[node] = part
+        part.short = is_short(request, grant)
+        if grant.lease != lease or part.deadline < deadline or when >= deadline:
+            lease, deadline = grant.lease, part.deadline
+            when = first_due(part, lease, port.jitter(), part.granted_at)
+        at.track(part, when)
+
+
 async def _give_back(quorum_attempt: QuorumAttempt, grants: dict[int, Grant]) -> None:
     """Release partial grants; the first node last: its next waiter then asks the other nodes."""
     asks = [
-        NodeRequest(node, quorum_attempt.wants[node], quorum_attempt.wants[node].abandon(b""))
+        NodeRequest(node, quorum_attempt.requests[node], quorum_attempt.requests[node].abandon(b""))
         for node in grants
     ]
     await settle(quorum_attempt.port, asks[1:])

@@ -23,11 +23,11 @@ from fencelock.errors import ServerError, ServerUnreachable
 class QuorumAttempt(Claimant):
     """One acquisition: its request for each node, and the last round's errors and refusals."""
 
-    def __init__(self, port: QuorumPort, want: AcquireRequest) -> None:
+    def __init__(self, port: QuorumPort, request: AcquireRequest) -> None:
         self.port = port
-        self.want = want
-        self.wants = self._on_nodes()
-        self.order = order(want.keys.lock, port.labels)
+        self.request = request
+        self.requests = self._on_nodes()
+        self.order = order(request.keys.lock, port.labels)
         self.rounds = 0
         self.stood = False  # we were in a node's line before it failed
         self.stand_at: int | None = None  # where a majority's holder is waited for
@@ -36,15 +36,18 @@ class QuorumAttempt(Claimant):
         self.refused: list[int] = []
         self.named = 0  # how many further ids were used
         # The parts of the other hold that this one is granted with: only their nodes can grant it.
-        self.beside: dict[int, Hold] = {}
+        self.nested_under: dict[int, Hold] = {}
 
     def _on_nodes(self) -> list[AcquireRequest]:
-        return [self.want.on(form) for form in node_forms(self.port, self.want.form)]
+        return [
+            self.request.on(template)
+            for template in node_templates(self.port, self.request.template)
+        ]
 
     def rename(self) -> None:
         """Continue with a new id: the old one was given up."""
-        self.want.waiter = self.want.holder = self.port.new_id()
-        self.wants, self.named = self._on_nodes(), 0
+        self.request.waiter = self.request.holder = self.port.new_id()
+        self.requests, self.named = self._on_nodes(), 0
 
     def begin_round(self) -> None:
         """Forget the errors and refusals of the last round."""
@@ -53,15 +56,15 @@ class QuorumAttempt(Claimant):
         self.rounds += 1
         self.before = self.failures or self.before
         self.failures, self.refused = {}, []
-        if self.want.other is not None:
-            self.beside = majority_of(self.want.other).lasting()
+        if self.request.other is not None:
+            self.nested_under = majority_of(self.request.other).lasting()
 
     def candidates(self) -> list[int]:
         """Return the nodes to ask, in order; those that failed recently come last."""
         port, now = self.port, self.port.now()
         found = list(self.order)
-        if self.want.other is not None:
-            found = [node for node in found if node in self.beside]
+        if self.request.other is not None:
+            found = [node for node in found if node in self.nested_under]
         with port.mutex():
             for node in port.membership.without_vote(found):
                 self.failures[node] = restarted(port, node, now)
@@ -74,10 +77,10 @@ class QuorumAttempt(Claimant):
         """Return the requests for the votes of further nodes; the fence is a lower bound."""
         now, asks = self.port.now(), []
         for node in nodes:
-            want = self.wants[node]
-            if want.form.ends < inf:
-                want.lasting(now)
-            asks.append(NodeRequest(node, want, want.vote(fence)))
+            request = self.requests[node]
+            if request.template.ends < inf:
+                request.lasting(now)
+            asks.append(NodeRequest(node, request, request.vote(fence)))
         return asks
 
     def suspect(self, node: int, now: float) -> bool:
@@ -90,7 +93,7 @@ class QuorumAttempt(Claimant):
             if ask.error is not None:
                 self.failures[ask.node] = ask.error
             elif ask.good:
-                ttl = ask.want.ttl
+                ttl = ask.request.ttl
                 grants[ask.node] = Grant(int(ask.reply), ask.asked_at + validity(ttl), ttl)
             else:
                 self.refuse(ask.node)
@@ -98,7 +101,7 @@ class QuorumAttempt(Claimant):
     def refuse(self, node: int) -> None:
         """Note that a node refused; with another hold it means that it lacks that hold's lease."""
         self.refused.append(node)
-        part = self.beside.pop(node, None)
+        part = self.nested_under.pop(node, None)
         if part is not None:
             lose(self.port.nodes[node], part, "expired", self.port.now())
 
@@ -115,15 +118,15 @@ class QuorumAttempt(Claimant):
         While a majority of the nodes answers, a node that refuses is worth waiting for.
         """
         answered = len(self.port.nodes) - len(self.failures)
-        alone = not self.refused or self.want.other is not None
+        alone = not self.refused or self.request.other is not None
         return bool(self.failures) and (alone or answered < self.port.needed)
 
     def ask_anew(self, node: int) -> None:
         """Use a new id for a node from now on: the last one is given up there."""
         self.named += 1
-        want = self.want.on(node_forms(self.port, self.want.form)[node])
-        want.waiter = want.holder = b"%b~%d" % (self.want.holder, self.named)
-        self.wants[node] = want
+        request = self.request.on(node_templates(self.port, self.request.template)[node])
+        request.waiter = request.holder = b"%b~%d" % (self.request.holder, self.named)
+        self.requests[node] = request
 
 
 def granted(ask: NodeRequest) -> bool:
@@ -131,12 +134,14 @@ def granted(ask: NodeRequest) -> bool:
     return isinstance(ask.reply, bytes)
 
 
-def node_forms(port: QuorumPort, form: RequestTemplate) -> Sequence[RequestTemplate]:
+def node_templates(port: QuorumPort, template: RequestTemplate) -> Sequence[RequestTemplate]:
     """Return a handle's requests for each node, made once."""
-    made: Sequence[RequestTemplate] | None = getattr(form, "nodes", None)
+    made: Sequence[RequestTemplate] | None = getattr(template, "nodes", None)
     if made is None:
-        terms = form.terms._replace(on_lost=None)
-        made = form.nodes = tuple(form.on(node.client_channel, terms) for node in port.nodes)
+        options = template.options._replace(on_lost=None)
+        made = template.nodes = tuple(
+            template.on(node.client_channel, options) for node in port.nodes
+        )
     return made
 
 

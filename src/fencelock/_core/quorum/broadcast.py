@@ -20,7 +20,7 @@ from fencelock._core.lock.waiter import Waiter
 from fencelock._core.port import Port
 from fencelock._core.quorum.membership import Membership
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, UNDECIDED_FACTOR, decided
-from fencelock._core.types import NoReply, Reply, Request
+from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
@@ -40,17 +40,17 @@ class NodeRequest(Waiter):
     answered_at: float = 0.0
     ended = False  # the answer or an error came
     good = False  # the answer is the wanted one
-    wish: Good
+    judge: Good
 
-    def __init__(self, node: int, want: AcquireRequest, request: Request | bytes) -> None:
-        self.want = want
+    def __init__(self, node: int, request: AcquireRequest, call: Call | bytes) -> None:
+        self.request = request
         self.node = node
-        self.request = request  # packed, where it is asked for in every acquisition
+        self.call = call  # packed, where it is asked for in every acquisition
 
     def answer(self, reply: Reply, now: float) -> None:
         """Take the answer."""
         self.reply, self.answered_at, self.ended = reply, now, True
-        self.good = self.wish(self)
+        self.good = self.judge(self)
 
     def fail(self, error: NoReply | FencelockError) -> None:
         """Take the error instead of an answer."""
@@ -76,7 +76,10 @@ class NodeRequest(Waiter):
     @property
     def silent(self) -> bool:
         """Return True if the request may have run, and no answer came."""
-        return self.began and self.answered_at == 0 and not isinstance(self.error, FencelockError)
+        answered = isinstance(self.error, FencelockError) and not isinstance(
+            self.error, ClientClosed
+        )
+        return self.began and self.answered_at == 0 and not answered
 
 
 class QuorumPort(Port, Protocol):
@@ -154,7 +157,7 @@ async def broadcast(
     if latest is not None:
         last = latest if patient else min(last, latest)
     for ask in asks:
-        ask.wish = good
+        ask.judge = good
     over = _AnswerLimit(port, asks, needed, last)
     await port.exchange(asks, last, over.limit)
     good_ones = [ask for ask in asks if ask.good]
@@ -184,10 +187,10 @@ def undo(port: QuorumPort, asks: Iterable[NodeRequest], *, all_of_them: bool = F
     """Release in the background on nodes that did not answer, or on all of them."""
     for ask in asks:
         if ask.silent or (all_of_them and ask.began):
-            node, want = port.nodes[ask.node], ask.want
+            node, request = port.nodes[ask.node], ask.request
             with node.mutex():
-                node.lines.give_up(want)
-            node.run_in_background(*want.abandon(b""), ask.undo_connection or ask.connection)
+                node.lines.give_up(request)
+            node.run_in_background(*request.abandon(b""), ask.undo_connection or ask.connection)
 
 
 def described(error: Exception) -> Exception:
@@ -228,7 +231,7 @@ async def settle(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
 def retry_in_background(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
     """Repeat in the background the requests without an answer."""
     for ask in asks:
-        if ask.error is not None and isinstance(ask.error, (NoReply, ServerUnreachable)):
+        if isinstance(ask.error, (NoReply, ServerUnreachable, ClientClosed)):
             _post(port, ask)
 
 
@@ -239,12 +242,12 @@ def post_all(port: QuorumPort, asks: Iterable[NodeRequest]) -> None:
 
 
 def _post(port: QuorumPort, ask: NodeRequest) -> None:
-    request = ask.request
-    if isinstance(request, bytes):  # of these only a release is repeated: see ``released``
-        request = ask.want.give_back()
-    port.nodes[ask.node].run_in_background(*request, ask.undo_connection or ask.connection)
+    call = ask.call
+    if isinstance(call, bytes):  # of these only a release is repeated: see ``released``
+        call = ask.request.give_back()
+    port.nodes[ask.node].run_in_background(*call, ask.undo_connection or ask.connection)
 
 
-def released(node: int, want: AcquireRequest) -> NodeRequest:
+def released(node: int, request: AcquireRequest) -> NodeRequest:
     """Return the request that makes a node release what another request was granted there."""
-    return NodeRequest(node, want, want.form.release(want.holder))
+    return NodeRequest(node, request, request.template.release(request.holder))

@@ -5,15 +5,15 @@ All nodes are asked at once; without a majority of answers the result is QuorumN
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fencelock._core.keys import LockKeys
-from fencelock._core.lock.inspect import agreed
+from fencelock._core.lock.show import agreed
 from fencelock._core.objects.state import WaiterRef as Asker
 from fencelock._core.port import Port
 from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort, broadcast, not_reached
-from fencelock._core.types import Reply, Request
+from fencelock._core.types import Call, Reply
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import SHOW
 
@@ -21,12 +21,24 @@ T = TypeVar("T")
 _NOBODY: Any = Asker(b"")  # a read has no holder, and nothing to undo
 
 
-async def replies(port: QuorumPort, name: str, request: Request) -> list[Reply]:
+async def is_idle(_port: QuorumPort, _keys: LockKeys, _holder: bytes) -> bool:
+    """Return False: no lease of a quorum is kept while it is idle."""
+    return False
+
+
+async def local_rows(
+    _port: QuorumPort, _homes: Mapping[bytes, LockKeys], _until: float
+) -> Sequence[Any]:
+    """Return nothing: each waiter of a quorum stands in a node's line."""
+    return ()
+
+
+async def replies(port: QuorumPort, name: str, call: Call) -> list[Reply]:
     """Return the answers of the nodes, at least of a majority."""
     now = port.now()
     well = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
     nodes = well if len(well) >= port.needed else range(len(port.nodes))
-    asks = [NodeRequest(node, _NOBODY, request) for node in nodes]
+    asks = [NodeRequest(node, _NOBODY, call) for node in nodes]
     try:
         good = await broadcast(port, asks, lambda _: True, port.needed, now + port.server_timeout)
     finally:
@@ -43,10 +55,10 @@ def _too_few(port: QuorumPort, name: str, asks: Sequence[NodeRequest]) -> Fencel
 
 async def holder_of(port: QuorumPort, keys: LockKeys) -> bytes | None:
     """Return the id of the present holder on a majority, or None."""
-    found = await replies(port, keys.name, (SHOW, keys.show, (0,)))
-    if any(reply[1] not in {b"string", b"none"} for reply in found):
+    found = await replies(port, keys.name, (SHOW, keys.grant, (0,)))
+    if any(shown[0] not in {b"string", b"none"} for _, shown in found):
         raise ServerUnsuitable(f"{keys.name!r} is another kind of object", code="WRONGTYPE")
-    return agreed(port, [reply[2] for reply in found])
+    return agreed(port, [shown[1] for _, shown in found])
 
 
 async def on_each(port: QuorumPort, name: str, flow: Callable[[Port], Awaitable[T]]) -> Sequence[T]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from fencelock._core.deadlines import renewal_delay
 from fencelock._core.lock.hold import Hold, HoldRegistry, Observer
-from fencelock._core.lock.release import request, retire
+from fencelock._core.lock.release import release_call, retire
 from fencelock._core.lock.renew import lose
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.quorum.membership import LONG_SECONDS, Claimant, Membership
@@ -86,7 +86,7 @@ class Majority(list[Hold | None], Observer, Claimant):
     def another_id(self) -> bytes:
         """Return a new id by which a node may know this hold; see ``votes.known_as``."""
         self.named += 1
-        return b"%b~%d" % (self.hold.want.holder, self.named)
+        return b"%b~%d" % (self.hold.request.holder, self.named)
 
     def lasting(self) -> dict[int, Hold]:
         """Return the parts that were not lost, by their nodes."""
@@ -101,9 +101,9 @@ class Majority(list[Hold | None], Observer, Claimant):
 
         Only if a renewal may prolong the lease: otherwise re-acquiring would prolong it.
         """
-        terms = self.hold.want.terms
-        heals = terms.renew and terms.max_renewals is None and self.missing()
-        self.reacquire_at = now + renewal_delay(terms.ttl, self.port.jitter()) if heals else inf
+        options = self.hold.request.options
+        heals = options.renew and options.max_renewals is None and self.missing()
+        self.reacquire_at = now + renewal_delay(options.ttl, self.port.jitter()) if heals else inf
 
     def next_due(self) -> float:
         """Return when the hold is due: at its deadline, or to re-acquire missing nodes."""
@@ -184,17 +184,28 @@ PARTS = HoldRegistry(NodeHold)
 
 def make_hold(
     port: QuorumPort,
-    want: AcquireRequest,
+    request: AcquireRequest,
     fence: int,
-    taker: HoldRegistry,
+    registry: HoldRegistry,
     unit: object,
     *,
     first: int,
 ) -> Hold:
     """Return a hold without parts."""
-    hold = taker.hold_type(port, want, fence, -inf, unit)
+    hold = registry.hold_type(port, request, fence, -inf, unit)
     hold.parts = Majority(port, hold, first=first)
     return hold
+
+
+def retire_all(port: QuorumPort, hold: Hold) -> None:
+    """End the renewal of a hold and of its parts; see ``release.retire``."""
+    ports = (hold.port or port, *port.nodes)
+    with port.mutex():
+        for at, each in zip(ports, (hold, *hold.parts), strict=True):
+            if each is not None:
+                each.open, each.released = False, True
+                (each.port or at).renewals.discard(each)
+                each.port = None
 
 
 def end_node_leases(port: QuorumPort, hold: Hold) -> list[tuple[int, Hold]]:
@@ -216,7 +227,7 @@ def drop_node_leases(port: QuorumPort, hold: Hold) -> None:
     """End and release the parts of a hold that proves nothing any more."""
     for node, part in end_node_leases(port, hold):
         if not part.forked:
-            port.nodes[node].run_in_background(*request(part.want, part.fence))
+            port.nodes[node].run_in_background(*release_call(part.request, part.fence))
 
 
 def detach(holds: Sequence[Hold]) -> None:

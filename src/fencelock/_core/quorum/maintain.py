@@ -18,7 +18,7 @@ from fencelock._core.deadlines import validity
 from fencelock._core.lock.acquire import begin
 from fencelock._core.lock.hold import Grant, Hold
 from fencelock._core.lock.release import clean_up as clean_up_part
-from fencelock._core.lock.release import lost_as, request, retire
+from fencelock._core.lock.release import lost_as, release_call, retire
 from fencelock._core.lock.renew import (
     HolderRenewal,
     apply_renewal,
@@ -29,7 +29,7 @@ from fencelock._core.lock.renew import (
     track_renewed,
 )
 from fencelock._core.lock.renew_request import renewal_request
-from fencelock._core.quorum.attempt import node_forms
+from fencelock._core.quorum.attempt import node_templates
 from fencelock._core.quorum.broadcast import (
     NodeRequest,
     QuorumPort,
@@ -40,9 +40,11 @@ from fencelock._core.quorum.broadcast import (
     retry_in_background,
     undo,
 )
-from fencelock._core.quorum.lease import PARTS, Majority, drop_node_leases, majority_of
+from fencelock._core.quorum.lease import PARTS, Majority, drop_node_leases, majority_of, retire_all
 from fencelock._core.quorum.refresh import claim as claim_long
 from fencelock._core.quorum.refresh import give_up_claim, longest_of, refresh, refresh_while_held
+from fencelock._core.types import NoReply
+from fencelock.errors import ServerError
 
 # How many leases are re-acquired in one go: a node that forgot many gets them back gradually.
 REACQUIRED_AT_ONCE = 50
@@ -52,14 +54,14 @@ async def maintain(port: QuorumPort) -> None:
     """Do what is due: notify of losses, re-acquire missing parts. Never raises a server's error."""
     now = port.now()
     with port.mutex():
-        due = port.book.due(now)
+        due = port.renewals.due(now)
     try:
         lasting = [hold for hold in due if not _lost(port, hold, now)]
         heals = [hold for hold in lasting if now >= majority_of(hold).reacquire_at]
         for hold in heals[:REACQUIRED_AT_ONCE]:
             await _reacquire(port, hold)
         if due:
-            await refresh_while_held(port, max((hold.want for hold in due), key=longest_of))
+            await refresh_while_held(port, max((hold.request for hold in due), key=longest_of))
     finally:  # cancelled, or a bug: no hold may be lost from the schedule
         for hold in due:
             _put_back(port, hold)
@@ -76,23 +78,23 @@ def _lost(port: QuorumPort, hold: Hold, now: float) -> bool:
 
 def _put_back(port: QuorumPort, hold: Hold) -> None:
     with port.mutex():
-        port.book.discard(hold)
+        port.renewals.discard(hold)
         if hold.open and not hold.notified:
-            port.book.add(hold, majority_of(hold).next_due())
+            port.renewals.add(hold, majority_of(hold).next_due())
 
 
 async def _reacquire(port: QuorumPort, hold: Hold) -> None:
     """Re-acquire this hold's lease on the nodes that lack it."""
     now, parts = port.now(), majority_of(hold)
     ttl = hold.next_ttl(now)
-    forms = node_forms(port, hold.want.form)
+    templates = node_templates(port, hold.request.template)
     asks: list[NodeRequest] = []
     for node in parts.missing() if hold.open and ttl > 0 else ():
         if port.suspect.get(node, 0.0) <= now:
-            want = hold.want.again_on(forms[node])
-            want.waiter = want.holder = parts.another_id()
-            want.ttl = ttl
-            asks.append(NodeRequest(node, want, want.vote(hold.fence)))
+            request = hold.request.again_on(templates[node])
+            request.waiter = request.holder = parts.another_id()
+            request.ttl = ttl
+            asks.append(NodeRequest(node, request, request.vote(hold.fence)))
     try:
         if asks:
             good = await broadcast(port, asks, lambda ask: isinstance(ask.reply, bytes), len(asks))
@@ -116,7 +118,7 @@ def _joined(
         return False
     node = port.nodes[ask.node]
     deadline = ask.asked_at + validity(ttl)
-    part = begin(node, ask.want, Grant(hold.fence, deadline, ttl), PARTS, None)
+    part = begin(node, ask.request, Grant(hold.fence, deadline, ttl), PARTS, None)
     parts = majority_of(hold)
     parts.check_gap(port.now())
     with port.mutex():
@@ -132,13 +134,13 @@ async def give_back(port: QuorumPort, hold: Hold, asked: AttemptLog) -> int:  # 
     Raises QuorumNotReached when no majority confirmed it; it is repeated in the background.
     """
     parts, lost = majority_of(hold), hold.lost
-    retire(port, hold)
+    retire_all(port, hold)
     if lost:
-        if not hold.forked:
+        if not (hold.forked or hold.closed):
             release_in_background(port, hold, None)
         raise hold.lost_error()
     # A lost part may still be held on its node: releasing it does no harm.
-    asks = [released(node, part.want) for node, part in enumerate(parts) if part is not None]
+    asks = [released(node, part.request) for node, part in enumerate(parts) if part is not None]
     others = [ask for ask in asks if ask.node != parts.first]
     first = [ask for ask in asks if ask.node == parts.first]
     try:
@@ -159,14 +161,43 @@ def release_in_background(port: QuorumPort, hold: Hold, undo_connection: object)
     """Release a hold in the background, on each node with the id that the node knows."""
     for node, part in zip(port.nodes, hold.parts, strict=True):
         if part is not None:
-            node.run_in_background(*request(part.want, hold.fence))
+            node.run_in_background(*release_call(part.request, hold.fence))
+
+
+async def hand_back(port: QuorumPort, holds: Sequence[Hold], until: float) -> Sequence[Hold]:
+    """Release leases that ended with their client; return those that no majority confirmed."""
+    silent: set[int] = set()
+    return [hold for hold in holds if not await _handed_back(port, hold, until, silent)]
+
+
+async def _handed_back(port: QuorumPort, hold: Hold, until: float, silent: set[int]) -> bool:
+    """Release a hold on all its nodes, the first one last; ``silent`` collects those that fail.
+
+    What is for a silent node is sent in the background, so that it holds up no other node.
+    """
+    retire_all(port, hold)
+    parts, given = majority_of(hold), 0
+    for number in sorted(range(len(parts)), key=lambda each: each == parts.first):
+        part, node = parts[number], port.nodes[number]
+        if part is None:
+            continue
+        asked = release_call(part.request, hold.fence)
+        if number not in silent:
+            try:
+                await node.call(*asked, min(until, port.now() + node.server_timeout))
+                given += 1
+                continue
+            except (NoReply, ServerError):
+                silent.add(number)
+        node.run_in_background(*asked)
+    return given >= port.needed
 
 
 def clean_up(port: QuorumPort, hold: Hold) -> None:
     """Undo what may still come of the requests of a hold that has ended."""
     give_up_claim(port, majority_of(hold))
     for node, part in zip(port.nodes, hold.parts, strict=True):
-        if part is not None:
+        if part is not None and part.request.strays:
             clean_up_part(node, part)
 
 
@@ -177,11 +208,11 @@ def _given_back(ask: NodeRequest) -> bool:
 
 def _judge(port: QuorumPort, hold: Hold, asks: Sequence[NodeRequest]) -> None:
     """Raise when no majority confirmed the release: the lease was lost, or too few answered."""
-    given = [ask for ask in asks if ask.good]
-    failed = {ask.node: ask.error for ask in asks if ask.error is not None}
-    if len(given) >= port.needed:
+    given = sum([ask.good for ask in asks])
+    if given >= port.needed:
         return
-    if len(given) + len(failed) >= port.needed:
+    failed = {ask.node: ask.error for ask in asks if ask.error is not None}
+    if given + len(failed) >= port.needed:
         raise not_reached(port, f"release of {hold.name!r} was not confirmed", dict(failed))
     words = [ask.reply[1] for ask in asks if ask.error is None and not ask.good]
     # Report the most specific reason: revoked, then taken, then expired.
@@ -200,18 +231,20 @@ async def renew(
     span = hold.next_ttl(port.now()) if ttl is None else ttl
     # Claim the longer ttl before renewing: a node that restarts later must abstain so long.
     claim_long(port, whole, span)
-    await refresh(port, hold.want, min(port.now() + port.server_timeout, hold.deadline), span)
+    await refresh(port, hold.request, min(port.now() + port.server_timeout, hold.deadline), span)
     whole.cover(span)
     until = min(port.now() + port.server_timeout, hold.deadline)
     parts: dict[int, HolderRenewal] = {}
     try:
         for node, part in whole.lasting().items():
-            beside = await reserve(port.nodes[node], part, until, waits=False)
-            parts[node] = holder_renewal(part, ttl, port.now(), shortens=shortens, beside=beside)
+            overlaps = await reserve(port.nodes[node], part, until, waits=False)
+            parts[node] = holder_renewal(
+                part, ttl, port.now(), shortens=shortens, overlaps=overlaps
+            )
         asks = await _renew_parts(port, whole, parts)
     finally:
-        for node, wish in parts.items():
-            track_renewed(port.nodes[node], wish)
+        for node, renewal in parts.items():
+            track_renewed(port.nodes[node], renewal)
         port.move(hold, whole.next_due())
     if sum(ask.error is None and ask.reply == [] for ask in asks) < port.needed:
         hold.check()
@@ -227,30 +260,32 @@ async def _renew_parts(
 ) -> list[NodeRequest]:
     """Renew all parts; return the requests to their nodes."""
     end = whole.hold.deadline
-    for node, wish in parts.items():
-        rely_on(port.nodes[node], wish)
+    for node, renewal in parts.items():
+        rely_on(port.nodes[node], renewal)
     port.move(whole.hold, whole.next_due())
     asks = [
         NodeRequest(
-            node, wish.hold.want, renewal_request([wish.hold], [wish.ttl], shortens=wish.shortens)
+            node,
+            renewal.hold.request,
+            renewal_request([renewal.hold], [renewal.ttl], shortens=renewal.shortens),
         )
-        for node, wish in parts.items()
+        for node, renewal in parts.items()
     ]
     try:
         good = await broadcast(port, asks, lambda ask: ask.reply == [], port.needed, end)
     finally:
         port.put_back(asks)
     for ask in asks:
-        wish, at = parts[ask.node], port.nodes[ask.node]
-        part = wish.hold
+        renewal, at = parts[ask.node], port.nodes[ask.node]
+        part = renewal.hold
         if ask.error is not None:
-            wish.failed(may_run=ask.sent)
+            renewal.failed(may_run=ask.sent)
             continue
-        wish.answered(repeated=ask.sent)
+        renewal.answered(repeated=ask.sent)
         if ask in good:
             with at.mutex():
-                at.book.discard(part)
-            apply_renewal(at, [part], [wish.ttl], ask.asked_at, {})
+                at.renewals.discard(part)
+            apply_renewal(at, [part], [renewal.ttl], ask.asked_at, {})
         else:
             lose(at, part, ask.reply[1].decode(), port.now())
     return asks

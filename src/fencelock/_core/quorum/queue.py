@@ -7,18 +7,24 @@ Rules of this file:
   not need this: its votes ignore lines, and after its one holder's release all start equal.
 - A client waits at one node while it keeps its leases of the nodes that come before that one, and
   releases those of later nodes. All wait in one order, so no circle of waiters can form.
+- While it waits at a node, what holds that node's permits keeps it from being granted: a certain
+  edge of a deadlock (chase.py). What it keeps itself is none: no lease of the quorum has begun.
 - Kept leases are requested again at the interval of renewals, and once more at the end: the lease
   that is granted is a full one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from fencelock._core.deadlines import renewal_delay
+from fencelock._core.deadlock.unit_waits import left
 from fencelock._core.lock.acquire import queue
 from fencelock._core.lock.hold import Grant
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
+from fencelock._core.port import Port
 from fencelock._core.quorum.attempt import QuorumAttempt, granted
 from fencelock._core.quorum.broadcast import NodeRequest, broadcast, settle, undo
 from fencelock._core.retry import answer_by
@@ -35,14 +41,14 @@ class _QueueWaiter(Waiter):
     def __init__(
         self, quorum_attempt: QuorumAttempt, node: int, grants: dict[int, Grant], give_up_at: float
     ) -> None:
-        super().__init__(quorum_attempt.wants[node])
+        super().__init__(quorum_attempt.requests[node])
         self._quorum_attempt, self._grants, self._give_up_at = quorum_attempt, grants, give_up_at
         self._postpone()
 
     def _postpone(self) -> None:
         port = self._quorum_attempt.port
         self.renew_elsewhere_at = port.now() + renewal_delay(
-            self._quorum_attempt.want.ttl, port.jitter()
+            self._quorum_attempt.request.ttl, port.jitter()
         )
 
     async def renew_elsewhere(self) -> None:
@@ -76,6 +82,23 @@ async def collect_votes(
             grants.pop(each.node, None)
 
 
+async def grant_of(
+    quorum_attempt: QuorumAttempt,
+    node: int,
+    flow: Callable[[Port, AcquireRequest, float], Awaitable[Grant | None]],
+    give_up_at: float,
+) -> Grant | None:
+    """Ask one node; while it waits in that line, the thread or task can be in a deadlock."""
+    at, request = quorum_attempt.port.nodes[node], quorum_attempt.requests[node]
+    request.unit = quorum_attempt.request.unit
+    try:
+        return await flow(at, request, give_up_at)
+    finally:
+        if request.unit_wait is not None:
+            left(at, request)
+        request.unit = None
+
+
 async def queue_at_nodes(
     quorum_attempt: QuorumAttempt, grants: dict[int, Grant], give_up_at: float
 ) -> None:
@@ -87,7 +110,8 @@ async def queue_at_nodes(
             return
         try:
             waiter = _QueueWaiter(quorum_attempt, node, grants, give_up_at)
-            grant = await queue(port.nodes[node], waiter.want, give_up_at, waiter)
+            in_line = partial(queue, waiter=waiter)
+            grant = await grant_of(quorum_attempt, node, in_line, give_up_at)
         except NodeForgot:
             return
         except (ServerError, OutcomeUnknown) as error:
@@ -106,12 +130,12 @@ async def _kept(quorum_attempt: QuorumAttempt, node: int, grants: dict[int, Gran
     """Release the leases of nodes after this one in the order; return False if none is left."""
     later = quorum_attempt.order[quorum_attempt.order.index(node) :]
     back = [each for each in later if each in grants]
-    wants = {each: quorum_attempt.wants[each] for each in back}
+    requests = {each: quorum_attempt.requests[each] for each in back}
     for each in back:
         del grants[each]
         quorum_attempt.ask_anew(each)
     await settle(
         quorum_attempt.port,
-        [NodeRequest(each, wants[each], wants[each].abandon(b"")) for each in back],
+        [NodeRequest(each, requests[each], requests[each].abandon(b"")) for each in back],
     )
     return bool(grants)

@@ -12,7 +12,7 @@ from fencelock._core.deadlines import DRIFT_RATE
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort, broadcast, not_reached
 from fencelock._core.quorum.membership import CLAIMED_TTLS, KEPT_SECONDS, LONG_SECONDS, Claimant
-from fencelock._core.types import Args, Request
+from fencelock._core.types import Args, Call
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, ServerUnsuitable
 from fencelock.scripts import MEMBERSHIP
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-def longest_of(want: AcquireRequest) -> float:
+def longest_of(request: AcquireRequest) -> float:
     """Return the longest lease that a request may bring, in seconds."""
-    return max(want.ttl, want.terms.ttl if want.terms.renew else 0.0)
+    return max(request.ttl, request.options.ttl if request.options.renew else 0.0)
 
 
 def claim(port: QuorumPort, claimant: Claimant, ttl: float) -> None:
@@ -54,7 +54,7 @@ def _words(ttl: float, client: bytes, number: int, claimed: float, lasts: float)
 
 async def refresh(
     port: QuorumPort,
-    want: AcquireRequest,
+    request: AcquireRequest,
     latest: float,
     renewed: float = 0.0,
     *,
@@ -66,20 +66,20 @@ async def refresh(
     Raises QuorumNotReached when no majority answers by ``latest``.
     """
     now = port.now()
-    ttl = max(longest_of(want), renewed)
+    ttl = max(longest_of(request), renewed)
     with port.mutex():
         if not port.membership.stale(ttl, now) and not again:
             return
         first = not port.membership.met
         asks_all = first or port.membership.unsure(now)
     if asks_all:
-        await _ask(port, want, ttl, None, latest, avoid=False, all_of_them=first)
+        await _ask(port, request, ttl, None, latest, avoid=False, all_of_them=first)
         _are_different(port)
         with port.mutex():
             port.membership.judge()
     with port.mutex():
         voters = port.membership.voters(port.now())
-    await _ask(port, want, ttl, voters, latest)
+    await _ask(port, request, ttl, voters, latest)
     with port.mutex():
         if ttl <= LONG_SECONDS:
             port.membership.longest = max(port.membership.longest, ttl)
@@ -100,7 +100,7 @@ def _are_different(port: QuorumPort) -> None:
 
 async def _ask(
     port: QuorumPort,
-    want: AcquireRequest,
+    request: AcquireRequest,
     ttl: float,
     voters: Collection[bytes] | None,
     latest: float,
@@ -121,11 +121,11 @@ async def _ask(
     lasts = (until - now) * (1 + 2 * DRIFT_RATE) + 1 if claims_too else 0.0
     short = ttl if ttl <= LONG_SECONDS else 0.0
     words = _words(short, port.client_channel, number, claimed, lasts)
-    request: Request = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ())))
+    call: Call = (MEMBERSHIP, (port.membership_key,), (*words, *(voters or ())))
     nodes = [node for node in range(len(port.nodes)) if port.suspect.get(node, 0.0) <= now]
     if len(nodes) < port.needed or not avoid:
         nodes = list(range(len(port.nodes)))
-    asks = [NodeRequest(node, want, request) for node in nodes]
+    asks = [NodeRequest(node, request, call) for node in nodes]
     try:
         if all_of_them:
             good = await broadcast(port, asks, lambda _: True, len(asks), latest)
@@ -149,14 +149,14 @@ async def _ask(
         failures: dict[int, Exception] = {
             ask.node: ask.error for ask in asks if ask.error is not None
         }
-        raise not_reached(port, f"{want.keys.name!r} was not asked for", failures)
+        raise not_reached(port, f"{request.keys.name!r} was not asked for", failures)
 
 
-async def refresh_while_held(port: QuorumPort, want: AcquireRequest) -> None:
+async def refresh_while_held(port: QuorumPort, request: AcquireRequest) -> None:
     """Keep the membership records alive while leases are held; retry a failure with the next."""
-    now, ttl = port.now(), longest_of(want)
+    now, ttl = port.now(), longest_of(request)
     again = ttl > LONG_SECONDS and port.membership.claim_until < now + (CLAIMED_TTLS - 0.5) * ttl
     try:
-        await refresh(port, want, now + port.node_timeout, again=again)
+        await refresh(port, request, now + port.node_timeout, again=again)
     except FencelockError as error:
         log.info("the nodes of a quorum could not be informed about each other: %s", error)

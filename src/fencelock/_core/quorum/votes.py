@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import inf
 from zlib import crc32
 
@@ -31,6 +32,11 @@ def order(key: bytes, labels: Sequence[str]) -> list[int]:
     It is the same for all clients, however their lists are ordered, and different for each lock, so
     that the load is spread.
     """
+    return [*_order(key, tuple(labels))]
+
+
+@lru_cache(maxsize=1024)
+def _order(key: bytes, labels: tuple[str, ...]) -> Sequence[int]:
     ranked = sorted(range(len(labels)), key=labels.__getitem__)
     start = crc32(key) % len(ranked)
     return ranked[start:] + ranked[:start]

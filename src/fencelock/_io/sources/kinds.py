@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fencelock._io.sources.url import (
     Address,
     from_settings,
     redacted,
 )
+from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:
     from fencelock._topology.sentinel import SentinelReply

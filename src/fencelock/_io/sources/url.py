@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from fencelock._runtime.records import NamedTuple
 
 PLAIN_SCHEMES = ("redis", "valkey", "unix")
 TLS_SCHEMES = ("rediss", "valkeys")

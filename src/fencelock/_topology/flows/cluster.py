@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
+from fencelock._core.keys import LockKeys
 from fencelock._core.lock.by_slot import (
     heartbeat_by_slot,
     line_up_by_slot,
@@ -22,11 +24,19 @@ def _never_open(_port: SlottedPort, _waiter: Waiter) -> bool:
     return False
 
 
+async def _survey(port: SlottedPort, found: Sequence[LockKeys], waiters: int) -> list[list[Any]]:
+    """Show locks; few programs do."""
+    from fencelock._core.lock.show import survey_by_slot  # noqa: PLC0415 - as said
+
+    return await survey_by_slot(port, found, waiters)
+
+
 CLUSTER: Final[Flows] = SINGLE._replace(
     line_up=line_up_by_slot,
     open_in_line=_never_open,
     heartbeat=heartbeat_by_slot,
     one_script=one_slot,
+    survey=_survey,
     renew_due=renew_due_by_slot,
     renew_all=renew_all_by_slot,
     side_by_side=side_by_side,

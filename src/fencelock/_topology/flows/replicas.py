@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from fencelock._core.lock.acknowledge import acknowledged, ask_acknowledged, confirm_seconds
+from fencelock._core.lock.acknowledge import (
+    acknowledged,
+    ask_acknowledged,
+    confirm_seconds,
+    renew_batch_confirmed,
+)
 from fencelock._core.lock.by_slot import renew_due_confirmed
 from fencelock._core.lock.renew import ended_unconfirmed
-from fencelock._core.lock.renew_batch import renew_batch_confirmed
 from fencelock._core.objects.multi_renew import renew_all_confirmed
 from fencelock._core.port import Flows
 from fencelock._topology.flows.cluster import CLUSTER

@@ -6,8 +6,8 @@
 --
 -- A `pool` is what a name has to give: `base` is the index of the name's first key, and `clock` the
 -- server's clock as text where it is known. What differs between the kinds is in `kind`:
---   entry      the pattern of a waiter entry: id, holder, channel, where the terms begin, ttl, claim,
---              what it asks for (`share`), home. An entry of another form is of another kind
+--   entry      the pattern of a waiter entry: id, holder, channel, where the options begin, ttl, handoff_ttl,
+--              what it asks for (`share`), client channel. An entry of another form is of another kind
 --   pops       true: no waiter keeps its place and is passed, so each is taken out when it is looked
 --              at. That is one command instead of two
 --   verdict(pool, share, id, channel, asks)
@@ -16,7 +16,7 @@
 --              granted before it
 --   fence(pool, now)
 --              the next fence, as text
---   take(pool, share, id, holder, terms, fence, lease_ms)
+--   take(pool, share, id, holder, options, fence, lease_ms)
 --              writes the grant; returns true when there is no more to give
 -- A waiter is passed on as its parts: a table for each costs more than the rest of a grant.
 
@@ -34,13 +34,13 @@ local function grant_line(pool, kind, me, near)
     local entry = head[1]
     if not entry then return end
     now = now or clock()
-    local id, holder, channel, at, ttl, claim, share, home = string.match(entry, kind.entry)
+    local id, holder, channel, at, ttl, handoff_ttl, share, client_channel = string.match(entry, kind.entry)
     if not id then
       if pops then call('ZADD', queue, head[2], entry) end
       return
     end
     local asks, verdict = id == me, 'drop'
-    if asks or lives(base, tonumber(now), home, tonumber(head[2])) then
+    if asks or lives(base, tonumber(now), client_channel, tonumber(head[2])) then
       verdict = verdict_of and verdict_of(pool, tonumber(share), id, channel, asks) or 'grant'
     end
     if verdict == 'stop' then return end
@@ -49,7 +49,7 @@ local function grant_line(pool, kind, me, near)
     else
       if not pops then call('ZREM', queue, entry) end
       local fence = verdict == 'grant' and kind.fence(pool, now)
-      local lease_ms = (asks or home == near) and ttl or claim
+      local lease_ms = (asks or client_channel == near) and ttl or handoff_ttl
       if fence and (asks or send_grant(channel, id, fence, now, lease_ms)) then
         if kind.take(pool, share, id, holder, string.sub(entry, at), fence, lease_ms) then
           return id, fence

@@ -5,18 +5,19 @@
 --
 -- The keys of one lock always come together and in this order; `base` is the index of the first:
 --   lock     string  the holder id; any client that does SET NX PX on it excludes us, and we it
---   record   string  "fence holder terms" of the last grant
+--   record   string  "fence holder options" of the last grant
 --   queue    zset    waiter entries by arrival (server microseconds)
---   alive    zset    home of a client -> its last heartbeat (server microseconds); and ids that are
+--   alive    zset    channel of a client -> its last heartbeat (server microseconds); and ids that are
 --                    remembered for 60 s
 --   holds    set     hold ids of an explicit reentrant owner
 --   revoked  string  "holder reason", after an operator revoked the lease
 --
--- A home is the channel of a whole client: it tells clients apart, and revocations go there.
--- A waiter entry is "waiter holder channel terms": the waiter's id, the holder id that it will have,
--- and where it listens. Clients write it. The terms are "ttl claim owned home info": the lease that it
--- wants (ms), the lease that a handoff starts with (ms), 1 for an explicit owner, its client, and what
--- `show` prints.
+-- A client channel is the channel of a whole client: it tells clients apart, and revocations go there.
+-- A waiter entry is "waiter holder channel options": the waiter's id, the holder id that it will have,
+-- and where it listens. Clients write it. The options are "ttl handoff_ttl owned client info": the lease that it
+-- wants (ms), the lease that a handoff starts with (ms), 1 for an explicit owner or 2 for a lease that
+-- its client may keep while it is idle, its client, and what `show` prints. The id of a waiter that only
+-- tries, while it waits for such a lease, begins with "?".
 
 -- include: _fence
 -- include: lock/_record
@@ -27,9 +28,9 @@ local LOCK = {
   pops = true,
   entry = '^(%S+) (%S+) (%S+) ()(%d+) (%d+) (%d) (%S+)',
   fence = function(pool, now) return next_fence(call('GET', KEYS[pool.base + 1]), now) end,
-  take = function(pool, owned, id, holder, terms, fence, lease_ms)
+  take = function(pool, owned, id, holder, options, fence, lease_ms)
     call('SET', KEYS[pool.base], holder, 'PX', lease_ms)
-    write_record(pool.base, fence, holder, terms, lease_ms)
+    write_record(pool.base, fence, holder, options, lease_ms)
     if owned == '1' then first_hold(pool.base, id, lease_ms) end
     return true
   end,

@@ -2,8 +2,8 @@
 --
 -- It guards I3 (fences grow). `base` is the index of the first key of a name, see _lock.lua.
 
-local function write_record(base, fence, holder, terms, lease_ms)
-  call('SET', KEYS[base + 1], fence .. ' ' .. holder .. ' ' .. terms, 'PX', RECORD_MS + lease_ms)
+local function write_record(base, fence, holder, options, lease_ms)
+  call('SET', KEYS[base + 1], fence .. ' ' .. holder .. ' ' .. options, 'PX', RECORD_MS + lease_ms)
 end
 
 -- Writes the first hold of an explicit owner; holds that an earlier owner left must not count.

@@ -2,7 +2,7 @@
 -- and harmless when the acquire never ran.
 --
 -- KEYS  lock record queue alive holds   (see _lock.lua)
--- ARGV  1 waiter   2 holder   3 owned   4 waiter entry, or '' when it cannot be in line   5 home
+-- ARGV  1 waiter   2 holder   3 owned   4 waiter entry, or '' when it cannot be in line   5 client channel
 -- Reply {left the line, released a grant}   each 0 or 1
 -- include: lock/_lock
 

@@ -2,17 +2,20 @@
 --
 -- KEYS  lock record queue alive holds   (see _lock.lua)
 -- ARGV  1 holder
---       2 the waiter entry without its terms, or '' for an attempt that does not wait in line
+--       2 the waiter entry without its options, or '' for an attempt that does not wait in line
 --       3 ttl ms
 --       4 how long the record is kept, ms
---       5 terms
+--       5 options
 --       6 waiter, only of an explicit reentrant owner: for others the holder id names the request, too
+--       9 only as a part of acquire_next.lua
 -- Reply fence                                    granted
 --       {now us, pttl ms, position, foreign}     held; position 0 is the head, -1 is not in line,
---                                                foreign 1: the holder is no fencelock client
+--                                                foreign 1: the holder is no fencelock client;
+--                                                2: its client may keep it while it is idle, and
+--                                                was sent a recall; for a try, only if no client waits
 
 -- All is read before anything is written, here and below: a user that may not read leaves no lock.
-local call, holder, owned = redis.call, ARGV[1], ARGV[6] ~= nil
+local call, holder, owned = redis.call, ARGV[1], (ARGV[6] or '') ~= ''
 -- include: _now
 
 -- The usual case, in the fewest steps: the lock is free, and no client waits.
@@ -24,7 +27,7 @@ if not owned and call('EXISTS', KEYS[1], KEYS[3]) == 0 then
   return fence
 end
 
-local entry, waiter = ARGV[2] ~= '' and ARGV[2] .. ARGV[5] or '', ARGV[6] or holder
+local entry, waiter = ARGV[2] ~= '' and ARGV[2] .. ARGV[5] or '', owned and ARGV[6] or holder
 local record, current = call('GET', KEYS[2]), redis.pcall('GET', KEYS[1])
 
 -- A semaphore or reader/writer lock has another type of key, or none while its leases have ended and
@@ -42,15 +45,25 @@ end
 
 -- include: _enqueue
 
+-- A waiter that waited for others of its client has its place in line by its own arrival.
+local arrival = ARGV[9] and string.format('%.0f', tonumber(now) - ARGV[9])
+
 -- Returns true if fencelock granted the lock to its holder.
 local function is_recorded()
   local at = record and string.find(record, ' ', 1, true)
   return at and string.sub(record, at + 1, at + #current + 1) == current .. ' '
 end
 
+-- include: lock/_recall
+
 local function held()
-  local position = entry ~= '' and enqueue(KEYS[3], entry, now) or -1
-  return {tonumber(now), call('PTTL', KEYS[1]), position, is_recorded() and 0 or 1}
+  local position, foreign = entry ~= '' and enqueue(KEYS[3], entry, now, arrival) or -1, 1
+  if is_recorded() then
+    local tries, channel = string.match(entry, '^(%?%S+) %S+ (%S+) ')
+    foreign = recall_lease(record, current, channel or '-', tries or '-')
+      and (entry ~= '' or call('EXISTS', KEYS[3]) == 0) and 2 or 0
+  end
+  return {tonumber(now), call('PTTL', KEYS[1]), position, foreign}
 end
 
 -- The other usual case: another client holds.
@@ -89,9 +102,9 @@ end
 if current == holder then return reenter() end
 if not current then
   -- Free: those that came before go first. This client is granted when no waiter lives.
-  if entry ~= '' and call('EXISTS', KEYS[3]) == 1 then enqueue(KEYS[3], entry, now) end
-  local home = string.match(ARGV[5], '^%d+ %d+ %d (%S+)')
-  local next_waiter, fence = grant_next(1, waiter, home)
+  if entry ~= '' and call('EXISTS', KEYS[3]) == 1 then enqueue(KEYS[3], entry, now, arrival) end
+  local client_channel = string.match(ARGV[5], '^%d+ %d+ %d (%S+)')
+  local next_waiter, fence = grant_next(1, waiter, client_channel)
   if not next_waiter then return take_lock() end
   if next_waiter == waiter then return fence end
   record, current = call('GET', KEYS[2]), call('GET', KEYS[1])

@@ -19,9 +19,9 @@ if not holder then
   return {0, '', ''}
 end
 call('SET', KEYS[6], holder .. ' ' .. ARGV[1], 'PX', ARGV[2])
-local granted, home, info = string.match(call('GET', KEYS[2]) or '',
+local granted, client_channel, info = string.match(call('GET', KEYS[2]) or '',
   '^%d+ (%S+) %d+ %d+ %d (%S+) (.*)$')
 hand_over(1)
 if granted ~= holder then return {1, holder, ''} end
-redis.pcall('PUBLISH', home, 'revoked ' .. holder .. ' ' .. ARGV[1])
+redis.pcall('PUBLISH', client_channel, 'revoked ' .. holder .. ' ' .. ARGV[1])
 return {1, holder, info}

@@ -6,7 +6,7 @@
 -- nothing either (I1).
 --
 -- KEYS  lock record queue alive holds revoked   (see _lock.lua)
--- ARGV  1 holder   2 home   3 a text in the info of the candidate's entry, and of no other
+-- ARGV  1 holder   2 client channel   3 a text in the info of the candidate's entry, and of no other
 --       4 '1': a candidate that does not listen is gone   5 request id
 -- Reply {1, waiter}      handed over
 --       {0, ''}          the candidate does not wait; nothing was given up
@@ -30,11 +30,11 @@ local line, silent = call('ZRANGE', KEYS[3], 0, -1, 'WITHSCORES'), ''
 for i = 1, #line, 2 do
   local entry = line[i]
   if string.find(entry, ARGV[3], 1, true) then
-    local channel, home = string.match(entry, '^%S+ %S+ (%S+) %d+ %d+ %d (%S+) ')
-    local alive = lives(1, tonumber(now), home, tonumber(line[i + 1]))
+    local channel, client_channel = string.match(entry, '^%S+ %S+ (%S+) %d+ %d+ %d (%S+) ')
+    local alive = lives(1, tonumber(now), client_channel, tonumber(line[i + 1]))
     if alive and listens(channel) then
       -- At the head it seems to have come long ago: its subscription is the newest sign of life.
-      remember(1, now, home)
+      remember(1, now, client_channel)
       call('ZADD', KEYS[3], text(tonumber(line[2]) - 1), entry)
       return {1, (grant_next(1, '', ARGV[2]))}
     end

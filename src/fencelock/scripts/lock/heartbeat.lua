@@ -2,12 +2,13 @@
 -- client's waiters are in line (I6, I7). One call for many locks.
 --
 -- KEYS  per lock: lock record queue alive holds   (see _lock.lua)
--- ARGV  1 home of the client, then per lock: n, and n waiter entries
+-- ARGV  1 channel of the client, then per lock: n, and n waiter entries
 -- Reply {now us, per lock {holder or '', fence, pttl ms, foreign, {position or -1 per entry}}}
 --       Where a name is another kind of thing by now, no waiter is in line: those of this client ask
 --       again, and are refused. The other locks are served.
 -- include: lock/_lock
 -- include: _heartbeat
+-- include: lock/_recall
 
 local now, base, arg = clock(), 1, 2
 local reply = {tonumber(now)}
@@ -18,7 +19,9 @@ local function serve_lock(holder)
     grant_next(base, '', ARGV[1])
     holder = call('GET', KEYS[base])
   end
-  local fence, granted = string.match(call('GET', KEYS[base + 1]) or '', '^(%d+) (%S+)')
+  local record = call('GET', KEYS[base + 1]) or ''
+  local fence, granted = string.match(record, '^(%d+) (%S+)')
+  if holder then recall_lease(record, holder, '-', '-') end
   return {holder or '', tonumber(fence or 0), call('PTTL', KEYS[base]),
     (holder and granted ~= holder) and 1 or 0}
 end

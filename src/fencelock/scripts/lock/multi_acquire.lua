@@ -2,13 +2,15 @@
 -- in no line. Idempotent per holder ids (I4).
 --
 -- KEYS  per lock: lock record queue alive holds   (see _lock.lua)
--- ARGV  per lock: holder, ttl ms, terms
+-- ARGV  per lock: holder, ttl ms, options
 -- Reply {fence per lock}   all are granted
 --       n                  the n-th lock is held
---       -n                 the n-th lock is free, but other clients are in line for it
+--       -n                 the n-th lock is free, but other clients are in line for it; or a client
+--                          may keep it while it is idle, and was sent a recall
 -- include: _fence
 -- include: lock/_record
 -- include: lock/_prolong
+-- include: lock/_recall
 
 local records, taken = {}, {}
 for i = 1, #KEYS / 5 do
@@ -17,7 +19,9 @@ for i = 1, #KEYS / 5 do
   if type(current) == 'table' then
     return redis.error_reply(current.err .. ': ' .. KEYS[base])  -- which of them
   end
-  if current and current ~= holder then return i end
+  if current and current ~= holder then
+    return recall_lease(call('GET', KEYS[base + 1]), current, '-', '-') and -i or i
+  end
   if not current and call('EXISTS', KEYS[base + 2]) == 1 then return -i end
   records[i], taken[i] = call('GET', KEYS[base + 1]), current
 end

@@ -2,7 +2,7 @@
 -- held is left alone. So it also undoes multi_acquire.lua.
 --
 -- KEYS  per lock: lock record queue alive holds revoked   (see _lock.lua)
--- ARGV  1 home   then per lock: holder
+-- ARGV  1 client channel   then per lock: holder
 -- Reply per lock: 1      released
 --                 text   not the holder: the operator's reason when it was revoked, '' when another
 --                        client holds

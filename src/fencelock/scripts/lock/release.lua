@@ -1,8 +1,9 @@
 -- Releases the lock: to the next waiter, or to none. Only the holder may.
 --
 -- KEYS  lock record queue alive holds revoked   (see _lock.lua)
--- ARGV  1 holder   2 home, and of an explicit owner:
+-- ARGV  1 holder   2 client channel, and of an explicit owner:
 --       3 waiter   4 the fence of its grant, or '' for any
+--       and of a client whose waiters took turns: 3 ''   4 the last fence that it used
 -- Reply 1                 released
 --       {0, holds left}   an explicit owner still holds
 --       {-2, holds left}  the owner holds, but not by this acquisition: it was released before
@@ -14,7 +15,10 @@ if redis.pcall('GET', KEYS[1]) ~= holder then  -- an error when the key is of an
 -- include: _not_holder
   return {-1, reason}
 end
-if ARGV[3] then
+if ARGV[3] == '' then
+-- include: lock/_used_fence
+  write_used(base, ARGV[4])
+elseif ARGV[3] then
   -- The same owner may have lost the lock and acquired it again: then its holds are others.
   local granted = string.match(call('GET', KEYS[2]) or '', '^%d+')
   if ARGV[4] ~= '' and granted ~= ARGV[4] then return {-1, ''} end

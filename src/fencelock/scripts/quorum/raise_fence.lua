@@ -8,18 +8,29 @@
 local call, holder, fence = redis.call, ARGV[1], tonumber(ARGV[2])
 local record = call('GET', KEYS[2]) or ''
 local last, rest = string.match(record, '^(%d+)( .*)$')
-local shared = rest and string.sub(rest, 1, 2) == ' ='
-local hold = shared and call('HGET', KEYS[5], holder)
 if not last then return 0 end
-if shared and not hold or not shared and call('GET', KEYS[1]) ~= holder then return 0 end
-if tonumber(last) < fence then
-  local left = call('PTTL', KEYS[2])
-  call('SET', KEYS[2], ARGV[2] .. rest, 'PX', string.format('%d', math.max(left, 1)))
-end
-if shared then
-  local permits, own, terms = string.match(hold, '^(%d+) (%d+)( .*)$')
+local shared = string.sub(rest, 1, 2) == ' ='
+if not shared and call('GET', KEYS[1]) ~= holder then return 0 end
+if shared and type(redis.pcall('ZSCORE', KEYS[1], holder)) ~= 'string' then return 0 end
+
+-- The hold of a reader or writer has the fence, too: in the record, or else apart.
+local at = shared and string.find(rest, '\n' .. holder .. ' ', 1, true)
+local hold, raised = shared and not at and call('HGET', KEYS[5], holder), rest
+if at then
+  local begins, own, ends = string.match(rest, '^%S+ %d+ ()(%d+)()', at + 1)
   if tonumber(own) < fence then
-    call('HSET', KEYS[5], holder, permits .. ' ' .. ARGV[2] .. terms)
+    raised = string.sub(rest, 1, begins - 1) .. ARGV[2] .. string.sub(rest, ends)
+  end
+end
+if tonumber(last) < fence or raised ~= rest then
+  local left = call('PTTL', KEYS[2])
+  if tonumber(last) < fence then last = ARGV[2] end
+  call('SET', KEYS[2], last .. raised, 'PX', string.format('%d', math.max(left, 1)))
+end
+if hold then
+  local permits, own, options = string.match(hold, '^(%d+) (%d+)( .*)$')
+  if tonumber(own) < fence then
+    call('HSET', KEYS[5], holder, permits .. ' ' .. ARGV[2] .. options)
   end
 end
 return 1

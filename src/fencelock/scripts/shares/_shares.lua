@@ -11,14 +11,19 @@
 --   lock     zset    holder id -> the end of its lease (server microseconds)
 --   record   string  "fence =kind named limit taken": the last fence, the limits that users may name
 --                    ("2" or "2,5,10": the first one, and others that were in force since), the limit
---                    in force, and the permits of all holders in `lock`
---   queue    zset    waiter entries by arrival, as in _lock.lua, except for the terms
+--                    in force, and the permits of all holders in `lock`; then a line for each hold of
+--                    the usual case, "holder permits fence options"
+--   queue    zset    waiter entries by arrival, as in _lock.lua, except for the options
 --   alive    zset    as in _lock.lua
---   holds    hash    holder id -> "permits fence terms"
+--   holds    hash    holder id -> "permits fence options", for the holders without such a line
 --   revoked  string  "holder,holder… reason", after an operator revoked the leases
 --
--- The terms are "ttl claim pN home info", with N permits. A lease whose end has come holds nothing:
+-- The options are "ttl handoff_ttl pN client info", with N permits. A lease whose end has come holds nothing:
 -- `open` removes it before anything is decided.
+--
+-- The usual case, in shares_acquire.lua and shares_release.lua, writes a hold into the record: that is two
+-- commands fewer. `open` moves these holds to `holds`, so all other code looks only there. Without `lock`
+-- no client holds: then the permits that the record counts, and its holds, are those of leases that ended.
 
 -- include: _fence
 -- include: _kinds
@@ -27,6 +32,8 @@
 local ENDS_SUMMED = 10
 -- This many limits that users may name are remembered.
 local NAMED_MAX = 8
+
+-- include: shares/_recorded
 
 local function permits_of(s, holder)
   local hold = call('HGET', KEYS[s.base + 4], holder)
@@ -68,14 +75,25 @@ local function change_limit(s, limit)
   s.limit, s.changed = limit, true
 end
 
+-- Moves the holds of the record to `holds`.
+local function move_holds(s, holds)
+  local moved = {}
+  for holder, hold in string.gmatch(holds, '(%S+) ([^\n]*)') do
+    moved[#moved + 1] = holder
+    moved[#moved + 1] = hold
+  end
+  call('HSET', KEYS[s.base + 4], unpack(moved))
+  s.changed = true
+end
+
 -- Returns the state of a name as a table, or nil and an error when it holds something else.
 -- `kind` and `declared` (the limit) are what the caller expects; without them the record decides.
 local function open(base, kind, declared)
   local found, record = call('TYPE', KEYS[base]).ok, call('GET', KEYS[base + 1])
   local s = {base = base, clock = clock(), record = record, changed = false}
   s.now = tonumber(s.clock)
-  local known, named, limit, taken = string.match(record or '',
-    '^%d+ =(%l+) ([%d,]+) (%d+) (%d+)$')
+  local known, named, limit, taken, holds = string.match(record or '',
+    '^%d+ =(%l+) ([%d,]+) (%d+) (%d+)(.*)$')
   local idle = found == 'none' and call('EXISTS', KEYS[base + 2]) == 0
   if not (found == 'zset' and known or found == 'none' and (known or idle)) then
     return nil, foreign(s, nil, found)
@@ -87,6 +105,7 @@ local function open(base, kind, declared)
   end
   s.taken, s.idle, s.last = tonumber(taken or 0), idle, 0
   if found == 'zset' then
+    if holds ~= '' then move_holds(s, holds) end
     purge(s)
     s.last = nil
   elseif s.kind and (s.taken > 0 or known ~= kind) then  -- all leases ended, and the key with them
@@ -119,12 +138,12 @@ local function fence_after(s)
   return s.fence and s.fence + 1 or tonumber(next_fence(s.record, s.floor or s.clock))
 end
 
-local function take(s, holder, permits, terms, lease_ms)
+local function take(s, holder, permits, options, lease_ms)
   s.fence = fence_after(s)
   local ends = s.now + lease_ms * 1000
   if s.last then s.last = math.max(s.last, ends) end
   call('ZADD', KEYS[s.base], text(ends), holder)
-  call('HSET', KEYS[s.base + 4], holder, string.format('%d %.0f %s', permits, s.fence, terms))
+  call('HSET', KEYS[s.base + 4], holder, string.format('%d %.0f %s', permits, s.fence, options))
   s.taken, s.changed = s.taken + permits, true
   return s.fence
 end

@@ -45,8 +45,8 @@ local SHARES = {
     return 'stop'
   end,
   fence = function(s) return text(fence_after(s)) end,
-  take = function(s, permits, id, holder, terms, _, lease_ms)
-    take(s, holder, tonumber(permits), terms, tonumber(lease_ms))
+  take = function(s, permits, id, holder, options, _, lease_ms)
+    take(s, holder, tonumber(permits), options, tonumber(lease_ms))
     s.granted = s.granted + 1
     if id == s.me then s.mine = s.fence end
   end,

@@ -2,7 +2,7 @@
 -- and harmless when the acquire never ran.
 --
 -- KEYS  lock record queue alive holds   (see _shares.lua)
--- ARGV  1 holder   2 waiter entry, or '' when it cannot be in line   3 home
+-- ARGV  1 holder   2 waiter entry, or '' when it cannot be in line   3 client channel
 -- Reply {left the line, released a grant}   each 0 or 1
 -- include: shares/_shares
 -- include: shares/_shares_line

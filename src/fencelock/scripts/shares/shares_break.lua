@@ -3,7 +3,7 @@
 --
 -- KEYS  lock record queue alive holds revoked   (see _shares.lua)
 -- ARGV  1 reason   2 how long the reason is kept, ms
---       3 a text in the terms of the leases to revoke, or '' for all   4 request id
+--       3 a text in the options of the leases to revoke, or '' for all   4 request id
 -- Reply {how many were revoked}
 -- include: shares/_shares
 -- include: shares/_shares_line
@@ -20,12 +20,12 @@ if call('ZSCORE', KEYS[4], 'found ' .. ARGV[4]) then
   save(s)
   return {0}
 end
-local all, holders, homes = call('ZRANGE', KEYS[1], 0, -1), {}, {}
+local all, holders, client_channels = call('ZRANGE', KEYS[1], 0, -1), {}, {}
 for i = 1, #all do
   local hold = call('HGET', KEYS[5], all[i])
   if string.find(hold, ARGV[3], 1, true) then
     holders[#holders + 1] = all[i]
-    homes[#homes + 1] = string.match(hold, '^%d+ %d+ %d+ %d+ p%d+ (%S+)')
+    client_channels[#client_channels + 1] = string.match(hold, '^%d+ %d+ %d+ %d+ p%d+ (%S+)')
     give_back(s, all[i], 0, hold)
   end
 end
@@ -36,6 +36,6 @@ remember(1, s.clock, (#holders > 0 and 'broke ' or 'found ') .. ARGV[4])
 serve(s, '', '')
 save(s)
 for i = 1, #holders do
-  redis.pcall('PUBLISH', homes[i], 'revoked ' .. holders[i] .. ' ' .. ARGV[1])
+  redis.pcall('PUBLISH', client_channels[i], 'revoked ' .. holders[i] .. ' ' .. ARGV[1])
 end
 return {#holders}

@@ -2,7 +2,7 @@
 -- client's waiters are in line (I6, I7). One call for many names.
 --
 -- KEYS  per name: lock record queue alive holds   (see _shares.lua)
--- ARGV  1 home of the client, then per name: n, and n waiter entries
+-- ARGV  1 channel of the client, then per name: n, and n waiter entries
 -- Reply {now us, per name {'', 0, pttl ms, 0, {position or -1 per entry}}}, as in heartbeat.lua.
 --       A waiter that is no longer in line asks again: it was granted, or the name is another kind of
 --       thing by now.

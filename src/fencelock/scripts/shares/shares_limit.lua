@@ -4,7 +4,7 @@
 -- heartbeats, for 60 s.
 --
 -- KEYS  lock record queue alive holds   (see _shares.lua)
--- ARGV  1 kind   2 the limit that the caller names   3 the limit from now on   4 home   5 request id
+-- ARGV  1 kind   2 the limit that the caller names   3 the limit from now on   4 client channel   5 request id
 -- Reply {how many permits are taken, the limit that users named first}
 -- include: shares/_shares
 -- include: shares/_shares_line

@@ -29,11 +29,11 @@ local function move(name, n, listen)
     local waiting = call('ZRANGE', KEYS[7], others, others + 99, 'WITHSCORES')
     for i = 1, #waiting, 2 do
       if moved == n then break end
-      local of, entry, waiter, channel, home = string.match(waiting[i],
+      local of, entry, waiter, channel, client_channel = string.match(waiting[i],
         '^(%S+) ((%S+) %S+ (%S+) %d+ %d+ %d (%S+) .*)$')
       if of ~= name then
         others = others + 1
-      elseif not lives(1, now, home, tonumber(waiting[i + 1])) then
+      elseif not lives(1, now, client_channel, tonumber(waiting[i + 1])) then
         call('ZREM', KEYS[7], waiting[i])
       elseif listen and not listens(channel) then
         others = others + 1

@@ -2,7 +2,7 @@
 -- of dead waiters (I6, I7). One call for all waiters of a client on the conditions of one lock.
 --
 -- KEYS  lock record queue alive holds revoked condition notified   (see _condition.lua)
--- ARGV  1 home   then per waiter: name of the condition, entry, waiter
+-- ARGV  1 client channel   then per waiter: name of the condition, entry, waiter
 -- Reply per waiter {now us, 1 when it still waits}
 -- include: signals/_condition
 

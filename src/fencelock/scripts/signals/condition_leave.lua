@@ -2,7 +2,7 @@
 -- the wait never began: then it releases the lock, so that a late request to wait changes nothing.
 --
 -- KEYS  lock record queue alive holds revoked condition notified   (see _condition.lua)
--- ARGV  1 holder before the wait   2 home   3 name of the condition   4 entry   5 waiter
+-- ARGV  1 holder before the wait   2 client channel   3 name of the condition   4 entry   5 waiter
 --       6 back: the waiter comes for the lock; quit: it does not, and its notification goes to another
 -- Reply 1 when it was notified, else 0
 -- include: signals/_condition

@@ -1,7 +1,7 @@
 -- Releases the lock and waits on a condition, in one step. Idempotent per waiter (I4).
 --
 -- KEYS  lock record queue alive holds revoked condition notified   (see _condition.lua)
--- ARGV  1 holder   2 home   3 name of the condition   4 entry   5 waiter
+-- ARGV  1 holder   2 client channel   3 name of the condition   4 entry   5 waiter
 -- Reply {{now us, 1}}           waiting, or notified since
 --       {{now us, 0, reason}}   not the holder: the operator's reason when it was revoked, '' when
 --                               another client holds, nil when none does

@@ -4,6 +4,14 @@
 -- ARGV  1 set, clear, delete or look   2 how long the event is kept unused, ms   3 request id
 --       4 server_timeout of the client, ms   then requests that need not be remembered any more
 -- Reply 1 when it is set now, else 0
+
+-- The usual look, before any function is built.
+if ARGV[1] == 'look' and redis.pcall('HGET', KEYS[1], 'kind') == 'event' then
+  local open = redis.call('HGET', KEYS[1], 'open')
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+  return tonumber(open)
+end
+
 -- include: signals/_signal
 
 local refusal = wrong_kind('event')

@@ -8,10 +8,20 @@
 --       or ''; and without a generation for how long it has asked, in microseconds
 --       The first waiter asks; the others are not added to the list again: they may have left it.
 -- Reply per waiter {1 when it passes, the generation it waits for, 1 when it is on the list}
+
+-- The usual case, before any function is built: one waiter asks, and the event is set, or the latch open.
+local kind, call = ARGV[1], redis.call
+if ARGV[4] == 'wait' and #ARGV == 7 and redis.pcall('HGET', KEYS[1], 'open') == '1'
+  and call('HGET', KEYS[1], 'kind') == kind
+  and (kind == 'event' or call('HGET', KEYS[1], 'of') == ARGV[3]) then
+  local gen = call('HGET', KEYS[1], 'gen')
+  call('PEXPIRE', KEYS[1], ARGV[2])
+  return {{1, gen, 0}}
+end
+
 -- include: signals/_signal
 -- include: signals/_latch
 
-local kind = ARGV[1]
 local refusal = wrong_kind(kind)
 if refusal then return refusal end
 local stays, of = ARGV[4] == 'wait', field('of')

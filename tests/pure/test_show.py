@@ -1,6 +1,6 @@
-"""_core/lock/inspect.py: what people are shown of a semaphore's holders."""
+"""_core/lock/show.py: what people are shown of a semaphore's holders."""
 
-from fencelock._core.lock.inspect import _only, describe_shares
+from fencelock._core.lock.show import Shown, _only, describe
 
 NOW = 1_700_000_000_000_000  # microseconds
 SECOND = 1_000_000
@@ -16,13 +16,14 @@ def shown(*holds):
     """Return the record of holders; each is a share, and how many seconds it lasts."""
     told = [word for hold, left in holds for word in (hold, b"%d" % (NOW + left * SECOND))]
     record = b"%d =semaphore 5 5 %d" % (NOW, len(holds))
-    return describe_shares("a", [NOW, record, len(holds), len(holds), told, 0, []])
+    reply = [b"zset", b"", 9000, record, 0, [], len(holds), len(holds), told]
+    return describe("a", Shown(NOW, reply))
 
 
 def test_spans_are_in_seconds_however_long_they_are():
     info = shown((share(1, held_for=7 * DAY), 30 * DAY))
-    assert (info.remaining, info.held_for) == (30 * DAY, 7 * DAY)
-    assert info.holders[0][2:] == (30 * DAY, 7 * DAY)
+    assert (info.remaining, info.holder.held_for) == (30 * DAY, 7 * DAY)
+    assert info.holder.remaining == 30 * DAY
     assert info.holder.since == NOW / SECOND - 7 * DAY
 
 
@@ -31,5 +32,5 @@ def test_of_one_process_the_holder_whose_lease_ends_first_is_named():
     info = shown(*[(share(pid, held_for=held), left) for pid, left, held in ends])
     only = _only(info, ("h", 2))
     assert [each.remaining for each in only.holders] == [20, 40]
-    assert (only.holder, only.remaining, only.held_for) == (info.holders[1].who, 20, 2)
+    assert (only.holder, only.remaining, only.holder.held_for) == (info.holders[1], 20, 2)
     assert (only.holding, only.taken) == (2, 2)

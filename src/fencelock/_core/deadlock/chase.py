@@ -1,0 +1,149 @@
+"""Find deadlocks by probes from each wait to what it waits for (Chandy, Misra and Haas, 1983).
+
+A wait that lasts sends a probe to the client that holds its lock. If the thread or task that made
+that hold waits, too, the probe goes on; if it comes back to the wait that sent it, there may be a
+cycle.
+
+Rules of this file:
+
+- The first round only suspects. The second follows the same path and no other: each wait and each
+  turn has an id that no other one has, so what both rounds saw lasted all the time in between. Then
+  all edges existed at the instant between the rounds, and the cycle is a true one.
+- A wait refuses only itself, and only as the youngest of its cycle. So of a cycle one wait is
+  refused, whichever looks. It closed the cycle as it began, so it finds it when it looks first.
+- An edge counts if it is certain: see ``is_edge``, and the scripts. A thread that waits for its own
+  hold is a cycle only if no other thread can release that hold, and if no timeout ends the wait:
+  then no other wait is held up.
+- A message may be lost, and a probe may be given up anywhere: that costs time, as the wait looks
+  again. The server keeps nothing.
+- Only a unit that holds something looks: no other can be in a cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from fencelock._core.deadlock.probe import PathProbe, Step, pack, unpack, youngest
+from fencelock._core.deadlock.unit_waits import AGAIN_SECONDS_MAX, UnitWait, is_edge
+from fencelock._core.description import described
+from fencelock._core.lock.hold import Hold
+from fencelock.errors import Blocked, Deadlock
+from fencelock.scripts import ANSWER
+
+# A ``Port``, whose module imports this package.
+AnyPort: TypeAlias = Any
+
+
+def look(port: AnyPort, wait: UnitWait, now: float) -> None:
+    """Look for a cycle that a wait is in, and set when it looks again."""
+    with port.mutex():
+        holds = port.waits.holds_of(wait.request.unit)
+        ports = list(dict.fromkeys(hold.port for hold in holds if hold.port))
+    if not ports:
+        wait.due = float("inf")  # while it waits, it acquires nothing
+        return
+    for own in ports:
+        if not own.hears:
+            own.hear_soon()  # the probe comes back there
+    wait.due = now + wait.pause
+    wait.pause = min(2 * wait.pause, AGAIN_SECONDS_MAX)
+    wait.searches += 1
+    _send_on(wait, PathProbe(f"{_text(wait.id)} {wait.searches}", ()))
+
+
+def arrived(port: AnyPort, holder: bytes, text: bytes) -> None:
+    """Take a probe that came to the client of a holder."""
+    probe = unpack(text)
+    if probe is None:
+        return
+    with port.mutex():
+        holds = [hold for hold in port.renewals.tracked() if hold.request.holder == holder]
+    for hold in holds:
+        _pass(hold, probe)
+
+
+def _pass(hold: Hold, probe: PathProbe) -> None:
+    """Follow a probe from a hold to what the thread or task that made it waits for."""
+    port, whole = hold.port, hold.whole
+    if port is None:  # it was released just now
+        return
+    with port.mutex():
+        wait = port.waits.of(whole.unit) if is_edge(whole) else None
+        fresh = wait is not None and port.waits.passes(probe.round, wait)
+    probe = probe.blocked_by(_text(hold.request.holder), hold.fence)
+    if wait is None or probe.strays():
+        return
+    if _text(wait.id) == probe.begun_by:
+        if len(probe.path) > 1 or (whole.bound and wait.patient):
+            _came_back(wait, probe)
+    elif fresh and not probe.passes_twice(_text(wait.id)):
+        _send_on(wait, probe)
+
+
+def _came_back(wait: UnitWait, probe: PathProbe) -> None:
+    """Confirm a cycle, or take it for true when it is confirmed."""
+    if not probe.cycle:
+        _send_on(wait, PathProbe(probe.search, (), probe.path))
+    elif youngest(probe.path).wait == _text(wait.id):
+        refuse(wait, probe.path)
+
+
+def _send_on(wait: UnitWait, probe: PathProbe) -> None:
+    """Send a probe from a wait to the hold that it waits for."""
+    port, request = wait.port, wait.request
+    with port.mutex():
+        if not wait.stands:
+            return
+        arrived_us = wait.arrival()
+    expected = probe.cycle[len(probe.path)].holder if probe.cycle else ""
+    # What the next client knows is left empty.
+    step = Step(_text(wait.id), arrived_us, request.keys.name, _text(wait.info))
+    text = pack(probe.extended(step))
+    if arrived_us and text is not None:
+        port.run_in_background(*request.probe(expected.encode(), text))
+
+
+def refuse(wait: UnitWait, cycle: Sequence[Step]) -> None:
+    """End a wait with ``Deadlock``: it leaves its line as any waiter that gives up."""
+    port, waiter = wait.port, wait.waiter
+    with port.mutex():
+        if not wait.stands or wait.cycle is not None:
+            return
+        wait.cycle = tuple(cycle)
+        waiter.news = True
+        port.wake(waiter)
+    if not waiter.local:  # a thread that reads its own connection is woken by a message there
+        args = (waiter.channel, waiter.request.waiter, b"again")
+        port.run_in_background(ANSWER, wait.request.keys.plain, args)
+
+
+def error_of(port: AnyPort, wait: UnitWait) -> Deadlock:
+    """Return the error for a wait that is refused."""
+    name = wait.request.keys.name
+    cycle = tuple(_blocked(step) for step in wait.cycle)
+    return Deadlock(name, cycle=cycle, server=port.label)
+
+
+def own_cycle(port: AnyPort, wait: UnitWait, hold: Hold) -> Deadlock:
+    """Return the error for a thread or task that waits for its own hold."""
+    step = Step(_text(wait.id), 0, wait.request.keys.name, _text(wait.info))
+    wait.cycle = (step._replace(holder=_text(hold.request.holder), fence=hold.fence),)
+    return error_of(port, wait)
+
+
+def _blocked(step: Step) -> Blocked:
+    told = described(step.info)
+    pid = told.get("pid", 0)
+    return Blocked(
+        name=step.name,
+        host=str(told.get("host", "")),
+        pid=pid if isinstance(pid, int) else 0,
+        unit=str(told.get("unit", "")),
+        label=str(told.get("label", "")),
+        fence=step.fence,
+    )
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")

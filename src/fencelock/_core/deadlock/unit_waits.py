@@ -1,0 +1,243 @@
+"""What the threads and tasks of one process wait for.
+
+Rules of this file:
+
+- A *unit* is a thread or a task. It waits for one lock at a time; a wait is one call of acquire,
+  from its first pause to its end, and has an id that no other wait has.
+- The table is of the process, not of a client: one unit may use several clients.
+- A unit is entered when it begins to wait. An interrupt may leave an entry behind, so an entry
+  counts only while its waiter still stands in a line.
+- Nothing here sends: see chase.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import Any, Final, TypeAlias
+from weakref import WeakKeyDictionary
+
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.request import SHARES, AcquireRequest
+
+# A ``Port``, whose module imports this one.
+AnyPort: TypeAlias = Any
+# A ``Waiter``, or a ``LocalWaiter``, whose modules import this one by way of the port.
+AnyWaiter: TypeAlias = Any
+
+# A wait looks again after so long, and then after twice as long each time, up to the last one. The
+# wait that closed a cycle finds it when it looks first: more is needed when a message was lost.
+AGAIN_SECONDS = 1.0
+AGAIN_SECONDS_MAX = 4.0
+# One for a hold of its own thread or task looks at once, and again after so long: at first its
+# client may not hear probes. Only so many leases are compared: each wait pays for that.
+OWN_AGAIN_SECONDS = 0.05
+OWN_SOUGHT_MAX = 32
+# How many probes are remembered, so that each passes a wait only once.
+PASSED_MAX = 1000
+# How many names are remembered that one unit acquires and another one releases. Beyond that every
+# name counts as one of these.
+LENT_MAX = 1000
+SEMAPHORE: Final = b"semaphore"  # the kind, as in semaphore_rwlock.py, which imports the port
+
+
+class UnitWait:
+    """One acquisition that waits, and the thread or task that makes it."""
+
+    # Class attributes until something happens: most waits are over before they look.
+    before: UnitWait | None = None  # that a signal handler's wait interrupts
+    pause: float = AGAIN_SECONDS
+    patient: bool = True  # it has no timeout
+    searches: int = 0  # how often it has looked
+    arrived_us: int = 0  # on the server's clock; see ``arrival``
+    cycle: Any = None  # the cycle for which it is refused
+
+    def __init__(self, port: AnyPort, waiter: AnyWaiter, due: float) -> None:
+        self.port: AnyPort = port
+        self.waiter: AnyWaiter = waiter
+        self.info: bytes = waiter.request.info  # of this wait: a request may take over another's
+        self.due: float = due  # when it looks for a cycle
+        self.id: bytes = port.new_id()
+
+    @property
+    def request(self) -> AcquireRequest:
+        """Return the request that waits."""
+        request: AcquireRequest = self.waiter.request
+        return request
+
+    @property
+    def stands(self) -> bool:
+        """Return True if it waits now. Under the port's mutex."""
+        waiter = self.waiter
+        if waiter.local:
+            line = waiter.line
+            return line is not None and line.front is not waiter and waiter in line.waiting
+        stands: bool = self.port.lines.stands(waiter)
+        return stands
+
+    def arrival(self) -> int:
+        """Return when it came, in microseconds of the server's clock, always the same; 0: unknown.
+
+        The server answered this waiter, or the one for whose turn it waits. Under the port's mutex.
+        """
+        if not self.arrived_us:
+            waiter = self.waiter
+            if waiter.local:
+                known_us, at = _known_instant(waiter.line.front)
+                self.arrived_us = int(known_us + (waiter.arrived_at - at) * 1e6) if known_us else 0
+            else:
+                self.arrived_us = int(waiter.answered_us)
+        return self.arrived_us
+
+
+def _known_instant(front: Any) -> tuple[int, float]:
+    """Return an instant of the server's clock that a cohort knows, and the same on our clock."""
+    if isinstance(front, Hold):
+        return front.fence, front.granted_at  # a fence is the instant of its grant, or a bit later
+    place = front.given.place or front
+    return place.answered_us, place.asked_at
+
+
+class UnitWaits:
+    """The waits of one process, by thread or task, and the ports by which these hold locks."""
+
+    __slots__ = ("_lent", "_of", "_passed", "ports")
+
+    def __init__(self) -> None:
+        self._lent: set[bytes] = set()
+        self._of: dict[Any, UnitWait] = {}
+        self._passed: dict[tuple[bytes, bytes], None] = {}
+        # In the order in which they came, so that the simulator can repeat what was done.
+        self.ports: WeakKeyDictionary[AnyPort, None] = WeakKeyDictionary()
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def begin(self, unit: object, wait: UnitWait) -> None:
+        """Enter a wait, in place of one that it interrupts: a signal handler's waits inside it."""
+        wait.before = self._of.get(unit)
+        self._of[unit] = wait
+
+    def end(self, unit: object, wait: UnitWait) -> None:
+        """Take a wait out, and enter the one again that it interrupted."""
+        if self._of.get(unit) is not wait:
+            return
+        if wait.before is not None and wait.before.stands:
+            self._of[unit] = wait.before
+        else:
+            del self._of[unit]
+
+    def of(self, unit: object) -> UnitWait | None:
+        """Return what a thread or task waits for now, or None. Under the mutex."""
+        wait = self._of.get(unit)
+        return wait if wait is not None and wait.stands else None
+
+    def holds_of(self, unit: object) -> Iterator[Hold]:
+        """Yield what a thread or task holds by any client. Under the mutex."""
+        for port in list(self.ports):
+            for hold in port.renewals.tracked():
+                # Of a quorum's lease its parts count: each is at one node, as a wait is.
+                if hold.whole.unit is unit and not hold.parts and is_edge(hold.whole):
+                    yield hold
+
+    def passes(self, probe: bytes, wait: UnitWait) -> bool:
+        """Return True if a probe comes to a wait for the first time. Under the mutex."""
+        key = probe, wait.id
+        if key in self._passed:
+            return False
+        self._passed[key] = None
+        if len(self._passed) > PASSED_MAX:
+            del self._passed[next(iter(self._passed))]
+        return True
+
+    def lend(self, hold: Hold) -> None:
+        """Note that another unit than the one that acquired a hold releases it."""
+        if len(self._lent) < LENT_MAX:
+            self._lent.add(_lent_as(hold))
+
+    def lent(self, hold: Hold) -> bool:
+        """Return True if other units have released holds of the same name, or template."""
+        return len(self._lent) == LENT_MAX or _lent_as(hold) in self._lent
+
+
+def _lent_as(hold: Hold) -> bytes:
+    return hold.request.options.template.encode() or hold.request.keys.lock
+
+
+def is_edge(hold: Hold) -> bool:
+    """Return True if others wait for the very thread or task that made this hold.
+
+    A hold counts if its body or its kind binds it to one. Any thread may release another lock, so
+    it counts until one does: from then on locks of that name do not. A permit of a semaphore that
+    no ``with`` holds is often released by others, and never counts.
+    """
+    if not hold.open or hold.released or hold.loss is not None or hold.request.owned:
+        return False
+    if hold.request.options.deadlock_after is None:
+        return False
+    template: Any = hold.request.template
+    permit = template.batch == SHARES and template.kind == SEMAPHORE
+    port = hold.port  # read once: a release drops it
+    return hold.bound or not (permit or port is None or port.waits.lent(hold))
+
+
+def released_by_another(hold: Hold) -> None:
+    """Note that another unit than the one that acquired a hold releases it."""
+    port = hold.port  # read once: a release drops it
+    if port is not None:
+        port.waits.lend(hold)
+
+
+class _NoWait(UnitWait):
+    """Stands for a wait that takes no part: it is never due, and never refused."""
+
+    due = inf
+
+    def __init__(self) -> None:
+        """Do nothing: it has no waiter."""
+
+
+NO_WAIT: Final = _NoWait()
+
+
+def entered(port: AnyPort, waiter: AnyWaiter, give_up_at: float) -> UnitWait:
+    """Enter a waiter's thread or task as waiting, unless it takes no part; return its wait."""
+    request = waiter.request
+    if request.unit is None:
+        return NO_WAIT
+    wait: UnitWait | None = request.unit_wait
+    if wait is None:
+        wait = UnitWait(port, waiter, port.now() + request.options.deadlock_after)
+        wait.patient = give_up_at == inf
+        # The holder of a cohort is known: its waiters see by themselves whether it is their own.
+        known = waiter.local and isinstance(waiter.line.front, Hold)
+        if wait.patient and not known and _is_held_by_itself(port, request):
+            wait.due, wait.pause = port.now(), OWN_AGAIN_SECONDS
+        if not waiter.local:
+            wait.arrival()  # now: it may have to ask again
+        port.waits.begin(request.unit, wait)
+        request.unit_wait = wait
+    wait.waiter = waiter
+    return wait
+
+
+def _is_held_by_itself(port: AnyPort, request: AcquireRequest) -> bool:
+    """Return True if a thread or task asks for what it holds itself, by the same client.
+
+    Whether that keeps it from being granted, the server knows: other holders may make room.
+    """
+    with port.mutex():
+        found = any(
+            hold.request.keys.lock == request.keys.lock
+            and hold.whole.unit is request.unit
+            and hold.whole.bound
+            and is_edge(hold.whole)
+            for hold in port.renewals.some(OWN_SOUGHT_MAX)
+        )
+    return found
+
+
+def left(port: AnyPort, request: AcquireRequest) -> None:
+    """Take out the wait of an acquire that ends."""
+    port.waits.end(request.unit, request.unit_wait)
+    request.unit = request.unit_wait = None

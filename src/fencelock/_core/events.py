@@ -1,0 +1,423 @@
+"""What happens to locks, reported to hooks: the one place for metrics, logs, history and checks.
+
+Rules of this file:
+
+- Without a hook nothing is built: a flow looks at ``hooks`` first, and what it asks later, of a
+  request or a hold, is None.
+- A request ends once: granted, refused, timed out, given up, failed or in a deadlock. A grant ends
+  once: released or lost. What began without a hook is never reported.
+- A hook is called by the thread or task that it is about, or by the one that renews; never inside
+  the mutex. What it raises is logged once for each hook, and changes nothing.
+- One event for a user's lease: leases of single nodes of a quorum report nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from typing import Any, Final, TypeAlias
+
+from fencelock._core.description import described
+from fencelock._runtime.log import log
+from fencelock._runtime.mutex import inside, put_off
+from fencelock.errors import Deadlock
+
+# A ``Port``, an ``AcquireRequest`` and a ``Hold``, whose modules import this one.
+AnyPort: TypeAlias = Any
+AnyRequest: TypeAlias = Any
+AnyHold: TypeAlias = Any
+
+# The kinds of events. First those of a request; the last six of them end it.
+REQUESTED: Final = "requested"  # a thread or task asks; it may have to wait
+WAITING: Final = "waiting"  # it does have to wait
+GRANTED: Final = "granted"
+REFUSED: Final = "refused"  # it did not wait, or not any longer: all its tries are used up
+TIMED_OUT: Final = "timed_out"
+GAVE_UP: Final = "gave_up"  # it was cancelled or interrupted
+FAILED: Final = "failed"  # by an error, which it raises
+DEADLOCK: Final = "deadlock"  # it was chosen to end a circle of waiters
+# Those of a lease; the last two end it.
+RENEWED: Final = "renewed"
+RENEWAL_FAILED: Final = "renewal_failed"  # it is retried while the lease lasts
+RECALLED: Final = "recalled"  # others want a lease that this client may keep
+RELEASED: Final = "released"
+LOST: Final = "lost"
+# What this client did as an operator; the holder, wherever it is, reports that it lost the lease.
+REVOKED: Final = "revoked"
+
+KINDS: Final = (
+    *(REQUESTED, WAITING, GRANTED, REFUSED, TIMED_OUT, GAVE_UP, FAILED, DEADLOCK),
+    *(RENEWED, RENEWAL_FAILED, RECALLED, RELEASED, LOST, REVOKED),
+)
+
+ENDS: Final = (GRANTED, REFUSED, TIMED_OUT, GAVE_UP, FAILED, DEADLOCK)  # those of a request
+
+Hook = Callable[["LockEvent"], object]
+
+hooks: tuple[Hook, ...] = ()  # all of them; flows look here
+_chosen: tuple[Hook, ...] = ()  # by the user, all at once
+_installed: tuple[Hook, ...] = ()  # by this package, one by one
+_faulty: set[int] = set()  # those whose first error was logged
+_numbers = count(1)
+# They know which trace a request belongs to: asked for its description, which ``show`` prints.
+tracers: tuple[Callable[[], str | None], ...] = ()
+
+
+def choose(wanted: Sequence[Hook], traced: Sequence[Callable[[], str | None]] = ()) -> None:
+    """Replace the hooks that the user chose, and what says which trace a request belongs to."""
+    global _chosen, tracers
+    _chosen, tracers = tuple(wanted), tuple(traced)
+    _faulty.clear()
+    _gather()
+
+
+def chosen() -> tuple[Hook, ...]:
+    """Return the hooks that the user chose."""
+    return _chosen
+
+
+def install(hook: Hook) -> None:
+    """Add a hook of this package's own, which ``choose`` leaves alone."""
+    global _installed  # noqa: PLW0603 - as above
+    _installed = (*_installed, hook)
+    _gather()
+
+
+def uninstall(hook: Hook) -> None:
+    """Remove a hook that was installed; harmless when it is not there."""
+    global _installed  # noqa: PLW0603 - as above
+    _installed = tuple(each for each in _installed if each != hook)
+    _gather()
+
+
+def _gather() -> None:
+    global hooks  # noqa: PLW0603 - as above
+    hooks = (*_chosen, *_installed)
+
+
+def trace() -> str:
+    """Return the id of the trace that the calling thread or task is in, if one of them knows."""
+    for tracer in tracers:
+        try:
+            found = tracer()
+        except Exception as error:  # noqa: BLE001 - as a hook
+            _log_once(tracer, error)
+        else:
+            if found:
+                return found
+    return ""
+
+
+class Subject:
+    """What an event is about: a name, its class, and who deals with it."""
+
+    __slots__ = ("client", "info", "kind", "name", "server", "template", "unit")
+
+    def __init__(
+        self,
+        port: AnyPort,
+        name: str,
+        kind: str,
+        *,
+        template: str = "",
+        info: bytes = b"",
+        unit: object = None,
+    ) -> None:
+        self.name: str = name
+        self.kind: str = kind
+        self.template: str = template
+        self.server: str = port.label
+        self.client: bytes = port.client_channel
+        self.info: bytes = info
+        self.unit: object = unit
+
+
+class Acquisition(Subject):
+    """One acquisition, from its request to the end of its lease."""
+
+    __slots__ = ("_ending", "_port", "began", "granted_at", "group", "number", "waits")
+
+    def __init__(
+        self, port: AnyPort, request: AnyRequest, unit: object, *, waits: bool, group: int | None
+    ) -> None:
+        options = request.options
+        super().__init__(
+            port,
+            request.keys.name,
+            options.kind,
+            template=options.template,
+            info=request.info,
+            unit=unit,
+        )
+        self.number: int = next(_numbers)  # of this process
+        # The number of the first one of a multi, which has none to give; else 0.
+        self.group: int = self.number if group is None else group
+        self.waits: bool = waits  # it is no single try
+        self._port = port
+        self.began: float = port.now()
+        self.granted_at: float = 0.0
+        self._ending: list[bool] = [True, True]  # popped when it waits, and when it ends
+
+    def must_wait(self, ahead: int | None = None, other: bytes = b"") -> None:
+        """Report that it has to wait, once: behind so many others, or for a known holder."""
+        if len(self._ending) == 2:  # noqa: PLR2004 - see above
+            self._ending.pop()
+            now = self._port.now()
+            report(LockEvent(WAITING, self, now, ahead=ahead, other=other))
+
+    def end(self, kind: str, error: BaseException | None = None, reason: str = "") -> None:
+        """Report that the request ended without a grant, unless it ended before."""
+        if self._ends():
+            now = self._port.now()
+            waited = now - self.began
+            report(LockEvent(kind, self, now, waited=waited, error=error, reason=reason))
+
+    def _ends(self) -> bool:
+        ending, self._ending = self._ending, []
+        return bool(ending)
+
+    def granted(self, hold: AnyHold) -> None:
+        """Report the grant; from now on the end of the hold is reported, too."""
+        if not self._ends():
+            return
+        self.granted_at = self._port.now()
+        waited = self.granted_at - self.began
+        event = LockEvent(GRANTED, self, self.granted_at, fence=hold.fence, waited=waited)
+        try:
+            report(event)
+        finally:
+            hold.told = [self]
+        if hold.loss is not None:  # just before: it was not reported then
+            end_hold(hold)
+
+
+class LockEvent:
+    """One event of a lock or another object.
+
+    ``kind`` says what happened, ``name`` to which lock. ``template`` is the class of the name, for
+    labels of metrics: that of a decorator or of the option ``template``, else the ``object``: what
+    the handle is, such as ``"lock"`` or ``"semaphore"``. The events of one acquisition share a
+    ``number``; those of a multi also a ``group``. Spans are in seconds, ``at`` is fencelock's
+    monotonic clock. What is not known is None, 0 or empty.
+    """
+
+    __slots__ = (
+        *("ahead", "at", "detail", "error", "fence", "held", "kind"),
+        *("other", "reason", "subject", "took", "waited"),
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        subject: Subject,
+        at: float,
+        *,
+        fence: int = 0,
+        waited: float = 0.0,
+        held: float = 0.0,
+        took: float = 0.0,
+        reason: str = "",
+        detail: str = "",
+        error: BaseException | None = None,
+        ahead: int | None = None,
+        other: bytes | str = "",
+    ) -> None:
+        self.kind: str = kind
+        self.subject: Subject = subject
+        self.at: float = at
+        self.fence: int = fence
+        self.waited: float = waited  # from the request to this event
+        self.held: float = held  # from the grant to this event
+        self.took: float = took  # of a renewal, from its request to its answer
+        self.reason: str = reason  # of a loss, or of a refusal
+        self.detail: str = detail
+        self.error: BaseException | None = error  # that it raised, or of the last renewal
+        self.ahead: int | None = ahead  # how many others the server has in line before it
+        self.other: bytes | str = other  # who holds, as far as this process knows
+
+    @property
+    def name(self) -> str:
+        """Return the name of the lock, without the prefix."""
+        return self.subject.name
+
+    @property
+    def object(self) -> str:
+        """Return what the handle is: ``lock``, ``rlock``, ``semaphore``, ``rwlock.read``, ..."""
+        return self.subject.kind
+
+    @property
+    def template(self) -> str:
+        """Return the class of the name; without one, what the handle is."""
+        return self.subject.template or self.subject.kind
+
+    @property
+    def server(self) -> str:
+        """Return the server, as a person calls it."""
+        return self.subject.server
+
+    @property
+    def client(self) -> bytes:
+        """Return the identity of the client in this process."""
+        return self.subject.client
+
+    @property
+    def unit(self) -> Any:
+        """Return the identity of the thread, or the task, that acquires or holds."""
+        return self.subject.unit
+
+    @property
+    def number(self) -> int:
+        """Return the number of the acquisition in this process; 0 when it is about none."""
+        return getattr(self.subject, "number", 0)
+
+    @property
+    def group(self) -> int:
+        """Return what the parts of a multi have in common; 0 for all else."""
+        return getattr(self.subject, "group", 0)
+
+    @property
+    def waits(self) -> bool:
+        """Return True if it was requested with waiting, and not by a single try."""
+        return getattr(self.subject, "waits", False)
+
+    @property
+    def who(self) -> dict[str, Any]:
+        """Return what ``show`` prints of the thread or task: host, pid, unit and label."""
+        return described(self.subject.info)
+
+    @property
+    def behind(self) -> dict[str, Any]:
+        """Return the same of whom it waits for, if that is in this process."""
+        return described(self.other)
+
+    def __repr__(self) -> str:
+        """Show what is known."""
+        words = [f"{self.kind} {self.object} {self.name!r}"]
+        words += [
+            f"{name}={value!r}"
+            for name in ("fence", "waited", "held", "reason", "detail", "error", "ahead")
+            if (value := getattr(self, name)) not in {0, "", None}
+        ]
+        return f"<LockEvent {' '.join(words)}>"
+
+
+class HookRefusal(Exception):
+    """What a hook raises to refuse a request: it reaches the caller, and nothing was sent.
+
+    At other events it is logged, as all that a hook raises.
+    """
+
+
+def report(event: LockEvent) -> None:
+    """Call the hooks; later, if this thread was interrupted inside the mutex."""
+    if inside():
+        put_off(partial(report, event))
+        return
+    refusal: HookRefusal | None = None
+    for hook in hooks:
+        try:
+            hook(event)
+        except Exception as error:  # noqa: BLE001 - a hook of the user's may raise anything
+            if isinstance(error, HookRefusal) and event.kind == REQUESTED:
+                refusal = error
+            else:
+                _log_once(hook, error)
+    if refusal is not None:
+        raise refusal
+
+
+def _log_once(hook: Callable[..., object], error: Exception) -> None:
+    if id(hook) not in _faulty:
+        _faulty.add(id(hook))
+        text = "the hook %r raised; its further errors are not logged"
+        log.error(text, hook, exc_info=error)
+
+
+# -- what the flows report: a request only when there is a hook ------------------------------------
+
+
+def requested(
+    port: AnyPort, request: AnyRequest, unit: object, *, waits: bool, group: int | None = 0
+) -> Acquisition:
+    """Report a request, and note in it that its end is to be reported."""
+    made = request.acquisition = Acquisition(port, request, unit, waits=waits, group=group)
+    try:
+        report(LockEvent(REQUESTED, made, made.began))
+    except BaseException as error:
+        made.end(_kind_of(error), error)
+        raise
+    return made
+
+
+def all_requested(
+    port: AnyPort, requests: Sequence[AnyRequest], unit: object, *, waits: bool
+) -> None:
+    """Report the requests of a multi."""
+    group = None
+    try:
+        for request in requests:
+            group = requested(port, request, unit, waits=waits, group=group).group
+    except BaseException as error:
+        for request in requests:
+            failed(request, error)
+        raise
+
+
+def failed(request: AnyRequest, error: BaseException) -> None:
+    """Report that a request ends by an error, unless it ended before."""
+    if request.acquisition is not None:
+        request.acquisition.end(_kind_of(error), error)
+
+
+def _kind_of(error: BaseException) -> str:
+    if not isinstance(error, Exception):
+        return GAVE_UP
+    return DEADLOCK if isinstance(error, Deadlock) else FAILED
+
+
+def end_hold(hold: AnyHold, error: BaseException | None = None, reason: str = "") -> None:
+    """Report once that a lease was lost or released, if its grant was reported.
+
+    ``error`` is that of the release; ``reason`` that of a loss which the hold does not know.
+    """
+    if not hold.told:
+        return
+    try:
+        of = hold.told.pop()  # one instruction: only one of several threads succeeds
+    except IndexError:
+        return
+    now = hold.clock()
+    kind, why, detail = RELEASED, "", ""
+    if reason or hold.loss is not None:
+        kind, error = LOST, hold.last_trouble()
+        why, _, detail = hold.loss or (reason, now, "")
+    held = now - of.granted_at
+    report(
+        LockEvent(
+            kind, of, now, fence=hold.fence, held=held, reason=why, detail=detail, error=error
+        )
+    )
+
+
+def renewed(holds: Sequence[AnyHold], error: Exception | None = None, *, took: float = 0.0) -> None:
+    """Report that leases were renewed, or that their renewal failed."""
+    kind = RENEWED if error is None else RENEWAL_FAILED
+    for hold in holds:
+        told = hold.told
+        if told:
+            now, of = hold.clock(), told[0]
+            held = now - of.granted_at
+            fence = hold.fence
+            report(LockEvent(kind, of, now, fence=fence, held=held, took=took, error=error))
+
+
+def recalled(port: AnyPort, request: AnyRequest) -> None:
+    """Report that others want a lease that this client may keep."""
+    of = Subject(port, request.keys.name, request.options.kind, template=request.options.template)
+    report(LockEvent(RECALLED, of, port.now()))
+
+
+def revoked(port: AnyPort, name: str, kind: str, reason: str) -> None:
+    """Report that this client revoked a lock as an operator."""
+    report(LockEvent(REVOKED, Subject(port, name, kind), port.now(), reason=reason))

@@ -1,0 +1,231 @@
+"""Keep what went wrong with locks, on the server: long waits, losses, revocations, deadlocks.
+
+A hook (see ``events.py``) collects entries and the names of locks in use, and sends them in the
+background, at most once a second. It asks for no answer and delays no operation. What cannot be
+sent in 30 s is dropped, and so is what exceeds the bounds: a history is for people.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from typing import Any, Final
+from weakref import ref
+
+from fencelock._core import events
+from fencelock._core.error_messages import describes_errors
+from fencelock._core.events import LockEvent
+from fencelock._core.keys import history_key, index_key
+from fencelock._core.port import Port
+from fencelock._core.retry import command
+from fencelock._core.types import Reply
+from fencelock.options import History
+from fencelock.scripts import ADD_HISTORY, NOTE_LOCKS
+from fencelock.status import HistoryEntry
+
+# How often one client sends at most, in seconds.
+SEND_SECONDS: Final = 1.0
+# How much one client remembers between two of these; more is dropped, the oldest first.
+ENTRIES_MAX: Final = 1000
+NAMES_MAX: Final = 1000
+# How many names the server keeps, and for how long after the last one, in ms.
+INDEX_NAMES: Final = 10_000
+INDEX_MS: Final = 3_600_000
+# The longest text of an entry: an error's message may contain anything.
+TEXT_MAX: Final = 500
+
+# So many of the newest entries are searched for those of one name.
+LOOKED_THROUGH: Final = 10_000
+
+CONTENTION: Final = "contention"
+# By the kind of an event, that of its entry; these are kept however long it took.
+_KINDS: Final = {events.LOST: "lost", events.REVOKED: "revoked", events.DEADLOCK: "deadlock"}
+# These end a wait; it is kept if it was long.
+_WAITED: Final = frozenset({events.GRANTED, events.TIMED_OUT, events.REFUSED, events.GAVE_UP})
+_ENDS: Final = _WAITED | {events.FAILED, events.DEADLOCK}
+# A lock with such an event is in use for longer than a moment.
+_IN_USE: Final = frozenset({events.WAITING, events.RENEWED})
+
+_numbers = count(1)
+
+
+class Recorder:
+    """The hook of one client.
+
+    ``later`` calls a function after so many seconds, for a port; it returns False if it cannot.
+    """
+
+    def __init__(
+        self, prefix: str, options: History, later: Callable[[Any, float, Callable[[], None]], bool]
+    ) -> None:
+        self._prefix = prefix
+        self._options = options
+        self._later = later
+        self._ports: list[ref[Any]] = []
+        self._entries: dict[bytes, deque[tuple[float, dict[str, Any]]]] = {}
+        self._names: dict[bytes, dict[str, None]] = {}
+        self._due: set[bytes] = set()  # clients' channels for which a sending is planned
+        self._behind: dict[int, str] = {}  # the holder that an acquisition waits for, by its number
+
+    def add(self, port: Any) -> None:
+        """Record what happens over a port from now on."""
+        port.recorder = self
+        if not self._ports:
+            events.install(self)
+        self._ports = [*(each for each in self._ports if each() is not None), ref(port)]
+
+    def drop(self, port: Any) -> None:
+        """Send what is left of a port that is about to be closed, and record it no more."""
+        self.send(port)
+        self._ports = [each for each in self._ports if each() not in {None, port}]
+        if not self._ports:
+            events.uninstall(self)
+
+    def __call__(self, event: LockEvent) -> None:
+        """Note an event, if it is one of this client's and worth it."""
+        behind = self._whom(event)
+        kind = self._kind(event)
+        if kind is None and event.kind not in _IN_USE:
+            return
+        port = self._port_of(event.client)
+        if port is None:
+            self._end_if_dropped()
+            return
+        channel = event.client
+        with port.mutex():
+            if kind is None:
+                noted = self._names.setdefault(channel, {})
+                if len(noted) < NAMES_MAX:
+                    noted[event.name] = None
+            else:
+                kept = self._entries.setdefault(channel, deque(maxlen=ENTRIES_MAX))
+                kept.append((event.at, entry_of(event, kind, behind)))
+            planned = channel in self._due
+            self._due.add(channel)
+        if not planned and not self._later(port, SEND_SECONDS, lambda: self.send(port)):
+            self.send(port)
+
+    def _whom(self, event: LockEvent) -> str:
+        """Remember the holder that an acquisition waits for; return it when the wait ends."""
+        if event.kind != events.WAITING:
+            return self._behind.pop(event.number, "") if event.kind in _ENDS else ""
+        if event.behind and len(self._behind) < ENTRIES_MAX:
+            self._behind[event.number] = _person(event.behind)
+        return ""
+
+    def _kind(self, event: LockEvent) -> str | None:
+        if event.kind in _WAITED:
+            return CONTENTION if event.waited >= self._options.threshold else None
+        return _KINDS.get(event.kind)
+
+    def _port_of(self, channel: bytes) -> Any:
+        """Return the port with a client's channel, which changes with a fork."""
+        ports = (each() for each in self._ports)
+        return next((port for port in ports if port and port.client_channel == channel), None)
+
+    def _end_if_dropped(self) -> None:
+        """End with the client, if it was dropped without being closed."""
+        if all(each() is None for each in self._ports):
+            events.uninstall(self)
+
+    def send(self, port: Any) -> None:
+        """Send what was noted, in the background."""
+        channel = port.client_channel
+        with port.mutex():
+            entries = self._entries.pop(channel, ())
+            noted = self._names.pop(channel, ())
+            self._due.discard(channel)
+        if noted:
+            names = [name.encode() for name in noted]
+            args = (INDEX_NAMES, INDEX_MS, *names)
+            port.run_in_background(NOTE_LOCKS, (index_key(self._prefix),), args)
+        if entries:
+            now = port.now()
+            told = [packed(each | {"ago": round(now - at, 3)}) for at, each in entries]
+            args = (self._options.length, int(self._options.ttl * 1000), *told)
+            port.run_in_background(ADD_HISTORY, (history_key(self._prefix),), args)
+
+
+def entry_of(event: LockEvent, kind: str, behind: str) -> dict[str, Any]:
+    """Return what is kept of an event."""
+    who = event.who
+    told: dict[str, Any] = {
+        "id": f"{event.client.decode(errors='replace')}-{next(_numbers)}",
+        "kind": kind,
+        "name": event.name,
+        "object": event.object,
+        **{key: who[key] for key in ("host", "pid", "unit", "label") if who.get(key)},
+        "seconds": round(event.held if kind == "lost" else event.waited, 3),
+        "outcome": event.kind if kind == CONTENTION else "",
+        "reason": _text(event.reason),
+        "detail": _text(event.detail or event.error),
+        "behind": behind,
+    }
+    return {key: value for key, value in told.items() if value not in {"", 0}}
+
+
+def _text(value: object) -> str:
+    return str(value)[:TEXT_MAX] if value else ""
+
+
+def _person(told: dict[str, Any]) -> str:
+    label = told.get("label")
+    process = f"{told.get('host', '')}:{told.get('pid', 0)}"
+    return f"{process} ({label})" if label else process
+
+
+def packed(entry: dict[str, Any]) -> bytes:
+    """Return an entry as the server keeps it."""
+    return json.dumps(entry, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+@describes_errors
+async def read(
+    port: Port, prefix: str, name: str | None, since: float | None, limit: int
+) -> list[HistoryEntry]:
+    """Return the newest entries, in the order of time; since so many seconds ago."""
+    each = await port.flows.on_each(port, "", lambda server: _entries(server, prefix, since, limit))
+    found = {entry.id: entry for entries in each for entry in entries}
+    chosen = [entry for entry in found.values() if name is None or entry.name == name]
+    return sorted(chosen, key=lambda entry: entry.at)[-limit:]
+
+
+async def _entries(
+    port: Port, prefix: str, since: float | None, limit: int
+) -> Iterable[HistoryEntry]:
+    key = history_key(prefix)
+    oldest = b"-"
+    if since is not None:
+        seconds, _ = await command(port, (b"TIME",), key)
+        oldest = b"%d" % max(0, (int(seconds) - since) * 1000)
+    words = (b"XREVRANGE", key, b"+", oldest, b"COUNT", max(limit, LOOKED_THROUGH))
+    return parsed(await command(port, words, key))
+
+
+def parsed(reply: Sequence[Reply]) -> list[HistoryEntry]:
+    """Return entries as the server keeps them; what another program wrote is left out."""
+    found = [_parsed(number, fields) for number, fields in reply]
+    return [entry for entry in found if entry is not None]
+
+
+def _parsed(number: bytes, fields: Sequence[bytes]) -> HistoryEntry | None:
+    try:
+        told = json.loads(fields[1])
+        at = int(number.partition(b"-")[0]) / 1000 - float(told.get("ago", 0))
+        known = {key: kind(told.get(key, kind())) for key, kind in _FIELDS.items()}
+    except (ValueError, TypeError, AttributeError, IndexError):
+        return None
+    return HistoryEntry(at=at, **known)
+
+
+_FIELDS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("id", "kind", "name", "object", "host", "unit", "label"), str),
+    **dict.fromkeys(("outcome", "reason", "detail", "behind"), str),
+    "pid": int,
+    "seconds": float,
+}

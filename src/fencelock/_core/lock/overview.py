@@ -1,0 +1,124 @@
+"""Show many locks again and again, without a SCAN each time: for screens that refresh themselves.
+
+Which locks there are is known from the index, a sorted set to which clients with a history add what
+was just waited for or renewed. A SCAN now and then finds the locks of all other clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fencelock._core.keys import LockKeys, index_key
+from fencelock._core.lock.show import LISTED, matches, names, show_all
+from fencelock._core.port import Port
+from fencelock._core.retry import command
+from fencelock._runtime.log import log
+from fencelock.errors import ServerDenied
+from fencelock.status import LockStatus
+
+# How often all keys are looked through, in seconds.
+SCAN_SECONDS = 30.0
+# While there are few locks and a SCAN is quick, it is repeated sooner: it takes a hundredth of the
+# time at most.
+SOON_SECONDS = 2.0
+FEW_LOCKS = 200
+SCAN_SHARE = 0.01
+# So many locks are shown at most, and so many noted names read at a time.
+LOCKS_MAX = 10_000
+# How far back the index is read again: the clocks of a quorum's nodes may differ by less.
+AGAIN_US = 5_000_000
+
+
+class Overview:
+    """The locks of a prefix that match, as often as they are asked for.
+
+    A refresh is one command for the index, and one for every 500 locks. ``scan_every`` is how often
+    it also looks through all keys, in seconds, or sooner where that costs little; None: never.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        match: str = "*",
+        *,
+        waiters: int = LISTED,
+        scan_every: float | None = SCAN_SECONDS,
+    ) -> None:
+        self._prefix = prefix
+        self._match = match
+        self._waiters = waiters
+        self._scan_every = scan_every
+        self._scan_at: float | None = None
+        self._noted_us = 0.0  # when the newest noted name was noted, by the server's clock
+        self._names: set[str] = set()
+
+    async def refresh(self, port: Port) -> list[LockStatus]:
+        """Return the locks that are held or waited for, by name; raises as ``show`` does.
+
+        A lease that its client may keep while it is idle counts as held: asking would take time.
+        """
+        self._names |= await self._noted(port)
+        begun = port.now()
+        if self._scan_is_due(begun):
+            self._names |= await self._found(port)
+            self._scan_at = begun + self._pause(port.now() - begun)
+        keys = [LockKeys(self._prefix, name) for name in sorted(self._names)[:LOCKS_MAX]]
+        shown = await show_all(port, keys, self._waiters, asks=False)
+        active = [status for status in shown if status.active]
+        self._names = {status.name for status in active}
+        return active
+
+    def _scan_is_due(self, now: float) -> bool:
+        if self._scan_every is None:
+            return False
+        return self._scan_at is None or now >= self._scan_at
+
+    def _pause(self, took: float) -> float:
+        """Return the time from the beginning of a SCAN, which took so long, to the next one."""
+        every = SCAN_SECONDS if self._scan_every is None else self._scan_every
+        if len(self._names) >= FEW_LOCKS:
+            return every
+        return min(every, max(SOON_SECONDS, took / SCAN_SHARE))
+
+    async def _found(self, port: Port) -> set[str]:
+        """Return the names of all locks; none without the permission for SCAN."""
+        try:
+            return set(await names(port, self._prefix, self._match))
+        except ServerDenied as error:
+            log.warning("locks of clients without a history are not found: %s", error)
+            self._scan_every = None
+            return set()
+
+    async def _noted(self, port: Port) -> set[str]:
+        """Return the names that were noted since the last time."""
+        each = await port.flows.on_each(port, "", self._noted_at)
+        self._noted_us = max([self._noted_us, *(newest for newest, _ in each)])
+        found: set[str] = set().union(*(noted for _, noted in each))
+        return {name for name in found if matches(name, self._match)}
+
+    async def _noted_at(self, port: Port) -> tuple[float, set[str]]:
+        key = index_key(self._prefix)
+        since = b"%d" % max(0, self._noted_us - AGAIN_US)
+        limits = (b"LIMIT", 0, LOCKS_MAX)
+        words = (b"ZREVRANGEBYSCORE", key, b"+inf", since, b"WITHSCORES", *limits)
+        reply = await command(port, words, key)
+        pairs = _pairs(reply)
+        noted = {name.decode(errors="replace") for name, _ in pairs}
+        return (pairs[0][1] if pairs else 0.0), {name for name in noted if _is_lock(name)}
+
+
+def _pairs(reply: Sequence[Any]) -> list[tuple[bytes, float]]:
+    """Return members and scores, which RESP3 pairs and RESP2 does not."""
+    if reply and not isinstance(reply[0], list):
+        reply = list(zip(reply[::2], reply[1::2], strict=True))
+    return [(name, float(score)) for name, score in reply]
+
+
+def _is_lock(name: str) -> bool:
+    """Return False for what no lock can be called: another program wrote it."""
+    try:
+        LockKeys("", name)
+    except ValueError:
+        return False
+    return bool(name)

@@ -1,0 +1,106 @@
+"""Metrics and spans with OpenTelemetry."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from fencelock._core import events
+from fencelock._core.events import LockEvent
+from fencelock.instrumentation.metrics import (
+    BUCKETS,
+    GAUGE,
+    MEASURES,
+    SPAN,
+    Measure,
+    MetricsHook,
+)
+
+SCOPE = "fencelock"
+
+
+def instruments(provider: Any = None) -> OpenTelemetryInstruments:
+    """Return the instruments of a meter provider; None: the global one."""
+    metrics: Any = import_module("opentelemetry.metrics")
+    return OpenTelemetryInstruments(metrics.get_meter(SCOPE, meter_provider=provider))
+
+
+class OpenTelemetryInstruments:
+    """The instruments of one meter."""
+
+    def __init__(self, meter: Any) -> None:
+        self._made: dict[Measure, Any] = {each: _instrument(meter, each) for each in MEASURES}
+
+    def record(self, measure: Measure, value: float, labels: tuple[str, ...]) -> None:
+        """Add to a counter, or record a span."""
+        names = ("fencelock.template", "fencelock.object", f"fencelock.{measure.extra}")
+        self._made[measure](value, dict(zip(names, labels, strict=False)))
+
+
+def _instrument(meter: Any, measure: Measure) -> Any:
+    about = {"name": measure.name, "unit": measure.unit, "description": measure.text}
+    if measure.form == SPAN:
+        made = meter.create_histogram(**about, explicit_bucket_boundaries_advisory=BUCKETS)
+        return made.record
+    if measure.form == GAUGE:
+        return meter.create_up_down_counter(**about).add
+    return meter.create_counter(**about).add
+
+
+def trace_id() -> str | None:
+    """Return the id of the trace that the calling thread or task is in; None outside of one."""
+    trace: Any = import_module("opentelemetry.trace")
+    context = trace.get_current_span().get_span_context()
+    return f"{context.trace_id:032x}" if context.is_valid else None
+
+
+class SpanHook:
+    """Makes a span of each request and of each lease, and passes each event on."""
+
+    def __init__(self, provider: Any, measured: MetricsHook) -> None:
+        trace: Any = import_module("opentelemetry.trace")
+        self._tracer = trace.get_tracer(SCOPE, tracer_provider=provider)
+        self._error = trace.StatusCode.ERROR
+        self._measured = measured
+        self._open: dict[int, Any] = {}  # by acquisition: its request's span, then its lease's
+
+    def __call__(self, event: LockEvent, /) -> None:
+        """Begin or end a span."""
+        self._measured(event)
+        kind, number = event.kind, event.number
+        if kind == events.REQUESTED:
+            self._open[number] = self._begin("wait", event)
+        elif kind in {events.WAITING, events.RENEWED, events.RENEWAL_FAILED}:
+            span = self._open.get(number)
+            if span is not None:
+                span.add_event(kind, _words(event))
+        elif number in self._open:
+            self._end(self._open.pop(number), event)
+            if kind == events.GRANTED:
+                self._open[number] = self._begin("hold", event)
+
+    def _begin(self, doing: str, event: LockEvent) -> Any:
+        about = {
+            "fencelock.name": event.name,
+            "fencelock.template": event.template,
+            "fencelock.object": event.object,
+            "server.address": event.server,
+        }
+        return self._tracer.start_span(f"{doing} {event.template}", attributes=about)
+
+    def _end(self, span: Any, event: LockEvent) -> None:
+        span.set_attribute("fencelock.outcome", event.kind)
+        for name, value in _words(event).items():
+            span.set_attribute(name, value)
+        if event.error is not None:
+            span.record_exception(event.error)
+        if event.kind in {events.LOST, events.FAILED, events.DEADLOCK}:
+            why = event.reason or repr(event.error)
+            span.set_status(self._error, f"{why}: {event.detail}" if event.detail else why)
+        span.end()
+
+
+def _words(event: LockEvent) -> dict[str, Any]:
+    known = {"fencelock.fence": event.fence, "fencelock.reason": event.reason}
+    words = {name: value for name, value in known.items() if value}
+    return words if event.ahead is None else {**words, "fencelock.ahead": event.ahead}

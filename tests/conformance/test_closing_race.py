@@ -1,0 +1,114 @@
+"""A request that is under way while its client is closed: its caller gets an error, no key stays.
+
+The servers stand still until the test lets them go on, so it is certain which comes first.
+"""
+
+import contextlib
+
+import pytest
+
+from fencelock import ClientClosed
+from tests.conformance.test_kept import port_of
+
+HANDLES = {
+    "lock": lambda client: client.lock("a"),
+    "try": lambda client: client.lock("a"),
+    "semaphore": lambda client: client.semaphore("a", 1),
+    "multi": lambda client: client.multi(["a"]),
+}
+KINDS = [
+    "lock",
+    pytest.param("try", marks=pytest.mark.nightly),
+    pytest.param("semaphore", marks=[pytest.mark.nightly, pytest.mark.no_quorum]),
+    pytest.param("multi", marks=[pytest.mark.nightly, pytest.mark.no_quorum]),
+]
+# A node of a quorum is not given up before the test goes on.
+PATIENT = {"node_timeout": 5.0}
+
+
+def servers(world):
+    """Return the servers that grant locks."""
+    server = world.server
+    if hasattr(server, "master"):
+        return [server.master]
+    return getattr(server, "masters", None) or getattr(server, "nodes", [server])
+
+
+def resume(world):
+    for server in servers(world):
+        server.resume()
+
+
+@contextlib.contextmanager
+def standing_still(world):
+    for server in servers(world):
+        server.pause()
+    try:
+        yield
+    finally:
+        resume(world)
+
+
+def is_quorum(world):
+    return hasattr(world.server, "nodes") and not hasattr(world.server, "masters")
+
+
+def asks(client):
+    """Return True if a request of a client waits for its answer."""
+    port = port_of(client)
+    return any(getattr(each, "pool", each).asking for each in (port, *port.nodes))
+
+
+async def connected(world, kind):
+    """Return a client with a connection, a lock of it, and the same lock of another client."""
+    client = world.client(**(PATIENT if is_quorum(world) else {}))
+    async with HANDLES[kind](client):
+        pass
+    return client, HANDLES[kind](client), HANDLES[kind](world.client())
+
+
+async def free_at_once(world, lock):
+    """Wait until no server has the lock's key, and take it."""
+    each = world.server.nodes if is_quorum(world) else [world.server]
+    key = world.key("a")
+    await world.until(lambda: not any(one.command("EXISTS", key) for one in each), "given back")
+    assert await lock.acquire(blocking=False)
+    await lock.release()
+
+
+@pytest.mark.parametrize("release", [False, True], ids=["close", "release"])
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_answer_that_comes_while_the_client_is_closed(world, kind, release):
+    """It is waited for, and what it granted is given back before the connections are gone."""
+    client, lock, again = await connected(world, kind)
+    with standing_still(world):
+        job = world.start(lock.acquire(blocking=kind != "try"))
+        await world.until(lambda: asks(client), "the request is under way")
+        closing = world.start(client.aclose(release=release))
+        await world.until(lambda: port_of(client).closing, "the client is being closed")
+        if release:  # which waits for longer than any test machine stalls
+            for _ in range(10):
+                await world.tick()
+            assert not closing.done
+        resume(world)
+        with pytest.raises(ClientClosed, match="closed"):
+            await job.result()
+        await closing.result()
+    await free_at_once(world, again)
+
+
+# Not a semaphore: its undo is longer than what a server reads at once, and a server that finds the
+# connection closed when it answers the first request reads no further.
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[1], KINDS[3]])
+async def test_an_answer_that_comes_after_the_client_was_closed(world, kind):
+    """What it grants is given back all the same."""
+    client, lock, again = await connected(world, kind)
+    with standing_still(world):
+        job = world.start(lock.acquire(blocking=kind != "try"))
+        await world.until(lambda: asks(client), "the request is under way")
+        await client.aclose(release=True, timeout=0.1)
+        resume(world)
+        with pytest.raises(ClientClosed, match="closed"):
+            await job.result()
+    await free_at_once(world, again)

@@ -1,0 +1,205 @@
+"""Cohorts: waiters of one client take turns without asking the server (DESIGN §9)."""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+from fencelock import ClientClosed, Cohort, LeaseLost
+from tests.local_lines import waiting_locally
+
+pytestmark = pytest.mark.no_quorum  # each fence of a quorum needs a majority first
+
+LONG = Cohort(turns=100, seconds=60)
+
+
+async def waiters(world, lock, number, order, client=""):
+    """Start waiters that come one after the other; return their jobs."""
+    jobs = []
+    before = world.waiting("a")
+
+    async def wait(place):
+        async with lock as lease:
+            order.append((client, place, lease.fence))
+
+    for place in range(number):
+        jobs.append(world.start(wait(place)))
+        await world.in_line("a", before + place + 1)
+    return jobs
+
+
+def command(world, *words):
+    """Run a command of the shell; return what it prints."""
+    where = ["--url", world.server.url, "--prefix", world.prefix]
+    ran = [sys.executable, "-m", "fencelock", *words, *where]
+    return subprocess.run(ran, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+async def shown_by(world, *words):
+    """Return what a command prints that asks the clients of the test: these must go on."""
+    if world.blocking:
+        return command(world, *words)
+    return await asyncio.to_thread(command, world, *words)
+
+
+def revoke(world, name):
+    command(world, "break", name, "--yes", "--reason", "a test")
+
+
+async def all_of(jobs):
+    for job in jobs:
+        await job.result()
+
+
+async def test_turns_of_one_client_cost_no_command(world):
+    """I5, I3: one acquire and one release for all; each turn has a fence of its own that grows."""
+    lock = world.client().lock("a", cohort=LONG)
+    await lock.acquire()
+    first, order = lock.lease.fence, []
+    jobs = await waiters(world, lock, 10, order)
+    with world.commands() as sent:
+        await lock.release()
+        await all_of(jobs)
+        await world.until(lambda: world.holder("a") is None)
+    assert [place for _, place, _ in order] == list(range(10))
+    assert [fence for *_, fence in order] == [first + n + 1 for n in range(10)]
+    assert sent.scripts <= 1 + 1  # a client that begins to listen renews its lease once
+
+
+async def test_the_fence_that_was_used_last_is_written_back(world):
+    """I3: the next client's fence is above it, even when the server's clock was set back."""
+    lock, order = world.client().lock("a", cohort=LONG), []
+    await lock.acquire()
+    jobs = await waiters(world, lock, 3, order)
+    await lock.release()
+    await all_of(jobs)
+    await world.until(lambda: world.holder("a") is None)
+    record = world.server.command("GET", world.keys("a").grant[1])
+    assert int(record.split()[0]) == order[-1][2]
+
+
+@pytest.mark.parametrize("bound", [Cohort(turns=3, seconds=60), Cohort(turns=100, seconds=1e-6)])
+async def test_beyond_the_bound_the_others_come_first(world, bound):
+    """I5: the line has its turn, and this client's next waiter is in it by its arrival."""
+    ours, theirs = world.client(), world.client(cohort=None)
+    lock, order = ours.lock("a", cohort=bound), []
+    await lock.acquire()
+    jobs = await waiters(world, lock, 2, order, "ours")
+    jobs += await waiters(world, theirs.lock("a"), 1, order, "theirs")
+    jobs += await waiters(world, lock, 2, order, "ours, later")
+    await lock.release()
+    await all_of(jobs)
+    assert [client for client, *_ in order] == ["ours", "ours", "theirs", *["ours, later"] * 2]
+    fences = [fence for *_, fence in order]
+    assert fences == sorted(set(fences))
+
+
+async def test_a_turn_over_the_bound_costs_two_commands(world):
+    """I5: the release takes the next place in line with the same command."""
+    ours, theirs = world.client(), world.client(cohort=None)
+    lock, other, order = ours.lock("a", cohort=Cohort(turns=1)), theirs.lock("a"), []
+    await other.acquire()
+    jobs = await waiters(world, lock, 4, order)
+    with world.commands() as sent:
+        await other.release()
+        await all_of(jobs)
+        await world.until(lambda: world.holder("a") is None)
+    # Alone, the acquires of three that come later would cost three more; listening costs some.
+    assert sent.scripts < 1 + 4 + 3
+
+
+async def test_one_that_gives_up_leaves_its_place_to_its_neighbour(world):
+    """I5, I9: the front of a cohort has the place of all in the server's line."""
+    ours, theirs = world.client(), world.client(cohort=None)
+    other, order = theirs.lock("a"), []
+    await other.acquire()
+    lock = ours.lock("a", cohort=Cohort(turns=1))
+    gives_up = world.start(lock.acquire(timeout=1))
+    await world.in_line("a", 1)
+    jobs = await waiters(world, lock, 1, order, "ours")
+    jobs += await waiters(world, theirs.lock("a"), 1, order, "theirs")
+    assert not await gives_up.result()
+    assert world.waiting("a") == 2
+    await other.release()
+    await all_of(jobs)
+    assert [client for client, *_ in order] == ["ours", "theirs"]
+
+
+async def test_one_that_gives_up_locally_sends_nothing(world):
+    """I9: it has asked nobody for anything."""
+    lock = world.client().lock("a")
+    async with lock:
+        with world.commands() as sent:
+            assert not await lock.acquire(timeout=0.05)
+        assert sent.scripts == 0
+    assert not waiting_locally(world.keys("a").lock)
+
+
+async def test_a_lost_lease_ends_the_turns_of_all(world):
+    """I8: the waiters ask again, and are granted by the server."""
+    client, order = world.client(), []
+    lock = client.lock("a", ttl=1, renew=False, cohort=LONG)
+    lease = await lock.__aenter__()
+    jobs = await waiters(world, lock, 2, order)
+    await all_of(jobs)
+    assert lease.lost
+    assert min(fence for *_, fence in order) > lease.fence
+    with pytest.raises(LeaseLost):
+        await lock.release()
+
+
+async def test_a_revoked_lease_ends_the_turns_of_all(world):
+    """I8: an operator takes the lock from the cohort, and its next waiter asks again."""
+    client, order = world.client(), []
+    lock = client.lock("a", cohort=LONG)
+    await lock.acquire()
+    lease = lock.lease
+    jobs = await waiters(world, lock, 2, order)
+    revoke(world, "a")
+    await all_of(jobs)
+    assert lease.lost
+    with pytest.raises(LeaseLost):
+        await lock.release()
+
+
+async def test_people_see_how_many_take_turns(world):
+    """A cohort has one place in the server's line: `show` says for how many it is."""
+    order, other = [], world.client(cohort=None).lock("a")
+    lock = world.client().lock("a", cohort=Cohort(turns=1))
+    await lock.acquire()
+    theirs = world.start(other.acquire())
+    await world.in_line("a", 1)
+    jobs = await waiters(world, lock, 3, order)
+    await lock.release()  # theirs now, and the first of ours asked for three
+    await theirs.result()
+    shown = json.loads(await shown_by(world, "show", "a", "--json"))
+    assert shown["waiting"] == 1
+    assert shown["waiters"][0]["others"] == 2
+    assert "and 2 more in turns" in await shown_by(world, "show", "a")
+    await other.release()
+    await all_of(jobs)
+
+
+async def test_different_terms_are_different_cohorts(world):
+    """A lease of another length is another's: each has a place in the server's line."""
+    client = world.client()
+    async with client.lock("a"):
+        jobs = [world.start(client.lock("a", ttl=ttl).acquire(timeout=1)) for ttl in (10, 20, None)]
+        await world.in_line("a", 3)
+        assert waiting_locally(world.keys("a").lock) == 1
+        await all_of(jobs)
+
+
+async def test_a_closed_client_has_no_waiters(world):
+    """I9: those that wait for others of their client get an error, and leave nothing."""
+    client, other = world.client(), world.client()
+    async with other.lock("a"):
+        jobs = [world.start(client.lock("a").acquire()) for _ in range(3)]
+        await world.in_line("a", 3)
+        await client.aclose()
+        for job in jobs:
+            with pytest.raises(ClientClosed):
+                await job.result()
+        await world.in_line("a", 0)

@@ -1,0 +1,289 @@
+"""Deadlocks: of each cycle the wait that began last is refused, and the others are granted."""
+
+import time
+
+import pytest
+
+from fencelock import AcquireTimeout, Deadlock, NotAcquired, instrumentation
+from tests.conformance.world import needs_no_server
+
+SOON = 0.3  # a client hears what is meant for it once a lease has lasted for 0.2 s
+
+
+async def in_circle(world, *pairs):
+    """Take the locks of each pair one inside the other, in a unit each; return what was refused."""
+    held, refused, done = [], [], []
+
+    async def take(number, first, second):
+        async with first:
+            held.append(number)
+            await world.until(lambda: len(held) == len(pairs))
+            try:
+                async with second:
+                    done.append(number)
+            except Deadlock as error:
+                refused.append(error)
+
+    jobs = [world.start(take(number, *pair)) for number, pair in enumerate(pairs)]
+    for job in jobs:
+        await job.result()
+    assert len(done) + len(refused) == len(pairs)
+    return refused
+
+
+def locks(world, *names, **options):
+    """Return a handle of each name, all by one client."""
+    client = world.client(deadlock_after=SOON)
+    return [client.lock(name, **options) for name in names]
+
+
+async def test_one_of_two_clients_is_refused(world):
+    error, *others = await in_circle(world, locks(world, "a", "b"), locks(world, "b", "a"))
+    assert not others
+    assert isinstance(error, NotAcquired)
+    assert {step.name for step in error.cycle} == {"a", "b"}
+    assert error.cycle[-1].fence
+    assert all(f"waits for {step.name!r}" in str(error) for step in error.cycle)
+    assert world.holder("a") is world.holder("b") is None
+    assert world.waiting("a") == world.waiting("b") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"cohort": None}], ids=["in turns", "in line"])
+async def test_one_of_two_units_of_a_client_is_refused(world, options):
+    a, b = locks(world, "a", "b", **options)
+    assert len(await in_circle(world, (a, b), (b, a))) == 1
+
+
+@pytest.mark.slow
+async def test_a_wait_with_a_timeout_is_refused_before_it(world):
+    """Waiting longer cannot help it, and the other one would wait as long."""
+    pairs = [locks(world, *names, timeout=60) for names in ("ab", "ba")]
+    assert len(await in_circle(world, *pairs)) == 1
+
+
+@pytest.mark.slow
+async def test_one_of_three_is_refused(world):
+    circle = [locks(world, *pair) for pair in ("ab", "bc", "ca")]
+    error, *others = await in_circle(world, *circle)
+    assert not others
+    assert [step.name for step in error.cycle] in (list("abc"), list("bca"), list("cab"))
+
+
+@pytest.mark.slow
+async def test_a_unit_may_use_several_clients(world):
+    a, _ = locks(world, "a", "x")
+    b, _ = locks(world, "b", "x")
+    assert len(await in_circle(world, (a, b), (b, a))) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.no_quorum  # it has no multis
+async def test_a_multi_holds_what_its_body_has(world):
+    client = world.client(deadlock_after=SOON)
+    lock, both = client.lock("a"), client.multi(["b", "c"])
+    assert len(await in_circle(world, (both, lock), (lock, client.lock("b")))) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lock", "rlock"])
+async def test_locks_that_no_body_holds_make_a_circle_too(world, kind):
+    client, held = world.client(deadlock_after=SOON), []
+    a, b = getattr(client, kind)("a"), getattr(client, kind)("b")
+
+    async def take(first, second):
+        await first.acquire()
+        held.append(first)
+        await world.until(lambda: len(held) == 2)
+        try:
+            await second.acquire()
+            await second.release()
+        except Deadlock as error:
+            held.append(error)
+        await first.release()
+
+    for job in [world.start(take(a, b)), world.start(take(b, a))]:
+        await job.result()
+    assert [type(each) for each in held[2:]] == [Deadlock]
+
+
+@pytest.mark.slow
+@pytest.mark.no_quorum  # it has no semaphores
+async def test_writers_readers_and_permits_take_part(world):
+    client = world.client(deadlock_after=SOON)
+    read, write = client.rwlock("rw").read, client.rwlock("rw").write
+    one = client.semaphore("one", 1)
+    assert len(await in_circle(world, (read, one), (one, write))) == 1
+    assert len(await in_circle(world, (write, one), (one, read))) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.no_quorum  # it has no semaphores
+async def test_what_is_no_certain_edge_is_left_to_end_by_itself(world):
+    """A waiter for a permit waits for both holders, and one of them is in no cycle."""
+    client = world.client(deadlock_after=SOON)
+    lock, permits, other = client.lock("a"), client.semaphore("s", 2), client.semaphore("s", 2)
+    await other.acquire()
+    circle = world.start(in_circle(world, (permits, lock), (lock, permits)))
+    await looked_in_vain(world, "s", "a")
+    await other.release()
+    assert await circle.result() == []
+
+
+@pytest.mark.slow
+@pytest.mark.no_quorum  # it has no semaphores
+async def test_a_permit_that_no_body_holds_is_no_edge(world):
+    """Others often release it: that is what semaphores are for."""
+    client = world.client(deadlock_after=SOON)
+    one, other = client.semaphore("one", 1), client.semaphore("other", 1)
+
+    async def take(first, second):
+        await first.acquire()
+        await world.until(lambda: world.holders("one") and world.holders("other"))
+        await second.acquire()
+        await second.release()
+
+    jobs = [world.start(take(one, other)), world.start(take(other, one))]
+    await looked_in_vain(world, "one", "other")
+    await one.release()  # by the test, which acquired none
+    await jobs[1].result()
+    await other.release()
+    await jobs[0].result()
+
+
+async def looked_in_vain(world, *names):
+    """Return when waits for these locks have had time to find a cycle, and wait still."""
+    await world.until(lambda: all(world.waiting(name) == 1 for name in names))
+    over = time.monotonic() + 2 * SOON
+    await world.until(lambda: time.monotonic() > over)
+    assert all(world.waiting(name) == 1 for name in names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("template", [None, "{letter}"], ids=["by name", "by template"])
+async def test_a_lock_that_others_release_is_no_edge_once_that_was_seen(world, template):
+    """It is seen for the name, or the template, not for a handle."""
+    one = world.client(deadlock_after=SOON).lock("z" if template else "a", template=template)
+    await one.acquire()
+    await world.start(one.release()).result()  # another unit than the one that acquired
+
+    a, b = locks(world, "a", "b", template=template)
+    b_too, a_too = locks(world, "b", "a", template=template)
+    units = [world.start(a_then_b(world, a, b)), world.start(a_then_b(world, b_too, a_too))]
+    await looked_in_vain(world, "a", "b")
+    await a.release()  # by the test, which holds nothing
+    for unit in units:
+        await unit.result()
+
+
+async def a_then_b(world, first, second):
+    await first.acquire()
+    await world.until(lambda: world.holder(first.name) and world.holder(second.name))
+    await second.acquire()
+    await second.release()
+    if first.lease is not None:
+        await first.release()
+
+
+async def test_a_unit_that_waits_for_its_own_body_is_refused_at_once(world):
+    (a,) = locks(world, "a")
+    async with a:
+        with pytest.raises(Deadlock) as refused:
+            await a.acquire()
+        assert not await a.acquire(timeout=0.02), "a timeout is waited for"
+        assert world.waiting("a") == 0
+    (step,) = refused.value.cycle
+    assert step.name == "a"
+
+
+def by_another_ttl(client):
+    """Return a lock, and another handle of it, whose waits are in no cohort with the first."""
+    return client.lock("a"), client.lock("a", ttl=20)
+
+
+def by_a_multi(client):
+    """Return a lock, and locks among which it is."""
+    return client.lock("b"), client.multi(["a", "b", "c"])
+
+
+def by_the_last_permit(client):
+    """Return the only permit of a semaphore, twice."""
+    return client.semaphore("s", 1), client.semaphore("s", 1)
+
+
+@pytest.mark.nightly
+async def test_a_unit_that_waits_for_itself_on_other_terms_is_refused_at_once(world):
+    await refused_at_once(*by_another_ttl(world.client(deadlock_after=60)))
+
+
+@pytest.mark.nightly
+@pytest.mark.no_quorum  # it has neither
+@pytest.mark.parametrize("kind", [by_a_multi, by_the_last_permit], ids=lambda each: each.__name__)
+async def test_a_unit_that_waits_for_itself_by_another_object_is_refused_at_once(world, kind):
+    await refused_at_once(*kind(world.client(deadlock_after=60)))
+
+
+async def refused_at_once(held, same):
+    began = time.monotonic()
+    async with held:
+        with pytest.raises(Deadlock):
+            await same.acquire()
+    assert time.monotonic() < began + 10
+
+
+async def test_a_unit_that_waits_for_itself_with_a_timeout_waits_for_that(world):
+    """It holds up no other wait; and scripts that show what a timeout does go on working."""
+    a, same = locks(world, "a", "a", timeout=0.05)
+    async with a:
+        with pytest.raises(AcquireTimeout):
+            await same.__aenter__()
+
+
+@pytest.mark.slow
+async def test_a_unit_that_waits_for_itself_by_another_client_is_found(world):
+    (a,), (same,) = locks(world, "a"), locks(world, "a")
+    async with a:
+        with pytest.raises(Deadlock):
+            await same.acquire()
+
+
+@pytest.mark.slow
+async def test_a_handle_can_stay_out_of_it(world):
+    """Its waits end by their timeouts, as before there was a search."""
+    a, b = locks(world, "a", "b", deadlock_after=None, timeout=3 * SOON)
+    ended = []
+
+    async def take(first, second):
+        async with first:
+            await world.until(lambda: world.holder("a") and world.holder("b"))
+            try:
+                async with second:
+                    pass
+            except NotAcquired as error:
+                ended.append(type(error))
+
+    for job in [world.start(take(a, b)), world.start(take(b, a))]:
+        await job.result()
+    assert set(ended) == {AcquireTimeout}
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "1", True])
+@needs_no_server
+async def test_an_option_that_cannot_work_is_refused(world, wrong):
+    with pytest.raises((TypeError, ValueError), match="deadlock_after"):
+        world.client(deadlock_after=wrong)
+    with pytest.raises((TypeError, ValueError), match="deadlock_after"):
+        world.client().lock("a", deadlock_after=wrong)
+
+
+@pytest.mark.slow
+async def test_it_is_reported_to_hooks(world):
+    seen = []
+    instrumentation.set_hooks([seen.append])
+    try:
+        (error,) = await in_circle(world, locks(world, "a", "b"), locks(world, "b", "a"))
+    finally:
+        instrumentation.set_hooks([])
+    (event,) = [each for each in seen if each.kind == "deadlock"]
+    assert event.error is error
+    assert event.name == error.name

@@ -1,0 +1,253 @@
+"""The client's option ``history``: what is kept on the server; locks are found without SCAN."""
+
+import gc
+
+import pytest
+
+from fencelock import Deadlock, History, LeaseLost
+from fencelock._core import events
+from fencelock._core.lock.history import INDEX_NAMES, parsed
+from fencelock._core.lock.overview import Overview
+from fencelock._io.run_blocking import run_blocking
+from fencelock._runtime.clock import now
+from tests.conformance.world import SOON
+
+pytestmark = pytest.mark.filterwarnings("ignore:a handle of .* was dropped:ResourceWarning")
+
+KEEPING = History(threshold=0.01, length=100)
+
+
+@pytest.fixture(autouse=True)
+def hooks_are_left_as_they_were():
+    yield
+    gc.collect()
+    assert events.hooks == ()
+
+
+async def kept(world, client, number):
+    """Return the entries, once there are so many."""
+    deadline = now() + SOON
+    while len(entries := await client.history()) < number:
+        assert now() < deadline, f"{number} entries"
+        await world.tick()
+    return entries
+
+
+def stream(world):
+    return world.server.command("XRANGE", f"{world.prefix}~history", "-", "+")
+
+
+async def refreshed(world, client, overview):
+    port = client.inner._port if world.blocking else client._port()
+    flow = overview.refresh(port)
+    if world.blocking:
+        return run_blocking(flow)
+    return await flow
+
+
+@pytest.mark.slow
+async def test_a_long_wait_is_kept_with_who_waited(world):
+    world.strict = True
+    client = world.client(history=KEEPING, label="ann")
+    holder = world.client().lock("a")
+    assert await holder.acquire()
+    assert not await client.lock("a").acquire(timeout=0.05)
+    waiting = world.start(client.lock("a").acquire())
+    await world.until(lambda: world.waiting("a") == 1)
+    await holder.release()
+    assert await waiting.result()
+    entries = await kept(world, client, 1)
+    outcomes = {entry.outcome for entry in entries}
+    assert "timed_out" in outcomes
+    entry = next(each for each in entries if each.outcome == "timed_out")
+    assert (entry.kind, entry.name, entry.object, entry.label) == ("contention", "a", "lock", "ann")
+    assert 0.04 < entry.seconds < 5
+    assert entry.pid > 0
+    await client.aclose()
+
+
+@pytest.mark.slow
+@pytest.mark.one_server
+async def test_whom_it_waited_for_is_kept_if_that_is_in_the_same_process(world):
+    client = world.client(history=KEEPING)
+    lock = client.lock("a", label="ann")
+    assert await lock.acquire()
+    waiting = world.start(client.lock("a", label="bob").acquire(timeout=0.05))
+    assert not await waiting.result()
+    await lock.release()
+    await client.aclose()
+    (entry,) = await world.client().history("a")
+    assert entry.label == "bob"
+    assert entry.behind.endswith("(ann)")
+
+
+@pytest.mark.slow
+async def test_a_short_wait_is_not_kept(world):
+    client = world.client(history=History(threshold=60))
+    async with client.lock("a"):
+        assert not await client.lock("a").acquire(timeout=0.02)
+    await client.aclose()
+    assert await world.client().history() == []
+
+
+@pytest.mark.slow
+async def test_a_revocation_is_kept_by_its_holder_and_by_its_operator(world):
+    client = world.client(history=True)
+    lock = client.lock("a")
+    assert await lock.acquire()
+    lease = lock.lease
+    await client.revoke("a", reason="too slow")
+    await world.until(lambda: lease.lost, "the loss")
+    entries = await kept(world, client, 2)
+    by_kind = {entry.kind: entry for entry in entries}
+    assert (by_kind["lost"].reason, by_kind["lost"].detail) == ("revoked", "too slow")
+    assert by_kind["revoked"].reason == "too slow"
+    assert await client.history("b") == []
+    assert {each.name for each in await client.history("a", within=60)} == {"a"}
+    assert len(await client.history(limit=1)) == 1
+    with pytest.raises(LeaseLost):
+        lease.check()
+    await client.aclose()
+
+
+async def test_closing_sends_what_is_left(world):
+    client = world.client(history=KEEPING)
+    other = world.client()
+    lock = other.lock("a")
+    assert await lock.acquire()
+    assert not await client.lock("a").acquire(timeout=0.03)
+    await client.aclose()
+    (entry,) = await other.history()
+    assert (entry.name, entry.outcome) == ("a", "timed_out")
+    await lock.release()
+
+
+async def test_without_the_option_nothing_is_kept_and_no_hook_is_there(world):
+    client = world.client()
+    assert events.hooks == ()
+    async with client.lock("a"):
+        assert not await client.lock("a").acquire(timeout=0.02)
+    assert await client.history() == []
+    assert await refreshed(world, client, Overview(world.prefix, scan_every=None)) == []
+
+
+@pytest.mark.one_server
+async def test_many_entries_are_few_commands(world):
+    client = world.client(history=History(threshold=0))
+    await client.history()
+    with world.commands() as sent:
+        for number in range(50):
+            async with client.lock(f"a{number}"):
+                pass
+        await client.aclose()
+    assert len(stream(world)) == 50
+    assert sent["xadd"] == 50
+    assert sent.scripts <= 50 * 2 + 3
+
+
+@pytest.mark.one_server
+async def test_an_entry_that_came_twice_is_shown_once(world):
+    client = world.client(history=KEEPING)
+    async with world.client().lock("a"):
+        assert not await client.lock("a").acquire(timeout=0.03)
+    await client.aclose()
+    ((_, fields),) = stream(world)
+    world.server.command("XADD", f"{world.prefix}~history", "*", *fields)
+    world.server.command("XADD", f"{world.prefix}~history", "*", "entry", "not JSON")
+    assert len(await world.client().history()) == 1
+
+
+@pytest.mark.one_server
+async def test_an_overview_finds_noted_locks_without_a_scan(world):
+    client, other = world.client(history=True), world.client()
+    holder = other.lock("held")
+    assert await holder.acquire()
+    overview = Overview(world.prefix, scan_every=None)
+    assert await refreshed(world, other, overview) == []
+    assert not await client.lock("held").acquire(timeout=0.03)
+    await client.aclose()
+    await other.status("held")  # from then on the server knows the script
+    with world.commands() as sent:
+        (status,) = await refreshed(world, other, overview)
+    assert (status.name, status.held) == ("held", True)
+    assert (sent.scripts, sent["scan"], sent["zrevrangebyscore"]) == (1, 0, 1)
+    await holder.release()
+    assert await refreshed(world, other, overview) == []
+
+
+async def test_an_overview_finds_the_locks_of_other_clients_by_a_scan(world):
+    client = world.client()
+    overview = Overview(world.prefix, "a:*")
+    lock = client.lock("a:1")
+    assert await lock.acquire()
+    assert await client.lock("b:1").acquire()
+    assert [each.name for each in await refreshed(world, client, overview)] == ["a:1"]
+    await lock.release()
+    assert await refreshed(world, client, overview) == []
+
+
+@pytest.mark.one_server
+async def test_the_index_is_bounded_and_what_is_no_name_is_left_out(world):
+    index = f"{world.prefix}~index"
+    world.server.command(
+        "ZADD", index, *[word for n in range(INDEX_NAMES + 50) for word in (n, f"n{n}")]
+    )
+    world.server.command("ZADD", index, 10**15, "x~record")
+    world.server.command("PEXPIRE", index, 60_000)
+    client, other = world.client(history=True), world.client()
+    holder = other.lock("held")
+    assert await holder.acquire()
+    assert not await client.lock("held").acquire(timeout=0.03)
+    await client.aclose()
+    assert world.server.command("ZCARD", index) == INDEX_NAMES
+    (status,) = await refreshed(world, other, Overview(world.prefix, scan_every=None))
+    assert status.name == "held"
+    await holder.release()
+
+
+def test_what_another_program_wrote_is_left_out():
+    assert parsed([(b"1-0", [b"entry", b"[]"]), (b"1-0", [b"x"]), (b"1-0", [b"entry", b"{"])]) == []
+
+
+@pytest.mark.one_server
+async def test_options_that_cannot_work_are_refused(world):
+    with pytest.raises(TypeError, match="history must be"):
+        world.client(history=3)
+    with pytest.raises(ValueError, match="length"):
+        History(length=5)
+    client = world.client()
+    for error, attempt in (
+        (ValueError, lambda: client.history("")),
+        (ValueError, lambda: client.history(limit=0)),
+        (ValueError, lambda: client.history(within=-1)),
+    ):
+        with pytest.raises(error):
+            await attempt()
+
+
+@pytest.mark.slow
+@pytest.mark.no_quorum
+async def test_a_deadlock_is_kept_with_its_cycle(world):
+    client, held = world.client(history=True, deadlock_after=0.3), []
+
+    async def take(first, second):
+        async with client.lock(first):
+            held.append(first)
+            await world.until(lambda: len(held) == 2)
+            async with client.lock(second):
+                pass
+
+    jobs = [world.start(take("a", "b")), world.start(take("b", "a"))]
+    refused = 0
+    for job in jobs:
+        try:
+            await job.result()
+        except Deadlock:
+            refused += 1
+    assert refused == 1
+    await client.aclose()
+    entries = await world.client().history()
+    (entry,) = [each for each in entries if each.kind == "deadlock"]
+    assert entry.name in {"a", "b"}
+    assert "waits for 'a'" in entry.detail
+    assert "waits for 'b'" in entry.detail

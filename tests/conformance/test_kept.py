@@ -1,0 +1,328 @@
+"""Leases that stay with their client for a moment after a release: ``linger``."""
+
+import os
+import signal
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fencelock import Poll
+from fencelock._core.lock.kept import PAUSE_SECONDS
+from fencelock.scripts import BREAK
+from tests.conformance.world import needs_no_server
+
+pytestmark = pytest.mark.no_quorum
+
+LONG = 0.4  # nothing but a recall ends it sooner
+KEEPER = """
+import sys, fencelock
+client = fencelock.Client(sys.argv[1], key_prefix=sys.argv[2])
+lock = client.lock("a", linger=0.4)
+with lock:
+    client.event("never").wait(timeout=0.1)
+while True:
+    with lock:
+        pass
+    print("kept", flush=True)
+    if not sys.stdin.readline():
+        break
+"""
+
+
+async def sleep(world, seconds):
+    """Let time pass."""
+    until = time.monotonic() + seconds
+    await world.until(lambda: time.monotonic() >= until)
+
+
+def port_of(client):
+    """Return the port of a client of either face."""
+    port = getattr(client, "inner", client).__shared__()[0]
+    return port() if callable(port) else port
+
+
+async def kept(world, client, name="a", **options):
+    """Return a lock whose lease its client keeps, and that lease's holder id."""
+    lock = client.lock(name, **{"linger": LONG, **options})
+
+    async def again():
+        async with lock:
+            pass
+        return world.holder(name) is not None
+
+    until = time.monotonic() + 8
+    while not await again():  # at first the client does not hear recalls yet
+        assert time.monotonic() < until
+        await world.tick()
+    return lock, world.holder(name)
+
+
+async def test_taking_a_kept_lease_again_costs_no_command(world):
+    lock, holder = await kept(world, world.client())
+    fences = []
+    with world.commands() as sent:
+        for _ in range(5):
+            async with lock as lease:
+                assert lease.holder == holder
+                assert lease.unchanged
+                fences.append(lease.fence)
+    assert sent.scripts == 0
+    assert fences == list(range(fences[0], fences[0] + 5))
+
+
+async def test_it_is_given_up_when_its_time_is_over(world):
+    client = world.client()
+    await kept(world, client, linger=0.05)
+    await world.until(lambda: world.holder("a") is None, "the release")
+
+
+async def test_its_fences_are_known_to_the_next_holder(world):
+    lock, _ = await kept(world, world.client())
+    async with lock:
+        pass
+    async with lock as lease:
+        last = lease.fence
+    async with world.client().lock("a") as lease:
+        assert lease.fence > last
+        assert not lease.unchanged
+
+
+async def test_a_try_from_elsewhere_recalls_it(world):
+    client = world.client()
+    await kept(world, client)
+    other = world.client().lock("a")
+    assert await other.acquire(blocking=False)
+    await other.release()
+    assert world.waiting("a") == 0
+
+
+async def test_a_try_without_time_recalls_it_too(world):
+    """It may wait for less than 0.1 s, which a busy machine may need for itself."""
+    other = world.client().lock("a")
+    for _ in range(10):
+        client = world.client()
+        await kept(world, client)
+        if await other.acquire(timeout=0):
+            await other.release()
+            return
+    raise AssertionError
+
+
+async def test_a_multi_that_tries_recalls_it_too(world):
+    client = world.client()
+    await kept(world, client)
+    other = world.client().multi(["a", "{a}b"] if world.server.url.startswith("redis+c") else ["a"])
+    assert await other.acquire(blocking=False)
+    await other.release()
+
+
+async def test_a_waiter_recalls_it(world):
+    client = world.client()
+    await kept(world, client)
+    other = world.client().lock("a")
+    began = time.monotonic()
+    assert await other.acquire(timeout=5)
+    assert time.monotonic() - began < LONG
+    await other.release()
+
+
+async def test_a_try_of_this_client_takes_it(world):
+    lock, holder = await kept(world, world.client())
+    with world.commands() as sent:
+        assert await lock.acquire(blocking=False)
+        assert lock.lease.holder == holder
+        await lock.release()
+    assert sent.scripts == 0
+
+
+async def test_another_handle_of_this_client_recalls_it(world):
+    client = world.client()
+    await kept(world, client)
+    other = client.lock("a")
+    assert await other.acquire(blocking=False)
+    await other.release()
+
+
+async def test_a_try_fails_while_the_lease_is_in_use(world):
+    lock, _ = await kept(world, world.client())
+    async with lock:
+        other = world.client().lock("a")
+        began = time.monotonic()
+        assert not await other.acquire(blocking=False)
+        assert not await other.acquire(timeout=0)
+        assert time.monotonic() - began < 2.0
+    assert world.waiting("a") == 0
+
+
+async def test_a_turn_that_was_recalled_is_the_last(world):
+    lock, _ = await kept(world, world.client())
+    async with lock:
+        other = world.client().lock("a")
+        waits = world.start(other.acquire())
+        await world.in_line("a", 1)
+        await sleep(world, 0.05)
+    assert await waits.result()
+    await other.release()
+
+
+async def test_it_is_not_held_for_anybody(world):
+    lock, _ = await kept(world, world.client())
+    other = world.client().lock("a")
+    assert not await lock.locked()
+    assert not await other.locked()
+    async with lock:
+        assert await lock.locked()
+        assert await other.locked()
+        assert await lock.owned()
+    assert not await lock.owned()
+
+
+async def test_a_closed_client_keeps_nothing(world):
+    client = world.client()
+    await kept(world, client)
+    await client.aclose()
+    assert world.holder("a") is None
+
+
+async def test_after_two_recalls_in_vain_it_is_not_kept_for_a_while(world):
+    client = world.client()
+    other = world.client().lock("a")
+    for _ in range(2):
+        lock, _ = await kept(world, client)
+        assert await other.acquire(blocking=False)
+        await other.release()
+    async with lock:
+        pass
+    assert world.holder("a") is None
+    assert PAUSE_SECONDS == 30
+
+
+async def test_use_between_two_recalls_keeps_it_going(world):
+    client = world.client()
+    other = world.client().lock("a")
+    for _ in range(4):
+        lock, _ = await kept(world, client)
+        async with lock as lease:
+            assert lease.unchanged
+        assert await other.acquire(blocking=False)
+        await other.release()
+
+
+async def test_work_that_lasts_is_released_at_once(world):
+    """A lease that has grown is long: it is not kept."""
+    lock, _ = await kept(world, world.client())
+    async with lock:
+        await world.until(lambda: world.pttl("a") > 3_000, "the lease grows")
+    assert world.holder("a") is None
+
+
+async def test_it_is_short_while_it_is_idle(world):
+    await kept(world, world.client())
+    assert 0 < world.pttl("a") <= 2_000
+
+
+async def test_a_lost_recall_costs_a_moment(world):
+    client = world.client()
+    await kept(world, client)
+    deaf = port_of(client).lines.recalls
+    held = dict(deaf.tenures)
+    deaf.tenures.clear()  # as if nothing had been heard
+    other = world.client().lock("a")
+    began = time.monotonic()
+    waits = world.start(other.acquire())
+    await sleep(world, 0.05)
+    deaf.tenures.update(held)
+    assert await waits.result()
+    assert time.monotonic() - began < LONG + 0.4
+    await other.release()
+
+
+async def test_an_operators_revocation_ends_it(world):
+    client = world.client()
+    lock, holder = await kept(world, client)
+    keys = world.keys("a").all
+    world.server.command("EVAL", BREAK.source, len(keys), *keys, "enough", 60_000, "1")
+    tenures = port_of(client).lines.recalls.tenures
+    await world.until(lambda: not tenures, "the message")
+    async with lock as lease:
+        assert lease.holder != holder
+        assert not lease.unchanged
+
+
+def until_kept(world, keeper):
+    """Have a keeper take its lock again until it keeps the lease: its client hears recalls then."""
+    for _ in range(5_000):
+        assert keeper.stdout.readline() == b"kept\n"
+        if world.holder("a") is not None:
+            break
+        keeper.stdin.write(b"\n")
+        keeper.stdin.flush()
+    assert world.holder("a") is not None
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL], ids=["frozen", "killed"])
+async def test_a_keeper_that_is_gone_costs_two_seconds(world, how):
+    keeper = world.process(KEEPER)
+    try:
+        until_kept(world, keeper)
+        os.kill(keeper.pid, how)
+        began = time.monotonic()
+        other = world.client().lock("a")
+        assert await other.acquire(timeout=5)
+        assert time.monotonic() - began < 2.4
+        await other.release()
+    finally:
+        keeper.kill()
+        keeper.communicate()
+
+
+async def test_a_process_that_ends_keeps_nothing(world):
+    keeper = world.process(KEEPER)
+    until_kept(world, keeper)
+    keeper.communicate()
+    assert world.holder("a") is None
+
+
+async def test_a_forked_child_has_none(world):
+    if not world.blocking:
+        return
+    client = world.client()
+    lock, holder = await kept(world, client)
+    child = os.fork()
+    if child == 0:
+        try:
+            taken = lock.inner.acquire(blocking=False)
+            os._exit(0 if taken and lock.inner.lease.holder != holder else 1)
+        except BaseException:  # noqa: BLE001 - the parent must not go on twice
+            os._exit(2)
+    _, status = os.waitpid(child, 0)  # noqa: ASYNC222 - in threads, where nothing is awaited
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+@needs_no_server
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"cohort": None}, "needs a cohort"),
+        ({"wait": Poll()}, "Poll hears no recall"),
+        ({"renew": False}, "needs renew=True"),
+        ({"ttl": datetime.now(UTC) + timedelta(hours=1)}, "not short"),
+        ({"linger": 0}, "above 0"),
+        ({"linger": 0.6}, "at most 0.5 s"),
+        ({"ttl": 0.1, "linger": 0.05}, "at most 0.025 s"),
+        ({"max_hold": 0.1, "linger": 0.05}, "at most 0.025 s"),
+    ],
+)
+async def test_what_cannot_be_kept_is_refused_at_once(world, options, why):
+    with pytest.raises(ValueError, match=why):
+        world.client().lock("a", **{"linger": 0.05, **options})
+
+
+@needs_no_server
+async def test_it_takes_seconds_and_no_owner(world):
+    client = world.client()
+    with pytest.raises(TypeError, match="linger must be seconds"):
+        client.lock("a", linger="long")
+    with pytest.raises(ValueError, match="owner"):
+        client.rlock("a", linger=0.05, owner="me")

@@ -1,0 +1,113 @@
+"""What hooks are told in every schedule: each request ends once, each grant ends once."""
+
+import pytest
+
+from fencelock._core import events
+from fencelock._core.lock import acquire, hold, release
+from fencelock._core.objects import condition, multi
+from tests.flows import cohorts, conditions, elections, kept, multis, quorums, runs_once, shares
+from tests.flows import scenarios as worlds
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both
+from tests.flows.seeded import Change, seed
+
+FAULTS = ("lost", "cancel", "late", "silent", "expiry", "crash", "pause", "restart")
+QUICK = [
+    worlds.TWO_IMPATIENT.under(cancel=1),
+    worlds.CHECKED_FIXED,
+    worlds.REVOKED,
+    cohorts.IMPATIENT.under(cancel=1),
+    cohorts.BESIDE,
+    kept.FELLOW,
+    multis.IMPATIENT,
+    multis.TRIES,
+    shares.PARTS,
+    shares.IMPATIENT_SIDES,
+    conditions.RACE.under(lost=1),
+    conditions.ALONE.under(cancel=1),
+    runs_once.TRIES,
+    elections.TO_ONLY,
+    quorums.ALONE,
+]
+WORLDS = [
+    *(worlds.TWO, worlds.TRIES, worlds.POLLS, worlds.TWO_TOO_LONG, worlds.RETURNED, worlds.OWNER),
+    *(cohorts.IMPATIENT, cohorts.LONGER, kept.TRIED, kept.TASKS, runs_once.TWO, quorums.TWO),
+    *(multis.WORKING, multis.IMPATIENT, multis.TRIES, multis.FIXED_BRIEF, elections.TO_ONLY),
+    *(shares.THREE, shares.IMPATIENT, shares.TOO_LONG, shares.SIDES, shares.DOWNGRADED),
+    *(conditions.ONE, conditions.ALONE, conditions.RACE, conditions.STRUCK),
+]
+
+SEEDS = (
+    seed(
+        "a lease whose end is reported twice",
+        Change(events, "hold.told.pop()", "hold.told[0]"),
+        worlds.CHECKED_FIXED.reported(),
+        "E",
+    ),
+    seed(
+        "a timeout that is not reported",
+        Change(acquire, "request.acquisition.end(events.TIMED_OUT)", "pass"),
+        worlds.TWO_IMPATIENT.reported(),
+        "E",
+    ),
+    seed(
+        "a cancelled wait that is not reported",
+        Change(acquire, "events.failed(request, error)", "pass"),
+        worlds.TWO.under(cancel=1).reported(),
+        "E",
+    ),
+    seed(
+        "a request that ends twice",
+        Change(events.Acquisition, "ending, self._ending = self._ending, []", "ending = [1]"),
+        multis.IMPATIENT.reported(),
+        "E",
+    ),
+    seed(
+        "a release that is not reported",
+        Change(release, "events.end_hold(hold)", "pass"),
+        worlds.TWO.reported(),
+        "E",
+    ),
+    seed(
+        "a loss that is reported as a release",
+        Change(events, "or hold.loss is not None", ""),
+        worlds.CHECKED_FIXED.reported(),
+        "E",
+    ),
+    seed(
+        "a loss that is never reported",
+        Change(hold.Hold, "events.end_hold(self)", "self.told = []"),
+        worlds.CHECKED_FIXED.reported(),
+        "E",
+    ),
+    seed(
+        "parts of a multi that are dropped without a word",
+        Change(multi, "_end(holds)", "pass"),
+        multis.IMPATIENT.reported(),
+        "E",
+    ),
+    seed(
+        "a condition whose grant comes before its answer",
+        Change(condition, "events.end_hold(taken[0])", "pass"),
+        conditions.RACE.under(lost=1).reported(),
+        "E",
+    ),
+)
+
+
+@pytest.mark.parametrize("scenario", both(QUICK), ids=lambda each: each.title)
+def test_each_request_and_each_grant_ends_once(scenario):
+    assert_nothing_breaks(scenario.reported())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("scenario", both(WORLDS), ids=lambda each: each.title)
+def test_they_do_under_faults(scenario, fault):
+    report = scenario.under(**{fault: 1}).reported().explore(seconds=20)
+    assert report.violation is None, report.story()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("sown", SEEDS, ids=lambda each: each.name)
+def test_what_is_reported_wrongly_is_found(sown):
+    assert_found(sown)

@@ -1,0 +1,47 @@
+"""Clients that give back what they hold when they are closed, explored."""
+
+import pytest
+
+from fencelock._core.lock import hand_back
+from tests.flows import shutdowns as worlds
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both
+from tests.flows.seeded import Change, seed
+
+FAULTS = ("lost", "silent", "late", "expiry", "crash", "pause", "cancel")
+DISTURBED = [each.under(**{fault: 1}) for each in worlds.ALL for fault in FAULTS]
+SEEDS = (
+    seed(
+        "a lease is given back before its holder is notified",
+        Change(hand_back, 'or not lose(port, hold, "closed", port.now())', "and True"),
+        worlds.BESIDE,
+        "I8",
+    ),
+    seed(
+        "what is held is forgotten, and not given back",
+        Change(hand_back, "left = await _ask_once(port, left, until)", "left = []"),
+        worlds.ALONE,
+        "I9",
+    ),
+    seed(
+        "it goes on after its time",
+        Change(hand_back, "while left and port.now() < until:", "while left:"),
+        worlds.ALONE.under(silent=3),
+        "I13 I6",
+    ),
+)
+
+
+@pytest.mark.parametrize("scenario", both(worlds.ALL), ids=lambda each: each.title)
+def test_nothing_breaks(scenario):
+    assert_nothing_breaks(scenario)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("scenario", both(DISTURBED), ids=lambda each: each.title)
+def test_nothing_breaks_under_a_fault(scenario):
+    assert_nothing_breaks(scenario)
+
+
+@pytest.mark.parametrize("each", SEEDS, ids=lambda each: each.name)
+def test_a_sown_fault_is_found(each):
+    assert_found(each)

@@ -1,0 +1,12 @@
+"""Who waits for others of its own client, and so does not stand in the server's line."""
+
+from __future__ import annotations
+
+from fencelock._io import fork
+
+
+def waiting_locally(key: bytes) -> int:
+    """Return how many waiters of this process wait for others of their client for a lock."""
+    ports = [port for port in list(fork._forkables) if hasattr(port, "lines")]
+    lines = [line for port in ports for line in list(port.lines.cohorts.values())]
+    return sum(len(line.waiting) for line in lines if line.key[0] == key)

@@ -1,0 +1,42 @@
+"""One timer of the port serves all waiters of a loop: each gives up at a time of its own."""
+
+import asyncio
+import time
+
+SOON = 0.7  # far below the second after which the timer would be set anew anyway
+
+
+async def _seconds(work) -> float:
+    began = time.monotonic()
+    assert await work is False
+    return time.monotonic() - began
+
+
+def test_who_comes_later_may_give_up_earlier(world):
+    """The timer, which is set for a patient waiter, is set anew for one with a short timeout."""
+
+    async def scene() -> None:
+        lock = world.client().lock("a")
+        await lock.acquire()
+        patient = asyncio.create_task(lock.acquire(timeout=60))
+        await asyncio.sleep(0)
+        assert await _seconds(lock.acquire(timeout=0.005)) < SOON
+        assert not patient.done()
+        await lock.release()
+        assert await patient
+        await lock.release()
+
+    world.run(scene())
+
+
+def test_the_timer_goes_on_for_those_that_are_left(world):
+    """When it has woken one waiter, it is set for the next."""
+
+    async def scene() -> None:
+        lock = world.client().lock("a")
+        await lock.acquire()
+        waits = [_seconds(lock.acquire(timeout=each)) for each in (0.02, 0.005, 0.012)]
+        assert max(await asyncio.gather(*waits)) < SOON
+        await lock.release()
+
+    world.run(scene())

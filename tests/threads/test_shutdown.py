@@ -1,0 +1,170 @@
+"""``shutdown`` and ``ashutdown``: what a process holds is given back before it ends."""
+
+import asyncio
+import signal
+import threading
+from weakref import WeakSet
+
+import pytest
+
+import fencelock
+from fencelock._io import leases_at_exit
+from fencelock._runtime.mutex import mutex
+from tests.threads.state import SOON, ended, program, thread, until, waiting
+
+HEAD = """
+import asyncio, signal, sys, threading, fencelock
+url, prefix = sys.argv[1:]
+"""
+MIXED = """
+client, second = [fencelock.Client(url, key_prefix=prefix) for _ in range(2)]
+locks = [client.lock("a"), second.lock("b")]
+for lock in locks:
+    lock.acquire()
+loop = asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+aio = fencelock.AsyncClient(url, key_prefix=prefix)
+lock = aio.lock("c")
+asyncio.run_coroutine_threadsafe(lock.acquire(), loop).result()
+"""
+IN_A_LOOP = """
+client = fencelock.Client(url, key_prefix=prefix)
+lock = client.lock("a")
+lock.acquire()
+
+async def main():
+    aio = fencelock.AsyncClient(url, key_prefix=prefix)
+    locks = [aio.lock(name) for name in "bc"]
+    for each in locks:
+        await each.acquire()
+    print(await fencelock.ashutdown())
+
+asyncio.run(main())
+"""
+BY_A_SIGNAL = """
+client = fencelock.Client(url, key_prefix=prefix)
+locks = [client.lock(name) for name in "abc"]
+for lock in locks:
+    lock.acquire()
+done = threading.Event()
+
+def ends(*_):
+    print(fencelock.shutdown())
+    done.set()
+
+signal.signal(signal.SIGTERM, ends)
+print("ready", flush=True)
+done.wait()
+"""
+NAMES = "abc"
+
+
+@pytest.fixture(autouse=True)
+def _only_ours(monkeypatch):
+    """Let a test shut down its own clients, and not those of other tests in this process."""
+    monkeypatch.setattr(leases_at_exit, "_holders", WeakSet())
+
+
+def free(server, prefix):
+    return [server.command("GET", prefix + name) for name in NAMES] == [None] * len(NAMES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text", [MIXED + "print(fencelock.shutdown())", IN_A_LOOP], ids=["threads", "loop"]
+)
+def test_all_clients_of_a_process_give_back(server, prefix, text):
+    with program(HEAD + text, server.url, prefix) as running:
+        out, err = running.communicate(timeout=SOON)
+    assert (running.returncode, out) == (0, "True\n"), err
+    assert "the process ends while it holds" not in err
+    assert free(server, prefix)
+
+
+@pytest.mark.slow
+def test_a_signal_handler_may_call_it(server, prefix):
+    with program(HEAD + BY_A_SIGNAL, server.url, prefix) as running:
+        assert running.stdout.readline() == "ready\n"
+        running.send_signal(signal.SIGTERM)
+        out, err = running.communicate(timeout=SOON)
+    assert (running.returncode, out) == (0, "True\n"), err
+    assert free(server, prefix)
+
+
+def test_inside_the_mutex_it_is_put_off(client):
+    """As where a signal handler interrupts fencelock itself."""
+    lock = client.lock("a")
+    lock.acquire()
+    with mutex():
+        assert fencelock.shutdown() is False
+    until(lambda: lock.lease.lost and client._port.pool.closed, "it is done after the unlock")
+
+
+def test_in_a_loop_it_is_refused(client):
+    """Before anything is done."""
+    lock = client.lock("a")
+    lock.acquire()
+
+    async def main():
+        with pytest.raises(RuntimeError, match=r"await fencelock\.ashutdown"):
+            fencelock.shutdown()
+
+    asyncio.run(main())
+    lock.lease.check()
+    lock.release()
+
+
+@pytest.mark.parametrize("bad", [0, -1, "soon"])
+def test_a_bad_timeout_is_refused(client, bad):
+    lock = client.lock("a")
+    lock.acquire()
+    with pytest.raises((ValueError, TypeError), match="timeout"):
+        fencelock.shutdown(timeout=bad)
+    lock.lease.check()
+    lock.release()
+
+
+def test_who_waits_ends_with_an_error(server, prefix):
+    client = fencelock.Client(server.url, key_prefix=prefix)
+    held, errors = client.lock("a"), []
+    held.acquire()
+
+    def waits():
+        try:
+            client.lock("a").acquire()
+        except fencelock.ClientClosed as error:
+            errors.append(str(error))
+
+    waiter = thread(waits)
+    until(lambda: waiting(server, prefix))
+    assert fencelock.shutdown()
+    ended(waiter)
+    assert "this client was closed" in errors[0]
+
+
+def test_the_last_entries_of_the_history_are_sent(server, prefix):
+    """Of both faces: those that would have been sent within the next second."""
+    keeping = fencelock.History(threshold=0.01, length=100)
+
+    def clients():
+        for made in (fencelock.Client, fencelock.AsyncClient):
+            yield made(server.url, key_prefix=prefix, history=keeping)
+
+    blocking, aio = clients()
+    lock = blocking.lock("a")
+    lock.acquire()
+    assert not blocking.lock("a").acquire(timeout=0.02)
+
+    async def main():
+        assert not await aio.lock("a").acquire(timeout=0.02)
+        assert await fencelock.ashutdown()
+
+    asyncio.run(main())
+    with fencelock.Client(server.url, key_prefix=prefix) as reader:
+        outcomes = [entry.outcome for entry in reader.history("a")]
+    assert outcomes.count("timed_out") == 2
+
+
+def test_a_process_without_clients_has_nothing_to_give_back():
+    assert fencelock.shutdown()
+    assert threading.current_thread() is threading.main_thread()
