@@ -1,10 +1,12 @@
 """The command line: ``fencelock COMMAND``.
 
     commands/        one file per command, or per group of commands
+    _top/            the screens of ``top``
     run/             ``run``, ``once``, ``elect``: the lock's holder, the command's supervisor
     doctor/          the checks of ``doctor``, by what they are about
     arguments.py     options that several commands have, durations, help with an example
     exits.py         exit statuses: every error gets its number and its hint here
+    lock_table.py    a lock as a row of a table
     output.py        tables, JSON and messages; durations for people
     session.py       from --url and --prefix to a client
     os_signals.py    an OS signal ends a wait, or goes to the command that runs
@@ -34,7 +36,12 @@ COMMANDS = {
     "wait": "wait until a lock is free, without taking it",
     "ls": "list locks",
     "show": "show one lock, its holder and its line of waiters",
+    "graph": "show who blocks whom",
     "break": "take a lock away from its holder",
+    "dashboard": "show the locks of a server in a browser",
+    "top": "show the locks that are waited for most, live",
+    "history": "list long waits, losses, revocations and deadlocks",
+    "completion": "print what a shell needs to complete commands and names",
     "doctor": "check server, permissions and settings",
     "server": "start, stop or look at the embedded server",
 }
@@ -119,7 +126,7 @@ def collect_garbage() -> None:
 def _help() -> int:
     print("usage: fencelock COMMAND [options]\n\ncommands:")
     for name, summary in COMMANDS.items():
-        print(f"  {name:9} {summary}")
+        print(f"  {name:10} {summary}")
     print(
         "\nexample:\n  fencelock run nightly --no-wait -- ./backup.sh\n\n"
         "Each command has --help. The server is --url, else FENCELOCK_URL, else one that starts\n"

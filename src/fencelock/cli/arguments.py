@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from fencelock import options
@@ -12,7 +13,7 @@ from fencelock.cli.exits import UsageError
 from fencelock.cli.output import columns, human
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)")
+_DURATION: Final = r"(\d+(?:\.\d+)?|\.\d+)(ms|s|m|h|d|)"  # compiled when it is first used
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -37,8 +38,51 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raise a UsageError that names the help."""
-        raise UsageError(message, hint=f"{self.prog} --help")
+        """Raise a UsageError that names the help, or the option that was probably meant."""
+        raise UsageError(message, hint=self._meant(message) or f"{self.prog} --help")
+
+    def _meant(self, message: str) -> str:
+        from difflib import get_close_matches
+
+        _, unknown, words = message.partition("unrecognized arguments: ")
+        given = words.split(" ")[0].partition("=")[0]
+        if not unknown or not given.startswith("-"):
+            return ""
+        return did_you_mean(get_close_matches(given, self._option_string_actions, n=1))
+
+    def parse_args(self, *args: Any, **more: Any) -> Any:
+        """Parse, unless only the parser itself is wanted; see ``described``."""
+        if _wanted:
+            raise _Made(self)
+        return super().parse_args(*args, **more)
+
+
+class _Made(Exception):
+    """Carries a command's parser out of the command."""
+
+    def __init__(self, made: Parser) -> None:
+        super().__init__()
+        self.made = made
+
+
+_wanted: list[bool] = []  # not empty while a command is run for its parser only
+
+
+def described(command: Callable[[], object]) -> Parser:
+    """Return the parser that a command makes; the command goes no further than that."""
+    _wanted.append(True)
+    try:
+        command()
+    except _Made as made:
+        return made.made
+    finally:
+        _wanted.pop()
+    raise AssertionError("a command without a parser")
+
+
+def did_you_mean(near: Sequence[str]) -> str:
+    """Return the question whether one of these was meant; nothing without any."""
+    return f"did you mean {' or '.join(near)}?" if near else ""
 
 
 def parser(command: str, summary: str, *, example: str, more: str = "") -> Parser:
@@ -142,7 +186,7 @@ def add_label(made: Parser) -> None:
 
 def duration(text: str) -> float:
     """Return the seconds of ``90``, ``1.5s``, ``500ms``, ``2m``, ``1h`` or ``1d``."""
-    match = _DURATION.fullmatch(text.strip())
+    match = re.fullmatch(_DURATION, text.strip())
     if match is None:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a duration: write 90, 1.5s, 500ms, 2m, 1h or 1d"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from fencelock._runtime.log import log
@@ -47,12 +46,7 @@ class Session:
         """Return the session."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Wait for clean-ups, up to 1 s unless a command is in a hurry, and close."""
         self.operator.close(self.closing_seconds)
 

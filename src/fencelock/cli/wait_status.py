@@ -11,12 +11,15 @@ import socket
 import sys
 import threading
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
-from fencelock.blocking.operator import ClientInfo, LockInfo, Operator
 from fencelock.cli.output import columns, human, to_stderr, visible
 from fencelock.errors import AcquireTimeout, FencelockError
+
+if TYPE_CHECKING:
+    from fencelock.blocking.client import Client
+    from fencelock.cli.session import Session
+    from fencelock.status import HolderStatus, LockStatus, WaiterStatus
 
 _FIRST_AFTER: Final = 0.3
 _ON_TERMINAL: Final = 1.0
@@ -29,8 +32,8 @@ _ERASE: Final = "\r\x1b[K"
 class WaitStatus:
     """While it is entered, a thread reports the wait on stderr, unless ``quiet``."""
 
-    def __init__(self, operator: Operator, name: str, *, quiet: bool) -> None:
-        self._operator = operator
+    def __init__(self, client: Client, name: str, *, quiet: bool) -> None:
+        self._client = client
         self._name = name
         self._terminal = sys.stderr.isatty()
         self._quiet = quiet
@@ -44,12 +47,7 @@ class WaitStatus:
             threading.Thread(target=self._run, name="fencelock-line", daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Stop."""
         self.stop()
 
@@ -65,7 +63,7 @@ class WaitStatus:
         pause = _FIRST_AFTER
         while not self._over.wait(pause):
             try:
-                info = self._operator.show(self._name, waiters=_WAITERS)
+                info = self._client.status(self._name, waiters=_WAITERS)
             except FencelockError as error:
                 self._write(f"waiting for {self._name}: {error}")
             else:
@@ -85,23 +83,23 @@ class WaitStatus:
             self._written = True
 
 
-def not_granted(operator: Operator, name: str, within: str) -> AcquireTimeout:
+def not_granted(session: Session, name: str, within: str) -> AcquireTimeout:
     """Return the error of a wait that ended: with the holder, if the server answers quickly.
 
     From then on no call waits long for an answer: the command is about to end.
     """
     text = f"{name!r} was not granted{within}"
-    operator.limit_answers(_LOOK_SECONDS)
+    session.operator.limit_answers(_LOOK_SECONDS)
     try:
-        info = operator.show(name, waiters=0)
+        info = session.client.status(name, waiters=0)
     except FencelockError:
         pass  # the timeout is what the caller must know
     else:
         text += f": {held_by(info)}" if info.held else ""
-    return AcquireTimeout(text, name=name, server=operator.server)
+    return AcquireTimeout(text, name=name, server=session.operator.server)
 
 
-def describe(info: LockInfo) -> str:
+def describe(info: LockStatus) -> str:
     """Return the line for one state of the lock."""
     parts = [f"waiting for {info.name}: {held_by(info)}"]
     if info.held and info.remaining is not None:
@@ -112,8 +110,18 @@ def describe(info: LockInfo) -> str:
     return ", ".join(parts)
 
 
-def held_by(info: LockInfo) -> str:
+def waiting(info: LockStatus) -> str:
+    """Return in words how many wait for a lock."""
+    inside = len(info.local_waiters)
+    return (
+        f"{info.waiting}, and {inside} for others of their client" if inside else str(info.waiting)
+    )
+
+
+def held_by(info: LockStatus) -> str:
     """Return in words which process holds a lock, and for how long."""
+    if info.kept and info.holder is not None:
+        return f"kept by {person(info.holder)}, which does not use it"
     if not info.held:
         return "free"
     if info.holder is None:
@@ -122,17 +130,17 @@ def held_by(info: LockInfo) -> str:
         others = f" and {info.holding - 1} more" if info.holding > 1 else ""
         what = f"{info.taken} of {info.limit} permits held"
         if info.kind == "rwlock":
-            what = "written" if info.taken >= info.limit else "read"
-        return f"{what} by {person(info.holder)}{others} for {human(info.held_for)}"
-    return f"held by {person(info.holder)} for {human(info.held_for)}"
+            what = "written" if info.writing else "read"
+        return f"{what} by {person(info.holder)}{others} for {human(info.holder.held_for)}"
+    return f"held by {person(info.holder)} for {human(info.holder.held_for)}"
 
 
-def person(who: ClientInfo) -> str:
+def person(who: HolderStatus | WaiterStatus) -> str:
     """Return ``host:pid (label)``."""
     return f"{who.host}:{who.pid} ({who.called})" if who.called else f"{who.host}:{who.pid}"
 
 
-def _place(waiters: Sequence[ClientInfo]) -> int:
+def _place(waiters: Sequence[WaiterStatus]) -> int:
     """Return our place in line, counted from 1; 0 when we are not in it."""
     us = (socket.gethostname()[:64], os.getpid())
     places = (place for place, who in enumerate(waiters, 1) if (who.host, who.pid) == us)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import sys
 import time
 from argparse import ArgumentTypeError
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from fencelock.blocking.operator import ClientInfo, HolderInfo, LockInfo, Operator
-from fencelock.cli import arguments
+from fencelock.cli import arguments, lock_table, wait_tree
 from fencelock.cli.exits import UsageError
 from fencelock.cli.output import facts, human, json_line, say, table, visible
 from fencelock.cli.session import Session
-from fencelock.cli.wait_status import held_by, person
-from fencelock.errors import NotAcquired, ServerUnsuitable
+from fencelock.cli.wait_status import held_by, person, waiting
+from fencelock.errors import NotAcquired, ServerDenied, ServerUnsuitable
 
 if TYPE_CHECKING:
-    from fencelock.blocking.operator import FinishedOnce, StateInfo
+    from fencelock._core.deadlock.graph import Block
+    from fencelock.blocking.client import Client
+    from fencelock.blocking.operator import FinishedOnce, Operator
+    from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
-_LOCKS: Final = ("NAME", "STATE", "HOLDER", "LABEL", "HELD FOR", "LEASE", "FENCE", "WAITING")
 _SIGNALS: Final = ("NAME", "KIND", "STATE", "WAITING", "KEPT FOR")
 _WAITERS: Final = 1000
+_WATCH_SECONDS: Final = 1.0
 
 # -- ls --------------------------------------------------------------------------------------------
 
@@ -37,18 +39,44 @@ def ls_command(argv: list[str]) -> int:
     made.add_argument(
         "-a", "--all", action="store_true", help="also those that were released a short time ago"
     )
+    made.add_argument(
+        "-w",
+        "--watch",
+        action="store_true",
+        help="list them again every second, until Ctrl-C",
+    )
     arguments.add_server(made)
     args = made.parse_args(argv)
     with Session(args) as session:
-        operator = session.operator
-        locks = [operator.show(name, waiters=1) for name in operator.names(args.glob)]
-        signals = operator.signals(args.glob)
-    chosen = [each for each in locks if args.all or each.held or each.waiting]
+        if args.watch:
+            _watch(session, args)
+        chosen = session.client.locks(args.glob, waiters=1, recent=args.all)
+        signals = session.client.signals(args.glob)
+    return _print_all(args, chosen, signals)
+
+
+def _watch(session: Session, args: arguments.Arguments) -> NoReturn:
+    """List locks again and again; without a terminal, or as JSON, one after the other."""
+    if args.all:
+        raise UsageError("--watch lists locks in use only", hint="leave --all out")
+    overview = session.operator.overview(args.glob)
+    erase = "\x1b[H\x1b[2J\x1b[3J" if sys.stdout.isatty() and not args.json else ""
+    while True:
+        shown = session.operator.refresh(overview)
+        print(erase, end="")
+        _print_all(args, shown, [])
+        sys.stdout.flush()
+        time.sleep(_WATCH_SECONDS)
+
+
+def _print_all(
+    args: arguments.Arguments, chosen: list[LockStatus], signals: list[SignalStatus]
+) -> int:
     if args.json:
         json_line([*map(_lock_summary, chosen), *map(_signal_summary, signals)])
         return 0
     if chosen:
-        table(_LOCKS, [_lock_row(each) for each in chosen])
+        table(lock_table.HEADER, [lock_table.row(each) for each in chosen])
     if chosen and signals:
         print()
     if signals:
@@ -58,45 +86,15 @@ def ls_command(argv: list[str]) -> int:
     return 0
 
 
-def _lock_row(info: LockInfo) -> tuple[str, ...]:
-    who = info.holder
-    held = info.held
-    return (
-        info.name,
-        _state(info),
-        f"{who.host}:{who.pid}{_others(info)}" if who else "(not fencelock)" if held else "-",
-        (who and who.called) or "-",
-        human(info.held_for) if who else "-",
-        human(info.remaining) if held and info.remaining is not None else "-",
-        str(info.fence) if info.fence else "-",
-        str(info.waiting),
-    )
-
-
-def _state(info: LockInfo) -> str:
-    """Return the state of a lock in a word or two."""
-    if info.kind == "semaphore":
-        return f"{info.taken} of {info.limit}"
-    if info.kind == "rwlock" and info.held:
-        return "written" if info.taken >= info.limit else f"read by {info.taken}"
-    return "held" if info.held else "free"
-
-
-def _others(info: LockInfo) -> str:
-    """Return how many more holders there are than the one that is shown."""
-    return f" +{info.holding - 1}" if info.holding > 1 else ""
-
-
-def _lock_summary(info: LockInfo) -> dict[str, Any]:
+def _lock_summary(info: LockStatus) -> dict[str, Any]:
     """Return what ``--json`` prints of a lock."""
     who = info.holder
     return {
         "name": info.name,
         "held": info.held,
-        "holder": {"host": who.host, "pid": who.pid, "unit": who.unit, "label": who.label}
-        if who
-        else None,
-        "held_for": round(info.held_for, 3) if who else None,
+        "kept": info.kept,
+        "holder": _person(who) | _others_of(who) if who else None,
+        "held_for": round(who.held_for, 3) if who else None,
         "lease": round(info.remaining, 3) if info.held and info.remaining is not None else None,
         "fence": info.fence,
         "waiting": info.waiting,
@@ -104,21 +102,20 @@ def _lock_summary(info: LockInfo) -> dict[str, Any]:
     }
 
 
-def _share_summary(info: LockInfo) -> dict[str, Any]:
-    writing = info.kind == "rwlock" and info.taken >= info.limit
+def _share_summary(info: LockStatus) -> dict[str, Any]:
     return {
         "kind": info.kind,
-        **({"writing": writing} if info.kind == "rwlock" else {"limit": info.limit}),
+        **({"writing": info.writing} if info.kind == "rwlock" else {"limit": info.limit}),
         **({} if info.kind == "rwlock" else {"taken": info.taken}),
         "holding": info.holding,
     }
 
 
-def _signal_row(info: StateInfo) -> tuple[str, ...]:
+def _signal_row(info: SignalStatus) -> tuple[str, ...]:
     return info.name, info.kind, info.doing, str(info.waiting), human(info.remaining)
 
 
-def _signal_summary(info: StateInfo) -> dict[str, Any]:
+def _signal_summary(info: SignalStatus) -> dict[str, Any]:
     """Return what ``--json`` prints of an event, latch or barrier."""
     data: dict[str, Any] = {"name": info.name, "kind": info.kind, "state": info.state}
     if info.of:
@@ -144,25 +141,55 @@ def show_command(argv: list[str]) -> int:
     with Session(args) as session:
         operator = session.operator
         key = operator.key(args.name)
-        info = operator.show(args.name, waiters=_WAITERS)
+        info = session.client.status(args.name, waiters=_WAITERS)
         done = operator.once_result(args.name)
-        signal = operator.signal(args.name) if info.kind == "other" else None
+        signal = _signal(session.client, args.name) if info.kind == "other" else None
         notifiable = operator.notifiable(args.name) if info.kind == "lock" else 0
+        unknown = not (info.fence or info.held or info.waiting or done or signal or notifiable)
+        near = operator.near(args.name) if unknown else []
+        found = _waits(session.client, info)
     if signal is not None:
         _print_signal(signal, key, as_json=args.json)
     elif info.kind == "other":
         raise ServerUnsuitable(f"the key of {args.name!r} holds something that is not a lock")
     elif args.json:
-        line = [_waiter(place, who) for place, who in enumerate(info.waiters, 1)]
+        line = [_waiter(who) for who in (*info.waiters, *info.local_waiters)]
         holders = [_holding(info, each) for each in info.holders]
+        waits = [*map(wait_tree.summary, found)]
         more = {"holders": holders} if info.limit else {"parked": notifiable}
-        json_line(_lock_summary(info) | {"key": key, "waiters": line, "done": _done(done)} | more)
+        json_line(
+            _lock_summary(info)
+            | {"key": key, "waiters": line, "done": _done(done), "waits": waits}
+            | more
+        )
     else:
         _print_lock(info, key, done, notifiable)
+        if any(block.name != info.name for block in found):  # else the line of waiters says it
+            print("\nwho blocks whom:")
+            wait_tree.print_tree(found)
+    if near:
+        say(arguments.did_you_mean(near))
     return 0
 
 
-def _print_lock(info: LockInfo, key: str, done: FinishedOnce | None, notifiable: int) -> None:
+def _waits(client: Client, info: LockStatus) -> list[Block]:
+    """Return the waits that have to do with a lock; none without the permission for SCAN."""
+    from fencelock._core.deadlock.graph import around, blocks
+
+    if not info.waiting and not info.local_waiters:
+        return []
+    try:
+        return around(blocks(client.locks(waiters=_WAITERS)), info.name)
+    except ServerDenied:
+        return []
+
+
+def _signal(client: Client, name: str) -> SignalStatus | None:
+    """Return the event, latch or barrier of a name."""
+    return next(iter(client.signals(names=[name])), None)
+
+
+def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None, notifiable: int) -> None:
     who = info.holder
     left = info.remaining
     facts(
@@ -170,65 +197,64 @@ def _print_lock(info: LockInfo, key: str, done: FinishedOnce | None, notifiable:
             "name": info.name,
             "key": key,
             "state": held_by(info),
-            "doing": who.unit if who else "",
+            "doing": who.doing if who else "",
             "lease": f"{human(left)} left" if info.held and left is not None else "",
             "fence": str(info.fence) if info.fence else "",
-            "waiting": str(info.waiting),
+            "waiting": waiting(info),
             "done": f"{_instant(done.ended)} by {done.who}, fence {done.fence}" if done else "",
             "parked": str(notifiable) if notifiable else "",
         }
     )
-    if info.holders:
+    if info.holders and info.limit:  # else the lines above say it all
         print()
         table(("HOLDER", "DOING", "HAS", "HELD FOR", "LEASE", "FENCE"), _holders(info))
-        more = info.holding - len(info.holders)
-        if more > 0:
-            print(f"and {more} more")
-    if info.waiters:
+        _print_more(info.holding - len(info.holders))
+    if info.waiters or info.local_waiters:
         print()
+        waiters = (*info.waiters, *info.local_waiters)
+        requests = [[_part(info, each)] if info.limit else [] for each in waiters]
         rows = [
-            (str(n), person(each), each.unit, *([_part(info, each)] if info.limit else []))
-            for n, each in enumerate(info.waiters, 1)
+            (str(each.place or "-"), person(each), each.doing, *part)
+            for each, part in zip(waiters, requests, strict=True)
         ]
         table(("#", "WAITER", "DOING", *(["WANTS"] if info.limit else [])), rows)
-        more = info.waiting - len(info.waiters)
-        if more > 0:
-            print(f"and {more} more")
+        _print_more(info.waiting - len(info.waiters))
 
 
-def _holders(info: LockInfo) -> list[tuple[str, ...]]:
+def _print_more(number: int) -> None:
+    if number > 0:
+        print(f"and {number} more")
+
+
+def _holders(info: LockStatus) -> list[tuple[str, ...]]:
     return [
         (
-            person(each.who),
-            each.who.unit,
-            _part(info, each.who),
+            person(each),
+            each.unit,
+            _part(info, each),
             human(each.held_for),
-            human(each.remaining),
+            lock_table.lease(each.remaining),
             str(each.fence),
         )
         for each in info.holders
     ]
 
 
-def _part(info: LockInfo, who: ClientInfo) -> str:
+def _part(info: LockStatus, who: HolderStatus | WaiterStatus) -> str:
     """Return which part of the permits a holder has or a waiter wants."""
     if info.kind == "rwlock":
         return "write" if who.permits >= info.limit else "read"
     return f"{who.permits} of {info.limit}"
 
 
-def _holding(info: LockInfo, each: HolderInfo) -> dict[str, object]:
-    who = each.who
+def _holding(info: LockStatus, who: HolderStatus) -> dict[str, object]:
     part = {"side": _part(info, who)} if info.kind == "rwlock" else {"permits": who.permits}
     return {
-        "host": who.host,
-        "pid": who.pid,
-        "unit": who.unit,
-        "label": who.label,
+        **_person(who),
         **part,
-        "held_for": round(each.held_for, 3),
-        "lease": round(each.remaining, 3),
-        "fence": each.fence,
+        "held_for": round(who.held_for, 3),
+        "lease": None if who.remaining is None else round(who.remaining, 3),
+        "fence": who.fence,
     }
 
 
@@ -248,18 +274,26 @@ def _done(done: FinishedOnce | None) -> dict[str, object] | None:
     }
 
 
-def _waiter(place: int, who: ClientInfo) -> dict[str, object]:
+def _waiter(who: WaiterStatus) -> dict[str, object]:
     return {
-        "place": place,
-        "host": who.host,
-        "pid": who.pid,
-        "unit": who.unit,
-        "label": who.label,
+        "place": who.place,
+        **_person(who),
         "since": round(who.since, 3),
+        **_others_of(who),
     }
 
 
-def _print_signal(info: StateInfo, key: str, *, as_json: bool) -> None:
+def _person(who: HolderStatus | WaiterStatus) -> dict[str, Any]:
+    """Return which thread or task of which process it is."""
+    return {"host": who.host, "pid": who.pid, "unit": who.unit, "label": who.label}
+
+
+def _others_of(who: HolderStatus | WaiterStatus) -> dict[str, int]:
+    """Return how many of the same client take turns with it; nothing when none did as it asked."""
+    return {"others": who.others} if who.others else {}
+
+
+def _print_signal(info: SignalStatus, key: str, *, as_json: bool) -> None:
     if as_json:
         json_line(_signal_summary(info) | {"key": key})
         return
@@ -282,19 +316,22 @@ def break_command(argv: list[str]) -> int:
     """Take a lock away from its holder, for a reason that an operator gives."""
     args = _parsed(argv)
     with Session(args) as session:
-        operator = session.operator
-        signal = operator.signal(args.name)
+        client = session.client
+        signal = _signal(client, args.name)
         if signal is not None:
-            return _break_signal(operator, signal, args)
+            return _break_signal(session.operator, signal, args)
         if not args.yes:
-            _confirm_lock(operator, args.name, args.only)
-        lost = operator.revoke(args.name, args.reason, args.only)
+            _confirm_lock(session, args.name, args.only)
+        lost = client.revoke(args.name, reason=args.reason, only=args.only)
+        near = session.operator.near(args.name) if lost is None and not args.only else []
     if args.json:
         was = lost and _lock_summary(lost)
         json_line({"name": args.name, "broken": lost is not None, "was": was})
     elif lost is None:
         process = "nobody" if args.only is None else "no such process"
         say(f"{args.name} was held by {process}")
+        if near:
+            say(arguments.did_you_mean(near))
     else:
         print(visible(f"{args.name} was {held_by(lost)}"))
     return 0
@@ -334,7 +371,7 @@ def _parsed(argv: list[str]) -> arguments.Arguments:
     return args
 
 
-def _break_signal(operator: Operator, info: StateInfo, args: arguments.Arguments) -> int:
+def _break_signal(operator: Operator, info: SignalStatus, args: arguments.Arguments) -> int:
     """Break a barrier. Its parties are notified that it was aborted; the reason is for the log."""
     if info.kind != "barrier":
         kind = f"{'an' if info.kind == 'event' else 'a'} {info.kind}"
@@ -357,12 +394,13 @@ def _process(text: str) -> tuple[str, int]:
     return host, int(pid)
 
 
-def _confirm_lock(operator: Operator, name: str, only: tuple[str, int] | None) -> None:
-    info = operator.show(name, waiters=1)
+def _confirm_lock(session: Session, name: str, only: tuple[str, int] | None) -> None:
+    info = session.client.status(name, waiters=1)
     if not info.held:
         return
     whose = "" if only is None else f" from {only[0]}:{only[1]}"
-    _confirm(operator, f"{name} is {held_by(info)}. Take it away{whose}? [y/N] ", name)
+    question = f"{name} is {held_by(info)}. Take it away{whose}? [y/N] "
+    _confirm(session.operator, question, name)
 
 
 def _confirm(operator: Operator, question: str, name: str) -> None:

@@ -36,11 +36,11 @@ def _acquire(session: Session, args: Arguments) -> None:
     lock = session.client.lock(args.name, ttl=args.ttl, renew=False, label=args.label or None)
     quiet = args.quiet or arguments.one_try(args)
     try:
-        with WaitStatus(session.operator, lock.name, quiet=quiet):
+        with WaitStatus(session.client, lock.name, quiet=quiet):
             lock.acquire(**arguments.waiting(args))
         lease = lock.lease
         if lease is None:
-            raise not_granted(session.operator, lock.name, arguments.within(args))
+            raise not_granted(session, lock.name, arguments.within(args))
         _print(lease, as_json=args.json or args.format == "json")
     except BaseException:  # the script does not have the holder id, so it could not release
         if lock.lease is not None:

@@ -6,16 +6,19 @@ It is not in the line of waiters, so it delays no client; it asks the server now
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fencelock._runtime.clock import now
-from fencelock.blocking.operator import LockInfo, Operator
 from fencelock.cli import arguments
 from fencelock.cli.os_signals import SignalHandlers
 from fencelock.cli.output import json_line
 from fencelock.cli.session import Session
 from fencelock.cli.wait_status import WaitStatus
 from fencelock.errors import AcquireTimeout, ServerUnsuitable
+
+if TYPE_CHECKING:
+    from fencelock.blocking.client import Client
+    from fencelock.status import LockStatus
 
 _PAUSE_MAX: Final = 0.5
 _PAUSE_MIN: Final = 0.01
@@ -37,7 +40,7 @@ def wait_command(argv: list[str]) -> int:
     began, once = now(), arguments.one_try(args)
     deadline = began if once else float("inf") if args.wait is None else began + args.wait
     with Session(args) as session, SignalHandlers():
-        info = _free(session.operator, args.name, deadline, quiet=args.quiet or once)
+        info = _free(session.client, args.name, deadline, quiet=args.quiet or once)
     if args.json:
         json_line({"name": args.name, "free": not info.full, "waited": round(now() - began, 3)})
     if info.full:
@@ -46,15 +49,15 @@ def wait_command(argv: list[str]) -> int:
     return 0
 
 
-def _free(operator: Operator, name: str, deadline: float, *, quiet: bool) -> LockInfo:
+def _free(client: Client, name: str, deadline: float, *, quiet: bool) -> LockStatus:
     """Return the last state that was seen: free, or held at the deadline."""
-    with WaitStatus(operator, name, quiet=quiet):
-        return _wait(operator, name, deadline)
+    with WaitStatus(client, name, quiet=quiet):
+        return _wait(client, name, deadline)
 
 
-def _wait(operator: Operator, name: str, deadline: float) -> LockInfo:
+def _wait(client: Client, name: str, deadline: float) -> LockStatus:
     while True:
-        info = operator.show(name, waiters=1)
+        info = client.status(name, waiters=1)
         if info.kind == "other":
             raise ServerUnsuitable(
                 f"the key of {name!r} holds something that is not a lock", code="WRONGTYPE"

@@ -68,6 +68,8 @@ MORE: Final = {
     "clients with replicas": "+wait +info",
     "a Cluster": " ".join(f"+{name}" for name in (*CLUSTER_COMMANDS, "sunsubscribe")),
     "a quorum": " ".join(f"+{name}" for name in QUORUM_COMMANDS),
+    "clients with history": "+xadd +zremrangebyrank",
+    "client.history(), top and dashboard": "+xrevrange +zrevrangebyscore +scan",
     "all checks of doctor": "+info +config|get +acl|whoami +cluster|info +cluster|nodes",
 }
 
@@ -118,7 +120,7 @@ def permissions(probe: Probe, session: Session) -> Iterator[Finding]:
     try:
         places = probe.command(b"EVAL", _ASK, b"0", *_question(session.prefix))
         # This script changes nothing, and the others need what it needs.
-        session.operator.show("fencelock doctor", waiters=1)
+        session.client.status("fencelock doctor", waiters=1)
     except ServerDenied as error:
         yield Finding(FAIL, "permissions", f"{who}: {error}", _change(session.prefix))
         return

@@ -15,7 +15,8 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from fencelock._runtime.records import NamedTuple
 
 # A supervisor ends with the process that it serves; killed first, it would leave its command alone.
 SUPERVISOR_NAME = b"fencelock-guard"

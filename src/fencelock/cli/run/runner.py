@@ -106,7 +106,7 @@ class CommandRun:
 
     def _wait_status(self) -> WaitStatus:
         quiet = self.args.quiet or arguments.one_try(self.args)
-        return WaitStatus(self.session.operator, self.args.name, quiet=quiet)
+        return WaitStatus(self.session.client, self.args.name, quiet=quiet)
 
     def _run(self) -> int:
         try:
@@ -134,7 +134,7 @@ class CommandRun:
     def _busy(self) -> int:
         args, self.outcome = self.args, "busy"
         if not args.quiet and (args.busy_exit or args.verbose):
-            exits.report(not_granted(self.session.operator, args.name, arguments.within(args)))
+            exits.report(not_granted(self.session, args.name, arguments.within(args)))
         status: int = args.busy_exit
         return status
 

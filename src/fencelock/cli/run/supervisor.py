@@ -27,16 +27,16 @@ Rules of this file:
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from fencelock._runtime.clock import REST_SECONDS, now
+from fencelock._runtime.records import NamedTuple
 from fencelock.cli import collect_garbage
 from fencelock.cli.exits import NOT_EXECUTABLE, NOT_FOUND, SIGNALLED
 from fencelock.cli.run.process_tree import SUPERVISOR_NAME, ProcessTree
@@ -115,7 +115,9 @@ class Supervisor:
 
     def _obey(self, verb: bytes, rest: bytes) -> None:
         if verb == b"start":
-            self._start(json.loads(rest))
+            pairs = (bytes.fromhex(word.decode()) for word in rest.split())
+            text = (pair.decode(errors="surrogateescape") for pair in pairs)
+            self._start(dict(pair.split("=", 1) for pair in text))
         elif verb == b"until":
             self._move(*map(float, rest.split()))
         elif verb == b"lost":
@@ -283,10 +285,22 @@ def _death_signal() -> Callable[[], object]:
     """Return a function that makes a process die with its parent; elsewhere it does nothing."""
     if sys.platform != "linux":
         return lambda: None
+    words = (_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     try:
-        import ctypes
+        # ``ctypes`` itself loads for longer than the rest of the guard.
+        from _ctypes import call_function, dlopen, dlsym
 
-        prctl = ctypes.CDLL(None, use_errno=True).prctl
-    except (ImportError, OSError, AttributeError):
+        address = dlsym(dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # as ``ctypes`` does
+    except (ImportError, OSError):  # names of other Pythons
+        return _prctl_by_ctypes(words)
+    return lambda: call_function(address, words)
+
+
+def _prctl_by_ctypes(words: tuple[int, ...]) -> Callable[[], object]:
+    try:
+        from ctypes import CDLL
+
+        prctl = CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):  # a Python or a C library without
         return lambda: None
-    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    return lambda: prctl(*words)

@@ -6,14 +6,14 @@ See ``supervisor.py`` for the other side, and for why there is a supervisor at a
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
 import socket
-from typing import Final, NamedTuple
+from typing import Final
 
 from fencelock._runtime.clock import REST_SECONDS, now
+from fencelock._runtime.records import NamedTuple
 from fencelock.cli.run import supervisor
 
 # The command gets KILL this long before the deadline at least, so that it is gone by then: on a
@@ -62,7 +62,10 @@ class SupervisorClient:
 
     def start(self, environment: dict[str, str]) -> None:
         """Have the command started, with these variables added to our own."""
-        self._send(f"start {json.dumps(environment)}")
+        pairs = (f"{name}={value}" for name, value in environment.items())
+        self._send(
+            "start " + " ".join(pair.encode(errors="surrogateescape").hex() for pair in pairs)
+        )
 
     def until(self, term_at: float, kill_at: float) -> None:
         """Move the instants at which the command is asked to stop and is killed."""

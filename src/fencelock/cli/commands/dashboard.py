@@ -1,0 +1,207 @@
+"""``fencelock dashboard``: a page that shows the locks of a server, live."""
+
+from __future__ import annotations
+
+import os
+import socket
+from argparse import ArgumentTypeError
+from typing import TYPE_CHECKING, Any, Final
+
+from fencelock.cli import arguments
+from fencelock.cli.arguments import Arguments
+from fencelock.cli.exits import UsageError
+from fencelock.cli.output import json_line, say
+from fencelock.cli.session import Session
+from fencelock.dashboard.access import (
+    LOOPBACK,
+    Access,
+    checked_host,
+    checked_token,
+    is_loopback,
+    is_wildcard,
+    made_token,
+)
+
+if TYPE_CHECKING:
+    from fencelock.dashboard.security import Guard
+
+PORT: Final = 8321
+_PORT_MAX: Final = 65535
+_TOKEN: Final = "FENCELOCK_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable
+_READ_TOKEN: Final = "FENCELOCK_DASHBOARD_READ_TOKEN"  # noqa: S105 - as above
+
+
+def dashboard_command(argv: list[str]) -> int:
+    """Show the locks of a server on a page in the browser."""
+    args = _parsed(argv)
+    access = _access(args)
+    with Session(args) as session:
+        app = _app(session, access)
+        with _listening(args.host, args.port) as listener:
+            _announce(args, access, listener)
+            _serve(app, listener)
+    return 0
+
+
+def _parsed(argv: list[str]) -> Arguments:
+    made = arguments.parser(
+        "dashboard",
+        "show the locks of a server in a browser",
+        more="It is read-only, unless you\nadd --allow-revoke, and only this machine can reach"
+        " it, unless you add --host",
+        example="fencelock dashboard --url redis://localhost:6379/0",
+    )
+    _add_reach(made)
+    _add_tokens(made)
+    arguments.add_server(made)
+    return made.parse_args(argv)
+
+
+def _add_reach(made: arguments.Parser) -> None:
+    """Add where it listens, and by which names it may be reached."""
+    made.add_argument(
+        "--host",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        help="the address to listen on (default: %(default)s). If others can reach it, reading"
+        " needs a token, too",
+    )
+    made.add_argument(
+        "--port",
+        metavar="N",
+        type=_port,
+        default=PORT,
+        help="the port to listen on; 0: any that is free (default: %(default)s)",
+    )
+    made.add_argument(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a further host name, without port, by which browsers may reach it; may be repeated",
+    )
+
+
+def _add_tokens(made: arguments.Parser) -> None:
+    """Add what may be done, and the tokens for it."""
+    made.add_argument(
+        "--allow-revoke",
+        action="store_true",
+        help="let those that have the token revoke locks",
+    )
+    made.add_argument(
+        "--token-file",
+        metavar="FILE",
+        help=f"the token for revoking (default: {_TOKEN}, else a fresh one is printed)",
+    )
+    made.add_argument(
+        "--read-token-file",
+        metavar="FILE",
+        help=f"a token that reading needs, too (default: {_READ_TOKEN}, else none on this machine)",
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > _PORT_MAX:
+        raise ArgumentTypeError(f"{text!r} is not a port: 0 to {_PORT_MAX}")
+    return int(text)
+
+
+def _access(args: Arguments) -> Access:
+    """Return who may do what, from options and environment; UsageError for what cannot be right."""
+    if args.token_file and not args.allow_revoke:
+        hint = "--read-token-file protects what is only read"
+        raise UsageError("--token-file is for revoking: add --allow-revoke", hint=hint)
+    token = None
+    if args.allow_revoke:
+        token = _token("--token-file", args.token_file, _TOKEN) or made_token()
+    read = _token("--read-token-file", args.read_token_file, _READ_TOKEN)
+    if read is None and not is_loopback(args.host):
+        read = token or made_token()
+    return Access(_hosts(args), read, token)
+
+
+def _hosts(args: Arguments) -> frozenset[str]:
+    """Return the names by which browsers may reach the dashboard."""
+    if is_wildcard(args.host) and not args.allow_host:
+        hint = "--allow-host NAME, as it stands in the browser's address bar"
+        raise UsageError(
+            f"--host {args.host!r} means any address: say which name is right", hint=hint
+        )
+    own = () if is_wildcard(args.host) else (args.host,)
+    return LOOPBACK | {checked_host(each) for each in (*own, *args.allow_host)}
+
+
+def _token(option: str, path: str | None, variable: str) -> str | None:
+    """Return a token from a file or the environment, or None."""
+    if path is None:
+        given = os.environ.get(variable)
+        return checked_token(variable, given) if given else None
+    try:
+        with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib would slow the start
+            return checked_token(f"the token of {option}", file.read())
+    except OSError as error:
+        raise UsageError(f"{option} {path!r} cannot be read: {error.strerror}") from None
+
+
+def _app(session: Session, access: Access) -> Guard:
+    try:
+        import uvicorn
+        from starlette.applications import Starlette
+    except ImportError as error:
+        raise UsageError(
+            f"the dashboard needs Starlette and uvicorn, and {error.name} is not installed",
+            hint="install fencelock with its extra `dashboard`",
+        ) from None
+    del uvicorn, Starlette
+    from fencelock import __version__
+    from fencelock.dashboard.app import make_app
+    from fencelock.dashboard.source import ServerSource
+
+    return make_app(ServerSource(session.client), access, __version__, say)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; UsageError when the address is taken or not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        hint = "choose another with --port" if port else ""
+        raise UsageError(f"cannot listen on {host}, port {port}: {reason}", hint=hint) from None
+
+
+def _announce(args: Arguments, access: Access, listener: socket.socket) -> None:
+    """Print the address, with the token after the ``#``, which browsers send to no server."""
+    port = listener.getsockname()[1]
+    name = args.allow_host[0] if is_wildcard(args.host) else args.host
+    url = f"http://{f'[{name}]' if ':' in name else name}:{port}/"
+    token = access.token or access.read_token
+    address = f"{url}#token={token}" if token else url
+    if args.json:
+        json_line({"url": url, "token": token, "revoke": access.may_revoke})
+    else:
+        print(address, flush=True)
+        say("with the token, locks can be revoked" if access.may_revoke else "it is read-only")
+    if not is_loopback(args.host):
+        say("others can reach it, and nothing is encrypted: put a proxy with TLS before it")
+
+
+def _serve(app: Any, listener: socket.socket) -> None:
+    """Answer until a signal comes."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # an address that a client may claim is not noted
+        lifespan="off",
+        ws="none",
+        http="h11",
+        limit_concurrency=256,
+        timeout_graceful_shutdown=2,
+    )
+    uvicorn.Server(config).run(sockets=[listener])

@@ -1,0 +1,69 @@
+"""``fencelock history``: long waits, losses, revocations and deadlocks that clients have kept."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from fencelock.cli import arguments
+from fencelock.cli.output import human, json_line, say, table
+from fencelock.cli.session import Session
+
+if TYPE_CHECKING:
+    from fencelock.status import HistoryEntry
+
+_HEADER: Final = ("NAME", "WHEN", "WHAT", "WHO", "FOR", "WHY")
+_NEWEST: Final = 50
+_EVEN_MORE: Final = 10_000
+
+
+def history_command(argv: list[str]) -> int:
+    """Print what clients have kept, the newest last."""
+    made = arguments.parser(
+        "history",
+        "list long waits, losses, revocations and deadlocks",
+        more="Clients that are made\nwith history=True keep them",
+        example="fencelock history orders:42 --since 1h",
+    )
+    made.add_argument("name", metavar="NAME", nargs="?", help="of one lock (default: of all)")
+    made.add_argument(
+        "--since",
+        metavar="DUR",
+        type=arguments.positive_duration,
+        help=f"of the last 90s, 5m, 1h or 1d (default: the newest {_NEWEST})",
+    )
+    arguments.add_server(made)
+    args = made.parse_args(argv)
+    limit = _NEWEST if args.since is None else _EVEN_MORE
+    with Session(args) as session:
+        entries = session.client.history(args.name, within=args.since, limit=limit)
+        known = session.operator.near(args.name) if args.name and not entries else []
+    if args.json:
+        json_line([each._asdict() for each in entries])
+    elif entries:
+        table(_HEADER, [_row(each) for each in entries])
+    else:
+        say(_nothing(args, known))
+    return 0
+
+
+def _nothing(args: arguments.Arguments, known: list[str]) -> str:
+    told = f"nothing is kept of {args.name!r}" if args.name else "nothing is kept"
+    if args.since:
+        told += f" of the last {human(args.since)}"
+    return f"{told}: {arguments.did_you_mean(known)}" if known else told
+
+
+def _row(entry: HistoryEntry) -> tuple[str, ...]:
+    when = time.strftime("%m-%d %H:%M:%S", time.localtime(entry.at))
+    who = f"{entry.host}:{entry.pid}" if entry.host else "-"
+    who += f" ({entry.label})" if entry.label else ""
+    what = "waited" if entry.kind == "contention" else entry.kind
+    spent = human(entry.seconds) if entry.seconds else "-"
+    return entry.name, when, what, who, spent, _why(entry)
+
+
+def _why(entry: HistoryEntry) -> str:
+    outcome = entry.outcome.replace("_", " ")
+    behind = f"behind {entry.behind}" if entry.behind else ""
+    return ", ".join(each for each in (outcome, entry.reason, entry.detail, behind) if each)

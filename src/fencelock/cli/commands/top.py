@@ -1,0 +1,51 @@
+"""``fencelock top``: the locks that are waited for most, live in a terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from fencelock.cli import arguments
+from fencelock.cli.exits import UsageError
+from fencelock.cli.session import Session
+
+
+def top_command(argv: list[str]) -> int:
+    """Show locks on the whole terminal until q is pressed."""
+    made = arguments.parser(
+        "top",
+        "show the locks that are waited for most, live",
+        more="Keys sort, filter, look into one\nlock, and revoke it with a reason. It needs"
+        " the extra fencelock[top]",
+        example="fencelock top 'orders:*'",
+    )
+    made.add_argument("glob", metavar="GLOB", nargs="?", default="*", help="names (default: all)")
+    made.add_argument(
+        "--every",
+        metavar="DUR",
+        type=arguments.positive_duration,
+        default=1.0,
+        help="how often to ask the server (default: 1s)",
+    )
+    arguments.add_server(made)
+    args = made.parse_args(argv)
+    if args.json:
+        raise UsageError("top is for people", hint="fencelock ls --watch --json")
+    try:
+        import textual
+    except ImportError:
+        raise UsageError("top needs textual", hint="install fencelock[top]") from None
+    del textual
+    if not sys.stdout.isatty() or not sys.stdin.isatty():
+        raise UsageError("top needs a terminal", hint="fencelock ls --watch")
+    return _run(args)
+
+
+def _run(args: arguments.Arguments) -> int:
+    from fencelock.cli._top.app import TopApp
+    from fencelock.cli._top.watched import Watched
+
+    with Session(args) as session:
+        session.closing_seconds = 0.0
+        app = TopApp(Watched(session, args.glob), every=args.every)
+        app.run()
+    return app.return_code or 0

@@ -1,0 +1,197 @@
+"""One look at the server, and what each view shows of it.
+
+A view is made when the first browser asks for it, and then kept as the bytes of its answer: all
+browsers that ask until the next look get the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+from fencelock.dashboard import rows
+from fencelock.dashboard.graph import Graph
+
+if TYPE_CHECKING:
+    from fencelock.status import HistoryEntry, LockStatus
+
+HOUR: Final = 3600.0
+EVENTS_MAX: Final = 1_000  # of one view
+_LOCK_EVENTS_MAX: Final = 200
+_MOST_WAITED_FOR: Final = 100
+
+
+class Look(NamedTuple):
+    """The result of one look at the server."""
+
+    locks: Sequence[LockStatus]
+    events: Sequence[HistoryEntry]  # newest last
+    now: float  # the server's time
+    took: float = 0.0
+    trouble: str = ""  # why there is nothing newer
+    costs: Sequence[Mapping[str, Any]] = ()  # what holders cost others in the last hour
+
+
+class View(NamedTuple):
+    """The answer with one view's data, and its tag."""
+
+    body: bytes
+    tag: str
+
+
+Maker: TypeAlias = "Callable[[Board], dict[str, Any]]"
+
+
+class Board:
+    """One look, and its views. ``frame`` is the part that all views share."""
+
+    def __init__(self, look: Look, frame: Mapping[str, Any]) -> None:
+        self.look: Look = look
+        self.now: float = look.now
+        self.took: float = look.took
+        self.trouble: str = look.trouble
+        self._frame = frame
+        self._views: dict[str, View] = {}
+        self._shared: dict[str, Maker] = {}  # the views of all locks that were asked for
+
+    def shared_view(self, key: str, make: Maker) -> View:
+        """Return a view of all locks, made when it is asked for the first time."""
+        self._shared[key] = make
+        return self.view(key, lambda: make(self))
+
+    def view(self, key: str, make: Callable[[], dict[str, Any]]) -> View:
+        """Return a view, made by ``make`` when it is asked for the first time."""
+        if key not in self._views:
+            body = json.dumps({**self._frame, **make()}, allow_nan=False).encode()
+            digest = hashlib.blake2b(body, digest_size=12).hexdigest()
+            self._views[key] = View(body, f'"{digest}"')
+        return self._views[key]
+
+    def make_as(self, before: Board) -> None:
+        """Make the views that browsers used on the previous board, so that they need not wait."""
+        for key, make in list(before._shared.items()):
+            self.view(key, partial(make, self))
+
+    def has(self, key: str) -> bool:
+        """Return True if a view is made."""
+        return key in self._views
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Return who waits for whom."""
+        return Graph(self.look.locks)
+
+    @cached_property
+    def by_name(self) -> dict[str, LockStatus]:
+        """Return the locks by their names."""
+        return {lock.name: lock for lock in self.look.locks}
+
+    @cached_property
+    def hour(self) -> list[HistoryEntry]:
+        """Return the events of the last hour."""
+        return [each for each in self.look.events if each.at >= self.now - HOUR]
+
+    def counted(self, kind: str) -> int:
+        """Return how many events of a kind the last hour had."""
+        return sum(each.kind == kind for each in self.hour)
+
+    @cached_property
+    def totals(self) -> dict[str, Any]:
+        """Return the numbers over all locks."""
+        locks = self.look.locks
+        states = dict.fromkeys(("held", "kept", "free"), 0)
+        for lock in locks:
+            states["kept" if lock.kept else "held" if lock.held else "free"] += 1
+        return {
+            "locks": len(locks),
+            "states": states,
+            "held": states["held"],
+            "holders": sum(lock.holding or lock.foreign for lock in locks),
+            "waiting": sum(lock.waiting for lock in locks),
+            "longest": _first((w.since, lock.name) for lock in locks for w in lock.waiters[:1]),
+            "oldest": _first((h.since, lock.name) for lock in locks for h in lock.holders),
+            "cycle": len(self.graph.ring),
+            "losses": self.counted("lost"),
+            "deadlocks": self.counted("deadlock"),
+        }
+
+    # -- the views ------------------------------------------------------------------------------
+
+    def all_locks(self) -> dict[str, Any]:
+        """Return the view of all locks."""
+        rings = self.graph.locks_in_cycles
+        locks = [rows.row(each, self.now, cycle=each.name in rings) for each in self.look.locks]
+        return {"totals": self.totals, "locks": locks}
+
+    def one_lock(self, lock: LockStatus, past: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the view of one lock; ``past`` is what the looks before saw of it."""
+        cycle = lock.name in self.graph.locks_in_cycles
+        status = rows.details(lock, self.now, cycle=cycle) | {"ttl": past["ttl"]}
+        events = [each for each in self.look.events if each.name == lock.name]
+        return {
+            "status": status,
+            "tenures": past["tenures"],
+            "samples": past["samples"],
+            "events": [event(each) for each in events[-_LOCK_EVENTS_MAX:]],
+        }
+
+    def all_events(self) -> dict[str, Any]:
+        """Return the view of the history."""
+        return {"events": [event(each) for each in self.look.events[-EVENTS_MAX:]]}
+
+    def blockers(self) -> dict[str, Any]:
+        """Return the view of the holders that other clients wait for, now and in the last hour."""
+        return {
+            "at": self.now,
+            "now": self.graph.blockers(self.now),
+            "past": self.look.costs,
+            "locks": _most_waited_for(self.hour),
+        }
+
+
+def event(entry: HistoryEntry) -> dict[str, Any]:
+    """Return one entry of the history as the page has it."""
+    return {
+        "id": entry.id,
+        "at": entry.at,
+        "kind": entry.kind,
+        "name": entry.name,
+        "host": entry.host,
+        "pid": entry.pid,
+        "label": entry.label,
+        "seconds": entry.seconds,
+        "why": _why(entry),
+        "foreign": False,
+    }
+
+
+def _why(entry: HistoryEntry) -> str:
+    """Return the details of an entry, in words."""
+    if entry.kind == "contention":
+        outcome = "" if entry.outcome == "granted" else entry.outcome.replace("_", " ")
+        behind = f"behind {entry.behind}" if entry.behind else ""
+        return ", ".join(filter(None, (outcome, behind)))
+    return ": ".join(filter(None, (entry.reason, entry.detail)))
+
+
+def _first(found: Any) -> dict[str, Any] | None:
+    since, name = min(found, default=(None, None))
+    return None if since is None else {"since": since, "name": name}
+
+
+def _most_waited_for(entries: Sequence[HistoryEntry]) -> list[dict[str, Any]]:
+    """Return the locks with the longest waits, added up over all clients."""
+    by_name: dict[str, list[float]] = defaultdict(list)
+    for each in entries:
+        if each.kind == "contention":
+            by_name[each.name].append(each.seconds)
+    found: list[dict[str, Any]] = [
+        {"name": name, "times": len(all_), "seconds": round(sum(all_), 3), "longest": max(all_)}
+        for name, all_ in by_name.items()
+    ]
+    found.sort(key=lambda row: row["seconds"], reverse=True)
+    return found[:_MOST_WAITED_FOR]

@@ -1,0 +1,141 @@
+"""Which client waits for which, as the page draws it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from fencelock._core.deadlock.graph import Block, Unit, blocks, in_cycles, unit_of
+from fencelock.dashboard.rows import FOREIGN, person
+
+if TYPE_CHECKING:
+    from fencelock.status import LockStatus
+
+# A graph with more boxes than this cannot be read.
+NODES_MAX: Final = 150
+# So many waiters of one lock get a box each; the rest of them share one.
+ALONE_MAX: Final = 4
+
+
+class Graph:
+    """The waits of one look at the server."""
+
+    def __init__(self, locks: Sequence[LockStatus]) -> None:
+        self.waits: list[Block] = blocks(locks)
+        self.people: dict[Unit, dict[str, Any]] = {
+            unit_of(each): person(each)
+            for lock in locks
+            for each in (*lock.waiters, *lock.local_waiters)
+        }
+        holders = {unit_of(each): person(each) for lock in locks for each in lock.holders}
+        self.people |= holders
+        self.holders: frozenset[Unit] = frozenset(holders)
+        self.behind: dict[Unit, list[Block]] = defaultdict(list)
+        self.first: dict[Unit, str] = {}  # what a client waits for
+        for wait in self.waits:
+            self.behind[wait.holder].append(wait)
+            self.first.setdefault(wait.waiter, wait.name)
+        self.ring: frozenset[Unit] = in_cycles(self.waits)
+        self.locks_in_cycles: frozenset[str] = frozenset(
+            w.name for w in self.waits if self.turns(w)
+        )
+
+    def turns(self, wait: Block) -> bool:
+        """Return True if a wait is a part of a cycle."""
+        return wait.certain and wait.waiter in self.ring and wait.holder in self.ring
+
+    def person(self, unit: Unit) -> dict[str, Any]:
+        """Return what the page shows of a client."""
+        return FOREIGN if unit.foreign else self.people[unit]
+
+    def blocked_by(self, unit: Unit) -> dict[Unit, float]:
+        """Return the clients that wait for one, directly or not, each with its wait's start."""
+        found: dict[Unit, float] = {}
+        left = [unit]
+        while left:
+            for wait in self.behind.get(left.pop(), ()):
+                if wait.waiter not in found and wait.waiter != unit:
+                    found[wait.waiter] = wait.since
+                    left.append(wait.waiter)
+        return found
+
+    def blockers(self, now: float) -> list[dict[str, Any]]:
+        """Return every holder that others wait for, the one that costs them most first."""
+        rows = [self._blocker(unit, now) for unit in self.behind]
+        return sorted(rows, key=lambda row: row["seconds"], reverse=True)
+
+    def _blocker(self, unit: Unit, now: float) -> dict[str, Any]:
+        blocked = self.blocked_by(unit)
+        return self.person(unit) | {
+            "holds": sorted({wait.name for wait in self.behind[unit]}),
+            "direct": len({wait.waiter for wait in self.behind[unit]} - {unit}),
+            "all": len(blocked),
+            "seconds": round(sum(max(0.0, now - since) for since in blocked.values()), 3),
+            "cycle": unit in self.ring,
+        }
+
+    def drawing(self) -> dict[str, Any]:
+        """Return boxes and arrows: those in cycles first, then those that block most."""
+        counts = {unit: len(self.blocked_by(unit)) for unit in self.behind}
+        order = sorted(counts, key=lambda unit: (unit not in self.ring, -counts[unit]))
+        drawn = _Drawing(self, counts)
+        left_out = sum(not drawn.add(unit) for unit in order)
+        return {"nodes": drawn.nodes, "edges": drawn.edges, "left_out": left_out}
+
+
+class _Drawing:
+    """Boxes and arrows, as far as there is room."""
+
+    def __init__(self, graph: Graph, counts: dict[Unit, int]) -> None:
+        self.nodes: list[dict[str, Any]] = []
+        self.edges: list[dict[str, Any]] = []
+        self._graph = graph
+        self._counts = counts
+        self._ids: dict[Unit, int] = {}
+
+    def add(self, holder: Unit) -> bool:
+        """Draw a holder and the clients that wait for it; return False if there is no room."""
+        if len(self.nodes) >= NODES_MAX and holder not in self._ids:
+            return False
+        by_lock: dict[str, list[Block]] = defaultdict(list)
+        for wait in self._graph.behind[holder]:
+            by_lock[wait.name].append(wait)
+        for waits in by_lock.values():
+            self._draw(holder, waits)
+        return True
+
+    def _draw(self, holder: Unit, waits: list[Block]) -> None:
+        crowd = [wait for wait in waits if not self._stands_out(wait.waiter)]
+        alone = [wait for wait in waits if self._stands_out(wait.waiter)]
+        if len(crowd) <= ALONE_MAX:
+            alone, crowd = waits, []
+        for wait in alone:
+            self._arrow(self._node(wait.waiter), holder, wait, cycle=self._graph.turns(wait))
+        if crowd:
+            first = min(crowd, key=lambda wait: wait.since)
+            self._arrow(self._crowd(len(crowd), first.name), holder, first, cycle=False)
+
+    def _stands_out(self, waiter: Unit) -> bool:
+        """Return True for a client that others may wait for, or that is drawn already."""
+        return waiter in self._graph.holders or waiter in self._ids
+
+    def _arrow(self, waiter: int, holder: Unit, wait: Block, *, cycle: bool) -> None:
+        to = self._node(holder)
+        row = {"from": waiter, "to": to, "name": wait.name, "since": wait.since, "cycle": cycle}
+        self.edges.append(row)
+
+    def _node(self, unit: Unit) -> int:
+        if unit not in self._ids:
+            self._ids[unit] = len(self.nodes)
+            self.nodes.append(
+                self._graph.person(unit)
+                | {"id": self._ids[unit], "crowd": 0, "waits": self._graph.first.get(unit)}
+                | {"all": self._counts.get(unit, 0), "cycle": unit in self._graph.ring}
+            )
+        return self._ids[unit]
+
+    def _crowd(self, number: int, name: str) -> int:
+        node = {"id": len(self.nodes), "crowd": number, "waits": name, "all": 0, "cycle": False}
+        self.nodes.append(node)
+        return len(self.nodes) - 1

@@ -1,0 +1,148 @@
+"""What the looks of the last minutes saw of each lock: which client held it when, how many waited.
+
+The server keeps no such record, so this knows only what the looks saw: a tenure that began and
+ended between two of them is missing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from fencelock.dashboard.rows import person
+
+if TYPE_CHECKING:
+    from fencelock.status import HolderStatus, LockStatus
+
+KEPT_SECONDS: Final = 600.0
+# Bounds of memory: of one lock, and of all. Locks that are looked at least are dropped first.
+TENURES_MAX: Final = 120
+SAMPLES_MAX: Final = 600
+LOCKS_MAX: Final = 5_000
+# How long holders keep others waiting is added up by the minute, for an hour.
+MINUTES_KEPT: Final = 60
+HOLDERS_MAX: Final = 1_000  # of a minute
+COSTS_SHOWN: Final = 100
+NAMES_MAX: Final = 20  # of one holder
+# A longer time between two looks, in which no browser asked, is not ascribed to any holder.
+GAP_MAX: Final = 10.0
+
+Key = tuple[str, int, str, int]
+Holder = tuple[str, int, str]  # a process and its label
+
+
+class _Past:
+    """The recent past of one lock."""
+
+    def __init__(self) -> None:
+        self.tenures: deque[dict[str, Any]] = deque(maxlen=TENURES_MAX)
+        self.open: dict[Key, dict[str, Any]] = {}
+        self.samples: deque[tuple[float, int]] = deque(maxlen=SAMPLES_MAX)
+        self.seen = 0.0
+        self.ttl = 0.0
+
+    def look(self, lock: LockStatus, now: float) -> None:
+        self.seen = now
+        holders = {_key(each): each for each in lock.holders}
+        for key in self.open.keys() - holders.keys():
+            self.open.pop(key)["until"] = round(now, 3)
+        for key in holders.keys() - self.open.keys():
+            self._begin(key, holders[key])
+        self.ttl = max(self.ttl, lock.remaining or 0.0)
+        if not self.samples or self.samples[-1][1] != lock.waiting:
+            self.samples.append((round(now, 3), lock.waiting))
+
+    def _begin(self, key: Key, who: HolderStatus) -> None:
+        self.ttl = 0.0  # the length of a lease is the tenure's own
+        tenure = person(who) | {"fence": who.fence, "since": who.since, "until": None}
+        self.tenures.append(tenure)
+        self.open[key] = tenure
+
+    def gone(self, now: float) -> None:
+        """Note that the lock is no longer held or waited for."""
+        for tenure in self.open.values():
+            tenure["until"] = round(now, 3)
+        self.open.clear()
+        if self.samples and self.samples[-1][1]:
+            self.samples.append((round(now, 3), 0))
+
+
+class Recent:
+    """The recent past of all locks, within bounds."""
+
+    def __init__(self) -> None:
+        self._pasts: dict[str, _Past] = {}
+        self._minutes: dict[int, dict[Holder, dict[str, Any]]] = {}
+        self._looked = 0.0
+
+    def look(self, locks: Sequence[LockStatus], now: float) -> None:
+        """Take note of one look at all locks."""
+        self._charge(locks, now)
+        names = {lock.name for lock in locks}
+        for lock in locks:
+            past = self._pasts.pop(lock.name, None) or _Past()
+            self._pasts[lock.name] = past  # at the end: the order is that of the looks
+            past.look(lock, now)
+        for name, past in list(self._pasts.items()):
+            if name not in names:
+                past.gone(now)
+                if now - past.seen > KEPT_SECONDS:
+                    del self._pasts[name]
+        while len(self._pasts) > LOCKS_MAX:
+            del self._pasts[next(iter(self._pasts))]
+
+    def _charge(self, locks: Sequence[LockStatus], now: float) -> None:
+        """Add the time since the last look to each holder's cost, for each client that waits."""
+        passed, self._looked = now - self._looked, now
+        if not 0 < passed <= GAP_MAX:
+            return
+        minute = self._minutes.setdefault(int(now // 60), {})
+        for lock in locks:
+            for who in lock.holders if lock.waiting and not lock.kept else ():
+                _add(minute, _holder(who), lock.name, passed * lock.waiting)
+        for old in [each for each in self._minutes if each <= now // 60 - MINUTES_KEPT]:
+            del self._minutes[old]
+
+    def costs(self, now: float) -> list[dict[str, Any]]:
+        """Return how long each holder kept others waiting in the last hour, the longest first."""
+        sums: dict[Holder, dict[str, Any]] = {}
+        for number, minute in self._minutes.items():
+            for who, cost in minute.items() if number > now // 60 - MINUTES_KEPT else ():
+                for name in cost["names"]:
+                    _add(sums, who, name, 0.0)
+                _add(sums, who, None, cost["seconds"])
+        rows: list[dict[str, Any]] = [
+            {"host": host, "pid": pid, "label": label, "names": sorted(cost["names"])}
+            | {"seconds": round(cost["seconds"], 1)}
+            for (host, pid, label), cost in sums.items()
+        ]
+        rows.sort(key=lambda row: row["seconds"], reverse=True)
+        return rows[:COSTS_SHOWN]
+
+    def of(self, name: str, now: float) -> dict[str, Any]:
+        """Return the data that a lock's own page draws."""
+        past = self._pasts.get(name)
+        if past is None:
+            return {"tenures": [], "samples": [], "ttl": 0.0}
+        begin = now - KEPT_SECONDS
+        tenures = [each for each in past.tenures if (each["until"] or now) >= begin]
+        return {"tenures": tenures, "samples": list(past.samples), "ttl": round(past.ttl, 1)}
+
+
+def _key(who: HolderStatus) -> Key:
+    return who.host, who.pid, who.unit, who.fence
+
+
+def _holder(who: HolderStatus) -> Holder:
+    return who.host, who.pid, who.called
+
+
+def _add(sums: dict[Holder, dict[str, Any]], who: Holder, name: str | None, more: float) -> None:
+    """Add to what a holder costs, within the bounds."""
+    if who not in sums and len(sums) >= HOLDERS_MAX:
+        return
+    cost = sums.setdefault(who, {"seconds": 0.0, "names": set()})
+    cost["seconds"] += more
+    if name is not None and len(cost["names"]) < NAMES_MAX:
+        cost["names"].add(name)

@@ -1,0 +1,248 @@
+"""A server, a client of it, the dashboard over both, and a browser."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import fencelock
+from fencelock.dashboard.access import Access
+from fencelock.dashboard.source import ServerSource
+from tests.servers import Server
+
+TOKEN = "the-token-for-revoking-locks"
+READ_TOKEN = "the-token-for-reading-only"
+OWN = "http://127.0.0.1:8321"
+PATIENCE = 20.0
+# A cycle that no client looks for stays as long as a test looks at it.
+STUCK = {"deadlock_after": None}
+
+
+@pytest.fixture(scope="session")
+def shared_server():
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared_server):
+    """Lend an empty server that no test may stop."""
+    shared_server.flushall()
+    return shared_server
+
+
+@pytest.fixture
+def own_server():
+    """Lend a server that this test may stop and kill."""
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def client(server):
+    with fencelock.Client(server.url, label="shop") as client:
+        yield client
+
+
+@pytest.fixture
+def make_http(server):
+    """Lend what makes a client of a dashboard, which runs in this process."""
+    # These need the frameworks, without which the tests are skipped.
+    app = importlib.import_module("fencelock.dashboard.app")
+    testclient = importlib.import_module("starlette.testclient")
+    with contextlib.ExitStack() as stack:
+
+        def make(url=server.url, notes=None, **access):
+            notes = [] if notes is None else notes
+            looks = stack.enter_context(fencelock.Client(url, server_timeout=2))
+            made = app.make_app(ServerSource(looks), Access(**access), "0", notes.append)
+            return stack.enter_context(testclient.TestClient(made, base_url=OWN))
+
+        yield make
+
+
+@pytest.fixture
+def http(make_http):
+    return make_http(token=TOKEN)
+
+
+@pytest.fixture
+def waiter(server):
+    """Lend what starts a thread, with a client of its own, that waits for a lock."""
+    clients, threads, end = [], [], threading.Event()
+
+    def start(name, label="cart", held=None, meet=None, **options):
+        client = fencelock.Client(server.url, label=label, **options)
+        clients.append(client)
+        args = client, held, name, meet, end
+        threads.append(threading.Thread(target=_wait, args=args, name=f"{label}, for {name}"))
+        threads[-1].start()
+        return client
+
+    yield start
+    end.set()
+    for client in clients:
+        client.close()
+    for thread in threads:
+        thread.join(PATIENCE)
+
+
+def _wait(client, held, name, meet, end):
+    """Take a lock, if one is given, and wait for another; keep both until the end.
+
+    ``meet``: when all that meet there have the one, they wait for the other.
+    """
+    locks = [client.lock(each) for each in (held, name) if each is not None]
+    with contextlib.suppress(fencelock.FencelockError, ValueError):
+        for lock in locks:
+            if lock is locks[-1] and meet is not None:
+                meet.wait(PATIENCE)
+            lock.acquire()
+        end.wait()
+    for lock in locks:
+        with contextlib.suppress(fencelock.FencelockError, ValueError):
+            lock.release()
+
+
+@pytest.fixture
+def cycle(waiter):
+    """Lend what makes clients that hold one lock each and wait for the next one."""
+
+    def start(*names):
+        meet = threading.Barrier(len(names))
+        for place, name in enumerate(names):
+            then = names[(place + 1) % len(names)]
+            waiter(then, held=name, label="transfer", meet=meet, **STUCK)
+
+    return start
+
+
+def until(holds, patience=PATIENCE):
+    """Return what a question answers as soon as that is true."""
+    deadline = time.monotonic() + patience
+    while not (answer := holds()):
+        assert time.monotonic() < deadline, "it did not come to that"
+    return answer
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+class Running:
+    """A dashboard that was started as a shell starts it."""
+
+    def __init__(self, url, *args, **environment):
+        words = [sys.executable, "-m", "fencelock", "dashboard", "--port", "0", "--json"]
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("FENCELOCK_")}
+        self._errors = []
+        self.process = subprocess.Popen(
+            [*words, *(["--url", url] if url else []), *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=kept | environment,
+        )
+        told = json.loads(self.process.stdout.readline() or "null")
+        if told is None:
+            raise AssertionError(self.process.communicate()[1])
+        self.url, self.token = told["url"], told["token"]
+        self._reader = threading.Thread(target=self._errors.extend, args=(self.process.stderr,))
+        self._reader.start()
+
+    def stop(self, number=signal.SIGINT):
+        """End it; return its exit status and what it printed on stderr."""
+        self.process.send_signal(number)
+        self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return self.process.returncode, "".join(self._errors)
+
+    def close(self):
+        if self.process.poll() is None:
+            self.stop(signal.SIGKILL)
+
+
+@pytest.fixture
+def run(server):
+    """Lend what starts ``fencelock dashboard``."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*args, url=server.url, **environment):
+            return stack.enter_context(contextlib.closing(Running(url, *args, **environment)))
+
+        yield start
+
+
+# --- the browser ----------------------------------------------------------------------------------
+
+
+def chromium():
+    """Return the path of the system's Chromium, or None."""
+    names = "chromium", "chromium-browser", "google-chrome"
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+@pytest.fixture(scope="module")  # its loop warns of blocking calls in later tests
+def browser():
+    if chromium() is None:
+        pytest.skip("Chromium is not installed on this machine")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        # Root has no sandbox, and the page is our own.
+        args = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = started.chromium.launch(executable_path=chromium(), args=args)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser):
+    """Lend a page on which any error or complaint fails the test."""
+    yield from new_page(browser)
+
+
+@pytest.fixture
+def phone(browser):
+    """Lend the same as a phone has it."""
+    more = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    yield from new_page(browser, **more)
+
+
+def new_page(browser, **options):
+    context = (
+        browser.new_context(viewport={"width": 1200, "height": 800}, **options)
+        if ("viewport" not in options)
+        else browser.new_context(**options)
+    )
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE * 1000)
+    complaints = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
+    page.complaints = complaints
+    yield page
+    context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Lend the folder for screenshots: docs/images/dashboard if FENCELOCK_SCREENSHOTS says so."""
+    if not os.environ.get("FENCELOCK_SCREENSHOTS"):
+        return tmp_path
+    folder = Path(__file__).resolve().parents[3] / "docs" / "images" / "dashboard"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
