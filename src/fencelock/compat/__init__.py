@@ -1,0 +1,1 @@
+"""Locks of ours with the names of other libraries: ``redis_py``."""

@@ -1,0 +1,439 @@
+"""``Lock`` and ``AsyncLock``: redis-py's locks by name and argument, with a lease of ours inside.
+
+    redis_client.lock("report", timeout=30, lock_class=fencelock.compat.redis_py.Lock)
+
+Rules of this file:
+
+- The lock's key and value are those of redis-py's ``Lock``, so both exclude each other.
+- The token in ``local.token`` is the holder id of our lease. Only it says what is released, so one
+  thread never releases what another one acquired, and a token may travel to another process.
+- Errors are those of redis-py, each with ours as its cause.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self
+
+from redis import exceptions
+
+from fencelock import errors, options
+from fencelock._core.lock.hold import Hold
+from fencelock._core.lock.inspect import holder_of
+from fencelock._core.lock.release import take_and_release
+from fencelock._core.lock.renew import renew_now
+from fencelock._io.port_asyncio import run_release as run_release_in_loop
+from fencelock._io.run_blocking import run_blocking, run_release
+from fencelock.aio.client import AsyncClient
+from fencelock.blocking.client import Client
+
+if TYPE_CHECKING:
+    from fencelock.aio.lease import AsyncLease
+    from fencelock.aio.lock import AsyncLock as OurAsyncLock
+    from fencelock.blocking.lease import Lease
+    from fencelock.blocking.lock import Lock as OurLock
+
+__all__ = ["AsyncLock", "Lock", "aclose", "close"]
+
+# Where the client that a redis-py client's locks share is kept: it ends with that client.
+_KEPT: Final = "_fencelock_client"
+_log = logging.getLogger("fencelock")
+
+
+def close(redis: Any) -> None:
+    """Close the connections of the locks of a blocking redis-py client; it stays open itself.
+
+    Leases that are still held end by their ttl. Without this they are closed when the redis-py
+    client is garbage-collected. Waits up to 1 s for clean-ups that are under way.
+    """
+    kept = vars(redis).pop(_KEPT, None)
+    if kept is not None:
+        kept.close()
+
+
+async def aclose(redis: Any) -> None:
+    """Close the connection of the locks of an asyncio redis-py client in the running loop.
+
+    As ``close``. Await it before the loop ends, or a ResourceWarning says that it is still open.
+    """
+    kept = vars(redis).pop(_KEPT, None)
+    if kept is not None:
+        await kept.aclose()
+
+
+def _client_of(redis: Any, make: Any) -> Any:
+    """Return the client that all locks of a redis-py client share."""
+    kept = vars(redis).get(_KEPT)
+    if kept is None:  # of several threads one is first; a client connects when it is first used
+        kept = vars(redis).setdefault(_KEPT, make(redis, key_prefix=""))
+    return kept
+
+
+@contextlib.contextmanager
+def _as_redis_py(name: str) -> Iterator[None]:
+    """Raise redis-py's errors in the place of ours."""
+    try:
+        yield
+    except errors.LeaseLost as error:
+        text = f"Cannot use a lock that is no longer owned: {error}"
+        raise exceptions.LockNotOwnedError(text, lock_name=name) from error
+    except (errors.NotHeld, errors.NotAcquired) as error:
+        raise exceptions.LockError(str(error), lock_name=name) from error
+    except (errors.ServerUnreachable, errors.OutcomeUnknown, errors.ClientClosed) as error:
+        raise exceptions.ConnectionError(str(error)) from error
+    except errors.ServerDenied as error:
+        raise exceptions.NoPermissionError(str(error)) from error
+    except errors.ServerReadOnly as error:
+        raise exceptions.ReadOnlyError(str(error)) from error
+    except errors.FencelockError as error:
+        raise exceptions.ResponseError(str(error)) from error
+
+
+class _RedisPyLock:
+    """What both faces share: the arguments, the token, and the hold that it stands for."""
+
+    def __init__(  # noqa: PLR0917 - as redis-py has it
+        self,
+        redis: Any,
+        name: str | bytes | memoryview,
+        timeout: float | None = None,
+        sleep: float = 0.1,
+        blocking: bool = True,  # noqa: FBT001, FBT002 - as redis-py has it
+        blocking_timeout: float | None = None,
+        thread_local: bool = True,  # noqa: FBT001, FBT002 - likewise
+        raise_on_release_error: bool = True,  # noqa: FBT001, FBT002 - likewise
+    ) -> None:
+        """Take redis-py's arguments; nothing is sent.
+
+        ``timeout`` is the length of the lease, in seconds; it is not renewed. Without it the lease
+        is 30 s and renewed while its holder lives, where redis-py's lock would never expire.
+        ``sleep`` is accepted and not needed: waiters wait in line.
+
+        Raises:
+            TypeError, ValueError: an argument that cannot work.
+        """
+        self.redis = redis
+        self.name = name
+        self.timeout = timeout
+        self.sleep = sleep
+        self.blocking = blocking
+        self.blocking_timeout = blocking_timeout
+        self.thread_local: bool = bool(thread_local)
+        self.raise_on_release_error: bool = bool(raise_on_release_error)
+        self.local: Any = threading.local() if self.thread_local else SimpleNamespace()
+        self.local.token = None
+        self._handle: Any = self._made(_text(name), timeout or None)
+
+    def _made(self, name: str, ttl: float | None) -> Any:
+        """Return the handle of our lock; without a timeout it is renewed."""
+        client = self._client()
+        return client.lock(name, ttl=ttl, renew=ttl is None, cohort=None)
+
+    def _client(self) -> Any:
+        raise NotImplementedError
+
+    @property
+    def _token(self) -> bytes | None:
+        """Return the token of this thread; one that the user set may be text."""
+        token = getattr(self.local, "token", None)
+        return token.encode() if isinstance(token, str) else token
+
+    def _waits(
+        self,
+        blocking: bool | None,  # noqa: FBT001 - as redis-py has it
+        blocking_timeout: float | None,
+        token: object,
+    ) -> tuple[bool, float]:
+        """Return the arguments of our ``acquire``; forget leases that have ended."""
+        if token is not None:
+            raise TypeError(
+                "acquire() makes the token itself: if a token were used twice, there could be two"
+                " holders: leave token= out, and read local.token afterwards"
+            )
+        _, holds = self._handle.__shared__()
+        for hold in holds.all():
+            if hold.lost:
+                holds.remove(hold)
+        waits = self.blocking if blocking is None else blocking
+        limit = self.blocking_timeout if blocking_timeout is None else blocking_timeout
+        if not waits or (limit is not None and limit <= 0):
+            return False, -1
+        return True, -1 if limit is None else limit
+
+    def _keep(self) -> None:
+        """Note the token of what this thread or task has just acquired."""
+        self.local.token = self._handle.lease.holder.encode()
+
+    def _known(self, token: bytes | None) -> Hold | None:
+        """Return the hold of a token that was acquired by this object."""
+        _, holds = self._handle.__shared__()
+        return next((hold for hold in holds.all() if hold.request.holder == token), None)
+
+    def _hold(self, token: bytes, port: Any) -> Hold:
+        """Return the hold that a token stands for; it may have been acquired elsewhere."""
+        _, holds = self._handle.__shared__()
+        return self._known(token) or _adopted(port, holds, token, self.timeout or options.TTL)
+
+    def _token_to(self, what: str) -> bytes:
+        token = self._token
+        if token is None:
+            self._refuse(f"Cannot {what} a lock that is not owned, or is unlocked already")
+        return token
+
+    def _token_to_prolong(self, what: str) -> bytes:
+        token = self._token_to(what)
+        if self.timeout is None:
+            self._refuse(f"Cannot {what} a lock without a timeout: its lease is renewed by itself")
+        return token
+
+    def _refuse(self, text: str) -> Never:
+        raise exceptions.LockError(text, lock_name=_text(self.name))
+
+    def _not_acquired(self) -> Never:
+        self._refuse("Unable to acquire lock within the time specified")
+
+    def _release_failed(self, error: exceptions.LockError) -> None:
+        """Raise the error of a release at the end of ``with``, or log it, as was asked for."""
+        if self.raise_on_release_error:
+            raise error
+        _log.warning("release of %r at the end of its block: %s", self.name, error)
+
+    def __del__(self) -> None:
+        """Let a lease with a timeout end by its ttl, as redis-py does."""
+        handle = getattr(self, "_handle", None)
+        if handle is not None and self.timeout:
+            _, holds = handle.__shared__()
+            for hold in holds.all():
+                holds.remove(hold)
+
+
+class Lock(_RedisPyLock):
+    """A lock with the names of ``redis.lock.Lock``, for threads; ``lease`` has what is ours."""
+
+    _handle: OurLock
+
+    def _client(self) -> Any:
+        return _client_of(self.redis, Client)
+
+    @property
+    def lease(self) -> Lease | None:
+        """Return the lease of this thread's token, with its fence; None without one."""
+        return self._known(self._token)  # type: ignore[return-value]  # the handle's face made it
+
+    def acquire(
+        self,
+        sleep: float | None = None,
+        blocking: bool | None = None,  # noqa: FBT001 - as redis-py has it
+        blocking_timeout: float | None = None,
+        token: None = None,
+    ) -> bool:
+        """Acquire the lock; True when granted, False when it was not granted in time.
+
+        Waits in line, for ``blocking_timeout`` seconds at most (None: for ever); ``sleep`` is not
+        needed.
+
+        Raises:
+            TypeError: a token of your own.
+            redis.exceptions.RedisError: the server refuses, or does not answer.
+        """
+        del sleep
+        waits, limit = self._waits(blocking, blocking_timeout, token)
+        with _as_redis_py(_text(self.name)):
+            granted = self._handle.acquire(blocking=waits, timeout=limit)
+        if granted:
+            self._keep()
+        return granted
+
+    def release(self) -> None:
+        """Release what this thread's token stands for; the next waiter in line is granted.
+
+        Raises:
+            LockError: this thread has no token.
+            LockNotOwnedError: the lease had ended before; another client may hold the lock.
+            redis.exceptions.RedisError: the server refuses, or does not answer.
+        """
+        token = self._token_to("release")
+        self.local.token = None
+        self.do_release(token)
+
+    def do_release(self, expected_token: str | bytes) -> None:
+        """Release what a token stands for, whichever process acquired it; raises as ``release``."""
+        port, holds = self._handle.__shared__()
+        hold = self._hold(_bytes(expected_token), port)
+        flow = take_and_release(port, lambda taken: holds.take_out(hold, hold, taken))
+        with _as_redis_py(_text(self.name)):
+            run_release(self._handle, flow)
+
+    def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - as redis-py has it
+        """Add seconds to what is left of the lease, or let them replace it.
+
+        Raises:
+            LockError: this thread has no token, or the lock no timeout.
+            LockNotOwnedError: the lease had ended before.
+            redis.exceptions.RedisError: the server refuses, or does not answer.
+        """
+        self._token_to_prolong("extend")
+        return self.do_extend(additional_time, replace_ttl)
+
+    def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:  # noqa: FBT001 - as redis-py has it
+        """Extend what this thread's token stands for; raises as ``extend``."""
+        port, _ = self._handle.__shared__()
+        hold = self._hold(self._token_to("extend"), port)
+        with _as_redis_py(_text(self.name)):
+            run_blocking(renew_now(port, hold, _span(hold, additional_time, replace=replace_ttl)))
+        return True
+
+    def reacquire(self) -> Literal[True]:
+        """Set the lease back to its full ``timeout``; raises as ``extend``."""
+        self._token_to_prolong("reacquire")
+        return self.do_reacquire()
+
+    def do_reacquire(self) -> Literal[True]:
+        """Renew what this thread's token stands for; raises as ``extend``."""
+        return self.do_extend(self.timeout or options.TTL, replace_ttl=True)
+
+    def locked(self) -> bool:
+        """Return True if any client holds the lock; raises redis-py's errors of the server."""
+        with _as_redis_py(_text(self.name)):
+            return self._handle.locked()
+
+    def owned(self) -> bool:
+        """Return True if this thread's token holds the lock; raises as ``locked``."""
+        token = self._token
+        port, holds = self._handle.__shared__()
+        with _as_redis_py(_text(self.name)):
+            return token is not None and run_blocking(holder_of(port, holds.keys)) == token
+
+    def __enter__(self) -> Self:
+        """Acquire; LockError when it was not granted within ``blocking_timeout``."""
+        if not self.acquire():
+            self._not_acquired()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Release; with ``raise_on_release_error=False`` a LockError is logged instead."""
+        try:
+            self.release()
+        except exceptions.LockError as trouble:
+            self._release_failed(trouble)
+
+
+class AsyncLock(_RedisPyLock):
+    """A lock with the names of ``redis.asyncio.lock.Lock``; its twin ``Lock`` is for threads."""
+
+    _handle: OurAsyncLock
+
+    def _client(self) -> Any:
+        return _client_of(self.redis, AsyncClient)
+
+    @property
+    def lease(self) -> AsyncLease | None:
+        """Return the lease of this lock's token, with its fence; None without one."""
+        return self._known(self._token)  # type: ignore[return-value]  # the handle's face made it
+
+    async def acquire(
+        self,
+        sleep: float | None = None,
+        blocking: bool | None = None,  # noqa: FBT001 - as redis-py has it
+        blocking_timeout: float | None = None,
+        token: None = None,
+    ) -> bool:
+        """Acquire the lock; True when granted. As ``Lock.acquire``, with its errors."""
+        del sleep
+        waits, limit = self._waits(blocking, blocking_timeout, token)
+        with _as_redis_py(_text(self.name)):
+            granted = await self._handle.acquire(blocking=waits, timeout=limit)
+        if granted:
+            self._keep()
+        return granted
+
+    async def release(self) -> None:
+        """Release what the token stands for; cancelled, it is completed in the background.
+
+        As ``Lock.release``, with its errors.
+        """
+        token = self._token_to("release")
+        self.local.token = None
+        await self.do_release(token)
+
+    async def do_release(self, expected_token: str | bytes) -> None:
+        """Release what a token stands for, whichever process acquired it; raises as ``release``."""
+        make, holds = self._handle.__shared__()
+        port = make()
+        hold = self._hold(_bytes(expected_token), port)
+        flow = take_and_release(port, lambda taken: holds.take_out(hold, hold, taken))
+        with _as_redis_py(_text(self.name)):
+            await run_release_in_loop(port, self._handle, flow)
+
+    async def extend(self, additional_time: float, replace_ttl: bool = False) -> Literal[True]:  # noqa: FBT001, FBT002 - as redis-py has it
+        """Add seconds to what is left of the lease, or let them replace it; see ``Lock.extend``."""
+        self._token_to_prolong("extend")
+        return await self.do_extend(additional_time, replace_ttl)
+
+    async def do_extend(self, additional_time: float, replace_ttl: bool) -> Literal[True]:  # noqa: FBT001 - as redis-py has it
+        """Extend what the token stands for; raises as ``extend``."""
+        port = self._handle.__shared__()[0]()
+        hold = self._hold(self._token_to("extend"), port)
+        with _as_redis_py(_text(self.name)):
+            await renew_now(port, hold, _span(hold, additional_time, replace=replace_ttl))
+        return True
+
+    async def reacquire(self) -> Literal[True]:
+        """Set the lease back to its full ``timeout``; raises as ``extend``."""
+        self._token_to_prolong("reacquire")
+        return await self.do_reacquire()
+
+    async def do_reacquire(self) -> Literal[True]:
+        """Renew what the token stands for; raises as ``extend``."""
+        return await self.do_extend(self.timeout or options.TTL, replace_ttl=True)
+
+    async def locked(self) -> bool:
+        """Return True if any client holds the lock; raises redis-py's errors of the server."""
+        with _as_redis_py(_text(self.name)):
+            return await self._handle.locked()
+
+    async def owned(self) -> bool:
+        """Return True if the token holds the lock; raises as ``locked``."""
+        token = self._token
+        make, holds = self._handle.__shared__()
+        with _as_redis_py(_text(self.name)):
+            return token is not None and await holder_of(make(), holds.keys) == token
+
+    async def __aenter__(self) -> Self:
+        """Acquire; LockError when it was not granted within ``blocking_timeout``."""
+        if not await self.acquire():
+            self._not_acquired()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Release; with ``raise_on_release_error=False`` a LockError is logged instead."""
+        try:
+            await self.release()
+        except exceptions.LockError as trouble:
+            self._release_failed(trouble)
+
+
+def _adopted(port: Any, holds: Any, token: bytes, ttl: float) -> Hold:
+    """Return a hold for a token of another process; only the server knows if it still holds."""
+    request = holds.request(port, "")
+    request.waiter = request.holder = token
+    hold: Hold = holds.hold_type(port, request, 0, port.now() + ttl)
+    holds.add(hold)
+    return hold
+
+
+def _span(hold: Hold, seconds: float, *, replace: bool) -> float:
+    """Return how long a lease is to last from now; ValueError for a length that cannot be."""
+    return options.lease_ttl(seconds if replace else hold.remaining() + seconds)
+
+
+def _text(name: str | bytes | memoryview) -> str:
+    return name if isinstance(name, str) else bytes(name).decode()
+
+
+def _bytes(token: str | bytes) -> bytes:
+    return token.encode() if isinstance(token, str) else token
