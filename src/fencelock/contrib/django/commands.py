@@ -1,0 +1,137 @@
+"""``django_command_lock``: one run of a management command at a time, on all hosts."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Final, Literal, NamedTuple, TypeVar
+
+from django.core.management.base import BaseCommand, CommandError
+
+from fencelock import options
+from fencelock._handles.name_template import is_the_same_everywhere
+from fencelock.blocking.lease import Lease
+from fencelock.blocking.operator import loss_of
+from fencelock.contrib.django.clients import client
+from fencelock.contrib.interruption import LossInterrupt
+from fencelock.errors import LeaseLost, NotAcquired
+from fencelock.options import Seconds
+
+CommandT = TypeVar("CommandT", bound=type[Any])
+
+# The exit statuses of ``fencelock run``, for the same reasons.
+BUSY_STATUS: Final = 75
+LOST_STATUS: Final = 76
+
+
+class CommandOptions(NamedTuple):
+    """The checked options of a command's lock."""
+
+    busy: str
+    timeout: float | None
+    ttl: float | None
+
+
+def django_command_lock(
+    name: str | None = None,
+    *,
+    busy: Literal["raise", "skip", "wait"] = "raise",
+    timeout: Seconds | None = None,
+    ttl: Seconds | None = None,
+) -> Callable[[CommandT], CommandT]:
+    """Decorate a management command so that one run works at a time; sends nothing.
+
+    ``name`` is the lock's name, ``"command:"`` and the command's name by default. Fields are filled
+    by the command's options: ``"import:{account}"``. ``busy`` says what a second run does:
+    ``"raise"`` fails with CommandError and exit status 75, ``"skip"`` says so on its standard error
+    and ends with status 0, ``"wait"`` waits in line, for ``timeout`` seconds (None: for ever), and
+    then fails. A loss of the lease stops the command, with exit status 76. ``ttl`` is how long a
+    killed run blocks the next one, the client's by default.
+
+    Raises:
+        TypeError, ValueError: it decorates something else, or an option cannot work.
+    """
+    if not (name is None or isinstance(name, str)):
+        raise TypeError('write @django_command_lock() or @django_command_lock("name")')
+    if busy not in {"raise", "skip", "wait"}:
+        raise ValueError(f'busy must be "raise", "skip" or "wait", not {busy!r}')
+    if timeout is not None and busy != "wait":
+        raise ValueError(f"timeout needs busy='wait': {busy!r} does not wait")
+    chosen = CommandOptions(
+        busy=busy,
+        timeout=options.acquire_timeout(timeout, blocking=True) if busy == "wait" else 0.0,
+        ttl=None if ttl is None else options.lease_ttl(ttl),
+    )
+
+    def decorate(command: Any) -> Any:
+        if not (isinstance(command, type) and issubclass(command, BaseCommand)):
+            raise TypeError(f"it decorates a class derived from BaseCommand, not {command!r}")
+        template = name or f"command:{command.__module__.rpartition('.')[2]}"
+        _guard(command, template, chosen)
+        return command
+
+    return decorate
+
+
+def _guard(command: Any, template: str, chosen: CommandOptions) -> None:
+    plain = command.handle
+
+    @wraps(plain)
+    def handle(self: Any, *args: Any, **given: Any) -> Any:
+        named = filled_in(template, given)
+        return run_locked(self, named, chosen, lambda: plain(self, *args, **given))
+
+    command.handle = handle
+
+
+def filled_in(template: str, given: Mapping[str, Any]) -> str:
+    """Return a name with its fields filled in by a command's options."""
+    for _, field, _, _ in string.Formatter().parse(template):
+        word = (field or "").partition(".")[0].partition("[")[0]
+        if field is not None and word not in given:
+            known = ", ".join(sorted(given))
+            raise CommandError(f"lock {template!r}: {{{field}}} is no option; it has: {known}")
+        if field is not None and not is_the_same_everywhere(given[word], str(given[word])):
+            raise CommandError(f"lock {template!r}: {{{field}}} prints differently in each process")
+    return options.lock_name(template.format_map(given))
+
+
+def run_locked(command: Any, name: str, chosen: CommandOptions, body: Callable[[], Any]) -> Any:
+    """Run a command's body under a lock, or end as its terms say."""
+    interrupt, began = LossInterrupt(), False
+
+    def lost(lease: Lease) -> None:
+        interrupt.lost(loss_of(lease))
+
+    label = f"manage.py {type(command).__module__.rpartition('.')[2]}"
+    held = client().lock(name, ttl=chosen.ttl, timeout=chosen.timeout, label=label, on_lost=lost)
+    try:
+        with held:
+            began = True
+            with interrupt:
+                return body()
+    except NotAcquired:
+        if began:
+            raise
+    except LeaseLost as error:
+        if not began or error.name != name:
+            raise
+        raise CommandError(f"stopped: {error}", returncode=LOST_STATUS) from error
+    return _busy(command, name, chosen)
+
+
+def _busy(command: Any, name: str, chosen: CommandOptions) -> None:
+    text = f"{name!r} is held{held_by(name)}"
+    if chosen.busy != "skip":
+        raise CommandError(text, returncode=BUSY_STATUS)
+    command.stderr.write(f"skipped: {text}")
+
+
+def held_by(name: str) -> str:
+    """Return who holds a lock, as the end of a sentence; nothing when it is free by now."""
+    holder = client().status(name, waiters=1).holder
+    if holder is None:
+        return ""
+    label = f" ({holder.label})" if holder.label else ""
+    return f" by {holder.host}:{holder.pid}{label} for {holder.held_for:.0f} s"

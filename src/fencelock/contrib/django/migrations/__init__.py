@@ -1,0 +1,1 @@
+"""What Django notes of the models: they have no table."""

@@ -1,0 +1,126 @@
+"""Locks around database transactions: released after the commit, or with a warning.
+
+Rules of this file:
+
+- The writes of a transaction are visible to others after its commit. If the lock is released
+  before, the next holder works on old data.
+- A lock that waits for the commit is released by a rollback, too. Django forgets the callbacks of
+  ``on_commit`` then, so the release is also the finalizer of the callback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from types import TracebackType
+from typing import Any, Literal
+
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+
+from fencelock._runtime.log import log
+from fencelock.blocking.lease import Lease
+from fencelock.contrib.django.clients import client
+from fencelock.errors import FencelockError
+
+Release = Literal["end", "on_commit", "now"]
+
+
+class ReleasedInTransaction(UserWarning):
+    """A lock was released inside an open transaction, whose writes the next holder cannot see."""
+
+
+def lock(
+    name: str,
+    *,
+    release: Release = "end",
+    using: str = DEFAULT_DB_ALIAS,
+    **given: Any,
+) -> LockAround:
+    """Return a context manager that holds the lock ``name`` of the project's client.
+
+    ``release`` says when: ``"end"``, at the end of ``with``, which warns
+    (``ReleasedInTransaction``) when a transaction is open then; ``"on_commit"``, once the
+    transaction of the database ``using`` has been committed or rolled back; ``"now"``, at the end
+    without a warning. The transaction in which ``TestCase`` runs a test does not count. The other
+    options are those of ``Client.lock``.
+
+    Raises:
+        ValueError: ``release`` is something else; and all that ``Client.lock`` raises.
+    """
+    if release not in {"end", "on_commit", "now"}:
+        raise ValueError(f'release must be "end", "on_commit" or "now", not {release!r}')
+    return LockAround(client().lock(name, **given), release, using)
+
+
+class LockAround:
+    """Holds a lock during ``with``, and perhaps until the commit; ``lock`` makes it."""
+
+    def __init__(self, handle: Any, release: Release, using: str) -> None:
+        self._handle = handle
+        self._release = release
+        self._using = using
+        self._held = contextlib.ExitStack()
+
+    def __enter__(self) -> Lease:
+        """Acquire the lock within its ``timeout`` and return the lease."""
+        lease: Lease = self._held.enter_context(self._handle)
+        return lease
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        """Release the lock now, or once the transaction has ended."""
+        if self._release == "on_commit" and connections[self._using].in_atomic_block:
+            transaction.on_commit(
+                _ReleaseLater(self._held.pop_all(), self._handle.name), using=self._using
+            )
+            return None
+        if self._release != "now" and error is None:
+            self._warn()
+        return self._held.__exit__(kind, error, trace)
+
+    def _warn(self) -> None:
+        for alias in open_transactions():
+            warnings.warn(
+                f"{self._handle.name!r} is released inside a transaction of the database {alias!r}:"
+                " the next holder cannot see what it wrote. Take the lock outside the transaction,"
+                ' or pass release="on_commit"',
+                ReleasedInTransaction,
+                stacklevel=3,
+            )
+
+
+def open_transactions() -> list[str]:
+    """Return the databases with an open transaction in this thread, without that of a test."""
+    return [each.alias for each in connections.all(initialized_only=True) if _is_open(each)]
+
+
+def _is_open(connection: Any) -> bool:
+    blocks = getattr(connection, "atomic_blocks", ())
+    of_test = bool(blocks) and all(getattr(each, "_from_testcase", False) for each in blocks)
+    return (_is_manual(connection) or bool(connection.in_atomic_block)) and not of_test
+
+
+def _is_manual(connection: Any) -> bool:
+    """Return True if each statement is in a transaction, which the program ends by itself."""
+    return connection.connection is not None and not connection.autocommit
+
+
+class _ReleaseLater:
+    """Releases when it is called at the commit, or collected after a rollback."""
+
+    def __init__(self, held: contextlib.ExitStack, name: str) -> None:
+        self._held = held
+        self._name = name
+
+    def __call__(self) -> None:
+        try:
+            self._held.close()  # a second time it does nothing
+        except FencelockError as error:
+            log.warning("releasing %r after its transaction: %s", self._name, error)
+
+    def __del__(self) -> None:
+        self()

@@ -1,0 +1,251 @@
+"""What the parts for ASGI refuse, and how they answer without a handler."""
+
+import asyncio
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+
+import fencelock
+from fencelock.contrib import asgi
+from fencelock.testing import inactive
+
+fastapi = pytest.importorskip("fastapi")
+httpx = pytest.importorskip("httpx")
+
+
+@pytest.fixture(autouse=True)
+def _no_server():
+    with inactive():
+        yield
+
+
+async def nothing(lease):
+    del lease
+
+
+@pytest.mark.parametrize(
+    ("template", "error"),
+    [
+        ("order", "names no parameter"),
+        ("order:{}", "must be the name of a path or query parameter"),
+        ("order:{a.b}", "must be the name"),
+        ("order:{a:>3}", "must be the name"),
+        ("order:{a!r}", "must be the name"),
+    ],
+)
+def test_a_template_is_checked_when_it_is_given(template, error):
+    with pytest.raises(ValueError, match=error):
+        asgi.locked(fencelock.AsyncClient("redis://nowhere"), template)
+
+
+def test_wrong_options_are_refused_before_any_request():
+    client = fencelock.AsyncClient("redis://nowhere")
+    with pytest.raises(ValueError, match="409 or 423"):
+        asgi.locked(client, "a:{b}", status=200)
+    with pytest.raises(TypeError, match="AsyncClient"):
+        asgi.locked(fencelock.Client("redis://nowhere"), "a:{b}")
+    with pytest.raises(TypeError, match="AsyncClient"):
+        asgi.Leading(fencelock.Client("redis://nowhere"), "a", nothing)
+    with pytest.raises(TypeError, match="coroutine function"):
+        asgi.Leading(client, "a", None)
+    with pytest.raises(ValueError, match="retry_after"):
+        asgi.locked(client, "a:{b}", retry_after=0)
+    with pytest.raises(ValueError, match="ttl"):
+        asgi.locked(client, "a:{b}", ttl=-1)
+
+
+def answers(path, template="order:{order_id}"):
+    """Return the answer of an application in this process."""
+
+    async def main():
+        async with fencelock.AsyncClient("redis://nowhere") as client:
+            app = fastapi.FastAPI()
+            needed = fastapi.Depends(asgi.locked(client, template))
+
+            @app.get("/orders/{order_id}")
+            async def order(lease: Annotated[Any, needed]):
+                return lease.name
+
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://x") as browser:
+                return await browser.get(path)
+
+    return asyncio.run(main())
+
+
+def test_the_path_goes_before_the_query():
+    assert answers("/orders/7?order_id=8").json() == "order:7"
+    assert answers("/orders/7?part=b", "order:{order_id}:{part}").json() == "order:7:b"
+
+
+def test_a_missing_parameter_is_the_clients_mistake():
+    found = answers("/orders/7", "order:{order_id}:{part}")
+    assert (found.status_code, found.json()["detail"]) == (400, "missing parameter: part")
+
+
+def test_a_value_that_makes_no_name_is_the_clients_mistake():
+    assert answers(f"/orders/{'x' * 5000}").status_code == 400
+
+
+def test_values_are_not_templates():
+    assert answers("/orders/%7Border_id%7D").json() == "order:{order_id}"
+
+
+def test_leading_twice_is_refused():
+    async def main():
+        async with fencelock.AsyncClient("redis://nowhere") as client:
+            leading = asgi.Leading(client, "a", nothing)
+            async with leading:
+                with pytest.raises(RuntimeError, match="runs already"):
+                    await leading.__aenter__()
+
+    asyncio.run(main())
+
+
+def test_a_task_that_returns_is_run_once_and_goes_on_leading():
+    runs, ran = [], asyncio.Event()
+
+    async def once(lease):
+        runs.append(lease.fence)
+        ran.set()
+
+    async def main():
+        async with fencelock.AsyncClient("redis://nowhere") as client:
+            leading = asgi.Leading(client, "a", once, pause=0.01)
+            async with leading:
+                await ran.wait()
+                with pytest.raises(TimeoutError):  # many times its pause
+                    await asyncio.wait_for(asyncio.Event().wait(), 0.1)
+                assert leading.is_leader
+            assert not leading.is_leader
+
+    asyncio.run(main())
+    assert len(runs) == 1
+
+
+def test_a_task_that_does_not_end_is_named_and_still_leads(caplog):
+    begun, ends = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(lease):
+        begun.set()
+        while not ends.is_set():
+            try:
+                await ends.wait()
+            except asyncio.CancelledError:
+                begun.set()
+
+    async def main():
+        async with fencelock.AsyncClient("redis://nowhere") as client:
+            leading = asgi.Leading(client, "a", stubborn, timeout=0.05)
+            async with leading:
+                await begun.wait()
+            assert leading.is_leader
+            ends.set()
+
+    asyncio.run(main())
+    assert "the task of 'a' did not end within 0.05 s" in caplog.text
+
+
+@pytest.mark.parametrize("ending", ["returns", "raises", "groups"])
+def test_a_task_ends_as_it_likes_when_it_is_cancelled(ending):
+    begun = asyncio.Event()
+
+    async def task(lease):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if ending != "returns":
+                error = ValueError("at its end")
+                raise (error if ending == "raises" else ExceptionGroup("two", [error])) from None
+
+    async def main():
+        async with fencelock.AsyncClient("redis://nowhere") as client:
+            leading = asgi.Leading(client, "a", task, timeout=5)
+            started = time.monotonic()
+            async with leading:
+                await begun.wait()
+            assert not leading.is_leader
+            assert time.monotonic() - started < 4
+            async with client.lock("a", timeout=1):  # it was given back
+                pass
+
+    asyncio.run(main())
+
+
+def test_a_task_that_was_cancelled_from_within_has_failed(caplog):
+    runs, again = [], asyncio.Event()
+
+    async def task(lease):
+        runs.append(lease.fence)
+        if len(runs) == 2:
+            again.set()
+        inner = asyncio.ensure_future(asyncio.Event().wait())
+        inner.cancel()
+        await inner
+
+    async def main():
+        client = fencelock.AsyncClient("redis://nowhere")
+        async with client, asgi.Leading(client, "a", task, pause=0.01):
+            await asyncio.wait_for(again.wait(), 5)
+
+    asyncio.run(main())
+    assert "the task of 'a' failed" in caplog.text
+
+
+def test_a_web_socket_holds_its_lock_and_another_is_denied():
+    testclient = pytest.importorskip("starlette.testclient")
+    client = fencelock.AsyncClient("redis://nowhere")
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app):
+        async with client:
+            yield
+
+    app = fastapi.FastAPI(lifespan=lifespan)
+    needed = fastapi.Depends(asgi.locked(client, "order:{order_id}"))
+
+    @app.websocket("/orders/{order_id}")
+    async def order(socket: fastapi.WebSocket, lease: Annotated[Any, needed]):
+        await socket.accept()
+        await socket.send_text(lease.name)
+        await socket.receive()
+
+    with testclient.TestClient(app) as browser:
+        with browser.websocket_connect("/orders/7") as first:
+            assert first.receive_text() == "order:7"
+            with pytest.raises(testclient.WebSocketDenialResponse) as denied:
+                browser.websocket_connect("/orders/7").__enter__()
+            assert denied.value.status_code == 409
+            assert denied.value.json()["detail"]["error"] == "busy"
+        with browser.websocket_connect("/orders/7") as later:
+            assert later.receive_text() == "order:7"
+
+
+def test_without_starlette_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "starlette.exceptions", None)
+    monkeypatch.delitem(sys.modules, "fencelock.contrib.asgi.requests", raising=False)
+    monkeypatch.delitem(vars(asgi), "locked", raising=False)
+    with pytest.raises(ImportError, match="extra 'asgi'"):
+        _ = asgi.locked
+
+
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "asgi.md"
+
+
+def test_the_page_begins_with_an_application_that_runs(monkeypatch):
+    monkeypatch.setenv("FENCELOCK_URL", "redis://nowhere")
+    testclient = pytest.importorskip("starlette.testclient")
+    text = PAGE.read_text().partition("```python\n")[2].partition("```")[0]
+    space: dict[str, Any] = {}
+    exec(compile(text, str(PAGE), "exec"), space)
+
+    with testclient.TestClient(space["app"]) as browser:
+        answer = browser.post("/orders/7/pay")
+
+    assert answer.status_code == 200
+    assert answer.json()["fence"] > 0

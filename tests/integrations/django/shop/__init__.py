@@ -1,0 +1,1 @@
+"""An app with a fenced model, commands and a migration that takes as long as a test wants."""

@@ -1,0 +1,10 @@
+from django.core.management.base import BaseCommand
+
+from fencelock.contrib.django import django_command_lock
+from tests.integrations.django.shop.work import wait
+
+
+@django_command_lock("bill", busy="wait", timeout=30)
+class Command(BaseCommand):
+    def handle(self, *args, **options):
+        wait("bill")

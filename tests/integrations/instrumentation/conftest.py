@@ -1,0 +1,42 @@
+"""Hooks of monitoring systems, with the real packages and a real server."""
+
+import threading
+import time
+
+import pytest
+
+import fencelock
+from fencelock.instrumentation import set_hooks
+from tests.servers import Server
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Lend a server for the tests of one file."""
+    with Server() as started:
+        yield started
+
+
+@pytest.fixture
+def client(server):
+    with fencelock.Client(server.url) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _no_hooks_after():
+    yield
+    set_hooks([])
+
+
+@pytest.fixture
+def until():
+    """Wait for a state."""
+
+    def wait(condition, seconds=8.0):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.002)
+
+    return wait

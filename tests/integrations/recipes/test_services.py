@@ -1,0 +1,176 @@
+"""The recipes for what runs all the time: one process leads, and another one when it is killed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import fencelock
+from tests.integrations.recipes.page import WORK, recipes
+
+PAUSE = threading.Event()
+POLL = """
+def poll():
+    _say("polled")
+    _PAUSE.wait(0.05)
+"""
+
+
+def pids(place, pattern):
+    """Return the processes that have said something, in order, each once."""
+    said = (place.path / "output").read_text(errors="replace")
+    return list(dict.fromkeys(re.findall(pattern, said)))
+
+
+def wait_for(condition):
+    for _ in range(2000):
+        if condition():
+            return
+        PAUSE.wait(0.02)
+    raise AssertionError("it did not come to pass")
+
+
+def test_apscheduler(place):
+    pytest.importorskip("apscheduler")
+    (recipe,) = recipes("APScheduler")
+    place.put("jobs.py", recipe.replace("ttl=10", "ttl=6"))
+    running = {str((one := place.start("python", "jobs.py")).pid): one for _ in range(3)}
+
+    wait_for(lambda: pids(place, r"tick (\d+)"))
+    with fencelock.Client(place.url) as client:
+        wait_for(lambda: len(client.election("scheduler").candidates()) == 2)
+        (first,) = pids(place, r"tick (\d+)")
+        place.kill(running[first])
+        wait_for(lambda: len(pids(place, r"tick (\d+)")) == 2)
+        _, second = pids(place, r"tick (\d+)")
+        leader = client.election("scheduler").leader()
+
+    assert leader.candidate.endswith(f":{second}")
+    # Between the last job of the first and the first job of the second nothing else ran.
+    order = re.findall(r"tick (\d+)", (place.path / "output").read_text())
+    assert order == sorted(order, key=[first, second].index)
+
+
+def test_a_scheduler_whose_leadership_is_lost_stops(place):
+    pytest.importorskip("apscheduler")
+    (recipe,) = recipes("APScheduler")
+    place.put("jobs.py", recipe)
+    one = place.start("python", "jobs.py")
+    wait_for(lambda: pids(place, r"tick (\d+)"))
+    fencelock_program = Path(sys.executable).parent / "fencelock"
+    subprocess.run(
+        [fencelock_program, "break", "scheduler", "--reason", "test", "--yes", "--url", place.url],
+        check=True,
+        capture_output=True,
+    )
+    one.wait(20)  # the block of the election ends, and with it the program
+
+
+def test_gunicorn(place):
+    pytest.importorskip("gunicorn")
+    (recipe,) = recipes("gunicorn")
+    place.put("gunicorn.conf.py", WORK + POLL + recipe)
+    place.put("app.py", "def app(environ, start):\n    start('200 OK', [])\n    return [b'']\n")
+    place.start("gunicorn", "app:app", "--workers", "3", "--bind", f"unix:{place.path}/web")
+
+    place.wait("polled", 3)
+    (first,) = {line[1] for line in place.lines("polled")}
+    with fencelock.Client(place.url) as client:
+        wait_for(lambda: len(client.election("poller").candidates()) == 2)
+    os.kill(int(first), signal.SIGKILL)
+    wait_for(lambda: {line[1] for line in place.lines("polled")} != {first})
+
+    order = [line[1] for line in place.lines("polled")]
+    assert len(dict.fromkeys(order)) == 2
+    assert order == sorted(order, key=list(dict.fromkeys(order)).index)
+
+
+class Kubernetes:
+    """The manifest's container, run as Kubernetes runs it: its command is the first process."""
+
+    def __init__(self, place):
+        yaml = pytest.importorskip("yaml")
+        manifest, _ = (yaml.safe_load(text) for text in recipes("Kubernetes", "yaml"))
+        self.spec = manifest["spec"]["jobTemplate"]["spec"]
+        self.pod = self.spec["template"]["spec"]
+        (self.container,) = self.pod["containers"]
+        self.place = place
+
+    def start(self, script, **instead):
+        job = self.place.path / "nightly.sh"
+        job.write_text(f"#!/bin/sh\n{script}\n")
+        job.chmod(0o755)
+        known = "/opt/jobs/nightly.sh"
+        assert known in self.container["command"]
+        instead[known] = str(job)
+        return self.place.start(*(instead.get(word, word) for word in self.container["command"]))
+
+
+def test_the_cron_job_of_kubernetes(place):
+    jobs = Kubernetes(place)
+    assert jobs.pod["restartPolicy"] == "Never"
+    assert [each["name"] for each in jobs.container["env"]] == ["FENCELOCK_URL"]
+    log = place.path / "log"
+    says = f"trap 'echo term >> {log}; exit 0' TERM\necho began >> {log}"
+    first = jobs.start(f"{says}\nsleep 60 & wait")
+    place.wait("began", 1)
+
+    busy = jobs.start(f"echo began >> {log}")
+    assert busy.wait(20) == 0
+    assert len(place.lines("began")) == 1
+
+    first.send_signal(signal.SIGTERM)
+    first.wait(jobs.pod["terminationGracePeriodSeconds"])
+    assert len(place.lines("term")) == 1
+    with fencelock.Client(place.url) as client:
+        lock = client.lock("nightly")
+        assert lock.acquire(blocking=False)  # at once: it was given back
+        lock.release()
+
+
+def test_a_pod_that_is_killed_leaves_a_lease_that_ends(place):
+    jobs = Kubernetes(place)
+    log = place.path / "log"
+    short = {"--grace=9s": "--ttl=6s"}  # not the usual 30 s
+    first = jobs.start(f"echo began >> {log}\nexec sleep 60", **short)
+    place.wait("began", 1)
+    place.kill(first)
+    with fencelock.Client(place.url) as client:
+        lock = client.lock("nightly")
+        assert lock.locked()
+        assert lock.acquire(timeout=40)
+        lock.release()
+
+
+def test_the_grace_of_the_command_fits_that_of_the_pod(place):
+    jobs = Kubernetes(place)
+    (grace,) = (word for word in jobs.container["command"] if word.startswith("--grace="))
+    seconds = int(grace.removeprefix("--grace=").removesuffix("s"))
+    assert seconds < jobs.pod["terminationGracePeriodSeconds"]
+
+
+def test_airflow_s_command_ends_with_the_status_that_skips(place):
+    """Airflow itself is not run: its operator compares the exit status of this command."""
+    (recipe,) = recipes("Airflow")
+    command = re.search(r'bash_command="(.*)"', recipe)[1]
+    status = int(re.search(r"skip_on_exit_code=(\d+)", recipe)[1])
+    job = place.path / "import.sh"
+    job.write_text("#!/bin/sh\nexit 3\n")
+    job.chmod(0o755)
+    command = command.replace("/opt/jobs/import.sh", str(job))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**place.environment, "PATH": path}
+
+    def run():
+        return subprocess.run(
+            ["bash", "-c", command], env=environment, check=False, capture_output=True
+        ).returncode
+
+    assert run() == 3  # the job's own status
+    with fencelock.Client(place.url) as client, client.lock("import:42"):
+        assert run() == status
