@@ -4,7 +4,8 @@
 python3 dev.py demo [ARG ...]     two processes take turns under a lock, on a real server
 python3 dev.py test [ARG ...]     lint, types, and the tests of every change; ARGs go to pytest
 python3 dev.py fast [ARG ...]     the quickest tests, for the inner loop; ARGs go to pytest
-python3 dev.py rest               the tests that ``test`` leaves for the night
+python3 dev.py rest               the tests that ``test`` leaves for the night, with the frameworks
+                                  that they need
 python3 dev.py nightly            everything: ``test``, ``rest`` and ten minutes of ``explore``
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
 python3 dev.py lint               ruff, mypy and pyright only
@@ -35,7 +36,8 @@ ROOT = Path(__file__).resolve().parent
 PYPROJECT = ROOT / "pyproject.toml"
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
-STAMP = VENV / "installed"
+# Extras of pyproject.toml: what all tests need, and with the frameworks of the nightly ones.
+TOOLS, FRAMEWORKS = "test", "integrations"
 
 LINTS = (
     ("ruff", "check"),
@@ -110,6 +112,7 @@ def test(*args: str) -> int:
 
 def rest() -> int:
     """Run all tests that are not daily; together with ``test`` each runs once."""
+    set_up(FRAMEWORKS)
     first = spread(PROCESSES, REST, *others())
     if first in INTERRUPTED:
         return first
@@ -172,15 +175,16 @@ def others() -> list[str]:
 # --- set-up ---------------------------------------------------------------------------------------
 
 
-def set_up() -> None:
-    """Bring .venv up to date with pyproject.toml; two calls at once take turns."""
+def set_up(extra: str = TOOLS) -> None:
+    """Bring .venv up to date with an extra of pyproject.toml; two calls at once take turns."""
+    stamp = VENV / f"installed-{extra}"
     with alone():
-        if PYTHON.exists() and STAMP.exists() and STAMP.read_text() == wanted():
+        if PYTHON.exists() and stamp.exists() and stamp.read_text() == wanted():
             return
         if not usable():
             create()
-        install()
-        STAMP.write_text(wanted())
+        install(extra)
+        stamp.write_text(wanted())
 
 
 @contextlib.contextmanager
@@ -219,12 +223,13 @@ def create() -> None:
         fail(f"{done.stdout}could not make {VENV}")
 
 
-def install() -> None:
+def install(extra: str) -> None:
     """Install the package, in place, and what its tests need."""
-    say("installing fencelock and its test tools into .venv (a minute, the first time)")
-    done = quiet(PYTHON, "-m", "pip", "install", "--no-input", "--editable", f"{ROOT}[test]")
+    what = f"fencelock[{extra}]"
+    say(f"installing {what} into .venv (a minute, the first time)")
+    done = quiet(PYTHON, "-m", "pip", "install", "--no-input", "--editable", f"{ROOT}[{extra}]")
     if done.returncode:
-        fail(f"{done.stdout}pip could not install fencelock and its test tools")
+        fail(f"{done.stdout}pip could not install {what}")
 
 
 # --- processes ------------------------------------------------------------------------------------
