@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import fencelock
-from fencelock import AcquireTimeout, LeaseLost, OutcomeUnknown
+from fencelock import AcquireTimeout, Condition, LeaseLost, OutcomeUnknown
 from fencelock._io.bounded_call_blocking import within
 from fencelock._runtime.clock import now
 from tests.replication import replicated
@@ -54,6 +54,11 @@ def give_back(handle):
             known.release()
 
 
+def fronts(client):
+    """Return what the client's next waiters would wait for."""
+    return [line.front for line in client._port.lines.cohorts.values() if line.front is not None]
+
+
 def struck(server, prefix, story, tried, **options):
     """Play a story with a strike at a point that was not tried; return False when there is none."""
     client, other = (fencelock.Client(server.url, key_prefix=prefix, **options) for _ in range(2))
@@ -62,6 +67,7 @@ def struck(server, prefix, story, tried, **options):
     give_back(handle)
     where = f"nothing is left of a strike: {strike.where}"
     assert len(client._port.lines) == 0, where
+    assert not fronts(client), where
     assert after.acquire(timeout=8), where
     after.release()
     until(lambda: waiting(server, prefix) == 0, where)
@@ -150,30 +156,38 @@ def test_ctrl_c_at_every_point_of_a_wait_in_line(server, prefix, kind, timeout):
     every_point(server, prefix, in_line(kind, timeout), least=150)
 
 
-WAITS = {
-    "event": lambda client: client.event("a").wait(0.002),
-    "latch": lambda client: client.latch("a", 1).wait(0.002),
-    "condition": lambda client: held_wait(client.condition("a")),
+STATES = {
+    "event": lambda client: client.event("a"),
+    "latch": lambda client: client.latch("a", 1),
+    "condition": lambda client: client.condition("a"),
 }
 
 
-def held_wait(condition):
-    """Wait on a condition; the lock is held again afterwards, whatever comes."""
-    with condition:
-        condition.wait(0.002)
+def wait(waited):
+    """Wait for a moment; a condition's lock is held again afterwards, whatever comes."""
+    with waited if isinstance(waited, Condition) else contextlib.nullcontext():
+        waited.wait(0.002)
 
 
-@pytest.mark.parametrize("kind", WAITS)
+@pytest.mark.parametrize("kind", STATES)
 def test_ctrl_c_at_every_point_of_a_wait_for_a_state(server, prefix, kind):
-    """I10: a client that waits no more has no thread, and closes at once."""
+    """I10: a client that waits no more has no thread, and closes at once.
+
+    As found: the hold from before a condition's wait stayed the front of its cohort, so that this
+    client's next waiter waited for its deadline.
+    """
     tried, number = set(), 0
     strike = Strike(tried)
     while not number or strike.where:
         strike, number = Strike(tried), number + 1
         client = fencelock.Client(server.url, key_prefix=f"{prefix}{number}:")
+        waited = STATES[kind](client)
         with contextlib.suppress(KeyboardInterrupt), strike:
-            WAITS[kind](client)
+            wait(waited)
         assert len(client._port.lines) == 0, strike.where
+        if kind == "condition":
+            give_back(waited.lock)
+        assert not fronts(client), strike.where
         client._port.shut(0)
     assert number > 100, "there are fewer points than it seems"
     until(lambda: not lease_threads(), "the threads' end")

@@ -181,6 +181,18 @@ class LocalLine:
 
     # -- turns --------------------------------------------------------------------------------
 
+    def turn(self) -> tuple[AcquireRequest, float] | None:
+        """Return whose turn it is, and since when; None while the front asks the server.
+
+        A turn that was given and has not begun is one from ``inf`` on.
+        """
+        front = self.front
+        if isinstance(front, Hold):
+            return front.request, front.granted_at
+        if isinstance(front, LocalWaiter) and front.given.turn is not None:
+            return front.request, inf
+        return None
+
     def begin(self, port: Port, hold: Hold, grant: Grant, *, fresh: bool) -> None:
         """Note that the front has a hold now; ``fresh``: the server granted it just now."""
         with port.mutex():

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import Any, TypeAlias
 
-from fencelock._core.lock.hold import Hold
 from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import ANSWER
 
@@ -42,18 +41,22 @@ def answer(port: AnyPort, channel: bytes, who: bytes, lock: bytes) -> None:
 
 
 def rows(port: AnyPort, lock: bytes) -> list[Row]:
-    """Return who has the turn and who waits in cohorts with waiters; that of a lock first."""
+    """Return who has the turn and who waits in cohorts; that of a lock first.
+
+    A lone first turn is left out: the server knows it.
+    """
     with port.mutex():
-        lines = [line for line in port.lines.cohorts.values() if line.waiting]
+        lines = [line for line in port.lines.cohorts.values() if line.waiting or line.turns > 1]
         lines.sort(key=lambda line: line.keys.lock != lock)
         found = [row for line in lines[:ROWS_MAX] for row in _of_line(line, port.now())]
     return found[:ROWS_MAX]
 
 
 def _of_line(line: Any, now: float) -> Iterator[Row]:
-    key, front = _text(line.keys.lock), line.front
-    if isinstance(front, Hold):
-        yield Row(key, _text(front.request.own_info), now - front.granted_at, holds=True)
+    key, turn = _text(line.keys.lock), line.turn()
+    if turn is not None:
+        request, since = turn
+        yield Row(key, _text(request.own_info), max(0.0, now - since), holds=True)
     for waiter in line.waiting:
         yield Row(key, _text(waiter.request.info), now - waiter.arrived_at, holds=False)
 

@@ -214,6 +214,7 @@ async def _interrupted(
     began: bool,
 ) -> None:
     """Undo the wait; after a cancellation, acquire the lock again first."""
+    _leave_cohort(port, hold)  # the interrupt may have come before it
     with port.mutex():
         port.lines.give_up(wanted)
     if not began and not hold.forked:  # nothing was sent, so nothing undoes it
@@ -227,10 +228,15 @@ def _end_tenure(port: Port, hold: Hold) -> None:
     """Stop renewing before the lock is released; raise when the lease has ended already."""
     lost = hold.lost
     retire(port, hold)
-    if hold.cohort is not None:
-        hold.cohort.succeed(port, hold)  # the next waiter asks the server
+    _leave_cohort(port, hold)
     if lost:
         raise hold.lost_error()
+
+
+def _leave_cohort(port: Port, hold: Hold) -> None:
+    """Have the next waiter of this client ask the server; a second call does no harm."""
+    if hold.cohort is not None:
+        hold.cohort.succeed(port, hold)
 
 
 async def _late(port: Port, wait: ConditionWait, waiter: ConditionWaiter) -> bool:
