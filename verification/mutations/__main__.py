@@ -12,17 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.flows import (
-    seeded,
-    seeded_quorums,
-    seeded_shares,
-    test_barriers,
-    test_conditions,
-    test_elections,
-    test_multi,
-    test_once,
-    test_signals,
-)
+from verification.mutations.daily import defects, seeds
 from verification.mutations.real import tried
 from verification.mutations.sown import SOWN
 
@@ -36,8 +26,12 @@ A test that cannot fail proves nothing.
 So defects are sown into the shipping scripts, flows, ports and transports, one at a time.
 For each defect the named check must fail.
 `I1` and the like are [invariants](../../ARCHITECTURE.md#invariants-and-where-each-is-tested).
-Three more rules hold for leases: a lease lasts as long as its holder asked (`L`),
-and ends at its `max_hold` (`N3`) or at its fixed instant (`N4`).
+More rules hold for leases: a lease lasts as long as its holder asked (`L`),
+ends at its `max_hold` (`N3`) or at its fixed instant (`N4`),
+goes back when another client recalls it and never stops a try while it is idle (`kept`),
+and says truly that no other client held the lock before it (`unchanged`).
+Hooks are told of each request and each grant once, and how it ended (`E`).
+A `Deadlock` is for the youngest request of a real cycle alone, and comes in time (`deadlock`).
 
 """
 
@@ -53,14 +47,8 @@ class Row(NamedTuple):
 
 def simulated(only: str) -> Iterator[Row]:
     """Sow defects in scripts and flows, and let the explorer look for each."""
-    modules = (
-        *(seeded, seeded_shares, seeded_quorums, test_signals, test_barriers, test_conditions),
-        *(test_once, test_multi, test_elections),
-    )
-    for module in modules:
-        for seed in module.SEEDS:
-            if only not in seed.name:
-                continue
+    for seed in seeds():
+        if only in seed.name:
             report, where = seed.explore(), seed.change.where
             broke = report.violation.invariant if report.violation else ""
             found = f"explorer, schedule {report.schedules:,} of *{seed.scenario.title}*"
@@ -77,8 +65,6 @@ def real(only: str) -> Iterator[Row]:
 
 def daily(only: str) -> Iterator[Row]:
     """Sow the daily defects, and run the daily test that must fail."""
-    from verification.mutations.daily import defects  # noqa: PLC0415 - loads all scenarios
-
     for sown in defects():
         if only in sown.name:
             found = sown.check if tried(sown, "--part=daily") else ""
@@ -91,7 +77,7 @@ def table(rows: list[Row]) -> str:
     for row in rows:
         check = f"`{row.found}`" if "::" in row.found else row.found
         lines.append(f"| {row.name} | `{row.where}` | {row.broke} | {check or '**nothing**'} |")
-    broken = sorted({row.broke for row in rows}, key=lambda name: (name[:1], int(name[1:] or 0)))
+    broken = sorted({row.broke for row in rows}, key=lambda name: (name[:1], len(name), name))
     lines += ["", f"{len(rows)} defects, which broke {', '.join(filter(None, broken))}."]
     return "\n".join(lines) + "\n"
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from tests.daily import has_turn
-from tests.flows import acknowledged, seeded, seeded_quorums, seeded_shares
 from tests.flows.seeded import Change, Seed
 from verification.mutations.real import PACKAGE, ROOT
 from verification.mutations.sown import SOWN, Sown
@@ -24,15 +24,13 @@ AGAIN = frozenset({"tests.flows.test_events"})
 
 
 def seeds() -> list[Seed]:
-    """Return the seeds of the simulator that are marked as daily."""
-    modules = (acknowledged, seeded, seeded_quorums, seeded_shares, *explorations())
-    every = {id(seed): seed for module in modules for seed in getattr(module, "SEEDS", ())}
-    return [seed for seed in every.values() if seed.daily]
+    """Return all seeds of the simulator: each is the parameter of a test."""
+    return [value for _, _, value in _parameters() if isinstance(value, Seed)]
 
 
 def defects() -> list[Sown]:
     """Return all defects that are marked as daily."""
-    return [each for each in SOWN if each.daily] + list(map(as_sown, seeds()))
+    return [each for each in SOWN if each.daily] + [as_sown(seed) for seed in seeds() if seed.daily]
 
 
 def explorations() -> list[ModuleType]:
@@ -46,15 +44,18 @@ def tests() -> dict[str, str]:
     """Return the test that explores each scenario, by the scenario's title."""
     return {
         value.title: f"{_relative(module)}::{name}[{value.title}]"
-        for module in explorations()
-        if module.__name__ not in AGAIN
-        for name, test in vars(module).items()
-        if name.startswith("test_")
-        for mark in getattr(test, "pytestmark", ())
-        if mark.name == "parametrize"
-        for value in mark.args[1]
-        if hasattr(value, "title")
+        for module, name, value in _parameters()
+        if module.__name__ not in AGAIN and hasattr(value, "title")
     }
+
+
+def _parameters() -> Iterator[tuple[ModuleType, str, object]]:
+    """Yield the parameters of all tests that explore, each with its module and test."""
+    for module in explorations():
+        for name, test in vars(module).items():
+            for mark in getattr(test, "pytestmark", ()) if name.startswith("test_") else ():
+                if mark.name == "parametrize":
+                    yield from ((module, name, value) for value in mark.args[1])
 
 
 def as_sown(seed: Seed) -> Sown:
