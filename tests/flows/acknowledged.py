@@ -55,7 +55,7 @@ SEEDS = (
         "I1 I2",
     ),
     seed(
-        "a handed-over grant that nobody counts",
+        "a handed-over grant that is not counted",
         Change(acquire, "grant = await _counted(port, waiter, grant, give_up_at)", "pass"),
         TWO_WORKING.under(failover=1),
         "I1",
@@ -80,7 +80,7 @@ SEEDS = (
         daily="replicas",
     ),
     seed(
-        "a result that is told to a waiter once replicas have acknowledged it",
+        "a result that a waiter gets once replicas have acknowledged it",
         Change(acquire, "not grant.fence or", ""),
         ONCE_SHORT.under(unacked=1),
         "I12",

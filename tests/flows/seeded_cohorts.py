@@ -104,7 +104,7 @@ SEEDS = (
         "I5 I6 I9",
     ),
     seed(
-        "a front that nobody wakes",
+        "a front that is not notified",
         Change(cohort.LocalLine, "port.wake(front)", "pass"),
         worlds.TWO,
         "I6",
@@ -154,7 +154,7 @@ SEEDS = (
         "I5 I6 I9",
     ),
     seed(
-        "a place whose first answer did not come in time, that nobody drops",
+        "a place that is not dropped when its first answer is late",
         Change(
             turns,
             "if given.place is not None and not given.place.stood:",
@@ -164,7 +164,7 @@ SEEDS = (
         "I9",
     ),
     seed(
-        "a place that a release brings, and that nobody takes",
+        "a place that a release brings, and that no waiter takes",
         Change(cohort.LocalLine, "return giver.gave or given is NOTHING", "return True"),
         worlds.FIXED_JOINING.under(late=1),
         "I9",

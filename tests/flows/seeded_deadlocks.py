@@ -21,7 +21,7 @@ SEEDS = (
         "deadlock",
     ),
     seed(
-        "a lock is taken to be released by who acquired it",
+        "a lock is taken to be released by the unit that acquired it",
         Change(unit_waits, "port is None or port.waits.lent(hold)", "port is None"),
         worlds.LENT,
         "deadlock",

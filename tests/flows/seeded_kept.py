@@ -55,7 +55,7 @@ SEEDS = (
         "I8",
     ),
     seed(
-        "a lease is unchanged whoever held the lock",
+        "a lease is unchanged although another client held the lock",
         Change(turns, "hold.unchanged = given.unchanged", "hold.unchanged = True"),
         worlds.BOTH,
         "unchanged",

@@ -30,7 +30,7 @@ More rules hold for leases: a lease lasts as long as its holder asked (`L`),
 ends at its `max_hold` (`N3`) or at its fixed instant (`N4`),
 goes back when another client recalls it and never stops a try while it is idle (`kept`),
 and says truly that no other client held the lock before it (`unchanged`).
-Hooks are told of each request and each grant once, and how it ended (`E`).
+Hooks hear of each request and each grant once, and how it ended (`E`).
 A `Deadlock` is for the youngest request of a real cycle alone, and comes in time (`deadlock`).
 
 """
