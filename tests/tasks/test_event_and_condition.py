@@ -300,7 +300,7 @@ async def test_a_wait_on_a_condition_cancelled_at_any_await(world):
     for _ in range(ROUNDS):
         await struck(world, client.condition("a"), other.condition("a"), chance)
         await world.nothing_left()
-        assert condition_waiters(world) == 0
+        await world.until(lambda: condition_waiters(world) == 0)
 
 
 async def struck(world, condition, follower, chance):

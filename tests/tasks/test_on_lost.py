@@ -8,9 +8,9 @@ import pytest
 from fencelock import AsyncLease, LeaseLost, NotHeld
 
 
-def lose(world) -> None:
+def lose(world, *, ms: int = 300) -> None:
     """Give the lock to somebody else, so that the next renewal is refused."""
-    world.server.command("SET", f"{world.prefix}a", "another", "PX", 300)
+    world.server.command("SET", f"{world.prefix}a", "another", "PX", ms)
 
 
 def cancellations() -> int:
@@ -19,10 +19,10 @@ def cancellations() -> int:
     return task.cancelling()
 
 
-async def hold_on(world, lock, *, told: list | None = None) -> None:
+async def hold_on(world, lock, *, told: list | None = None, ms: int = 300) -> None:
     """Hold the lock, lose it, and wait for the end inside the body."""
     async with lock:
-        lose(world)
+        lose(world, ms=ms)
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError as error:
@@ -34,9 +34,9 @@ async def hold_on(world, lock, *, told: list | None = None) -> None:
 async def test_a_loss_ends_the_body(world):
     """The body is cancelled; what leaves the ``async with`` is LeaseLost, no cancellation."""
     told = []
-    lock = world.client().lock("a", ttl=0.3, on_lost="cancel")
+    lock = world.client().lock("a", ttl=6, on_lost="cancel")
     with pytest.raises(LeaseLost) as lost:
-        await hold_on(world, lock, told=told)
+        await hold_on(world, lock, told=told, ms=20_000)
     assert lost.value.reason == "taken"
     assert isinstance(told[0], asyncio.CancelledError)
     assert cancellations() == 0
@@ -202,8 +202,9 @@ async def test_the_inner_of_two_locks_is_lost(world):
 async def test_a_body_that_ended_in_time_is_never_cancelled(world):
     """A release ends the watch: nothing strikes the task later."""
     lock = world.client().lock("a", ttl=0.1, on_lost="cancel", renew=False)
-    async with lock:
-        pass
+    with contextlib.suppress(LeaseLost):  # the machine may stand still for its ttl
+        async with lock:
+            pass
     lease = world.client().lock("b", ttl=0.2, renew=False)
     await lease.acquire()
     kept = lease.lease

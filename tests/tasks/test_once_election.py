@@ -120,7 +120,7 @@ async def test_changes_cancelled_leave_the_connection_sound(world):
         await cut(watches(), chance.randint(1, 2))
         async with election:
             assert (await election.leader()).candidate == "ann"
-    assert len(world.connections()) == 1
+    await world.until(lambda: len(world.connections()) == 1)
 
 
 async def test_a_cancelled_body_of_a_multi_releases_all(world):

@@ -3,7 +3,17 @@
 import asyncio
 import time
 
-SOON = 0.7  # far below the second after which the timer would be set anew anyway
+import pytest
+
+from fencelock._io import port_asyncio
+
+SOON = 8.0
+
+
+@pytest.fixture(autouse=True)
+def _set_rarely(monkeypatch):
+    """Else the timer is set anew each second, whoever waits."""
+    monkeypatch.setattr(port_asyncio, "REST_SECONDS", 60.0)
 
 
 async def _seconds(work) -> float:

@@ -23,12 +23,27 @@ def _nothing_is_left_behind(caplog):
 
 
 class Interrupted:
-    """The mutex, which calls ``strike`` inside its section number ``at``."""
+    """The mutex, which calls ``strike`` inside a section once it is armed for that one."""
 
-    def __init__(self, strike, at):
+    def __init__(self, strike):
         self._lock = threading.RLock()
-        self._strike, self._at = strike, at
+        self._strike, self._at = strike, 0
         self.sections = 0
+
+    def arm(self, number):
+        """Strike in the section so many from here, of any thread; return how many there were.
+
+        Under the mutex: the renewal thread may begin a section at any moment.
+        """
+        with self._lock:
+            self._at = self.sections + number
+            return self.sections
+
+    def disarm(self):
+        """Strike no more; return how many sections there were."""
+        with self._lock:
+            self._at = 0
+            return self.sections
 
     def __enter__(self):
         self._lock.acquire()
@@ -80,7 +95,7 @@ def given_up(client, server, prefix):
 
 
 def renewed(client, server, prefix):
-    with client.lock("a", ttl=0.3) as lease:
+    with client.lock("a", ttl=20) as lease:  # renewed as soon as revocations are heard
         end = lease.deadline
         until(lambda: lease.deadline > end)
 
@@ -117,24 +132,23 @@ def holding(block):
 def play(monkeypatch, server, prefix, story, at, *, held="lock"):
     """Play a story and close a generator inside section ``at``; return the number of sections."""
     closing = []
-    meddled = Interrupted(lambda: closing.pop().close(), 0)
+    meddled = Interrupted(lambda: closing.pop().close())
     monkeypatch.setattr(mutex, "_lock", meddled)
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         closing.append(holding(HELD[held](client)))
         next(closing[0])
-        meddled._at = meddled.sections + at
-        before = meddled.sections
+        before = meddled.arm(at)
         story(client, server, prefix)
         until(
             lambda: client._port.renewals.holds == len(closing), "nothing but the generator holds"
         )
-        sections, meddled._at = meddled.sections - before, 0
+        sections = meddled.disarm() - before
         if closing:
             closing.pop().close()
         until(
             lambda: server.command("EXISTS", f"{prefix}mine") == 0, "the generator's lock is free"
         )
-        with client.lock("mine", timeout=5):
+        with client.lock("mine", timeout=8):
             assert client._port.renewals.holds == 1
         assert len(client._port.lines) == 0
     return sections
@@ -194,12 +208,12 @@ def test_a_call_that_needs_an_answer_is_refused(monkeypatch, server, prefix, cal
             CALLS[call](client, lock)
         raised.append(error)
 
-    meddled = Interrupted(strike, 0)
+    meddled = Interrupted(strike)
     monkeypatch.setattr(mutex, "_lock", meddled)
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         lock = client.lock("mine")
         lock.acquire()
-        meddled._at = meddled.sections + 1
+        meddled.arm(1)
         with client.lock("a"):
             pass
         lock.release()
@@ -210,13 +224,13 @@ def test_a_call_that_needs_an_answer_is_refused(monkeypatch, server, prefix, cal
 @pytest.mark.parametrize("section", [1, 2, 3], ids=["as it joins", "in the book", "as it begins"])
 def test_a_client_is_closed_inside(monkeypatch, server, prefix, section):
     """A handler that closes the client: the call that was interrupted ends first."""
-    meddled = Interrupted(lambda: client.close(), 0)  # noqa: PLW0108  # it is made below
+    meddled = Interrupted(lambda: client.close())  # noqa: PLW0108  # it is made below
     monkeypatch.setattr(mutex, "_lock", meddled)
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         with client.lock("a"):
             pass  # it is connected
         lock = client.lock("a")
-        meddled._at = meddled.sections + section
+        meddled.arm(section)
         with contextlib.suppress(fencelock.errors.ClientClosed):  # it was closed first
             lock.acquire()
         until(lambda: client._port.pool.closed, "the client is closed")
@@ -230,13 +244,13 @@ def test_without_another_thread_the_next_call_does_the_work(monkeypatch, server,
         raise RuntimeError("can't start new thread")
 
     closing = []
-    meddled = Interrupted(lambda: closing.pop().close(), 0)
+    meddled = Interrupted(lambda: closing.pop().close())
     monkeypatch.setattr(mutex, "_lock", meddled)
     with fencelock.Client(server.url, key_prefix=prefix) as client:
         closing.append(holding(client.lock("mine")))
         next(closing[0])
         monkeypatch.setattr(mutex._thread, "start_new_thread", never)
-        meddled._at = meddled.sections + 1
+        meddled.arm(1)
         with client.lock("a"):
             pass
         client.lock("a").locked()

@@ -5,11 +5,15 @@ import os
 import pytest
 
 from fencelock._core.keys import LockKeys
+from tests.patience import PATIENT
 from tests.threads.state import SOON, connections, program, until
 
-HEAD = """
+HEAD = (
+    f"""
 import os, sys, threading, time, warnings, fencelock
 from fencelock import LeaseLost, NotHeld
+{PATIENT}"""
+    """
 warnings.simplefilter("ignore", DeprecationWarning)  # forking with threads is what is tested
 url, prefix = sys.argv[1:]
 client = fencelock.Client(url, key_prefix=prefix)
@@ -42,9 +46,10 @@ def in_child(work, *, leave=os._exit):
         traceback.print_exc()
     leave(code)
 """
+)
 
 HOLDS_NOTHING = """
-lock = client.lock("a", ttl=1.5)
+lock = client.lock("a", ttl=20)
 lock.acquire()
 lease = lock.lease
 
@@ -85,7 +90,7 @@ in_child(lambda: lock.acquire() and lock.release())
 """
 
 NORMAL_EXIT = """
-lock, waiter = (client.lock("a", ttl=2, cohort=None) for _ in range(2))
+lock, waiter = (client.lock("a", ttl=20, cohort=None) for _ in range(2))
 lock.acquire()
 granted = threading.Event()
 
@@ -127,7 +132,7 @@ def child():
         pass
     client.close()
 
-with client.lock("held", ttl=2):
+with client.lock("held", ttl=20):
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
@@ -240,7 +245,7 @@ for name in ("a", "b"):
 until(lambda: len(client._port.lines) == 2)
 """,
     "a lease that is held": """
-lock = client.lock("c", ttl=1)
+lock = client.lock("c")
 lock.acquire()
 until(lambda: client._port._renewal_thread._ear is not None)
 """,
@@ -287,7 +292,7 @@ def test_a_child_does_not_hide_its_parents_death(client, server, prefix, story):
             os.kill(child, 0)
             mine = client.lock("a")
             until(lambda: not theirs & names(server), "its connections are gone")
-    assert mine.acquire(timeout=2)
+    assert mine.acquire(timeout=8)
     mine.release()
 
 

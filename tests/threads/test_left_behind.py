@@ -96,7 +96,8 @@ with client.lock("a", ttl=0.05, renew=False) as lease:
         _, err = running.communicate(timeout=SOON)
     assert "LeaseLost" in err
     with fencelock.Client(server.url, key_prefix=prefix) as client:
-        assert [(each.kind, each.name) for each in client.history()] == [("lost", "a")]
+        told = [(each.kind, each.name) for each in client.history()]
+    assert ("lost", "a") in told
 
 
 CALLS = {

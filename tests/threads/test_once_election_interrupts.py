@@ -47,10 +47,12 @@ for number in range(300):
         with contextlib.suppress(fencelock.FencelockError):
             election.resign()
     locks = [observer.lock(name) for name in names]
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + 8
     while any(lock.locked() for lock in locks) and time.monotonic() < deadline:
         pass
     left += any(lock.locked() for lock in locks)
+    if left > 3:
+        break
 print(struck, left, flush=True)
 os._exit(0)
 """
@@ -61,7 +63,7 @@ os._exit(0)
 def test_no_strike_keeps_clean_ups_from_running(server, prefix, seed):
     """A strike between the entry of ``with`` and its body leaves a lease: that is Python's own."""
     with program(STORM, server.url, prefix, seed) as running:
-        out, err = running.communicate(timeout=50)
+        out, err = running.communicate(timeout=90)
     assert running.returncode == 0, err
     struck, left = map(int, out.split())
     assert struck > 150

@@ -75,8 +75,8 @@ def test_a_wait_on_a_condition_has_the_lock_again_first(server, prefix, kind):
         ready=lambda: server.command("ZCARD", condition) == 1,
     )
     assert told == "interrupted True released"
-    assert server.command("GET", f"{prefix}a") is None
-    assert server.command("ZCARD", condition) == 0
+    until(lambda: server.command("GET", f"{prefix}a") is None, "it is free")
+    until(lambda: server.command("ZCARD", condition) == 0, "nobody is on the list")
 
 
 # Interrupts at random instants: when one has struck, the lock is held again, and nothing else is
@@ -107,7 +107,7 @@ for turn in range(int(sys.argv[4])):
     bad += not condition.lock.owned()
     condition.release()
     other = observer.lock("a")
-    if other.acquire(timeout=3):
+    if other.acquire(timeout=8):
         other.release()
     else:
         bad += 1
@@ -121,8 +121,9 @@ def test_interrupts_at_random_instants_of_a_wait(server, prefix, seed):
     turns = 400
     with program(HEAD + STORM, server.url, prefix, seed, turns) as running:
         said = running.stdout.readline()
-        assert running.wait(30) == 0, running.stderr.read()
+        assert running.wait(60) == 0, running.stderr.read()
     struck, bad = map(int, said.split())
     assert struck > turns / 2
     assert bad == 0
-    assert server.command("ZCARD", ConditionKeys(LockKeys(prefix, "a")).condition) == 0
+    listed = ConditionKeys(LockKeys(prefix, "a")).condition
+    until(lambda: server.command("ZCARD", listed) == 0, "nobody is on the list")

@@ -10,6 +10,7 @@ import pytest
 
 import fencelock
 from fencelock import LeaseLost, NotHeld
+from fencelock._io import renewal_thread
 from fencelock._runtime import process
 from tests.threads.state import (
     SOON,
@@ -93,12 +94,13 @@ def test_another_thread_may_not_release_an_rlock(client):
 
 def test_an_overdue_holders_release_never_frees_the_successor(client):
     """One handle, two threads: the first outlived its lease, the second holds now."""
-    lock = client.lock("a", ttl=0.8, renew=False)
+    lock = client.lock("a", ttl=20, renew=False)
     held, followed, told = threading.Event(), threading.Event(), []
 
     def overdue():
         lock.acquire()
         lease = lock.lease
+        lease.renew(0.5)  # it ends soon; its successor's does not
         held.set()
         assert followed.wait(10)
         with pytest.raises(LeaseLost):
@@ -153,6 +155,8 @@ def test_an_idle_client_has_no_thread_and_a_closed_one_no_connection(server):
     """I10: the lease thread ends soon after the last lease; close() ends every connection."""
     client = fencelock.Client(server.url, key_prefix="idle:")
     until(lambda: not lease_threads(), "threads of other tests")
+    until(lambda: not connections(server), "connections of other tests")
+    client.lock("a")
     assert connections(server) == [], "nothing is opened before it is needed"
     lock = client.lock("a")
     with lock:
@@ -178,7 +182,7 @@ def test_an_interrupt_while_the_tending_thread_starts_is_made_good(client, monke
         start(self)
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    lock = client.lock("a", ttl=0.3)
+    lock = client.lock("a", ttl=20)
     with pytest.raises(KeyboardInterrupt):
         lock.acquire()
     with lock as lease:
@@ -187,22 +191,24 @@ def test_an_interrupt_while_the_tending_thread_starts_is_made_good(client, monke
         assert len(lease_threads()) == 1
 
 
-def test_close_ends_the_thread_at_once(server):
+def test_close_ends_the_thread_at_once(server, monkeypatch):
     """I10: without lingering."""
+    until(lambda: not lease_threads(), "threads of other tests")
+    monkeypatch.setattr(renewal_thread, "LINGER_SECONDS", 60.0)
     client = fencelock.Client(server.url, key_prefix="idle:")
     with client.lock("a"):
         pass
     client.close()
-    until(lambda: not lease_threads(), "the lease thread's end", seconds=0.9)
+    until(lambda: not lease_threads(), "the lease thread's end")
 
 
 def test_close_while_holding_ends_the_thread_too(server, prefix):
     """What is still held is not renewed any more, and nothing goes on trying."""
     client = fencelock.Client(server.url, key_prefix=prefix)
-    lock = client.lock("a", ttl=20)
+    lock = client.lock("a", ttl=60)
     lock.acquire()
     client.close()
-    until(lambda: not lease_threads(), "the lease thread's end", seconds=3)
+    until(lambda: not lease_threads(), "the lease thread's end")
     until(lambda: not connections(server), "the connections' end")
     assert server.command("PTTL", f"{prefix}a") > 0
     with pytest.raises((LeaseLost, fencelock.ClientClosed)):
@@ -227,12 +233,12 @@ def test_a_forgotten_client_leaves_no_connection(server):
 
 def test_a_handle_dropped_while_held_warns_and_is_not_renewed(client, server, prefix):
     """Nobody could release it any more: it ends by its ttl, and says so."""
-    lock = client.lock("a", ttl=0.6)
+    lock = client.lock("a", ttl=60)
     lock.acquire()
     with pytest.warns(ResourceWarning, match="dropped while it held"):
         del lock
-    until(lambda: not server.command("EXISTS", f"{prefix}a"), "the expiry")
     until(lambda: not lease_threads(), "the lease thread's end: nothing is left to tend")
+    assert 0 < server.command("PTTL", f"{prefix}a") <= 60_000
 
 
 def test_a_handle_may_be_dropped_inside_another_call(client):
@@ -259,7 +265,7 @@ def test_on_lost_may_use_the_lock(client, server, prefix):
     def again(_lease):
         with pytest.raises(LeaseLost):
             lock.release()
-        with client.lock("b", timeout=5):
+        with client.lock("b", timeout=8):
             done.set()
 
     lock = client.lock("a", ttl=0.2, renew=False, on_lost=again)
@@ -275,7 +281,7 @@ def test_a_slow_on_lost_holds_up_no_renewal(client):
         entered.set()
         leave.wait(10)
 
-    lost, kept = client.lock("a", ttl=0.2, renew=False, on_lost=slow), client.lock("b", ttl=0.6)
+    lost, kept = client.lock("a", ttl=0.2, renew=False, on_lost=slow), client.lock("b", ttl=6)
     lost.acquire()
     kept.acquire()
     lease = kept.lease
