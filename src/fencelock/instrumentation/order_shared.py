@@ -6,6 +6,8 @@ Rules of this file:
   one that comes later reads what the earlier one wrote.
 - The key has a bounded number of entries and a TTL, and values of other programs are ignored.
 - A thread sends new orders, and ends once all of them are sent.
+- Exchanges follow each other: once one is done, all that was added before is written, and all that
+  was learned is reported, also by a thread that had begun earlier.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ class SharedOrders:
         self._learn = learn
         self._new: dict[Order, OrderSeen] = {}
         self._lock = threading.RLock()
+        self._exchanging = threading.RLock()  # a report's callback may exchange again
         self._sending = False
 
     def add(self, order: Order, seen: OrderSeen) -> None:
@@ -71,6 +74,10 @@ class SharedOrders:
 
     def exchange(self) -> None:
         """Write what is new, and learn all that is known there."""
+        with self._exchanging:
+            self._exchange()
+
+    def _exchange(self) -> None:
         with self._lock:
             new, self._new = self._new, {}
         words: list[bytes] = []
