@@ -1,13 +1,21 @@
 """_io/cleanup_queue.py: what is sent behind a request, on its own connection."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from fencelock._core.types import NoReply
-from fencelock._io.cleanup_queue import CleanupQueue, _answered, _sent_behind
+from fencelock._io.cleanup_queue import (
+    WAITING_MAX,
+    WORKERS_MAX,
+    CleanupQueue,
+    _answered,
+    _sent_behind,
+)
 from fencelock._io.wire import ReplyError
 from fencelock.scripts import RELEASE
+from tests.threads.state import until
 
 
 class Trail(SimpleNamespace):
@@ -60,6 +68,48 @@ def test_an_undo_goes_out_on_the_connection_of_its_request(monkeypatch):
     first, second = posts._next(), posts._next()
     assert (first.undo_connection, broken.sent) == (None, []), "what was not sent yet comes first"
     assert (second.undo_connection, len(sound.sent)) == (sound, 1)
+
+
+class Silent(Trail):
+    """A connection that owes an answer, and gives none until the end of the test."""
+
+    def __init__(self):
+        super().__init__(answers=[1])
+        self.asked, self.ends = threading.Event(), threading.Event()
+
+    def answer(self, until):
+        self.asked.set()
+        self.ends.wait(30)
+        return super().answer(until)
+
+
+class Port:
+    """A port that notes what it delivers."""
+
+    def __init__(self):
+        self.delivered = []
+
+    async def deliver(self, _script, keys, _args, _until):
+        self.delivered.append(keys)
+
+    def settles(self, _connection, _key, _asked_at):
+        return True
+
+
+def test_what_was_not_sent_does_not_wait_behind_answers_that_do_not_come():
+    """As found: after five times Ctrl-C in a read, a release took two seconds."""
+    port, silent = Port(), [Silent() for _ in range(2 * WORKERS_MAX)]
+    queue = CleanupQueue(port)
+    for each in silent:
+        queue.add(RELEASE, [b"undone"], [b"holder"], each)
+    until(lambda: sum(each.asked.is_set() for each in silent) == WAITING_MAX)
+    queue.add(RELEASE, [b"released"], [b"holder"], None)
+    until(lambda: port.delivered == [[b"released"]])
+    assert sum(each.asked.is_set() for each in silent) == WAITING_MAX
+    for each in silent:
+        each.ends.set()
+    until(lambda: all(each.closed for each in silent))
+    until(lambda: not queue._workers)
 
 
 REFUSED, NOT_NOW = ReplyError("WRONGTYPE no lock"), ReplyError("READONLY a replica")

@@ -31,6 +31,9 @@ CLEANUP_SECONDS = 30.0
 UNDO_SECONDS = 2.0
 # How many threads do clean-ups at once; a silent server may hold up each for a while.
 WORKERS_MAX = 4
+# How many of them wait for answers to what was sent already. An answer may never come, after Ctrl-C
+# in the middle of a read: what was not sent yet must not wait behind it.
+WAITING_MAX = WORKERS_MAX - 1
 # How long the calling thread tries when no other thread can be started.
 HERE_SECONDS = 1.0
 
@@ -69,6 +72,7 @@ class CleanupQueue:
         self._jobs: deque[Job] = deque()
         self._lock = mutex()
         self._workers: set[threading.Thread] = set()
+        self._waiting: set[threading.Thread] = set()  # those of them that wait for an answer
 
     def add(
         self, script: Script, keys: Keys, args: Args, undo_connection: Connection | None
@@ -132,13 +136,21 @@ class CleanupQueue:
             if len(self._workers) >= WORKERS_MAX:
                 return
             self._workers.add(me)
-        while True:
-            with self._lock:
-                if not self._jobs:
-                    self._workers.discard(me)
-                    return
-                job = self._jobs.popleft()
+        while (job := self._next_for(me)) is not None:
             _do(port, job)
+
+    def _next_for(self, worker: threading.Thread) -> Job | None:
+        """Return what a worker does next; None when it is to end."""
+        with self._lock:
+            self._waiting = (self._waiting - {worker}) & self._workers
+            job = self._jobs[0] if self._jobs else None
+            waits = job is not None and job.undo_connection is not None
+            if job is None or (waits and len(self._waiting) >= WAITING_MAX):
+                self._workers.discard(worker)  # those that wait do the others afterwards
+                return None
+            if waits:
+                self._waiting.add(worker)
+            return self._jobs.popleft()
 
 
 def _do(port: Delivers, job: Job) -> None:
