@@ -1,7 +1,5 @@
 """The checker of orders: what it reports though nothing deadlocks, and what it leaves alone."""
 
-import threading
-
 import pytest
 
 import fencelock
@@ -203,32 +201,6 @@ async def test_two_services_that_never_met(world):
     assert world.server.command("PTTL", world.key("~orders")) > 0
     for each in clients:
         each.close()
-
-
-def test_sync_waits_for_the_reports_of_an_exchange_that_began_before(server, prefix):
-    """As found: the thread that shares orders had the report, and had not yet told of it."""
-    begun, goes_on, reports = threading.Event(), threading.Event(), []
-
-    def report_slowly(report):
-        begun.set()
-        goes_on.wait(8)
-        reports.append(report)
-
-    with fencelock.Client(server.url, key_prefix=prefix) as client:
-        for locks, on_report in ((pair(client), None), (pair(client)[::-1], report_slowly)):
-            checker = OrderChecker(client=client, on_report=on_report)
-            set_hooks([checker])
-            try:
-                with locks[0], locks[1]:
-                    pass
-            finally:
-                set_hooks([])
-            if on_report is None:
-                checker.sync()
-        assert begun.wait(8)
-        threading.Timer(0.1, goes_on.set).start()
-        checker.sync()
-        assert len(reports) == 1
 
 
 @pytest.mark.parametrize(

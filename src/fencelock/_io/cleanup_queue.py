@@ -150,7 +150,8 @@ class CleanupQueue:
                 return None
             if waits:
                 self._waiting.add(worker)
-            return self._jobs.popleft()
+            self._jobs.popleft()
+        return job
 
 
 def _do(port: Delivers, job: Job) -> None:
