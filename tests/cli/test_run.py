@@ -381,8 +381,12 @@ OURS += tuple(f"fencelock.blocking.{name}" for name in RARE)
 
 
 def loaded(shell, url, *modules):
-    """Return which of these modules a run loaded, in its own process or in the guard's."""
-    words = [sys.executable, "-X", "importtime", "-m", "fencelock", "run", "x", "--", "true"]
+    """Return which of these modules a run loaded, in its own process or in the guard's.
+
+    Quiet: on a slow machine it would say what it waits for, and load what that needs.
+    """
+    run = ("run", "--quiet", "x", "--", "true")
+    words = [sys.executable, "-X", "importtime", "-m", "fencelock", *run]
     env = shell.env | {"FENCELOCK_URL": url}
     done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
     found = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
