@@ -9,7 +9,6 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Final,
-    Generic,
     Never,
     Protocol,
     TypeAlias,
@@ -17,6 +16,7 @@ from typing import (
 )
 
 from fencelock._runtime.dates import UTC, datetime, timedelta
+from fencelock._runtime.generics import Generic
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:

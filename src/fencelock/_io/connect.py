@@ -9,11 +9,12 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fencelock._core.types import NoReply, Reply
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
+from fencelock._runtime.generics import Protocol
 from fencelock.errors import ServerUnreachable, ServerUnsuitable
 
 if TYPE_CHECKING:

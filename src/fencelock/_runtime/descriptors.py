@@ -15,8 +15,10 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
+
+from fencelock._runtime.generics import Protocol
 
 
 class Owner(Protocol):

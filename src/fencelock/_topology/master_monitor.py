@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from fencelock._core.types import NoReply, Reply
+from fencelock._runtime.generics import Protocol
 from fencelock._topology.io import Flow, Latch
 from fencelock._topology.sentinel import (
     ANSWER_SECONDS,
