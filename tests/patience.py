@@ -19,8 +19,8 @@ retry.ANSWER_SECONDS_MIN = {PATIENT_SECONDS}
 """
 
 
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a call with a short timeout wait for the answer of a busy machine's server.
 
     Else it says OutcomeUnknown, as it should, where the test is about "held by another". I13 itself
@@ -29,3 +29,8 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (acquire, multi, state_wait):
         monkeypatch.setattr(module, "LEAVING_SECONDS", PATIENT_SECONDS)
     monkeypatch.setattr(retry, "ANSWER_SECONDS_MIN", PATIENT_SECONDS)
+
+
+@pytest.fixture(autouse=True)
+def _patient(patient: None) -> None:
+    """Have every test of a folder patient."""

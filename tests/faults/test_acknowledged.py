@@ -10,7 +10,7 @@ from fencelock._runtime.clock import now
 from fencelock._topology.flows.single import SINGLE
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
-from tests.faults.world import FACES, MACHINE_SECONDS, View, held, outcome, spawn, wait_until
+from tests.faults.world import FACES, View, held, machine_seconds, outcome, spawn, wait_until
 from tests.replication import follow, replicated
 
 pytestmark = pytest.mark.one_face
@@ -57,7 +57,7 @@ def test_a_frozen_replica_is_an_error_in_time_and_nothing_stays(connect, master,
     assert isinstance(error, fencelock.NotAcknowledged)
     assert not isinstance(error, fencelock.NotAcquired)
     assert (error.name, error.acknowledged, error.wanted) == (NAME, 0, 1)
-    assert took < WAIT_SECONDS + 0.1 + MACHINE_SECONDS
+    assert took < WAIT_SECONDS + 0.1 + machine_seconds()
     view.until_free()
     replica.resume()
     wait_until(lambda: outcome(lock.acquire)[0] is True, what="it is acknowledged")
@@ -70,10 +70,11 @@ def test_the_callers_timeout_ends_the_count(connect, master, replica, view):
     replica.pause()
     error, took = outcome(lock.acquire, timeout=0.4)
     assert isinstance(error, fencelock.NotAcknowledged)
-    assert took < 0.4 + 0.1 + MACHINE_SECONDS
+    assert took < 0.4 + 0.1 + machine_seconds()
     view.until_free()
 
 
+@pytest.mark.usefixtures("patient")
 def test_contention_stays_contention(connect, master, view):
     lock = connect(master.url, **asked()).lock(NAME)
     with held(view):
@@ -92,9 +93,9 @@ def test_a_handed_over_grant_is_acknowledged_before_it_is_reported(connect, mast
     view.until_waiting(2)
     replica.pause()
     holder.release()
-    error, _ = waits.result(10)
+    error, _ = waits.result(20)
     assert isinstance(error, fencelock.NotAcknowledged)
-    assert behind.result(10)
+    assert behind.result(20)
     last.release()
     view.until_free()
 
@@ -112,33 +113,33 @@ def test_a_replica_that_is_late_but_in_time_counts(connect, master, replica, vie
     wait_until(lambda: now() > granted_at + 0.3, what="the replica is late")
     assert not waits.done()
     replica.resume()
-    assert waits.result(10)[0] is True
+    assert waits.result(20)[0] is True
     lock.release()
 
 
 def test_an_unacknowledged_renewal_loses_the_lease_at_its_deadline(connect, master, replica, view):
     """Not later, though the master has prolonged it; and the master's copy is given back."""
-    lock = connect(master.url, **asked()).lock(NAME, ttl=1.5)
+    lock = connect(master.url, **asked()).lock(NAME, ttl=6)
     assert lock.acquire()
     lease = lock.lease
     replica.pause()
     ends = lease.deadline
     wait_until(lambda: lease.lost, what="it is lost")
-    assert now() <= ends + 0.1 + MACHINE_SECONDS
+    assert now() <= ends + 0.1 + machine_seconds()
     assert lease.deadline == ends
-    view.until_free(seconds=1.0)
+    view.until_free(seconds=4.0)  # the last renewal would have it end later
     error, _ = outcome(lock.release)
     assert isinstance(error, fencelock.LeaseLost)
     assert error.reason == "expired"
 
 
 def test_a_replica_that_comes_back_keeps_the_lease(connect, master, replica):
-    lock = connect(master.url, **asked()).lock(NAME, ttl=3)
+    lock = connect(master.url, **asked()).lock(NAME, ttl=9)
     assert lock.acquire()
     lease = lock.lease
     replica.pause()
     ends = lease.deadline
-    wait_until(lambda: now() > ends - 1.2, what="renewals fail")
+    wait_until(lambda: now() > ends - 5, what="renewals fail")
     assert lease.deadline == ends
     replica.resume()
     wait_until(lambda: lease.deadline > ends, what="it is renewed")
@@ -183,7 +184,7 @@ def test_a_connection_lost_while_replicas_count(connect, master, view, then):
     with Proxy(master) as proxy:
         fault = proxy.on("wait", "drop_reply", then=then)
         lock = connect(proxy.url, **asked()).lock(NAME)
-        assert lock.acquire(timeout=5)
+        assert lock.acquire(timeout=10)
         fault.wait()
         assert view.holder() == lock.lease.holder
         lock.release()
@@ -241,7 +242,7 @@ def test_tasks_cancelled_while_replicas_acknowledge_leave_nothing(master, replic
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert all(isinstance(each, asyncio.CancelledError) for each in ended)
             replica.resume()
-            async with client.lock("n0", timeout=4):
+            async with client.lock("n0", timeout=10):
                 pass
 
     asyncio.run(cancelled())
@@ -251,7 +252,7 @@ def test_tasks_cancelled_while_replicas_acknowledge_leave_nothing(master, replic
 
 def test_other_tasks_go_on_while_a_wait_lasts(master, replica):
     async def beside():
-        async with fencelock.AsyncClient(master.url, replicas=1, replicas_timeout=2) as client:
+        async with fencelock.AsyncClient(master.url, replicas=1, replicas_timeout=30) as client:
             lock, other = client.lock("a"), client.lock("b")
             assert await lock.acquire()
             replica.pause()
@@ -267,7 +268,7 @@ def test_other_tasks_go_on_while_a_wait_lasts(master, replica):
                 await waits
             return took
 
-    assert asyncio.run(beside()) < 1.0
+    assert asyncio.run(beside()) < 10
     View(master, "b").until_free()
 
 

@@ -36,8 +36,8 @@ def test_a_failover_while_a_lease_is_held_and_waited_for(connect):
     """The holder keeps what replicas have; the next in line gets it by the release."""
     with replicated(2) as (master, new, other), Proxy(master) as proxy:
         load(master)
-        holder = connect(proxy.url, replicas=1).lock(NAME, ttl=6)
-        waiter = connect(proxy.url, replicas=1).lock(NAME, ttl=6)
+        holder = connect(proxy.url, replicas=1).lock(NAME, ttl=20)
+        waiter = connect(proxy.url, replicas=1).lock(NAME, ttl=20)
         assert holder.acquire()
         lease = holder.lease
         waits = spawn(waiter.acquire, timeout=30)
@@ -48,7 +48,7 @@ def test_a_failover_while_a_lease_is_held_and_waited_for(connect):
         proxy.drop_all()
         before = lease.deadline
         assert View(new, NAME).holder() == lease.holder
-        wait_until(lambda: lease.deadline > before, what="it is renewed at the promoted one")
+        wait_until(lambda: lease.deadline > before, 20, what="it is renewed at the promoted one")
         View(new, NAME).until_waiting(1)
         assert not waits.done()
         fence = lease.fence

@@ -63,7 +63,7 @@ def test_a_handed_over_grant_is_counted(connect, pair):
     replica.pause()
     try:
         holder.release()
-        error, _ = waits.result(10)
+        error, _ = waits.result(20)
         assert isinstance(error, fencelock.NotAcknowledged)
         view.until_free()
     finally:

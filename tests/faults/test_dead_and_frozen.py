@@ -10,7 +10,7 @@ import pytest
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._runtime.clock import now
-from tests.faults.world import MACHINE_SECONDS, View
+from tests.faults.world import View, machine_seconds
 
 pytestmark = pytest.mark.one_face
 
@@ -18,7 +18,11 @@ pytestmark = pytest.mark.one_face
 LOOK_SECONDS = 0.1
 # And a claim that ends is seen only by who looks: the next one in line, every 2 s at the latest.
 PROOF_SECONDS = 2.0
-SLACK = LOOK_SECONDS + MACHINE_SECONDS
+
+
+def slack():
+    """Return by how much it may be late."""
+    return LOOK_SECONDS + machine_seconds()
 
 
 def lined_up(children, server, name, **options):
@@ -38,8 +42,8 @@ def test_the_next_is_granted_when_a_killed_holders_lease_ends(server, start, nam
     (asked,) = lined_up([waiter], server, name)
     died = now()
     holder.kill()
-    waited = asked.result(5)["returned"] - died
-    assert waited < 1 + SLACK
+    waited = asked.result(20)["returned"] - died
+    assert waited < 1 + slack()
 
 
 @pytest.mark.parametrize("renew", [True, False])
@@ -52,7 +56,7 @@ def test_killed_waiters_are_skipped_at_once(server, start, connect, name, renew)
         child.kill()
     released = now()
     lock.release()
-    assert asked.result(5)["returned"] - released < MACHINE_SECONDS
+    assert asked.result(20)["returned"] - released < machine_seconds()
     alive.tell("release", name)
     assert View(server, name).free()
 
@@ -66,11 +70,11 @@ def test_a_frozen_head_costs_its_claim(server, start, connect, name):
     frozen.pause()
     released = now()
     lock.release()
-    waited = asked.result(9)["returned"] - released
-    assert waited < HANDOFF_TTL_SECONDS + SLACK
+    waited = asked.result(20)["returned"] - released
+    assert waited < HANDOFF_TTL_SECONDS + slack()
     frozen.resume()
     alive.tell("release", name)
-    assert late.result(9)["granted"], "the frozen one goes on waiting when it wakes"
+    assert late.result(20)["granted"], "the frozen one goes on waiting when it wakes"
     frozen.tell("release", name)
     assert View(server, name).free()
 
@@ -88,7 +92,7 @@ def test_three_frozen_waiters_cost_a_claim_each_until_they_are_taken_for_dead(
     released = now()
     lock.release()
     waited = asked.result(20)["returned"] - released
-    assert waited < 3 * (HANDOFF_TTL_SECONDS + SLACK)
+    assert waited < 3 * (HANDOFF_TTL_SECONDS + slack())
 
 
 @pytest.mark.slow
@@ -104,22 +108,23 @@ def test_many_frozen_waiters_cost_no_more_than_it_takes_to_be_taken_for_dead(
     released = now()
     lock.release()
     waited = asked.result(30)["returned"] - released
-    assert waited < 7 + HANDOFF_TTL_SECONDS + SLACK
+    assert waited < 7 + HANDOFF_TTL_SECONDS + slack()
 
 
 @pytest.mark.slow
 def test_who_was_frozen_for_long_is_skipped_at_once(server, start, connect, name):
-    frozen, alive = start(server.url, count=2)
+    *frozen, alive = start(server.url, count=3)  # two claims are more than a busy machine takes
     lock = connect(server.url).lock(name)
     lock.acquire()
-    _, asked = lined_up([frozen, alive], server, name)
-    frozen.pause()
+    *_, asked = lined_up([*frozen, alive], server, name)
+    for child in frozen:
+        child.pause()
     since = now()
     alive_key = View(server, name).keys.grant[3].decode()
     wait_for_silence(server, alive_key, since, 7.0 + PROOF_SECONDS)
     released = now()
     lock.release()
-    assert asked.result(9)["returned"] - released < MACHINE_SECONDS
+    assert asked.result(20)["returned"] - released < machine_seconds()
 
 
 def wait_for_silence(server, alive_key, since, seconds):
@@ -139,5 +144,5 @@ def test_a_frozen_waiter_for_a_fixed_lease_costs_its_ttl(server, start, connect,
     frozen.pause()
     released = now()
     lock.release()
-    waited = asked.result(9)["returned"] - released
-    assert HANDOFF_TTL_SECONDS < waited < 4 + SLACK
+    waited = asked.result(20)["returned"] - released
+    assert HANDOFF_TTL_SECONDS < waited < 4 + slack()

@@ -10,12 +10,12 @@ import pytest
 
 from fencelock import OutcomeUnknown, Poll, ServerUnreachable
 from fencelock._runtime.clock import now
-from tests.faults.world import MACHINE_SECONDS, Threads, held, outcome, spawn, wait_until
+from tests.faults.world import Threads, held, machine_seconds, outcome, spawn, wait_until
 
 pytestmark = pytest.mark.one_face
 
 SILENT = 1.0  # as SILENT_SECONDS
-OUTAGE = 1.2  # longer than the server_timeout of the clients that are to outlast it
+OUTAGE = 4.0  # longer than the server_timeout of the clients that are to outlast it
 
 
 def used(connect, url, **options):
@@ -44,7 +44,7 @@ def test_a_dead_connection_is_replaced(connect, proxy, view, way, how):
     proxy.drop_all("blackhole")
     result, took = outcome(lock.acquire, **how)
     assert result is True
-    assert took < 2 * SILENT + 2 * MACHINE_SECONDS
+    assert took < 2 * SILENT + 2 * machine_seconds()
     lock.release()
     wait_until(lambda: not view.server.command("EXISTS", view.keys.lock.decode()), what="free")
 
@@ -59,7 +59,7 @@ def test_what_arrives_on_it_later_leaves_nothing(connect, proxy, view, way):
     asking = spawn(outcome, lock.acquire, timeout=60)
     wait_until(lambda: len(proxy.links()) > len(links), 5, "another connection")
     proxy.heal()
-    assert asking.result(10)[0] is True
+    assert asking.result(20)[0] is True
     lease = lock.lease
     lock.lease.renew()
     lease.check()
@@ -75,7 +75,7 @@ def test_release_and_renewal_over_a_dead_connection(connect, proxy, view):
         proxy.drop_all("blackhole")
         result, took = outcome(ask)
         assert result is None
-        assert took < 2 * SILENT + 2 * MACHINE_SECONDS
+        assert took < 2 * SILENT + 2 * machine_seconds()
     view.until_free()
 
 
@@ -93,7 +93,7 @@ def test_a_waiter_whose_connection_died_keeps_its_place(connect, proxy, view):
     assert ending.result(15)[0] is True
     assert entry[0].split()[0] in first.lease.holder
     first.release()
-    assert other.result(10)[0] is True
+    assert other.result(20)[0] is True
     behind.release()
     view.until_free()
 
@@ -124,9 +124,10 @@ def away(proxy, ending):
     proxy.new_connections = "pass"
 
 
+@pytest.mark.slow
 def test_who_stands_in_line_outlasts_an_outage(connect, proxy, view, server):
     """With time left it goes on when the server is back, in its place."""
-    client = connect(proxy.url, server_timeout=OUTAGE / 4)
+    client = connect(proxy.url, server_timeout=OUTAGE * 0.75)
     lock = client.lock(view.name, ttl=60)
     holder = connect(server.url).lock(view.name, ttl=60)
     holder.acquire()
@@ -139,8 +140,9 @@ def test_who_stands_in_line_outlasts_an_outage(connect, proxy, view, server):
     view.until_free()
 
 
+@pytest.mark.slow
 def test_who_waits_for_an_event_outlasts_an_outage(face, connect, proxy, server, name):
-    waits, sets = connect(proxy.url, server_timeout=OUTAGE / 4), connect(server.url)
+    waits, sets = connect(proxy.url, server_timeout=OUTAGE * 0.75), connect(server.url)
     event, setter = waits.client.event(name), sets.client.event(name)
     blocks = face is Threads
     ending = spawn(event.wait, 30) if blocks else spawn(waits.run, event.wait(30))
@@ -150,17 +152,18 @@ def test_who_waits_for_an_event_outlasts_an_outage(face, connect, proxy, server,
     assert ending.result(15) is True
 
 
+@pytest.mark.slow
 def test_the_timeout_of_who_waits_ends_an_outage(connect, proxy, view):
     """I13, I12: it is trouble, not "held"."""
-    client = connect(proxy.url, server_timeout=0.2)
+    client = connect(proxy.url, server_timeout=OUTAGE / 4)
     lock = client.lock(view.name, ttl=60)
     with held(view):
         ending = spawn(outcome, lock.acquire, timeout=OUTAGE)
         wait_until(client.port.lines.all_waiters, what="it knows that it is in line")
         proxy.new_connections = "refuse"
         proxy.drop_all()
-        result, took = ending.result(10)
+        result, took = ending.result(20)
         assert isinstance(result, (OutcomeUnknown, ServerUnreachable)), result
-        assert OUTAGE / 2 < took < OUTAGE + 0.1 + MACHINE_SECONDS, result
+        assert OUTAGE / 2 < took < OUTAGE + 0.1 + machine_seconds(), result
         proxy.new_connections = "pass"
         view.until_waiting(0)

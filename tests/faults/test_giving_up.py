@@ -71,20 +71,22 @@ def test_cancelled_at_random_points(tasks, view, dice, fellows, delay):
     assert cancelled > CANCELLATIONS / 10, f"only {cancelled} were cancelled in the middle"
     view.until_free(1.0)  # sooner than a claim ends by itself
     port = tasks.port
-    assert len(port.lines) == 0
-    assert port.renewals.holds == 0
+    wait_until(lambda: len(port.lines) == 0, what="nobody is in line")
+    wait_until(lambda: port.renewals.holds == 0, what="nothing is held")
 
 
 def test_time_runs_out_at_random_moments(start, view, dice, connect):
     """Another process takes and gives the lock; each timeout ends before, in or after a grant."""
     child, lock = start(view.server.url), connect(view.server.url).lock(view.name, ttl=TTL)
     child.lock(view.name, ttl=TTL)
-    granted = 0
+    granted, span = 0, 0.01
     for _ in range(100):
         child.acquire(view.name)
-        waiting = spawn(outcome, lock.acquire, timeout=dice.random() * 0.01)
+        waiting = spawn(outcome, lock.acquire, timeout=dice.random() * span)
+        begun = now()
         child.tell("release", view.name)
-        result, _ = waiting.result(5)
+        span = min(2 * (now() - begun), 0.5)  # as this machine has it now
+        result, _ = waiting.result(20)
         assert result in {True, False} or isinstance(result, ServerUnreachable | OutcomeUnknown)
         if result is True:
             granted += 1
@@ -137,29 +139,29 @@ def test_ctrl_c_while_several_threads_wait(server, connect, view, times):
         with subprocess.Popen(
             program, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as child:
-            view.until_waiting(4 if times == 1 else 1)
+            view.until_waiting(4 if times == 1 else 1, 20)
             child.send_signal(signal.SIGINT)
-            told, _ = child.communicate(timeout=5)
+            told, _ = child.communicate(timeout=20)
             assert told == "interrupted\n"
         if times > 1:
-            view.until_waiting(0, 0.5)
+            view.until_waiting(0, 3)
     holding.release()
-    view.until_free(0.5)
+    view.until_free(1.5)  # sooner than a claim ends by itself
 
 
 def test_ctrl_c_while_the_grant_is_on_its_way(server, proxy, view):
     """The server has granted, the answer is delayed, the process ends: nobody holds the lock."""
     command = [sys.executable, "-m", "tests.faults.interrupted", proxy.url, view.name, "0"]
-    fault = proxy.on("acquire", "delay_reply", seconds=2)
+    fault = proxy.on("acquire", "delay_reply")
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as child:
-        wait_until(view.holder, what="granted")
+        wait_until(view.holder, 20, what="granted")
         fault.wait()
         child.send_signal(signal.SIGINT)
-        assert child.communicate(timeout=5)[0] == "interrupted\n"
+        assert child.communicate(timeout=30)[0] == "interrupted\n"
     fault.release()
-    view.until_free(0.5)
+    view.until_free()
 
 
 def test_close_while_others_wait(connect, view, face):
@@ -170,11 +172,11 @@ def test_close_while_others_wait(connect, view, face):
     waiting = [spawn(outcome, client.lock(view.name, ttl=TTL).acquire) for _ in range(3)]
     view.until_waiting(3)
     closing = client.close if face is Threads else lambda: client.run(client.client.aclose())
-    spawn(closing).result(5)
+    spawn(closing).result(20)
     for each in waiting:
-        result, _ = each.result(5)
+        result, _ = each.result(20)
         assert isinstance(result, ClientClosed)
-    view.until_waiting(0, 1.0)
+    view.until_waiting(0, 3)
     assert view.holder() == holding.lease.holder
     holding.release()
     assert view.free()
@@ -187,8 +189,8 @@ def test_close_while_another_connects(connect, proxy, name, face):
     waiting = spawn(outcome, client.lock(name).acquire, timeout=0.5)
     wait_until(proxy.links)
     closing = client.close if face is Threads else lambda: client.run(client.client.aclose())
-    spawn(closing).result(5)
-    assert isinstance(waiting.result(6)[0], FencelockError)
+    spawn(closing).result(20)
+    assert isinstance(waiting.result(20)[0], FencelockError)
 
 
 @pytest.mark.slow
@@ -204,7 +206,7 @@ def test_one_silent_connection_does_not_hold_up_other_clean_ups(proxy, view, nam
     waiting = spawn(outcome, client.lock(second.name, ttl=TTL).acquire, timeout=0.3)
     fault.wait()
     proxy.new_connections = "refuse"
-    waiting.result(5)
+    waiting.result(20)
     proxy.new_connections = "pass"
     begun = now()
     second.until_free(UNDONE_SECONDS)

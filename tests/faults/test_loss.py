@@ -11,10 +11,16 @@ from fencelock import LeaseLost
 from fencelock._core.lock.show import revoke
 from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime.clock import now
-from tests.faults.world import MACHINE_SECONDS, Tasks, Threads, View, outcome, spawn, wait_until
+from tests.faults.test_late_answers import ends_before_the_servers
+from tests.faults.world import Tasks, Threads, View, machine_seconds, outcome, spawn, wait_until
 
-CALLBACK_SECONDS = 0.05 + MACHINE_SECONDS
-REVOKED_SECONDS = 1.0
+
+def callback_seconds():
+    """Return by how much it may be late."""
+    return 0.05 + machine_seconds()
+
+
+REVOKED_SECONDS = 5.0
 
 
 class Losses:
@@ -41,7 +47,7 @@ def operator(server):
     client.close()
 
 
-def until_told(losses, name, seconds=5.0):
+def until_told(losses, name, seconds=8.0):
     wait_until(lambda: name in losses.at, seconds, f"the loss of {name} is told")
 
 
@@ -69,7 +75,7 @@ def test_a_frozen_holder_touches_nothing_of_its_successor(server, start, connect
     first = child.acquire(view.name)
     child.pause()
     lock = connect(server.url).lock(view.name, ttl=60)
-    assert lock.acquire(timeout=5)
+    assert lock.acquire(timeout=20)
     child.resume()
     wait_until(lambda: child.losses, what="it is told")
     assert child.tell("release", view.name)["error"] == "LeaseLost"
@@ -95,7 +101,7 @@ def test_the_loss_is_told_before_the_next_can_be_granted(connect, proxy, losses,
     assert lease.lost
     assert lease.deadline <= granted
     until_told(losses, view.name)
-    assert losses.late[view.name] < CALLBACK_SECONDS
+    assert losses.late[view.name] < callback_seconds()
     other.release()
     assert outcome(lock.release)[0].reason == "expired"
 
@@ -114,7 +120,7 @@ def test_losses_are_told_in_time_when_many_leases_wait_for_a_silent_server(
     for each in short:
         until_told(losses, each)
     own_server.resume()
-    assert max(losses.late.values()) < CALLBACK_SECONDS, losses.late
+    assert max(losses.late.values()) < callback_seconds(), losses.late
 
 
 @pytest.mark.slow
@@ -127,14 +133,14 @@ def test_losses_are_told_in_time_when_batches_of_renewals_stand(connect, own_ser
     own_server.pause()
     wait_until(lambda: len(losses.at) == len(names), 12, "all are told")
     own_server.resume()
-    assert max(losses.late.values()) < CALLBACK_SECONDS
+    assert max(losses.late.values()) < callback_seconds()
 
 
 def test_a_deleted_key_is_found_out_by_the_next_renewal(server, connect, view, losses):
-    lock = connect(server.url).lock(view.name, ttl=0.6, on_lost=losses)
+    lock = connect(server.url).lock(view.name, ttl=20, on_lost=losses)
     lock.acquire()
     server.command("DEL", view.keys.lock.decode())
-    until_told(losses, view.name, 0.2 + CALLBACK_SECONDS)
+    until_told(losses, view.name)  # long before its deadline
     assert lock.lease.lost
     with pytest.raises(LeaseLost) as told:
         lock.release()
@@ -147,7 +153,7 @@ def test_a_revoked_holder_is_told_soon(connect, view, losses, operator, how):
     client = connect(view.server.url)
     lock = client.lock(view.name, ttl=30, on_lost=losses)
     lock.acquire(blocking=how == "in line")
-    wait_until(lambda: hears(view, client), 2.0, "it listens for revocations")
+    wait_until(lambda: hears(view, client), what="it listens for revocations")
     revoked = now()
     assert operator(view) is not None
     until_told(losses, view.name)
@@ -179,10 +185,10 @@ def test_a_revoked_holder_is_told_after_its_connections_were_killed(
     server, client = view.server, connect(view.server.url)
     lock = client.lock(view.name, ttl=30, on_lost=losses)
     lock.acquire()
-    wait_until(lambda: hears(view, client), 2.0)
+    wait_until(lambda: hears(view, client))
     server.command("CLIENT", "KILL", "TYPE", "pubsub")
     server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-    wait_until(lambda: hears(view, client), 3.0, "it listens again")
+    wait_until(lambda: hears(view, client), what="it listens again")
     revoked = now()
     operator(view)
     until_told(losses, view.name)
@@ -196,9 +202,9 @@ def test_the_next_in_line_is_granted_what_was_revoked(connect, view, losses, ope
     other = connect(view.server.url).lock(view.name, ttl=30)
     waiting = spawn(other.acquire)
     view.until_waiting(1)
-    wait_until(lambda: hears(view, client), 2.0, "it listens for revocations")
+    wait_until(lambda: hears(view, client), what="it listens for revocations")
     operator(view)
-    assert waiting.result(5) is True
+    assert waiting.result(20) is True
     assert view.holder() == other.lease.holder
     until_told(losses, view.name, REVOKED_SECONDS)
     outcome(lock.release)
@@ -207,13 +213,14 @@ def test_the_next_in_line_is_granted_what_was_revoked(connect, view, losses, ope
     assert view.free()
 
 
+@pytest.mark.slow
 def test_max_hold_ends_a_lease_that_is_renewed(server, connect, view, losses):
     begun = now()
-    lock = connect(server.url).lock(view.name, ttl=0.4, max_hold=0.9, on_lost=losses)
+    lock = connect(server.url).lock(view.name, ttl=4, max_hold=5, on_lost=losses)
     lock.acquire()
     until_told(losses, view.name)
-    assert 0.7 < losses.at[view.name] - begun < 0.9 + CALLBACK_SECONDS
-    assert losses.late[view.name] < CALLBACK_SECONDS
+    assert 4.8 < losses.at[view.name] - begun < 5 + callback_seconds()
+    assert losses.late[view.name] < callback_seconds()
     with pytest.raises(LeaseLost) as told:
         lock.release()
     assert told.value.reason == "max_hold"
@@ -225,13 +232,13 @@ def test_a_slow_callback_does_not_cost_others_their_lease(server, connect, view,
     if face is Tasks:
         pytest.skip("a callback that blocks a loop stops all that runs in it")
     client, go = connect(server.url), threading.Event()
-    lost = client.lock(view.name, ttl=0.4, on_lost=lambda _: go.wait(5))
-    kept = client.lock(f"{name}-kept", ttl=0.6)
+    lost = client.lock(view.name, ttl=0.4, on_lost=lambda _: go.wait(20))
+    kept = client.lock(f"{name}-kept", ttl=6)
     lost.acquire()
     kept.acquire()
     lease, before = kept.lease, kept.lease.deadline
     server.command("DEL", view.keys.lock.decode())
-    wait_until(lambda: lease.deadline > before + 0.6 or lease.lost, 3)
+    wait_until(lambda: lease.deadline > before + 0.6 or lease.lost)
     go.set()
     assert not lease.lost
     kept.release()
@@ -241,13 +248,13 @@ def test_a_slow_callback_does_not_cost_others_their_lease(server, connect, view,
 def test_an_owners_short_entry_does_not_cut_the_long_one(server, connect, view, renew):
     """Who enters with a shorter ttl must not shorten what the owner holds already."""
     client = connect(server.url)
-    long, short = (client.rlock(view.name, owner="me", ttl=ttl, renew=renew) for ttl in (20, 0.3))
+    long, short = (client.rlock(view.name, owner="me", ttl=ttl, renew=renew) for ttl in (60, 20))
     long.acquire()
     short.acquire()
-    assert view.remaining() >= long.lease.remaining()
+    assert ends_before_the_servers(long.lease, view)
     short.lease.renew()
-    assert view.remaining() >= long.lease.remaining()
+    assert ends_before_the_servers(long.lease, view)
     short.release()
-    assert view.remaining() >= long.lease.remaining()
+    assert ends_before_the_servers(long.lease, view)
     long.release()
     assert View(server, view.name).free()

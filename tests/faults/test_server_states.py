@@ -9,13 +9,19 @@ from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
 from tests.faults.wall_clock import server_with_a_clock, why_not
-from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
+from tests.faults.world import View, machine_seconds, outcome, spawn, wait_until
 from tests.servers import Refused, Server, binaries
 
 pytestmark = pytest.mark.one_face
 
-TIMEOUT = 0.3
-ALLOWED_SECONDS = 0.1 + MACHINE_SECONDS
+TIMEOUT = 1.0
+
+
+def allowed_seconds():
+    """Return by how much it may be late."""
+    return 0.1 + machine_seconds()
+
+
 TROUBLE = (OutcomeUnknown, ServerError)
 
 
@@ -41,7 +47,7 @@ def busy(server):
     finally:
         server.command("SCRIPT", "KILL")
         with contextlib.suppress(Refused):
-            running.result(5)
+            running.result(20)
 
 
 def _refuses(server, code):
@@ -70,7 +76,7 @@ def test_a_busy_server(connect, any_server, name, used):
             result, took = outcome(attempt)
             assert isinstance(result, ServerUnreachable)
             assert result.code == "BUSY"
-            assert took < TIMEOUT + ALLOWED_SECONDS
+            assert took < TIMEOUT + allowed_seconds()
     view.until_free()
 
 
@@ -87,8 +93,8 @@ def test_a_server_that_is_busy_for_a_moment(connect, any_server, name):
         view.until_waiting(1)
         released = now()
         holding.release()
-        assert ending.result(10)[0] is True
-        assert now() - released < MACHINE_SECONDS, "the grant did not reach its channel"
+        assert ending.result(20)[0] is True
+        assert now() - released < machine_seconds(), "the grant did not reach its channel"
         lock.release()
     assert view.free()
 
@@ -96,7 +102,7 @@ def test_a_server_that_is_busy_for_a_moment(connect, any_server, name):
 @pytest.mark.slow
 def test_a_loading_server(connect, any_server, name):
     """Loading is trouble while it lasts, and passes by itself."""
-    fill = "for i = 1, 20000 do redis.call('SET', 'k' .. i, 'x') end"
+    fill = "for i = 1, 30000 do redis.call('SET', 'k' .. i, 'x') end"
     any_server.command("EVAL", fill, 0)
     lock = connect(any_server.url, server_timeout=20).lock(name, ttl=60)
     assert lock.acquire()
@@ -107,7 +113,7 @@ def test_a_loading_server(connect, any_server, name):
     wait_until(lambda: _refuses(any_server, "LOADING"))
     result, took = outcome(lock.acquire, timeout=TIMEOUT)
     assert isinstance(result, TROUBLE)
-    assert took < TIMEOUT + ALLOWED_SECONDS
+    assert took < TIMEOUT + allowed_seconds()
     assert lock.acquire(timeout=20)
     lock.release()
     starting.result(20)
@@ -125,6 +131,7 @@ def clock(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [3600, -3600])
+@pytest.mark.usefixtures("patient")
 def test_timeouts_hold_when_the_servers_clock_jumps(connect, clock, name, seconds):
     server, jump = clock
     view = View(server, name)
@@ -133,8 +140,8 @@ def test_timeouts_hold_when_the_servers_clock_jumps(connect, clock, name, second
     ending = spawn(outcome, lock.acquire, timeout=0.6)
     view.until_waiting(1)
     jump(seconds)
-    result, took = ending.result(5)
-    assert took < 0.6 + ALLOWED_SECONDS
+    result, took = ending.result(20)
+    assert took < 0.6 + allowed_seconds()
     if seconds < 0:
         assert result is False
         holding.release()
@@ -176,14 +183,14 @@ def test_a_handed_lease_is_not_stretched_by_a_jump(connect, clock, name):
     server, jump = clock
     view = View(server, name)
     holding = connect(server.url).lock(name, ttl=60)
-    lock = connect(server.url).lock(name, ttl=1.5, renew=False)
+    lock = connect(server.url).lock(name, ttl=10, renew=False)
     for seconds in (3600, -3600):
         holding.acquire()
         ending = spawn(outcome, lock.acquire, timeout=9)
         view.until_waiting(1)
         jump(seconds)
         outcome(holding.release)
-        assert ending.result(10)[0] is True
+        assert ending.result(20)[0] is True
         assert lock.lease.remaining() <= view.remaining()
         outcome(lock.release)
         view.until_free()

@@ -5,10 +5,10 @@ import pytest
 from tests.faults.test_lost_replies import (
     LEAVE,
     LOSSES,
-    TIMEOUT,
     TTL,
     UNDONE_SECONDS,
     UNKNOWN,
+    time_for,
 )
 from tests.faults.world import ShareView, outcome, spawn, wait_until
 
@@ -36,9 +36,10 @@ def view(server, name):
 
 
 @pytest.fixture
-def semaphore(connect, proxy, name):
+def semaphore(connect, proxy, name, request):
     """A handle of the face under test behind the proxy."""
-    return connect(proxy.url, server_timeout=TIMEOUT).semaphore(name, limit=LIMIT, ttl=TTL)
+    how = request.node.callspec.params.get("how")
+    return connect(proxy.url, server_timeout=time_for(how)).semaphore(name, limit=LIMIT, ttl=TTL)
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def other(connect, server, name):
 @pytest.mark.parametrize("blocking", [True, False], ids=["acquire", "try"])
 def test_acquire(semaphore, proxy, view, how, blocking):
     fault = proxy.on("shares_acquire", how.action, then=how.then)
-    options = {"timeout": TIMEOUT} if blocking else {}
+    options = {"timeout": time_for(how)} if blocking else {}
     result, _ = outcome(semaphore.acquire, blocking, permits=2, **options)
     fault.wait()
     if isinstance(result, UNKNOWN):
@@ -111,11 +112,11 @@ def test_leaving_the_line(semaphore, other, proxy, view, how):
 def test_the_connection_dies_with_the_grant(semaphore, other, proxy, view, then):
     other.acquire(permits=2)
     fault = proxy.on("granted", "drop_reply", then=then)
-    ending = spawn(outcome, semaphore.acquire, permits=2, timeout=4.0)
+    ending = spawn(outcome, semaphore.acquire, permits=2, timeout=10.0)
     view.until_waiting(1)
     other.release(2)
     fault.wait()
-    result, _ = ending.result(6)
+    result, _ = ending.result(20)
     assert result is True
     assert (view.holders(), view.taken()) == (1, 2)
     semaphore.release(2)
@@ -130,7 +131,7 @@ def test_a_limit_that_is_changed(semaphore, other, proxy, view, action):
     fault = proxy.on("shares_limit", action, then="rst")
     assert outcome(semaphore.set_limit, 5)[0] is None
     fault.wait()
-    assert waits.result(5) is True
+    assert waits.result(20) is True
     assert view.taken() == 5
     other.release(5)
     assert view.free()

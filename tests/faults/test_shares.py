@@ -8,8 +8,8 @@ import pytest
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._runtime.clock import now
-from tests.faults.test_dead_and_frozen import SLACK
-from tests.faults.world import MACHINE_SECONDS, ShareView, wait_until
+from tests.faults.test_dead_and_frozen import slack
+from tests.faults.world import ShareView, machine_seconds, wait_until
 
 pytestmark = pytest.mark.one_face
 
@@ -43,24 +43,24 @@ def test_a_killed_holders_permits_come_back_when_its_lease_ends(server, start, v
     asked = asks(waiter, view, wanted, name, **options)
     died = now()
     holder.kill()
-    assert asked.result(5)["returned"] - died < 1 + SLACK
+    assert asked.result(20)["returned"] - died < 1 + slack()
     assert view.holders() == 1
 
 
 def test_a_killed_reader_does_not_end_the_others(server, start, view, name):
     """S3: its lease ends alone; the others are renewed on and on, and a writer waits for them."""
     dead, alive, writer = start(server.url, count=3)
-    for child in (dead, alive):
-        child.make("read", name, read_ttl=1)
+    for child, ttl in ((dead, 1), (alive, 4)):
+        child.make("read", name, read_ttl=ttl)
         child.acquire(name)
     asked = asks(writer, view, "write", name)
     dead.kill()
-    wait_until(lambda: view.holders() == 1, 3)
+    wait_until(lambda: view.holders() == 1)
     assert not asked.done()
     alive.tell("check", name)
     assert alive.losses == []
     alive.kill()
-    assert asked.result(3)["granted"]
+    assert asked.result(20)["granted"]
 
 
 def test_killed_waiters_are_skipped_at_once(server, start, connect, view, name):
@@ -72,7 +72,7 @@ def test_killed_waiters_are_skipped_at_once(server, start, connect, view, name):
         child.kill()
     released = now()
     holder.release()
-    assert asked.result(5)["returned"] - released < MACHINE_SECONDS
+    assert asked.result(20)["returned"] - released < machine_seconds()
     alive.tell("release", name)
     assert view.free()
 
@@ -90,7 +90,7 @@ def test_a_killed_head_that_does_not_fit_holds_up_nobody(server, start, connect,
     dead.kill()
     wait_until(lambda: len(server.command("PUBSUB", "CHANNELS")) < listening, 5, "it is gone")
     alive.make("read", name)
-    assert alive.acquire(name, timeout=MACHINE_SECONDS)["granted"]
+    assert alive.acquire(name, timeout=5)["granted"]
     assert (view.holders(), view.waiting()) == (2, 1)
     assert connect(server.url).read(name).locked() is False, "who asks does not wait for it"
 
@@ -104,10 +104,10 @@ def test_a_frozen_head_costs_its_claim(server, start, connect, view, name):
     frozen.pause()
     released = now()
     holder.release()
-    assert asked.result(9)["returned"] - released < HANDOFF_TTL_SECONDS + SLACK
+    assert asked.result(20)["returned"] - released < HANDOFF_TTL_SECONDS + slack()
     frozen.resume()
     alive.tell("release", name)
-    assert late.result(9)["granted"], "the frozen one goes on waiting when it wakes"
+    assert late.result(20)["granted"], "the frozen one goes on waiting when it wakes"
     frozen.tell("release", name)
     assert view.free()
 
@@ -122,7 +122,7 @@ def test_a_frozen_head_that_does_not_fit_is_taken_for_dead(server, start, connec
     frozen.pause()
     stopped = now()
     asked = asks(alive, view, "read", name)
-    assert asked.result(15)["returned"] - stopped < 7 + 2 + 2 + SLACK
+    assert asked.result(15)["returned"] - stopped < 7 + 2 + 2 + slack()
     alive.kill()
     frozen.resume()
     view.until_waiting(1)
@@ -136,11 +136,11 @@ def test_a_frozen_holder_learns_of_its_loss_and_hurts_nobody(server, start, view
     frozen, alive = start(server.url, count=2)
     options = {"limit": 1} if kind == "semaphore" else {}
     ttl = "ttl" if kind == "semaphore" else f"{kind}_ttl"
-    frozen.make(kind, name, **options, **{ttl: 1})
+    frozen.make(kind, name, **options, **{ttl: 3})
     first = frozen.acquire(name)
     asked = asks(alive, view, "semaphore" if options else "write", name, **options)
     frozen.pause()
-    second = asked.result(5)
+    second = asked.result(20)
     assert second["fence"] > first["fence"]
     frozen.resume()
     wait_until(lambda: frozen.losses, 5, "the loss is told")

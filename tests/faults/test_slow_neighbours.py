@@ -11,8 +11,8 @@ from redis.credentials import CredentialProvider
 
 from fencelock import LeaseLost, OutcomeUnknown, ServerError
 from fencelock._runtime.clock import now
-from tests.faults.test_timeouts import ALLOWED_SECONDS, TIMEOUT, measured
-from tests.faults.world import MACHINE_SECONDS, Tasks, outcome, spawn, wait_until
+from tests.faults.test_timeouts import TIMEOUT, allowed_seconds, measured
+from tests.faults.world import Tasks, machine_seconds, outcome, spawn, wait_until
 
 pytestmark = pytest.mark.one_face
 
@@ -54,10 +54,10 @@ def test_a_silent_resolver(connect, resolver, name, view):
     """Timeouts hold, and however often it is asked, one thread waits for it."""
     lock = connect(f"redis://{HOST}:1", server_timeout=TIMEOUT).lock(name)
     measured(lambda: lock.acquire(timeout=TIMEOUT))
-    measured(lambda: lock.acquire(blocking=False), times=1)
+    measured(lambda: lock.acquire(blocking=False))
     assert len(threads("fencelock-resolver")) == 1
     resolver.answers.set()
-    assert lock.acquire(timeout=5)
+    assert lock.acquire(timeout=20)
     lock.release()
     view.until_free()
 
@@ -74,7 +74,7 @@ def test_a_resolver_that_turns_silent_delays_no_loss(connect, resolver, proxy, n
     resolver.answers.clear()
     proxy.drop_all()
     wait_until(lambda: told, 6, "the loss is told")
-    assert told[0][1] < lease.deadline + ALLOWED_SECONDS
+    assert told[0][1] < lease.deadline + allowed_seconds()
     with pytest.raises(LeaseLost):
         lease.check()
 
@@ -92,7 +92,7 @@ def test_a_host_whose_first_address_is_silent(connect, server, name, view, monke
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", each) for each in addresses]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         lock = connect(f"redis://several.test:{server.port}").lock(name)
-        assert lock.acquire(timeout=4)
+        assert lock.acquire(timeout=8)
         lock.release()
     view.until_free()
 
@@ -122,11 +122,11 @@ def test_a_slow_credential_provider(face, connect, own_server, name):
             waiting = spawn(outcome, lock.acquire, timeout=2)
             begun = now()
             client.run(turn())
-            assert now() - begun < MACHINE_SECONDS, "the loop stood still"
-            assert isinstance(waiting.result(10)[0], (OutcomeUnknown, ServerError))
+            assert now() - begun < machine_seconds(), "the loop stood still"
+            assert isinstance(waiting.result(20)[0], (OutcomeUnknown, ServerError))
     finally:
         provider.answers.set()
-    assert lock.acquire(timeout=5)
+    assert lock.acquire(timeout=20)
     lock.release()
     wait_until(lambda: not threads("fencelock-dial"), what="no thread is left")
 

@@ -1,7 +1,7 @@
 """A call that was given a timeout returns by then plus 100 ms, whatever the server does (I13).
 
 Every case is measured three times. The median must keep the promise with the small allowance of
-``MACHINE_SECONDS`` for a busy machine, the worst may take ``WORST_SECONDS`` more. Silence of the
+``machine_seconds`` for a busy machine, the worst may take ``WORST_SECONDS`` more. Silence of the
 server is never reported as "somebody else holds it" (I12), and when the server wakes up, nothing is
 left: the undo went out behind the request (I9).
 """
@@ -13,10 +13,16 @@ import statistics
 import pytest
 
 from fencelock import OutcomeUnknown, ServerError, ServerUnreachable
-from tests.faults.world import MACHINE_SECONDS, View, held, outcome, spawn
+from tests.faults.world import View, held, machine_seconds, outcome, spawn
 
 TIMEOUT = 0.2
-ALLOWED_SECONDS = 0.1 + MACHINE_SECONDS
+
+
+def allowed_seconds():
+    """Return by how much it may be late."""
+    return 0.1 + machine_seconds()
+
+
 WORST_SECONDS = 1.0
 TIMES = 3
 TROUBLE = (OutcomeUnknown, ServerError)
@@ -29,8 +35,8 @@ def measured(attempt, timeout=TIMEOUT, times=TIMES):
         result, took = outcome(attempt)
         assert isinstance(result, TROUBLE), f"a silent server was reported as {result!r}"
         late.append(took - timeout)
-    assert statistics.median(late) < ALLOWED_SECONDS, late
-    assert max(late) < ALLOWED_SECONDS + WORST_SECONDS, late
+    assert statistics.median(late) < allowed_seconds(), late
+    assert max(late) < allowed_seconds() + WORST_SECONDS, late
 
 
 @pytest.fixture
@@ -50,13 +56,13 @@ def test_acquire_on_a_frozen_server(connect, frozen, own_view, over, used):
         lock.release()
     frozen.pause()
     measured(lambda: lock.acquire(timeout=TIMEOUT))
-    measured(lambda: lock.acquire(blocking=False), times=1)
+    measured(lambda: lock.acquire(blocking=False))
     frozen.resume()
     own_view.until_free()
 
 
 def test_a_timeout_of_nothing_on_a_frozen_server(connect, frozen, own_view, name):
-    lock = connect(frozen.url, server_timeout=3).lock(name, ttl=60)
+    lock = connect(frozen.url, server_timeout=30).lock(name, ttl=60)
     lock.acquire()
     lock.release()
     frozen.pause()
@@ -84,8 +90,8 @@ def test_the_server_freezes_while_we_are_in_line(connect, frozen, own_view, name
         ending = spawn(outcome, lock.acquire, timeout=timeout)
         own_view.until_waiting(1)
         frozen.pause()
-        result, took = ending.result(10)
-        assert took < timeout + ALLOWED_SECONDS
+        result, took = ending.result(20)
+        assert took < timeout + allowed_seconds()
         assert isinstance(result, TROUBLE), f"a silent server was reported as {result!r}"
         frozen.resume()
         own_view.until_waiting(0)
@@ -99,7 +105,7 @@ def test_release_and_renew_on_a_frozen_server(connect, frozen, own_view, name):
         lock.acquire()
     frozen.pause()
     leases = [lock.lease for lock in locks]
-    measured(leases[0].renew, times=1)
+    measured(leases[0].renew)
     assert not any(lease.lost for lease in leases)
     measured(lambda: locks.pop().release())
     frozen.resume()
@@ -110,7 +116,7 @@ def test_release_and_renew_on_a_frozen_server(connect, frozen, own_view, name):
 def test_questions_to_a_frozen_server(connect, frozen, name):
     lock = connect(frozen.url, server_timeout=TIMEOUT).lock(name)
     frozen.pause()
-    measured(lock.locked, times=1)
+    measured(lock.locked)
 
 
 @pytest.mark.slow
@@ -167,7 +173,7 @@ def test_a_unix_socket_whose_queue_is_full_is_waited_for(connect, frozen, own_vi
         measured(lambda: lock.acquire(timeout=TIMEOUT), times=1)
         waiting = spawn(outcome, lock.acquire, timeout=5)
         frozen.resume()
-    assert waiting.result(6)[0] is True
+    assert waiting.result(20)[0] is True
     lock.release()
     own_view.until_free()
 
@@ -194,9 +200,9 @@ def test_nobody_listens(connect, own_server, name):
     own_server.stop()
     result, took = outcome(lock.acquire, timeout=TIMEOUT)
     assert isinstance(result, ServerUnreachable)
-    assert took < TIMEOUT + ALLOWED_SECONDS
+    assert took < TIMEOUT + allowed_seconds()
     own_server.start()
-    assert lock.acquire(timeout=5)
+    assert lock.acquire(timeout=20)
     lock.release()
     own_server.stop()
     measured(lambda: lock.acquire(timeout=TIMEOUT))

@@ -6,15 +6,19 @@ costs nothing: the waiter comes back and asks.
 
 import pytest
 
-from fencelock import FencelockError
+from fencelock import FencelockError, LeaseLost
 from fencelock._runtime.clock import now
 from tests.faults.conftest import load
-from tests.faults.world import MACHINE_SECONDS, View, outcome, spawn, wait_until
+from tests.faults.world import View, machine_seconds, outcome, spawn, wait_until
 
 pytestmark = pytest.mark.one_face
 
 LOOK_SECONDS = 2.0
-SLACK = 0.1 + MACHINE_SECONDS
+
+
+def slack():
+    """Return by how much it may be late."""
+    return 0.1 + machine_seconds()
 
 
 def in_line(locks, view, **options):
@@ -26,8 +30,11 @@ def in_line(locks, view, **options):
     return waiting
 
 
-def until_served(locks, waiting, view, seconds=15):
-    """Let each release when it is granted, in whatever order; all must be."""
+def until_served(locks, waiting, view, seconds=20, *, short=False):
+    """Let each release when it is granted, in whatever order; all must be.
+
+    A ``short`` lease may end first, on a machine that stands still.
+    """
     left = dict(zip(waiting, locks, strict=True))
     fences = []
     deadline = now() + seconds
@@ -37,7 +44,8 @@ def until_served(locks, waiting, view, seconds=15):
             lock = left.pop(each)
             assert each.result()[0] is True
             fences.append(lock.lease.fence)
-            lock.release()
+            told, _ = outcome(lock.release)
+            assert told is None or (short and isinstance(told, LeaseLost)), told
     assert fences == sorted(set(fences))
     view.until_free()
 
@@ -50,8 +58,8 @@ def test_a_lost_wake_up_costs_a_look(connect, server, proxy, view, name):
     released = now()
     holding.release()
     lost.wait()
-    assert waiting.result(5)[0] is True
-    assert now() - released < LOOK_SECONDS + SLACK
+    assert waiting.result(20)[0] is True
+    assert now() - released < LOOK_SECONDS + slack()
     assert view.holder() == lock.lease.holder
     assert lock.lease.remaining() <= view.remaining()
     lock.release()
@@ -68,7 +76,7 @@ def test_all_wake_ups_are_lost(connect, server, proxy, view, ttl):
     locks = [connect(proxy.url).lock(view.name, ttl=ttl) for _ in range(3)]
     waiting = in_line(locks, view)
     holding.release()
-    until_served(locks, waiting, view)
+    until_served(locks, waiting, view, short=ttl < 4)
 
 
 @pytest.mark.parametrize("kind", ["pubsub", "all"])
@@ -85,7 +93,7 @@ def test_the_waiters_connection_is_killed(connect, server, view, kind):
     released = now()
     holding.release()
     until_served(locks, waiting, view)
-    assert now() - released < LOOK_SECONDS + SLACK
+    assert now() - released < LOOK_SECONDS + slack()
 
 
 def listeners(server):
@@ -106,8 +114,9 @@ def test_the_connection_dies_again_and_again(connect, server, proxy, view, name)
     until_served([lock], [waiting], view)
 
 
+@pytest.mark.slow
 def test_scripts_are_flushed_while_they_wait_and_hold(connect, server, view):
-    holding = connect(server.url).lock(view.name, ttl=0.6)
+    holding = connect(server.url).lock(view.name, ttl=6)
     holding.acquire()
     lease = holding.lease
     locks = [connect(server.url).lock(view.name, ttl=60) for _ in range(3)]
@@ -123,16 +132,16 @@ def test_scripts_are_flushed_while_they_wait_and_hold(connect, server, view):
 
 def test_everything_is_flushed_while_they_wait_and_hold(connect, server, view):
     """The holder is told at its next renewal; those in line come back by their next look."""
-    holding = connect(server.url).lock(view.name, ttl=0.6)
+    holding = connect(server.url).lock(view.name, ttl=12)
     holding.acquire()
     lease = holding.lease
     locks = [connect(server.url).lock(view.name, ttl=60) for _ in range(3)]
     waiting = in_line(locks, view)
     server.flushall()
-    wait_until(lambda: lease.lost, 0.6 + SLACK, "the loss is told")
+    wait_until(lambda: lease.lost, what="the loss is told")
     begun = now()
     until_served(locks, waiting, view)
-    assert now() - begun < LOOK_SECONDS + SLACK
+    assert now() - begun < LOOK_SECONDS + slack()
 
 
 @pytest.mark.slow
@@ -143,7 +152,7 @@ def test_everything_is_flushed_while_hundreds_wait(connect, server, view):
     holding.acquire()
     locks = [client.lock(view.name, ttl=60) for _ in range(150)]
     waiting = [spawn(outcome, lock.acquire) for lock in locks]
-    view.until_waiting(150, 20)
+    view.until_waiting(150, 30)
     server.flushall()
     until_served(locks, waiting, view, 30)
 
@@ -201,6 +210,7 @@ def test_a_listener_that_reads_too_slowly_is_cut_off(start, own_server, own_view
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("patient")
 def test_a_timeout_in_the_moment_of_the_grant(connect, server, view):
     """Release and timeout are aimed at each other from 60 sides; the lock is never lost."""
     holding, lock = (connect(server.url).lock(view.name, ttl=60) for _ in range(2))
@@ -209,9 +219,9 @@ def test_a_timeout_in_the_moment_of_the_grant(connect, server, view):
         holding.acquire()
         begun = now()
         waiting = spawn(outcome, lock.acquire, timeout=0.05)
-        wait_until(lambda at=begun + 0.046 + number * 3e-4: now() >= at)
+        wait_until(lambda at=begun + 0.03 + number * 1e-3: now() >= at)
         holding.release()
-        result, _ = waiting.result(5)
+        result, _ = waiting.result(20)
         both[result] += 1
         if result:
             lock.release()

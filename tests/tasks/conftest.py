@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
-from tests.patience import _patient  # noqa: F401 - pytest finds the fixture here
+from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.servers import Server
 from tests.tasks.world import LOOPS, World
 

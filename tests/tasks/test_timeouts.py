@@ -26,7 +26,7 @@ def test_who_comes_later_may_give_up_earlier(world):
     """The timer, which is set for a patient waiter, is set anew for one with a short timeout."""
 
     async def scene() -> None:
-        lock = world.client().lock("a")
+        lock = world.client(deadlock_after=None).lock("a")  # else it looks after a second
         await lock.acquire()
         patient = asyncio.create_task(lock.acquire(timeout=60))
         await asyncio.sleep(0)
@@ -43,7 +43,7 @@ def test_the_timer_goes_on_for_those_that_are_left(world):
     """When it has woken one waiter, it is set for the next."""
 
     async def scene() -> None:
-        lock = world.client().lock("a")
+        lock = world.client(deadlock_after=None).lock("a")
         await lock.acquire()
         waits = [_seconds(lock.acquire(timeout=each)) for each in (0.02, 0.005, 0.012)]
         assert max(await asyncio.gather(*waits)) < SOON

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 import fencelock
-from tests.patience import _patient  # noqa: F401 - pytest finds the fixture here
+from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.servers import Server
 
 _numbers = itertools.count(1)
