@@ -2,14 +2,17 @@
 
 import pytest
 
-from tests.faults.conftest import _quiet, connect, face, load, name  # noqa: F401 - fixtures
+from tests.faults.conftest import _quiet, _stalls, connect, face, load, name  # noqa: F401 - fixtures
 from tests.faults.world import View
+from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.servers import binaries
 from tests.topologies.cluster import Cluster
 
 
-def lend(binary):
+def lend(binary, *, calm=True):
     with Cluster(binary) as cluster:
+        if calm:
+            cluster.calm()
         for node in cluster.masters:
             load(node)
         yield cluster
@@ -29,7 +32,7 @@ def each_kind(request):
 @pytest.fixture
 def own():
     """A Cluster whose nodes the test may kill."""
-    yield from lend(binaries()[0])
+    yield from lend(binaries()[0], calm=False)
 
 
 @pytest.fixture
