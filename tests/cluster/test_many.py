@@ -8,7 +8,7 @@ from fencelock._runtime.clock import now
 from fencelock._topology import cluster
 from tests.faults.world import PREFIX, Threads, View, spawn, wait_until
 
-TTL = 3.0
+TTL = 9.0
 LEASES = 1000
 
 
@@ -43,7 +43,7 @@ def test_a_thousand_leases_over_all_slots(shared, connect, face):
 @pytest.mark.slow
 def test_leases_of_one_slot_share_their_renewals(shared, connect):
     client = connect(shared.url)
-    locks = [client.lock(f"{{one}} {number}", ttl=0.9) for number in range(100)]
+    locks = [client.lock(f"{{one}} {number}", ttl=6) for number in range(100)]
     assert all(lock.acquire() for lock in locks)
     before, first = shared.commandstats(), [lock.lease.deadline for lock in locks]
     wait_until(
@@ -65,7 +65,7 @@ def test_a_silent_node_holds_up_no_other(own, connect):
     client = connect(own.url)
     told = []
     locks = {
-        name: client.lock(name, ttl=1.2, on_lost=told.append)
+        name: client.lock(name, ttl=6, on_lost=told.append)
         for name in (f"many {number}" for number in range(60))
     }
     assert all(lock.acquire() for lock in locks.values())
@@ -74,14 +74,14 @@ def test_a_silent_node_holds_up_no_other(own, connect):
         name for name in locks if own.owner(LockKeys(PREFIX, name).lock, own.nodes[1]) is silent
     }
     silent.pause()
-    wait_until(lambda: len(told) == len(there), 5, "those of the silent node are told")
-    for _ in range(4):
+    wait_until(lambda: len(told) == len(there), 12, "those of the silent node are told")
+    for _ in range(3):
         first = {name: locks[name].lease.deadline for name in locks.keys() - there}
         wait_until(
             lambda first=first: all(
                 locks[name].lease.deadline > old for name, old in first.items()
             ),
-            1.2,
+            5,
             "the others are renewed",
         )
     assert {lease.name for lease in told} == there
@@ -107,7 +107,7 @@ def spread(own):
 def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect, ttl):
     """What lies elsewhere is renewed while the call still waits for the silent node."""
     keys, silent, elsewhere = spread(own)
-    client = connect(own.url)
+    client = connect(own.url, server_timeout=9)
     multi = client.multi(list(keys), ttl=100)
     assert multi.acquire()
     lease = multi.lease
@@ -118,11 +118,11 @@ def test_a_silent_node_holds_up_no_other_renewal_of_a_multi(own, connect, ttl):
             ttl * 900 < owner.command("PTTL", keys[name]) <= ttl * 1000
             for name, owner in elsewhere.items()
         ),
-        4,
+        6,
         "what lies elsewhere is renewed",
     )
     assert not renewed.done()
-    assert isinstance(renewed.exception(9), OutcomeUnknown)
+    assert isinstance(renewed.exception(30), OutcomeUnknown)
     assert lease.remaining() <= min(ttl, 100)
     silent.resume()
     lease.renew(150)
@@ -136,14 +136,14 @@ def test_a_silent_node_holds_up_no_other_lock_of_a_multi(own, connect):
     """What lies elsewhere is given back while the release still waits for the silent node."""
     keys, silent, elsewhere = spread(own)
     there = keys.keys() - elsewhere.keys()
-    client = connect(own.url)
+    client = connect(own.url, server_timeout=9)
     multi = client.multi(list(keys), ttl=60)
     assert multi.acquire()
     silent.pause()
     released = spawn(multi.release)
     wait_until(
         lambda: not any(owner.command("EXISTS", keys[name]) for name, owner in elsewhere.items()),
-        4,
+        6,
         "what lies elsewhere is free",
     )
     assert not released.done()
@@ -152,8 +152,8 @@ def test_a_silent_node_holds_up_no_other_lock_of_a_multi(own, connect):
         lambda: not any(silent.command("EXISTS", keys[name]) for name in there),
         what="the rest is free",
     )
-    released.exception(5)  # it may have given up a moment before
-    assert multi.acquire(timeout=5)
+    released.exception(30)  # it may have given up a moment before
+    assert multi.acquire(timeout=20)
     multi.release()
 
 
@@ -176,12 +176,12 @@ def test_channels_of_slots_that_are_waited_in_no_more_are_left(shared, connect, 
         for number in range(SLOTS_WAITED_IN):
             name = f"slot {number}"
             view = View(shared, name)
-            holder, waiter = client.lock(name, ttl=9), client.lock(name, ttl=9)
+            holder, waiter = client.lock(name, ttl=20), client.lock(name, ttl=20)
             assert holder.acquire()
-            job = spawn(waiter.acquire, timeout=9)
+            job = spawn(waiter.acquire, timeout=20)
             view.until_waiting(1)
             holder.release()
-            assert job.result(9) is True, f"turn {turn}"
+            assert job.result(20) is True, f"turn {turn}"
             waiter.release()
     wait_until(
         lambda: all(max(channels(node)) <= ROOM + 1 for node in shared.masters),
@@ -200,12 +200,12 @@ def test_a_user_who_may_not_leave_channels_waits_all_the_same(shared, connect, f
     client = connect(shared.url.replace("://", "://stayer:x@"), cohort=None)
     for number in range(SLOTS_WAITED_IN):
         name = f"slot {number}"
-        holder, waiter = client.lock(name, ttl=9), client.lock(name, ttl=9)
+        holder, waiter = client.lock(name, ttl=20), client.lock(name, ttl=20)
         assert holder.acquire()
-        job = spawn(waiter.acquire, timeout=9)
+        job = spawn(waiter.acquire, timeout=20)
         View(shared, name).until_waiting(1)
         holder.release()
-        assert job.result(9) is True
+        assert job.result(20) is True
         waiter.release()
 
 

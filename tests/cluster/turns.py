@@ -9,7 +9,7 @@ from tests.faults.world import spawn, wait_until
 class Turns:
     """Threads that acquire, look around, and release, until they are told to end."""
 
-    def __init__(self, cluster, name, ttl=3.0):
+    def __init__(self, cluster, name, ttl=6.0):
         self.cluster = cluster
         self.name = name
         self.ttl = ttl

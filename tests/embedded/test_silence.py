@@ -12,6 +12,7 @@ from fencelock.embedded import ensure, liveness_lock, start, stop, wire
 from fencelock.embedded.runtime_dir import find
 from fencelock.errors import ServerDenied, ServerUnreachable
 from tests.embedded.world import crowd, impostor, race, until
+from tests.faults.world import machine_seconds
 
 
 def refusal(timeout):
@@ -20,7 +21,7 @@ def refusal(timeout):
     with pytest.raises(ServerUnreachable) as caught:
         ensure(timeout=timeout)
     took = time.monotonic() - begin
-    assert timeout <= took < timeout + 0.1
+    assert timeout <= took < timeout + machine_seconds()
     return str(caught.value)
 
 
@@ -46,7 +47,7 @@ def test_a_server_that_dies_while_we_wait_is_replaced_in_time(world, binary):
     ensure()
     pid = world.only
     world.signal(signal.SIGSTOP)
-    with crowd(8, lambda: ensure(timeout=5)) as waiting:
+    with crowd(8, lambda: ensure(timeout=15)) as waiting:
         until(lambda: connections(world) >= 8)
         world.signal(signal.SIGKILL)
         assert waiting.results() == [world.place.url] * 8
@@ -67,28 +68,28 @@ def test_a_busy_server_is_waited_for_and_can_be_stopped(world, binary):
     world.ask("CONFIG", "SET", "lua-time-limit", "50")
     with crowd(1, lambda: world.ask("EVAL", "while true do end", "0", seconds=9) and None):
         until(lambda: world.ask("PING", seconds=1).startswith(b"-BUSY"))
-        assert "BUSY" in refusal(0.1)
+        assert "BUSY" in refusal(3.0)
         assert world.servers == {pid}
-        assert stop(timeout=5)
+        assert stop(timeout=15)
 
 
 def test_a_loading_server_is_waited_for(world):
     loading = b"-LOADING reading the log\r\n"
     with impostor([loading, loading, b"+PONG\r\n"]) as asked:
-        ensure(timeout=5)
+        ensure(timeout=15)
     assert len(asked) == 3
     assert world.servers == set()
 
 
 def test_a_server_that_loads_for_too_long_is_named_so(world):
-    with impostor([b"-LOADING reading the log\r\n"] * 1000):
-        assert "LOADING reading the log" in refusal(0.1)
+    with impostor([b"-LOADING reading the log\r\n"] * 100_000):
+        assert "LOADING reading the log" in refusal(3.0)
     assert world.servers == set()
 
 
 def test_a_server_that_hangs_up_is_asked_again(world):
     with impostor([b"", b"+PO", b"+PONG\r\n"]) as asked:
-        ensure(timeout=5)
+        ensure(timeout=15)
     assert len(asked) == 3
     assert world.servers == set()
 
@@ -107,9 +108,9 @@ def test_while_somebody_else_starts_nobody_starts(world):
 
 def test_a_start_that_was_given_up_is_taken_over_within_the_timeout(world):
     claim = liveness_lock.take(find(create=True).alive)
-    with crowd(4, lambda: ensure(timeout=5)) as waiting, claim:
+    with crowd(4, lambda: ensure(timeout=15)) as waiting, claim:
         pass
-    with crowd(4, lambda: ensure(timeout=5)) as waiting:
+    with crowd(4, lambda: ensure(timeout=15)) as waiting:
         assert waiting.results() == [world.place.url] * 4
     assert world.starts == 1
 

@@ -19,7 +19,7 @@ from fencelock.embedded import ensure, liveness_lock, wire
 from fencelock.embedded.runtime_dir import RuntimeDir, find
 from tests.servers import ServerBinary, processes_of
 
-SOON = 5.0
+SOON = 10.0
 _tick = threading.Event()
 
 

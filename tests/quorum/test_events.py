@@ -35,11 +35,11 @@ def kinds(seen, *wanted):
 def test_a_renewal_is_reported_once_for_all_nodes(seen):
     with Server() as a, Server() as b, Server() as c:
         with fencelock.Client([a.url, b.url, c.url]) as client:
-            lock = client.lock("a", ttl=0.6)
+            lock = client.lock("a", ttl=6)
             assert lock.acquire()
             until(lambda: "renewed" in kinds(seen, "renewed"))
             held = next(each.held for each in seen if each.kind == "renewed")
-            assert len(kinds(seen, "renewed")) <= held / 0.1 + 1
+            assert len(kinds(seen, "renewed")) <= held / 1 + 2
             lock.release()
         assert kinds(seen, "granted", "released", "lost") == ["granted", "released"]
 
@@ -49,13 +49,13 @@ def test_one_node_that_fails_is_no_news_and_a_majority_is(seen):
         a, b, c = (stack.enter_context(Server()) for _ in range(3))
         sources = [a.url, b.url, c.url]
         client = stack.enter_context(fencelock.Client(sources, server_timeout=0.3))
-        lock = client.lock("a", ttl=0.9)
+        lock = client.lock("a", ttl=6)
         assert lock.acquire()
         c.kill()
-        until(lambda: len(kinds(seen, "renewed")) > 3)
+        until(lambda: len(kinds(seen, "renewed")) > 3, 20)
         assert kinds(seen, "renewal_failed", "lost") == []
         b.kill()
-        until(lambda: "lost" in kinds(seen, "lost"))
+        until(lambda: "lost" in kinds(seen, "lost"), 20)
         assert "renewal_failed" in kinds(seen, "renewal_failed")
         lost = next(each for each in seen if each.kind == "lost")
         assert lost.error is not None

@@ -10,7 +10,7 @@ from tests.scale.children import children, scripts_run
 from tests.servers import Server
 
 SIZES = [
-    pytest.param(3_000, 3, id="3000"),
+    pytest.param(3_000, 6, id="3000"),
     pytest.param(10_000, 10, id="10000", marks=pytest.mark.slow),
     pytest.param(100_000, 30, id="100000", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
 ]
@@ -56,7 +56,7 @@ def test_each_of_very_many_losses_is_told(server, face):
 @pytest.mark.one_face
 @FACES
 def test_closing_tells_all_and_asks_nothing(server, face):
-    with children(("keeper", face, server.url, 3_000, 3)) as [keeper]:
+    with children(("keeper", face, server.url, 3_000, 20)) as [keeper]:
         keeper.ask("hold")
         keeper.ask("close")
         assert keeper.ask("lose")["told"] == 3_000
@@ -65,7 +65,7 @@ def test_closing_tells_all_and_asks_nothing(server, face):
 
 @FACES
 def test_very_many_leases_are_given_back(server, face):
-    with children(("keeper", face, server.url, 3_000, 3)) as [keeper]:
+    with children(("keeper", face, server.url, 3_000, 20)) as [keeper]:
         keeper.ask("hold")
         keeper.ask("give")
         locks = [key for key in server.command("KEYS", "*") if not key.endswith("~record")]

@@ -81,7 +81,8 @@ def test_nothing_is_violated_on_several_servers(servers):
 def test_no_renewed_lease_is_lost_while_slots_move_and_masters_hand_over():
     """The leases are long: what loses one is the move, not a busy machine."""
     with Run("cluster failover", seed=SEED, faults=["move slot", "failover by order"]) as run:
-        run.rage(MOVING_SECONDS)
+        while run.struck["move slot"] < 2:  # on a slow machine it takes longer
+            run.rage(MOVING_SECONDS)
         run.finish()
         report = run.report()
         assert run.violations() == [], report
