@@ -7,6 +7,7 @@ import pytest
 from fencelock._core import retry
 from fencelock._core.lock import acquire
 from fencelock._core.objects import multi, state_wait
+from fencelock._io import connection_blocking, link_asyncio
 
 PATIENT_SECONDS = 5.0
 # The same for a program that a test starts: put it behind the program's import of fencelock.
@@ -16,6 +17,8 @@ from fencelock._core.lock import acquire
 from fencelock._core.objects import multi, state_wait
 acquire.LEAVING_SECONDS = multi.LEAVING_SECONDS = state_wait.LEAVING_SECONDS = {PATIENT_SECONDS}
 retry.ANSWER_SECONDS_MIN = {PATIENT_SECONDS}
+from fencelock._io import connection_blocking, link_asyncio
+connection_blocking.SILENT_SECONDS = link_asyncio.SILENT_SECONDS = {PATIENT_SECONDS}
 """
 
 
@@ -29,6 +32,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (acquire, multi, state_wait):
         monkeypatch.setattr(module, "LEAVING_SECONDS", PATIENT_SECONDS)
     monkeypatch.setattr(retry, "ANSWER_SECONDS_MIN", PATIENT_SECONDS)
+    for connection in (connection_blocking, link_asyncio):  # else another one is tried after 1 s
+        monkeypatch.setattr(connection, "SILENT_SECONDS", PATIENT_SECONDS)
 
 
 @pytest.fixture(autouse=True)
