@@ -3,6 +3,7 @@
 import pytest
 
 from fencelock import LeaseLost
+from tests.conformance.world import SOON
 
 pytestmark = pytest.mark.strict  # for waiters of one client: test_cohort.py
 
@@ -81,10 +82,12 @@ async def test_a_release_names_the_next_holder(world):
     await waiter.release()
 
 
+@pytest.mark.daily
+@pytest.mark.slow  # what ends while others line up must outlast a stall
 async def test_one_that_tries_once_does_not_jump_the_line(world):
     """W1: while others are in line, a free instant is theirs."""
     client = world.client()
-    holder = client.lock("a", ttl=0.15, renew=False)
+    holder = client.lock("a", ttl=5, renew=False)
     await holder.acquire()
     jobs, order = await queue_up(world, [client, world.client()], 2)
     prober = client.lock("a")
@@ -99,7 +102,7 @@ async def test_one_that_tries_once_does_not_jump_the_line(world):
 
     probing = world.start(probe())
     for job in jobs:
-        await job.result()
+        await job.result(5 + SOON)
     await probing.result()
     assert order == [0, 1]
     assert 0 not in got, "it was granted before those in line"
@@ -183,29 +186,33 @@ async def test_a_waiter_survives_a_restart_that_forgets(world):
         await holder.release()
 
 
+@pytest.mark.daily
+@pytest.mark.slow  # what ends while others line up must outlast a stall
 async def test_an_expired_holder_does_not_hold_up_the_line(world):
     """I6: waiters know when the lease ends, and ask then."""
-    holder = world.client().lock("a", ttl=0.2, renew=False)
+    holder = world.client().lock("a", ttl=5, renew=False)
     await holder.acquire()
     jobs, order = await queue_up(world, [world.client()], 2)
     for job in jobs:
-        await job.result()
+        await job.result(5 + SOON)
     assert order == [0, 1]
     with pytest.raises(LeaseLost):
         await holder.release()
 
 
+@pytest.mark.daily
+@pytest.mark.slow  # what ends while others line up must outlast a stall
 async def test_giving_up_in_line_lets_the_next_one_up(world):
     """I9: those behind a waiter that timed out move up; nothing of it is left."""
     client = world.client()
     holder = client.lock("a")
     await holder.acquire()
-    quitter = world.start(client.lock("a").acquire(timeout=0.1))
+    quitter = world.start(client.lock("a").acquire(timeout=5))
     await world.in_line("a", 1)
     following = world.client().lock("a")
     job = world.start(following.acquire())
     await world.in_line("a", 2)
-    assert await quitter.result() is False
+    assert await quitter.result(5 + SOON) is False
     await world.in_line("a", 1)
     await holder.release()
     assert await job.result() is True
