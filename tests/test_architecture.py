@@ -30,7 +30,7 @@ PACKAGES = {
     "embedded": "_io/* errors _runtime",
     "_handles": "_core/* errors options status _runtime",
     "client_base": "_handles _core/* options _runtime",
-    "client_decorators": "client_base _handles _core/* options _runtime",
+    "client_decorators": "client_base _handles _core/* options",
     "blocking": FACE,
     "aio": FACE,
     "instrumentation": "_core/* _io/* errors scripts _runtime",

@@ -18,14 +18,13 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from fencelock import options
 from fencelock._core.keys import ConditionKeys, LockKeys, SignalKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._handles.lock import Defaults, Settings, defaults, settings
 from fencelock._handles.quorum_limits import refuse
-from fencelock._runtime.generics import Generic
 from fencelock._runtime.process import ProcessBound
 from fencelock.options import (
     Cohort,

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._handles.lock import Settings
 from fencelock._handles.quorum_limits import refuse
-from fencelock._runtime.generics import Generic
 from fencelock.client_base import ClientBase, LockT, OnLost
 from fencelock.options import LockedOptions, OnceOptions, Seconds
 

@@ -9,6 +9,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Final,
+    Generic,
     Never,
     Protocol,
     TypeAlias,
@@ -16,7 +17,6 @@ from typing import (
 )
 
 from fencelock._runtime.dates import UTC, datetime, timedelta
-from fencelock._runtime.generics import Generic
 from fencelock._runtime.records import NamedTuple
 
 if TYPE_CHECKING:

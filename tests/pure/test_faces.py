@@ -42,26 +42,6 @@ def test_threads_do_not_load_asyncio():
     assert not found & {"fencelock.aio", "asyncio", "redis"}
 
 
-COMPILED = """
-import sys
-texts = []
-sys.addaudithook(lambda event, args: texts.append(args) if event == "compile" else None)
-import fencelock
-getattr(fencelock, sys.argv[1])
-print(*[text for text, file in texts if file == "<string>"], sep="\\n")
-"""
-
-
-def test_the_types_of_a_client_are_not_compiled():
-    """``typing.Generic`` compiles each type that is given as text, in each start."""
-    words = [sys.executable, "-c", COMPILED]
-    compiled = [
-        subprocess.run([*words, name], capture_output=True, text=True, check=True).stdout
-        for name in ("Client", "AsyncClient")
-    ]
-    assert [text for text in compiled if "Lock" in text or "Decorator" in text] == []
-
-
 def test_a_face_is_looked_up_once():
     assert fencelock.AsyncClient is vars(fencelock)["AsyncClient"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
 
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlock.unit_waits import UnitWaits
@@ -20,7 +20,6 @@ from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.types import Args, Call, Keys, Reply
-from fencelock._runtime.generics import Protocol
 from fencelock._runtime.records import NamedTuple
 from fencelock.errors import NotAcknowledged
 from fencelock.scripts import Script

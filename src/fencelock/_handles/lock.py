@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Mapping
 from functools import lru_cache
 from math import inf
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from fencelock import options
 from fencelock._core import events
@@ -29,7 +29,6 @@ from fencelock._core.port import Port
 from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
 from fencelock._runtime.dates import datetime
-from fencelock._runtime.generics import Protocol
 from fencelock._runtime.hints import calling_level
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import outside

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from typing import Protocol
 from weakref import ref
 
 from fencelock._core.types import Args, Keys, NoReply
@@ -18,7 +19,6 @@ from fencelock._io.pool_blocking import cleaning_up
 from fencelock._io.run_blocking import run_blocking
 from fencelock._io.wire import ReplyError, not_now, pack_source
 from fencelock._runtime.clock import now
-from fencelock._runtime.generics import Protocol
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import mutex, started
 from fencelock._runtime.records import NamedTuple

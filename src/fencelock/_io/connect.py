@@ -9,12 +9,11 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fencelock._core.types import NoReply, Reply
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
-from fencelock._runtime.generics import Protocol
 from fencelock.errors import ServerUnreachable, ServerUnsuitable
 
 if TYPE_CHECKING:

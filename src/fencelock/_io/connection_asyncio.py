@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any
+from typing import Any, Protocol
 
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock._io.wire import (
@@ -36,7 +36,6 @@ from fencelock._io.wire import (
 )
 from fencelock._runtime.clock import now
 from fencelock._runtime.descriptors import own
-from fencelock._runtime.generics import Protocol
 from fencelock._runtime.log import log
 from fencelock.scripts import Script
 

@@ -10,10 +10,10 @@ Rules of this file:
 from __future__ import annotations
 
 import os
+from typing import Protocol
 from weakref import WeakSet
 
 from fencelock._runtime import descriptors, mutex
-from fencelock._runtime.generics import Protocol
 
 
 class Forkable(Protocol):

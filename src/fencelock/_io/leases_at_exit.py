@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import atexit
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._runtime.clock import now
-from fencelock._runtime.generics import Protocol
 from fencelock._runtime.log import listed, log
 from fencelock._runtime.mutex import mutex
 

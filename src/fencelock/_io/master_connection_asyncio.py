@@ -10,13 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Sequence
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from fencelock._core.types import NoReply, Reply
 from fencelock._io.connection_asyncio import AsyncConnection, Pushed
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
-from fencelock._runtime.generics import Protocol
 from fencelock._topology.sentinel import ANSWER_SECONDS, FRESH_SECONDS
 from fencelock.errors import ServerError
 

@@ -12,6 +12,7 @@ import select
 import threading
 import time
 from math import inf
+from typing import Protocol
 from weakref import ref
 
 from fencelock._core.lock.renew import recheck
@@ -21,7 +22,6 @@ from fencelock._io.connection_blocking import Connection
 from fencelock._io.pool_blocking import Pool
 from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime.clock import REST_SECONDS, now
-from fencelock._runtime.generics import Protocol
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import catch_up, mutex, started, waiting
 from fencelock.errors import FencelockError

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from fencelock._core.lock.request import AcquireRequest
@@ -25,7 +25,6 @@ from fencelock._io.replicas_blocking import ANSWER_SECONDS, LATE_SECONDS, mark, 
 from fencelock._io.sources.kinds import Source
 from fencelock._io.wire import ReplyError
 from fencelock._runtime.clock import now
-from fencelock._runtime.generics import Protocol
 from fencelock._topology.flows.replicas import CONFIRMED
 from fencelock.errors import FencelockError
 from fencelock.options import Acknowledgement

@@ -15,10 +15,8 @@ Rules of this file:
 from __future__ import annotations
 
 import os
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from weakref import WeakSet
-
-from fencelock._runtime.generics import Protocol
 
 
 class Owner(Protocol):

@@ -17,8 +17,6 @@ from functools import wraps
 from types import FunctionType
 from typing import Any, Final, Never, TypeVar
 
-from fencelock._runtime.generics import types_by_variable
-
 # As in ``inspect``, which takes long to import.
 _CO_COROUTINE: Final = 0x80
 _NOTHING: Final = (lambda: None).__code__
@@ -165,8 +163,9 @@ class _Copies:
         self._texts: dict[str, str] = {}
         # What the client gives its generic bases, as text, by the name of the type variable.
         self._spelled: dict[str, str] = {
-            variable: given if isinstance(given, str) else given.__name__
-            for variable, given in types_by_variable(cls).items()
+            variable.__name__: getattr(given, "__forward_arg__", None) or given.__name__
+            for base in cls.__orig_bases__
+            for variable, given in zip(base.__origin__.__parameters__, base.__args__, strict=True)
         }
 
     def of(self, function: FunctionType) -> FunctionType:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Protocol
 
 from fencelock._core.types import Args, Call, Reply
-from fencelock._runtime.generics import Protocol
 
 Flow = Callable[[], Coroutine[Any, Any, None]]
 

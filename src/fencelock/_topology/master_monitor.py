@@ -17,10 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from fencelock._core.types import NoReply, Reply
-from fencelock._runtime.generics import Protocol
 from fencelock._topology.io import Flow, Latch
 from fencelock._topology.sentinel import (
     ANSWER_SECONDS,

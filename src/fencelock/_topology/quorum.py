@@ -13,7 +13,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from fencelock._core.keys import membership_key
 from fencelock._core.lock.hold import Hold
@@ -22,7 +22,6 @@ from fencelock._core.quorum.lease import detach
 from fencelock._core.quorum.membership import Membership, parse_info
 from fencelock._core.quorum.votes import FIRST_FACTOR, majority
 from fencelock._core.types import Args, Keys, NoReply, Reply
-from fencelock._runtime.generics import Protocol
 from fencelock._topology.flows.quorum import QUORUM
 from fencelock.scripts import Script
 

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from fencelock._core.types import NoReply
-from fencelock._runtime.generics import Protocol
 from fencelock.errors import ServerDenied, ServerError, ServerUnreachable, ServerUnsuitable
 
 # Each Sentinel gets this long to answer.

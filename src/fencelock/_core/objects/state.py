@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
 from fencelock._core.lock.request import AcquireRequest, Stray
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import Args, Keys, Reply
-from fencelock._runtime.generics import Protocol
 from fencelock._runtime.records import NamedTuple
 from fencelock.scripts import Script
 

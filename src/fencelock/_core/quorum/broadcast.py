@@ -12,6 +12,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.request import AcquireRequest
@@ -20,7 +21,6 @@ from fencelock._core.port import Port
 from fencelock._core.quorum.membership import Membership
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, UNDECIDED_FACTOR, decided
 from fencelock._core.types import Call, NoReply, Reply
-from fencelock._runtime.generics import Protocol
 from fencelock.errors import (
     ClientClosed,
     FencelockError,
