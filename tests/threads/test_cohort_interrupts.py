@@ -1,0 +1,133 @@
+"""Ctrl-C at every point of a turn within a cohort, of a kept lease, and of a notified wait (I9).
+
+Other threads of the same client wait before and behind the one that is struck: each of them has
+its turn.
+"""
+
+import threading
+
+import pytest
+
+from fencelock import Cohort
+from fencelock._core.keys import ConditionKeys, LockKeys
+from tests.threads.state import ended, thread, until
+from tests.threads.test_interrupt_points import entered, every_point, give_back, pytestmark
+
+__all__ = ["pytestmark"]
+
+OPTIONS = {
+    "turns": {"cohort": Cohort(turns=64, seconds=60)},
+    "bound": {"cohort": Cohort(turns=1, seconds=60)},  # each turn goes through the server's line
+    "kept": {"cohort": Cohort(turns=64, seconds=60), "linger": 0.05},
+}
+
+
+def waiting(client):
+    """Return how many wait for another thread of their client."""
+    return sum(len(line.waiting) for line in client._port.lines.cohorts.values())
+
+
+class Turns:
+    """Threads of one client that take a lock in turn."""
+
+    def __init__(self, client, **options):
+        self._client = client
+        self._options = options
+        self._threads = []
+        self._had = []
+
+    def take(self, held_until=lambda: True):
+        """Start a thread that takes the lock, and holds it until something is true."""
+        self._threads.append(thread(self._take, held_until))
+
+    def _take(self, held_until):
+        with self._client.lock("a", **self._options):
+            until(held_until)
+            self._had.append(None)
+
+    def end(self, where):
+        """Wait for all; each had its turn."""
+        for each in self._threads:
+            ended(each)
+        assert len(self._had) == len(self._threads), where
+
+
+def between(options):
+    """Return a story: the one that is struck waits behind one thread, and before another."""
+
+    def story(client, other, strike):
+        handle, turns, over = client.lock("a", **options), Turns(client, **options), []
+        held = threading.Event()
+
+        def behind():
+            until(lambda: over or waiting(client) == 1)
+            turns.take()
+
+        turns.take(lambda: held.set() or over or waiting(client) == 2)
+        assert held.wait(8)
+        later = thread(behind)
+        with strike:
+            entered(handle)
+        give_back(handle)
+        over.append(None)
+        ended(later)
+        turns.end(strike.where)
+        until(lambda: not client._port.lines.cohorts or "linger" not in options)
+        return handle, other.lock("a")
+
+    return story
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_ctrl_c_at_every_point_of_a_turn(server, prefix, options):
+    every_point(server, prefix, between(options), least=200)
+
+
+def taken_again(client, other, strike):
+    """A lease that was kept is taken again."""
+    handle = client.lock("a", linger=0.05)
+    until(lambda: client._port.hears or entered(handle) is None)
+    entered(handle)
+    with strike:
+        entered(handle)
+    give_back(handle)
+    until(lambda: not client._port.lines.cohorts)
+    return handle, other.lock("a")
+
+
+def test_ctrl_c_at_every_point_of_a_kept_lease(server, prefix):
+    every_point(server, prefix, taken_again, least=50)
+
+
+def waited(condition):
+    """Wait until notified, with the lock acquired twice; Ctrl-C ends it."""
+    try:
+        with condition, condition:
+            condition.wait(8)
+    except KeyboardInterrupt:
+        return  # and not suppress(), which would be struck as well
+
+
+def test_ctrl_c_at_every_point_of_a_wait_that_is_notified(server, prefix):
+    """The notification of another client arrives, or comes too late; the line is empty then."""
+
+    def story(client, other, strike):
+        condition, notifier = (each.condition(each.rlock("a")) for each in (client, other))
+        line = ConditionKeys(LockKeys(client._defaults.key_prefix, "a")).condition
+        over = []
+
+        def notify():
+            until(lambda: over or server.command("ZCARD", line) == 1)
+            with notifier:
+                notifier.notify()
+
+        notifies = thread(notify)
+        with strike:
+            waited(condition)
+        give_back(condition.lock)
+        over.append(None)
+        ended(notifies)
+        assert server.command("ZCARD", line) == 0, strike.where
+        return condition.lock, notifier.lock
+
+    every_point(server, prefix, story, least=300)
