@@ -23,6 +23,7 @@ from zlib import crc32
 
 import pytest
 
+from tests.flows.seeded import Seed
 from tests.servers import ServerBinary, binaries
 from tests.topologies import Topology
 
@@ -84,7 +85,7 @@ def _scenarios(item: pytest.Item) -> Iterator[Any]:
     for value in _params(item):
         if _is_scenario(value):
             yield value
-        elif getattr(value, "daily", None) == "":
+        elif isinstance(value, Seed) and not value.daily:
             yield value.scenario
 
 
