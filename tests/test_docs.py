@@ -27,6 +27,7 @@ from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.hints import Elsewhere
 from fencelock.cli.doctor.acl import MORE, acl_rule
 from tests.local_lines import waiting_locally
+from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.replication import replicated
 from tests.servers import Server
 
@@ -444,6 +445,7 @@ def as_user(server: Server, user: str, **more: object) -> fencelock.Client:
     return fencelock.Client(f"redis://{user}:secret@127.0.0.1:{server.port}/0", **more)
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_smallest_permissions_are_enough(server):
     with as_user(server, "locks") as client:
         holder, waiter = (client.lock("permitted", ttl=3, cohort=None) for _ in range(2))

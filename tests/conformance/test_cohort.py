@@ -12,7 +12,10 @@ from fencelock import ClientClosed, Cohort, LeaseLost, OutcomeUnknown, ServerUnr
 from tests.conformance.world import SOON
 from tests.local_lines import waiting_locally
 
-pytestmark = pytest.mark.no_quorum  # each fence of a quorum needs a majority first
+pytestmark = [
+    pytest.mark.usefixtures("patient"),
+    pytest.mark.no_quorum,  # each fence of a quorum needs a majority first
+]
 
 LONG = Cohort(turns=100, seconds=60)
 

@@ -11,6 +11,8 @@ from fencelock import LeaseLost, Poll
 from fencelock._core import events
 from fencelock.instrumentation import LockEvent, get_hooks, set_hooks
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 ENDS = (events.RELEASED, events.LOST)
 ENDS_OF_REQUESTS = (
     *(events.GRANTED, events.REFUSED, events.TIMED_OUT),

@@ -12,7 +12,10 @@ from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime.clock import now
 from tests.conformance.world import SOON
 
-pytestmark = pytest.mark.filterwarnings("ignore:a handle of .* was dropped:ResourceWarning")
+pytestmark = [
+    pytest.mark.usefixtures("patient"),
+    pytest.mark.filterwarnings("ignore:a handle of .* was dropped:ResourceWarning"),
+]
 
 KEEPING = History(threshold=0.01, length=100)
 
@@ -76,8 +79,8 @@ async def test_whom_it_waited_for_is_kept_if_that_is_in_the_same_process(world):
     assert not await waiting.result()
     await lock.release()
     await client.aclose()
-    (entry,) = await world.client().history("a")
-    assert entry.label == "bob"
+    entries = await world.client().history("a")
+    (entry,) = [each for each in entries if each.label == "bob"]  # the first wait may be long, too
     assert entry.behind.endswith("(ann)")
 
 

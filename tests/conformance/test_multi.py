@@ -8,7 +8,10 @@ import pytest
 from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUnsuitable
 from tests.conformance.world import cluster_node, needs_no_server
 
-pytestmark = pytest.mark.no_quorum  # a quorum has none: see quorum_limits.py
+pytestmark = [
+    pytest.mark.usefixtures("patient"),
+    pytest.mark.no_quorum,  # a quorum has none: see quorum_limits.py
+]
 
 NAMES = ["b", "a", "c"]
 

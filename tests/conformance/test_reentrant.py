@@ -7,6 +7,8 @@ import pytest
 
 from fencelock import LeaseLost, NotHeld
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 # Another process of the same owner: enters, tells its count, and leaves if told to.
 VISITOR = """
 import sys, fencelock

@@ -6,6 +6,8 @@ from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUns
 from fencelock._core.deadlines import validity
 from tests.conformance.world import cluster_node, needs_no_server
 
+pytestmark = pytest.mark.usefixtures("patient")
+
 
 class Visit:
     """A stay on one side in a thread or task of its own, which ends when it is told to."""

@@ -77,6 +77,7 @@ def test_no_schedule_breaks_an_invariant(scenario):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # more than the exploration's own bound
 @pytest.mark.parametrize("scenario", both(LARGE), ids=lambda each: each.title)
 def test_no_schedule_of_a_world_for_the_night_breaks_an_invariant(scenario):
     assert_nothing_breaks(scenario, seconds=600)

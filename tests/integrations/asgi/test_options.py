@@ -165,12 +165,12 @@ def test_a_task_ends_as_it_likes_when_it_is_cancelled(ending):
 
     async def main():
         async with fencelock.AsyncClient("redis://nowhere") as client:
-            leading = asgi.Leading(client, "a", task, timeout=5)
+            leading = asgi.Leading(client, "a", task, timeout=60)
             started = time.monotonic()
             async with leading:
                 await begun.wait()
             assert not leading.is_leader
-            assert time.monotonic() - started < 4
+            assert time.monotonic() - started < 50
             async with client.lock("a", timeout=1):  # it was given back
                 pass
 

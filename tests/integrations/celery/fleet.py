@@ -91,7 +91,7 @@ class Fleet:
         self._folder = folder
         self._started = []
 
-    def worker(self, *args, pool="prefork", slots=1, ttl=2.0, conf=None):
+    def worker(self, *args, pool="prefork", slots=1, ttl=6.0, conf=None):
         """Start a worker; return once it takes messages."""
         number = len(self._started)
         given = ["worker", f"--pool={pool}", f"--concurrency={slots}", "--loglevel=INFO"]

@@ -19,6 +19,7 @@ import pytest
 import fencelock
 from fencelock.dashboard.access import Access
 from fencelock.dashboard.source import ServerSource
+from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.servers import Server
 
 TOKEN = "the-token-for-revoking-locks"
@@ -65,7 +66,7 @@ def make_http(server):
 
         def make(url=server.url, notes=None, **access):
             notes = [] if notes is None else notes
-            looks = stack.enter_context(fencelock.Client(url, server_timeout=2))
+            looks = stack.enter_context(fencelock.Client(url, server_timeout=8))
             made = app.make_app(ServerSource(looks), Access(**access), "0", notes.append)
             return stack.enter_context(testclient.TestClient(made, base_url=OWN))
 

@@ -60,6 +60,7 @@ def test_a_lock_that_is_taken_later_is_found_without_a_history(http, client):
         until(lambda: lock_row(http, "later"))  # which takes less than the 30 s of a big server
 
 
+@pytest.mark.usefixtures("patient")
 def test_the_history_is_shown(http, server, waiter, client):
     keeping = fencelock.History(threshold=0.01)
     with (

@@ -75,9 +75,9 @@ def test_a_look_is_two_commands_a_second_without_scan(server, run, crowd, browse
     page.goto(run().url)
     page.locator(".tile", has_text="held").get_by_text("1,000", exact=True).wait_for()
     page.locator(".tile", has_text="waiting").get_by_text("10,000", exact=True).wait_for()
-    before, begun = asked(server), time.monotonic()
+    begun, before = time.monotonic(), asked(server)
     totals = [refresh(page) for _ in range(12)]
-    passed, after = time.monotonic() - begun, asked(server)
+    after, passed = asked(server), time.monotonic() - begun
     page.close()
 
     more = {name: times - before.get(name, 0) for name, times in after.items()}

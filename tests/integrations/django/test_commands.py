@@ -63,7 +63,7 @@ def test_after_sigkill_the_next_run_starts_when_the_lease_has_ended(manage, serv
     first = manage("bill", SHOP_TTL="3")
     begun(server)
     first.kill()
-    second = manage("bill", SHOP_TTL="3")
+    second = manage("bill")
     begun(server, 2)
     server.command("RPUSH", "go:bill", "on")
     assert second.wait(SECONDS) == 0
@@ -138,7 +138,7 @@ def test_the_wait_for_a_migration_is_bounded(run, client, tmp_path):
 def test_a_migration_whose_process_was_killed_is_done_by_the_next(manage, server, database):
     first = manage("migrate", "--locked", SHOP_SLOW="1", SHOP_TTL="3", **database)
     begun(server, key="migrated")
-    second = manage("migrate", "--locked", SHOP_TTL="3", **database)
+    second = manage("migrate", "--locked", **database)
     first.kill()
     first.wait()
     assert second.wait(SECONDS) == 0

@@ -7,6 +7,7 @@ import pytest
 
 import fencelock
 from fencelock.instrumentation import set_hooks
+from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.servers import Server
 
 
