@@ -115,7 +115,6 @@ async def test_a_turn_over_the_bound_costs_two_commands(world):
     assert sent.scripts < 1 + 4 + 3
 
 
-@pytest.mark.daily
 @pytest.mark.slow  # the wait must outlast a stall
 async def test_one_that_gives_up_leaves_its_place_to_its_neighbour(world):
     """I5, I9: the front of a cohort has the place of all in the server's line."""

@@ -107,7 +107,6 @@ async def test_a_timeout_has_the_lock_again(world):
     assert world.holder("a") is None
 
 
-@pytest.mark.daily
 @pytest.mark.slow  # the wait must outlast a stall before the lock is taken
 async def test_a_timed_out_wait_stands_in_line_for_the_lock(world):
     client = world.client()

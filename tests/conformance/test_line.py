@@ -82,7 +82,6 @@ async def test_a_release_names_the_next_holder(world):
     await waiter.release()
 
 
-@pytest.mark.daily
 @pytest.mark.slow  # what ends while others line up must outlast a stall
 async def test_one_that_tries_once_does_not_jump_the_line(world):
     """W1: while others are in line, a free instant is theirs."""
@@ -186,7 +185,6 @@ async def test_a_waiter_survives_a_restart_that_forgets(world):
         await holder.release()
 
 
-@pytest.mark.daily
 @pytest.mark.slow  # what ends while others line up must outlast a stall
 async def test_an_expired_holder_does_not_hold_up_the_line(world):
     """I6: waiters know when the lease ends, and ask then."""
@@ -200,7 +198,6 @@ async def test_an_expired_holder_does_not_hold_up_the_line(world):
         await holder.release()
 
 
-@pytest.mark.daily
 @pytest.mark.slow  # what ends while others line up must outlast a stall
 async def test_giving_up_in_line_lets_the_next_one_up(world):
     """I9: those behind a waiter that timed out move up; nothing of it is left."""
