@@ -195,16 +195,17 @@ async def test_the_result_is_kept_from_the_start_of_the_run(world):
     assert 3_599_000 < world.server.command("PTTL", result_key(world, "draw")) <= 3_600_000
 
 
+@pytest.mark.slow  # what is kept must be read before it expires
 async def test_a_long_run_is_kept_for_a_part_of_the_period_after_its_end(world):
     runs = []
     draw, let_go = gated(world, runs)
-    job = world.start(world.client().once("draw", within=0.2).run(draw))
+    job = world.start(world.client().once("draw", within=3).run(draw))
     await world.until(lambda: runs)
     began = world.server.command("TIME")
-    await world.until(lambda: elapsed_ms(world, began) > 250)
+    await world.until(lambda: elapsed_ms(world, began) > 3050)
     let_go()
     await job.result()
-    assert 0 < world.server.command("PTTL", result_key(world, "draw")) <= 20
+    assert 0 < world.server.command("PTTL", result_key(world, "draw")) <= 300
 
 
 def elapsed_ms(world, began):
