@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+from tests.bystanders import shared_by_all
+
 # A test that needs a server starts one of its own; no test ever finds the user's.
 os.environ.pop("FENCELOCK_URL", None)
 
@@ -13,6 +15,18 @@ for _number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         _usual = signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL
         signal.signal(_number, _usual)
+
+
+@pytest.fixture(autouse=True)
+def _process():
+    """Fail a test that leaves the process in another state than it found it.
+
+    Its effect would be on another test, and only when both meet in one process.
+    """
+    before = shared_by_all()
+    yield
+    after = shared_by_all()
+    assert after == before, "this test changed what belongs to the whole process"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,7 +16,7 @@ import fencelock
 from fencelock.contrib.asgi import CancelOnDisconnect, Leading, hold, locked
 
 # Long enough for a worker of a busy machine to renew in time.
-client = fencelock.AsyncClient(os.environ["FENCELOCK_URL"], ttl=3.0)
+client = fencelock.AsyncClient(os.environ["FENCELOCK_URL"], ttl=6.0)
 
 
 def says(*words):

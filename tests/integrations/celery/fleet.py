@@ -99,7 +99,7 @@ class Fleet:
         env = {"JOBS_TTL": str(ttl), "JOBS_CONF": json.dumps(conf or {})}
         return self._start(*given, environment=env).said(" ready.")
 
-    def beat(self, *args, conf=None, ttl=2.0):
+    def beat(self, *args, conf=None, ttl=6.0):
         """Start a beat with a schedule file of its own."""
         number = len(self._started)
         given = ["beat", "--loglevel=INFO", f"--schedule=schedule-{number}", "--pidfile=", *args]

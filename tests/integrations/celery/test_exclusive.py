@@ -159,7 +159,7 @@ def test_after_a_revocation_that_terminates_the_next_run_starts(fleet, jobs, beg
 
 def test_a_hard_time_limit_leaves_the_key_until_the_lease_has_ended(fleet, jobs, began, go):
     fleet.worker()
-    first = jobs.hold.apply_async(("a",), time_limit=3)
+    first = jobs.hold.apply_async(("a",), time_limit=9)
     began()
     with pytest.raises(Exception, match="TimeLimitExceeded"):
         first.get(SECONDS)
@@ -171,7 +171,7 @@ def test_a_hard_time_limit_leaves_the_key_until_the_lease_has_ended(fleet, jobs,
 
 def test_a_soft_time_limit_releases_at_once(fleet, jobs, began, client):
     fleet.worker(ttl=60)
-    first = jobs.hold.apply_async(("a",), soft_time_limit=3)
+    first = jobs.hold.apply_async(("a",), soft_time_limit=9)
     began()
     with pytest.raises(Exception, match="SoftTimeLimitExceeded"):
         first.get(SECONDS)
@@ -231,7 +231,7 @@ def test_a_lost_run_can_be_retried(fleet, jobs, began, go, client):
 
 
 def test_a_worker_that_was_frozen_past_its_lease_finds_the_loss(fleet, jobs, began, client):
-    worker = fleet.worker(ttl=1)
+    worker = fleet.worker(ttl=4)
     result = jobs.hold.delay("a")
     began()
     worker.freeze()

@@ -68,7 +68,7 @@ def test_a_scheduler_whose_leadership_is_lost_stops(place):
         check=True,
         capture_output=True,
     )
-    one.wait(20)  # the block of the election ends, and with it the program
+    one.wait(60)  # the block of the election ends, and with it the program
 
 
 def test_gunicorn(place):
@@ -121,7 +121,7 @@ def test_the_cron_job_of_kubernetes(place):
     place.wait("began", 1)
 
     busy = jobs.start(f"echo began >> {log}")
-    assert busy.wait(20) == 0
+    assert busy.wait(60) == 0
     assert len(place.lines("began")) == 1
 
     first.send_signal(signal.SIGTERM)

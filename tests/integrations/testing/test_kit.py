@@ -129,7 +129,7 @@ FAULTS = """
             fencelock_server.expire("a")
 
     def test_the_server_is_unreachable(fencelock_server):
-        with fencelock.Client(fencelock_server.url, server_timeout=1) as client:
+        with fencelock.Client(fencelock_server.url, server_timeout=5) as client:
             lock = client.lock("a")
             with lock:
                 pass
@@ -142,7 +142,7 @@ FAULTS = """
                 pass
 
     def test_the_server_is_frozen(fencelock_server):
-        with fencelock.Client(fencelock_server.url, server_timeout=1) as client:
+        with fencelock.Client(fencelock_server.url, server_timeout=5) as client:
             lock = client.lock("a")
             with lock:
                 pass
@@ -218,7 +218,7 @@ def test_a_lock_whose_handle_was_dropped_is_an_error(folder):
 
         def test_free_again(fencelock_server, fencelock_client):
             lock = fencelock_client.lock("one")
-            lock.acquire(timeout=1)
+            lock.acquire(timeout=9)
             fencelock_server.expire("one")
 
         def test_clean(fencelock_client):

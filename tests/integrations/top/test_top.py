@@ -46,7 +46,9 @@ def client(server):
 
 
 @pytest.fixture
-def session(server):
+def session(server, monkeypatch):
+    """Lend a command's session, which leaves the log of this process as it is."""
+    monkeypatch.setattr("fencelock.cli.session._hear_the_library", lambda *, verbose: None)
     given = {"url": server.url, "prefix": "fencelock:", "verbose": False}
     with Session(argparse.Namespace(**given)) as made:
         yield made
