@@ -97,6 +97,23 @@ async def test_an_answer_that_comes_while_the_client_is_closed(world, kind, rele
     await free_at_once(world, again)
 
 
+@pytest.mark.parametrize("kind", [KINDS[0], *KINDS[2:]])
+async def test_a_place_in_line_that_comes_while_the_client_is_closed(world, kind):
+    """Its waiter was not there yet when the others in line had to leave."""
+    client, lock, holding = await connected(world, kind)
+    async with holding:
+        with standing_still(world):
+            job = world.start(lock.acquire())
+            await world.until(lambda: asks(client), "the request is under way")
+            closing = world.start(client.aclose())
+            await world.until(lambda: port_of(client).closing, "the client is being closed")
+            resume(world)
+            with pytest.raises(ClientClosed, match="closed"):
+                await job.result()
+            await closing.result()
+    await free_at_once(world, holding)
+
+
 # Not a semaphore: its undo is longer than what a server reads at once, and a server that finds the
 # connection closed when it answers the first request reads no further.
 @pytest.mark.nightly

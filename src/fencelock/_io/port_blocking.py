@@ -229,6 +229,9 @@ class BlockingPort:
         if waiter.local:
             self._wait_for_bell(waiter, until)
             return
+        if self.closing:  # its place came after the others in line had to leave
+            waiter.lose_place()
+            return
         self._renewal_thread.start_soon()
         if put_off_work:
             catch_up()
