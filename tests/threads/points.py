@@ -13,11 +13,15 @@ from __future__ import annotations
 import dis
 import sys
 import threading
+from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+from tests.threads.state import ended, thread
+
 LOOKS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME"}
 TURN = "JUMP_BACKWARD"
+STOPPED_SECONDS = 0.05
 Point = tuple[tuple[CodeType, int], ...]
 
 _offsets: dict[CodeType, set[int]] = {}
@@ -55,11 +59,12 @@ def _point(frame: FrameType) -> Point:
 class Strike:
     """Raises KeyboardInterrupt once, at the first point inside the block that is not in ``tried``.
 
-    It adds the point there.
+    It adds the point there. With ``instead`` it calls that, and the block goes on.
     """
 
-    def __init__(self, tried: set[Point]) -> None:
+    def __init__(self, tried: set[Point], instead: Callable[[], object] | None = None) -> None:
         self._tried = tried
+        self._instead = instead
         self._thread = threading.get_ident()
         self.where = ""  # what was struck; nothing when there was no other point
         _kept.append(self)
@@ -115,6 +120,32 @@ class Strike:
             return
         self._tried.add(point)
         self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
+        if self._instead is not None:
+            self._instead()
+            return
         if sys.version_info < (3, 12):
             sys.settrace(None)  # Python 3.11 may crash where the error ends the tracing
         raise KeyboardInterrupt
+
+
+class Meanwhile:
+    """What another thread does while a call is stopped at a point: once, and to its end.
+
+    The call goes on before that end only if it is in the way.
+    """
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        self._act = act
+        self._thread: threading.Thread | None = None
+
+    def __call__(self) -> None:
+        """Begin, and wait for a moment."""
+        self._thread = thread(self._act)
+        self._thread.join(STOPPED_SECONDS)
+
+    def end(self) -> None:
+        """Begin unless that was done; wait for the end."""
+        if self._thread is None:
+            self()
+        if self._thread is not None:
+            ended(self._thread)

@@ -8,8 +8,10 @@ import threading
 
 import pytest
 
+import fencelock
 from fencelock import Cohort
 from fencelock._core.keys import ConditionKeys, LockKeys
+from fencelock._core.lock.cohort import LocalLine
 from tests.threads.state import ended, thread, until
 from tests.threads.test_interrupt_points import entered, every_point, give_back, pytestmark
 
@@ -131,3 +133,30 @@ def test_ctrl_c_at_every_point_of_a_wait_that_is_notified(server, prefix):
         return condition.lock, notifier.lock
 
     every_point(server, prefix, story, least=300)
+
+
+def test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back(
+    server, prefix, monkeypatch
+):
+    """As found: a waiter read what it had been given, and was given a turn before it left."""
+    client, other = (fencelock.Client(server.url, key_prefix=prefix) for _ in range(2))
+    first = client.lock("a", cohort=Cohort(turns=64, seconds=60))
+    leave = LocalLine.leave
+
+    def interrupted(waiter, until):
+        raise KeyboardInterrupt
+
+    def late(line, port, waiter):
+        first.release()  # as the thread that holds it may do at this moment
+        return leave(line, port, waiter)
+
+    first.acquire()
+    monkeypatch.setattr(client._port, "_wait_for_bell", interrupted)
+    monkeypatch.setattr(LocalLine, "leave", late)
+    with pytest.raises(KeyboardInterrupt):
+        client.lock("a", cohort=Cohort(turns=64, seconds=60)).acquire()
+    after = other.lock("a")
+    assert after.acquire(timeout=8)
+    after.release()
+    for each in (client, other):
+        each.close()

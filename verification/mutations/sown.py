@@ -164,6 +164,40 @@ SOWN = (
         daily="semaphore",
     ),
     Sown(
+        "a waiter joins its line after the others left it because the client is closed",
+        "_io/port_blocking.py",
+        "        if self.closing:  # its place came after the others in line had to leave\n"
+        "            waiter.lose_place()\n"
+        "            return\n",
+        "",
+        "tests/conformance/test_closing_race.py"
+        "::test_a_place_in_line_that_comes_while_the_client_is_closed",
+        "I10",
+        daily="lock",
+    ),
+    Sown(
+        "a waiter that gives up reads what it was given before it has left its cohort",
+        "_core/lock/turns.py",
+        "    line = waiter.line\n"
+        "    if line is None:\n"
+        "        return\n"
+        "    hold = line.front\n"
+        "    if isinstance(hold, Hold) and hold.request is request:\n"
+        "        line.succeed(port, hold)\n"
+        "    elif not line.leave(port, waiter):\n"
+        "        given = waiter.given  # not before: another thread may have given it until now\n",
+        "    line, given = waiter.line, waiter.given\n"
+        "    if line is None:\n"
+        "        return\n"
+        "    hold = line.front\n"
+        "    if isinstance(hold, Hold) and hold.request is request:\n"
+        "        line.succeed(port, hold)\n"
+        "    elif not line.leave(port, waiter):\n",
+        "tests/threads/test_cohort_interrupts.py"
+        "::test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back",
+        "I9",
+    ),
+    Sown(
         "an interrupted wait on a condition leaves the released hold as its cohort's front",
         "_core/objects/condition.py",
         "    _leave_cohort(port, hold)  # the interrupt may have come before it\n",

@@ -219,13 +219,14 @@ def _left(asks: Waiter) -> Given:
 
 def _give_up(port: Port, waiter: LocalWaiter, request: AcquireRequest) -> None:
     """Undo what a waiter that was interrupted has, and have the next one ask."""
-    line, given = waiter.line, waiter.given
+    line = waiter.line
     if line is None:
         return
     hold = line.front
     if isinstance(hold, Hold) and hold.request is request:
         line.succeed(port, hold)
     elif not line.leave(port, waiter):
+        given = waiter.given  # not before: another thread may have given it until now
         if given.turn is not None and given.source is not None:
             port.run_in_background(*alone.release_call(given.source, given.turn.fence))
         elif given.place is not None and waiter.local:

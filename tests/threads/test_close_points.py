@@ -1,0 +1,216 @@
+"""A client that another thread closes, at every point of a call (I9, I10).
+
+The caller is stopped there until the client is closed, or until the closing waits for the caller.
+Then its call ends by itself, and nothing is left that others would wait for.
+"""
+
+import contextlib
+import sys
+import threading
+from functools import partial
+
+import pytest
+
+import fencelock
+from fencelock import Condition, FencelockError
+from tests.threads.points import Meanwhile, Strike
+from tests.threads.state import ended, thread, until, waiting
+from tests.threads.test_interrupt_points import MADE, STATES, known
+from tests.threads.test_interrupt_points import pytestmark as as_struck
+
+pytestmark = [*as_struck, pytest.mark.timeout(600)]
+
+WITHIN = 0.02  # for waiters to leave: the one that was stopped cannot
+GIVE_BACK = 4.0  # for leases to be given back
+STILL = 25  # looks, 2 ms apart, at a caller that does not move
+KINDS = [kind for kind in MADE if kind not in {"multi", "poll"}]
+
+
+class Caller:
+    """What others know of the thread that is stopped."""
+
+    def __init__(self, strike, closing):
+        self.over = False
+        self._strike = strike
+        self._closing = closing
+        self._thread = threading.get_ident()
+        self._seen = None, 0
+
+    @contextlib.contextmanager
+    def closed_asleep(self, other):
+        """Close the client once the caller sleeps unstruck; if that does not wake it, fail.
+
+        Then the ``other`` client releases what the caller waits for.
+        """
+        closer = thread(self._close_once_asleep, other)
+        yield
+        self.over = True
+        ended(closer)
+
+    def _close_once_asleep(self, other):
+        until(lambda: self.over or self._strike.where or self._still())
+        if not (self.over or self._strike.where):
+            self._closing.end()
+        try:
+            until(lambda: self.over, f"the call ends: {self._strike.where}")
+        except AssertionError:
+            other.close(release=True)
+            raise
+
+    def _still(self):
+        """Return True once the caller has not moved for a while."""
+        frame = sys._current_frames()[self._thread]
+        at, looks = (frame, frame.f_lasti), self._seen[1]
+        self._seen = at, looks + 1 if at == self._seen[0] else 0
+        return looks > STILL
+
+
+def used(handle):
+    """Enter and leave; when its client is closed meanwhile, either ends with an error."""
+    with contextlib.suppress(FencelockError), handle:
+        pass
+
+
+def closed(server, prefix, story, tried, *, release):
+    """Play a story with a close at a point that was not tried; return False when there is none."""
+    client = fencelock.Client(server.url, key_prefix=prefix)
+    with fencelock.Client(server.url, key_prefix=prefix) as other:
+        within = GIVE_BACK if release else WITHIN
+        closing = Meanwhile(partial(client._port.shut, within, release=release))
+        strike = Strike(tried, closing)
+        after = story(client, other, strike, closing)
+        where = f"nothing is left of a close: {strike.where}"
+        closing.end()
+        assert len(client._port.lines) == 0, where
+        assert client._port.renewals.holds == 0, where
+        until(lambda: waiting(server, prefix) == 0, where)
+        assert after.acquire(timeout=8), where
+        after.release()
+    return strike.where != ""
+
+
+def every_point(server, prefix, story, least, *, release=True):
+    """Play a story until its client was closed at each of its points."""
+    tried = set()
+    while closed(server, f"{prefix}{len(tried)}:", story, tried, release=release):
+        pass
+    assert len(tried) > least, "the story has fewer points than it seems"
+
+
+def alone(kind):
+    """Nobody else is there."""
+
+    def story(client, other, strike, closing):
+        handle = MADE[kind](client)
+        used(handle)
+        with strike:
+            used(handle)
+        return known(MADE["write" if kind == "read" else kind](other))
+
+    return story
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_closed_at_every_point_of_a_turn(server, prefix, kind):
+    """What was acquired is given back, also when its answer comes after the closing."""
+    every_point(server, prefix, alone(kind), least=100)
+
+
+def behind_another(kind):
+    """Another client holds all the time: the call must not wait for it."""
+
+    def story(client, other, strike, closing):
+        handle, first = MADE[kind](client), known(MADE["write" if kind == "read" else kind](other))
+        used(MADE[kind](client))
+        first.acquire()
+        caller = Caller(strike, closing)
+        with caller.closed_asleep(other), strike:
+            used(handle)
+        first.release()
+        return first
+
+    return story
+
+
+@pytest.mark.parametrize("kind", ["lock", "owner", "semaphore", "read"])
+def test_closed_at_every_point_until_the_waiter_sleeps(server, prefix, kind):
+    """As found: a waiter whose place came while the client was closed waited for its grant."""
+    every_point(server, prefix, behind_another(kind), least=100, release=False)
+
+
+def granted(kind):
+    """Another client hands over once the caller is in line."""
+
+    def story(client, other, strike, closing):
+        handle, first = MADE[kind](client), known(MADE["write" if kind == "read" else kind](other))
+        used(MADE[kind](client))
+        held, over = threading.Event(), threading.Event()
+
+        def hand_over():
+            first.acquire()
+            held.set()
+            until(lambda: over.is_set() or len(client._port.lines))
+            first.release()
+
+        releases = thread(hand_over)
+        held.wait()
+        with strike:
+            used(handle)
+        over.set()
+        ended(releases)
+        return first
+
+    return story
+
+
+@pytest.mark.parametrize("kind", ["lock", "rlock", "permits", "write"])
+def test_closed_at_every_point_of_a_wait_that_is_granted(server, prefix, kind):
+    every_point(server, prefix, granted(kind), least=100)
+
+
+def in_a_cohort(client, other, strike, closing):
+    """Two threads of the same client wait behind the caller."""
+    used(client.lock("a"))
+    first = other.lock("a")
+    first.acquire()
+    lines = client._port.lines
+    begun = threading.Event()
+
+    def follow():
+        begun.wait()
+        until(lambda: strike.where or lines.cohorts or caller.over)
+        used(client.lock("a"))
+
+    caller = Caller(strike, closing)
+    behind = [thread(follow) for _ in range(2)]
+    with caller.closed_asleep(other), strike:
+        begun.set()
+        used(client.lock("a"))
+    closing.end()
+    for each in behind:
+        ended(each)
+    first.release()
+    return first
+
+
+def test_closed_at_every_point_while_others_wait_behind(server, prefix):
+    every_point(server, prefix, in_a_cohort, least=100, release=False)
+
+
+@pytest.mark.parametrize("kind", STATES)
+def test_closed_at_every_point_of_a_wait_for_a_state(server, prefix, kind):
+    def story(client, other, strike, closing):
+        state = STATES[kind](client)
+        caller = Caller(strike, closing)
+        with caller.closed_asleep(other), strike:
+            waited(state)
+        return other.lock("a" if kind == "condition" else "b")
+
+    every_point(server, prefix, story, least=50)
+
+
+def waited(state):
+    """Wait until the client is closed."""
+    held = state if isinstance(state, Condition) else contextlib.nullcontext()
+    with contextlib.suppress(FencelockError), held:
+        state.wait()

@@ -1,0 +1,178 @@
+"""What another thread or client does at every point of a call (I1, I6, I9).
+
+The explorer changes between threads where they talk to a server; Python does so anywhere.
+"""
+
+import contextlib
+import threading
+
+import pytest
+
+import fencelock
+from fencelock import Cohort, FencelockError
+from tests.threads.points import Meanwhile, Strike
+from tests.threads.state import ended, thread, until, waiting
+from tests.threads.test_interrupt_points import MADE, fronts, known
+from tests.threads.test_interrupt_points import pytestmark as as_struck
+
+pytestmark = [*as_struck, pytest.mark.timeout(600)]
+
+OPTIONS = {
+    "turns": {"cohort": Cohort(turns=64, seconds=60)},
+    "bound": {"cohort": Cohort(turns=1, seconds=60)},  # each turn goes through the server's line
+    "kept": {"cohort": Cohort(turns=64, seconds=60), "linger": 0.05},
+    "strict": {"cohort": None},
+}
+KINDS = [kind for kind in MADE if kind not in {"multi", "poll"}]
+SHORT = 0.01  # a wait that is over while the other thread is stopped
+
+
+def every_point(server, prefix, story, least=100):
+    """Play a story until something came between at each of its points."""
+    tried = set()
+    while met(server, f"{prefix}{len(tried)}:", story, tried):
+        pass
+    assert len(tried) > least, "the story has fewer points than it seems"
+
+
+def met(server, prefix, story, tried):
+    """Play a story once; return False when nothing came between."""
+    with contextlib.ExitStack() as stack:
+        clients = [fencelock.Client(server.url, key_prefix=prefix) for _ in range(2)]
+        for each in clients:
+            stack.callback(each._port.shut, 0)
+        strike, meanwhile, handles = story(*clients, tried)
+        meanwhile.end()
+        where = f"nothing is left of what came at {strike.where}"
+        for handle in handles:
+            assert handle.acquire(timeout=8), where
+            handle.release()
+        until(lambda: not any(fronts(each) for each in clients), where)
+        until(lambda: waiting(server, prefix) == 0, where)
+        until(lambda: not any(each._port.renewals.holds for each in clients), where)
+        assert not any(len(each._port.lines) for each in clients), where
+    return strike.where != ""
+
+
+def used(handle, **options):
+    """Acquire and release, or not."""
+    with contextlib.suppress(FencelockError):
+        if handle.acquire(**options):
+            handle.release()
+
+
+def holder(handle):
+    """Acquire in a thread, which releases when the one that is returned is called."""
+    go, held = threading.Event(), threading.Event()
+
+    def hold():
+        handle.acquire()
+        held.set()
+        go.wait()
+        handle.release()
+
+    holding = thread(hold)
+    assert held.wait(8)
+
+    def release():
+        go.set()
+        ended(holding)
+
+    return Meanwhile(release)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@pytest.mark.parametrize("seconds", [0.002, 0.03], ids=["soon", "later"])
+def test_the_lock_is_released_while_another_thread_waits_and_gives_up(
+    server, prefix, options, seconds
+):
+    def story(client, other, tried):
+        first, handle = (client.lock("a", **options) for _ in range(2))
+        used(handle)
+        release = holder(first)
+        strike = Strike(tried, release)
+        with strike:
+            used(handle, timeout=seconds)
+        return strike, release, [handle, other.lock("a")]
+
+    every_point(server, prefix, story)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_another_thread_tries_while_one_takes_and_releases(server, prefix, options):
+    def story(client, other, tried):
+        handle, second = (client.lock("a", **options) for _ in range(2))
+        used(handle)
+        tries = Meanwhile(lambda: used(second, timeout=SHORT))
+        strike = Strike(tried, tries)
+        with strike:
+            used(handle)
+        return strike, tries, [handle, other.lock("a")]
+
+    every_point(server, prefix, story)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shared", [False, True], ids=["own handle", "same handle"])
+def test_another_thread_takes_turns(server, prefix, kind, shared):
+    """It waits until it has had its turn."""
+
+    def story(client, other, tried):
+        handle = known(MADE[kind](client))
+        second = handle if shared else known(MADE[kind](client))
+        used(handle)
+        waits = Meanwhile(lambda: used(second))
+        strike = Strike(tried, waits)
+        with strike:
+            used(handle)
+        return strike, waits, [handle, known(MADE["write" if kind == "read" else kind](other))]
+
+    every_point(server, prefix, story)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_another_client_takes_turns(server, prefix, options):
+    def story(client, other, tried):
+        handle, second = (each.lock("a", **options) for each in (client, other))
+        used(handle)
+        waits = Meanwhile(lambda: used(second))
+        strike = Strike(tried, waits)
+        with strike:
+            used(handle)
+        return strike, waits, [handle, second]
+
+    every_point(server, prefix, story)
+
+
+@pytest.mark.parametrize("kind", ["lock", "rlock", "semaphore", "read", "write"])
+def test_the_lease_is_revoked(server, prefix, kind):
+    def story(client, other, tried):
+        handle = known(MADE[kind](client))
+        used(handle)
+        revoke = Meanwhile(lambda: other.revoke("a", reason="a test"))
+        strike = Strike(tried, revoke)
+        with strike:
+            used(handle)
+        return strike, revoke, [handle, known(MADE["write" if kind == "read" else kind](other))]
+
+    every_point(server, prefix, story)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["own client", "other client"])
+def test_a_condition_is_notified(server, prefix, own):
+    def story(client, other, tried):
+        condition = client.condition(client.lock("a"))
+        second = client if own else other
+        notifier = second.condition(second.lock("a"))
+
+        def notified():
+            with contextlib.suppress(FencelockError), notifier:
+                notifier.notify()
+
+        notifies = Meanwhile(notified)
+        strike = Strike(tried, notifies)
+        with strike, contextlib.suppress(FencelockError), condition:
+            condition.wait(0.002)
+        return strike, notifies, [client.lock("a"), other.lock("a")]
+
+    every_point(server, prefix, story)
