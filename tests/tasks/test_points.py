@@ -1,0 +1,319 @@
+"""What comes at every suspension of a call: a cancellation, or what another task does (I1, I6, I9).
+
+It comes before what the call awaits is there, or when that is there and the call goes on next.
+"""
+
+import asyncio
+import contextlib
+import itertools
+
+import pytest
+
+import fencelock
+from fencelock import Cohort, FencelockError
+from tests.tasks.world import SOON
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+MADE = {
+    "lock": lambda client, **options: client.lock("a", **options),
+    "strict": lambda client, **options: client.lock("a", cohort=None, **options),
+    "bound": lambda client, **options: client.lock(
+        "a", cohort=Cohort(turns=1, seconds=60), **options
+    ),
+    "kept": lambda client, **options: client.lock("a", linger=0.05, **options),
+    "rlock": lambda client, **options: client.rlock("a", **options),
+    "owner": lambda client, **options: client.rlock("a", owner="me", **options),
+    "semaphore": lambda client, **options: client.semaphore("a", 1, **options),
+    "permits": lambda client, **options: client.semaphore("a", 2, **options).permits(2),
+    "read": lambda client, **options: client.rwlock("a", **options).read,
+    "write": lambda client, **options: client.rwlock("a", **options).write,
+    "multi": lambda client, **options: client.multi(["a", "b"], **options),
+}
+# The same lock, for a client that would have to wait for any holder.
+RIVALS = MADE | {"read": MADE["write"], "multi": MADE["lock"]}
+STOPPED = 0.05  # what comes may have to wait for the call
+
+
+class At:
+    """Awaits a call, and something else at its n-th suspension.
+
+    ``late``: when what the call awaits there is there.
+    """
+
+    def __init__(self, call, nth, *, late, act):
+        self._call = call
+        self._nth = nth
+        self._late = late
+        self._act = act
+        self.struck = False
+
+    def __await__(self):
+        inner = self._call.__await__()
+        resume = _next(inner, None)
+        for number in itertools.count(1):
+            try:
+                future = resume()
+            except StopIteration as stop:
+                return stop.value
+            struck, error = number == self._nth, None
+            self.struck = self.struck or struck
+            try:
+                if struck and not self._late:
+                    yield from self._act(future).__await__()
+                yield future
+                if struck and self._late:
+                    yield from self._act(None).__await__()
+                    yield None  # where a cancellation is raised
+            except BaseException as raised:  # noqa: BLE001 - whatever it is, it is for the call
+                error = raised
+            resume = _next(inner, error)
+
+
+def _next(inner, error):
+    return (lambda: inner.send(None)) if error is None else (lambda: inner.throw(error))
+
+
+async def cancels(_):
+    """Cancel the task of the call."""
+    asyncio.current_task().cancel()
+
+
+class Story:
+    """One play: two clients, and what came at which suspension of a call of the first."""
+
+    def __init__(self, world, nth, *, late):
+        self.where = f"nothing is left of suspension {nth}, late: {late}"
+        self.struck = False
+        self.tasks = []
+        self._nth = nth
+        self._late = late
+        options = {"key_prefix": f"{world.prefix}{nth}{late}:"}
+        self.client, self.other = self.clients = [
+            fencelock.AsyncClient(world.server.url, **options) for _ in range(2)
+        ]
+
+    async def strike(self, call, act):
+        """Await a call in a task of its own, with what comes at its suspension."""
+        at = At(call, self._nth, late=self._late, act=act)
+
+        async def struck():
+            return await at
+
+        task = asyncio.ensure_future(struck())
+        await asyncio.wait({task}, timeout=SOON)
+        assert task.done(), f"the call did not end: {self.where}"
+        self.struck = at.struck
+        if not task.cancelled() and task.exception() is not None:
+            assert isinstance(task.exception(), FencelockError), self.where
+
+    def begin(self, call):
+        """Have another task do something."""
+        self.tasks.append(asyncio.ensure_future(call))
+
+    def meanwhile(self, call, *args):
+        """Return what begins a call in another task, and has it go on before the struck one.
+
+        That stops only as long as what it awaits is not there: then it would go on in any loop.
+        """
+
+        async def act(future):
+            self.begin(call(*args))
+            if future is None:
+                await asyncio.sleep(0)
+            else:
+                both = [self.tasks[-1], future]
+                await asyncio.wait(both, timeout=STOPPED, return_when=asyncio.FIRST_COMPLETED)
+
+        return act
+
+    async def end(self, world, handles):
+        """See that nothing is left, also of what others began."""
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=SOON)
+        assert all(each.done() for each in self.tasks), self.where
+        for each in self.tasks:
+            each.result()
+        for handle in handles:
+            async with asyncio.timeout(SOON):
+                await turn(handle)
+        ports = [each._port() for each in self.clients]
+        await world.until(lambda: not any(port.renewals.holds for port in ports), self.where)
+        await world.until(lambda: not any(port.lines.cohorts for port in ports), self.where)
+        assert not any(len(port.lines) for port in ports), self.where
+        for each in self.clients:
+            await each.aclose()
+
+
+async def turn(handle):
+    async with handle:
+        pass
+
+
+async def quiet_turn(handle):
+    with contextlib.suppress(FencelockError):
+        await turn(handle)
+
+
+async def every_point(world, tell, least=1):
+    """Play a story until something came at each suspension of its call, early and late."""
+    for late in (False, True):
+        for nth in itertools.count(1):
+            story = Story(world, nth, late=late)
+            await story.end(world, await tell(story))
+            if not story.struck:
+                break
+        assert nth > least, f"only {nth - 1} suspensions"
+
+
+@pytest.mark.parametrize("kind", MADE)
+async def test_cancelled_alone(world, kind):
+    async def tell(story):
+        handle = MADE[kind](story.client)
+        await turn(handle)
+        await story.strike(turn(handle), cancels)
+        return MADE[kind](story.client), RIVALS[kind](story.other)
+
+    await every_point(world, tell, least=kind != "kept")
+
+
+@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("own", [False, True], ids=["other client", "own client"])
+async def test_cancelled_while_it_waits(world, kind, own):
+    """The holder releases once the call is in line, or over."""
+
+    async def tell(story):
+        handle = MADE[kind](story.client)
+        first = RIVALS[kind](story.client if own else story.other)
+        await turn(handle)
+        await hold_until_waited_for(story, world, first)
+        await story.strike(turn(handle), cancels)
+        story.over = True
+        return MADE[kind](story.client), RIVALS[kind](story.other)
+
+    await every_point(world, tell, least=kind != "kept")
+
+
+async def hold_until_waited_for(story, world, first):
+    """Have a task hold until a call of the first client waits, or is over."""
+    held = asyncio.Event()
+    story.over = False
+
+    async def hold():
+        async with first:
+            held.set()
+            lines = story.client._port().lines
+            await world.until(lambda: story.over or len(lines) or lines.crowded)
+
+    story.begin(hold())
+    await held.wait()
+
+
+@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("own", [False, True], ids=["other client", "own client"])
+async def test_another_task_takes_turns(world, kind, own):
+    async def tell(story):
+        handle, second = MADE[kind](story.client), RIVALS[kind](story.clients[not own])
+        await turn(handle)
+        await story.strike(turn(handle), story.meanwhile(turn, second))
+        return handle, RIVALS[kind](story.other)
+
+    await every_point(world, tell, least=kind != "kept")
+
+
+@pytest.mark.parametrize("kind", MADE)
+async def test_the_lease_is_revoked(world, kind):
+    async def tell(story):
+        handle = MADE[kind](story.client)
+        await turn(handle)
+
+        async def revoke():
+            await story.other.revoke("a", reason="a test")
+
+        await story.strike(turn(handle), story.meanwhile(revoke))
+        return handle, RIVALS[kind](story.other)
+
+    await every_point(world, tell, least=kind != "kept")
+
+
+@pytest.mark.parametrize("kind", MADE)
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind another"])
+async def test_the_client_is_closed(world, kind, behind):
+    """The call ends, though the other holder stays; what it was granted is given back."""
+
+    async def tell(story):
+        handle, first = MADE[kind](story.client), RIVALS[kind](story.other)
+        await turn(handle)
+        close = story.meanwhile(lambda: story.client.aclose(release=True))
+        async with first if behind else contextlib.nullcontext():
+            await story.strike(closed_in_the_end(story, handle), close)
+        return [first]
+
+    await every_point(world, tell, least=kind != "kept")
+
+
+async def closed_in_the_end(story, handle):
+    """Wait for a turn; close the client if nothing else does."""
+    later = asyncio.get_running_loop().call_later(
+        1, lambda: story.begin(story.client.aclose(release=True))
+    )
+    try:
+        await turn(handle)
+    finally:
+        later.cancel()
+
+
+async def notified(client):
+    condition = client.condition(client.lock("a"))
+    async with condition:
+        await condition.wait()
+
+
+async def notify(client):
+    condition = client.condition(client.lock("a"))
+    async with condition:
+        await condition.notify()
+
+
+WAITS = {
+    "event": lambda client: client.event("b").wait(),
+    "latch": lambda client: client.latch("b", 1).wait(),
+    "barrier": lambda client: client.barrier("b", 2).wait(),
+    "condition": notified,
+}
+
+
+ENDS = {
+    "event": lambda client: client.event("b").set(),
+    "latch": lambda client: client.latch("b", 1).count_down(),
+    "barrier": lambda client: client.barrier("b", 2).reset(),
+    "condition": notify,
+}
+
+
+@pytest.mark.parametrize("kind", WAITS)
+async def test_a_wait_for_a_state_is_cancelled(world, kind):
+    """It ends at the latest after a while: others end what it waits for."""
+
+    async def tell(story):
+        ended = asyncio.get_running_loop().call_later(
+            0.05, lambda: story.begin(ENDS[kind](story.other))
+        )
+        await story.strike(WAITS[kind](story.client), cancels)
+        ended.cancel()
+        return story.client.lock("a"), story.other.lock("a")
+
+    await every_point(world, tell, least=kind != "kept")
+
+
+@pytest.mark.parametrize("kind", WAITS)
+async def test_a_wait_for_a_state_is_over(world, kind):
+    async def tell(story):
+        again = asyncio.get_running_loop().call_later(
+            0.3, lambda: story.begin(ENDS[kind](story.other))
+        )
+        await story.strike(WAITS[kind](story.client), story.meanwhile(ENDS[kind], story.other))
+        again.cancel()
+        return story.client.lock("a"), story.other.lock("a")
+
+    await every_point(world, tell, least=kind != "kept")
