@@ -17,6 +17,7 @@ from tests.threads.points import Meanwhile, Strike
 from tests.threads.state import ended, thread, until, waiting
 from tests.threads.test_interrupt_points import MADE, STATES, known
 from tests.threads.test_interrupt_points import pytestmark as as_struck
+from tests.topologies.quorum import Quorum
 
 pytestmark = [*as_struck, pytest.mark.timeout(600)]
 
@@ -114,6 +115,17 @@ def alone(kind):
 def test_closed_at_every_point_of_a_turn(server, prefix, kind):
     """What was acquired is given back, also when its answer comes after the closing."""
     every_point(server, prefix, alone(kind), least=100)
+
+
+@pytest.fixture(scope="module")
+def quorum():
+    with Quorum(3) as nodes:
+        yield nodes
+
+
+def test_a_quorum_is_closed_at_every_point_of_a_turn(quorum, prefix):
+    """As found: the leases of nodes that ended before they formed one were an OverflowError."""
+    every_point(quorum, prefix, alone("lock"), least=300)
 
 
 def behind_another(kind):

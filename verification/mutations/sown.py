@@ -198,6 +198,14 @@ SOWN = (
         "I9",
     ),
     Sown(
+        "a quorum's lease is begun though its parts were lost before they formed it",
+        "_core/quorum/lease.py",
+        "        return max(self.port.now(), min(self.hold.deadline, self.reacquire_at))\n",
+        "        return min(self.hold.deadline, self.reacquire_at)\n",
+        "tests/threads/test_close_points.py::test_a_quorum_is_closed_at_every_point_of_a_turn",
+        "I9",
+    ),
+    Sown(
         "an interrupted wait on a condition leaves the released hold as its cohort's front",
         "_core/objects/condition.py",
         "    _leave_cohort(port, hold)  # the interrupt may have come before it\n",

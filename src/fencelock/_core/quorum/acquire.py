@@ -325,6 +325,8 @@ def _begin(
         _begin_parts(quorum_attempt, grants, parts)
         with port.mutex():
             parts.unite()
+        if hold.deadline <= port.now() and not port.closing:  # parts were lost before that
+            raise too_late(quorum_attempt.request)
         registry.add(hold)
         parts.plan_reacquire(port.now())
         port.track(hold, parts.next_due())

@@ -106,8 +106,11 @@ class Majority(list[Hold | None], Observer, Claimant):
         self.reacquire_at = now + renewal_delay(options.ttl, self.port.jitter()) if heals else inf
 
     def next_due(self) -> float:
-        """Return when the hold is due: at its deadline, or to re-acquire missing nodes."""
-        return min(self.hold.deadline, self.reacquire_at)
+        """Return when the hold is due: at its deadline, or to re-acquire missing nodes.
+
+        At once if another thread has just lost its parts.
+        """
+        return max(self.port.now(), min(self.hold.deadline, self.reacquire_at))
 
     # -- what moves the deadline of the whole ---------------------------------------------------
 
