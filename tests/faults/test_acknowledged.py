@@ -117,6 +117,7 @@ def test_a_replica_that_is_late_but_in_time_counts(connect, master, replica, vie
     lock.release()
 
 
+@pytest.mark.nightly
 def test_an_unacknowledged_renewal_loses_the_lease_at_its_deadline(connect, master, replica, view):
     """Not later, though the master has prolonged it; and the master's copy is given back."""
     lock = connect(master.url, **asked()).lock(NAME, ttl=6)
@@ -133,6 +134,7 @@ def test_an_unacknowledged_renewal_loses_the_lease_at_its_deadline(connect, mast
     assert error.reason == "expired"
 
 
+@pytest.mark.nightly
 def test_a_replica_that_comes_back_keeps_the_lease(connect, master, replica):
     lock = connect(master.url, **asked()).lock(NAME, ttl=9)
     assert lock.acquire()

@@ -48,6 +48,7 @@ def test_when_the_runner_is_killed_the_next_in_line_runs_it(server, start, name,
     assert began(tmp_path) == {first.pid, second}
 
 
+@pytest.mark.nightly
 def test_a_runner_that_stood_still_is_told_when_another_ran_it(server, start, name, tmp_path):
     first, second = start(server.url, count=2)
     told = first.ask("once", name, folder=str(tmp_path), **RUN)
@@ -63,6 +64,7 @@ def test_a_runner_that_stood_still_is_told_when_another_ran_it(server, start, na
     assert (later["ran"], later["value"]) == (False, second.pid)
 
 
+@pytest.mark.nightly
 def test_a_runner_that_stood_still_alone_has_run_it(server, start, name, tmp_path):
     first = start(server.url)
     told = first.ask("once", name, folder=str(tmp_path), **RUN)
@@ -87,6 +89,7 @@ def stands(children, server, name, **options):
     return asked
 
 
+@pytest.mark.nightly
 def test_when_the_leader_is_killed_the_next_is_elected_when_its_lease_ends(server, start, name):
     children = start(server.url, count=2)
     leader, heir = children
@@ -98,6 +101,7 @@ def test_when_the_leader_is_killed_the_next_is_elected_when_its_lease_ends(serve
     assert heir.tell("leads", name)["leads"]
 
 
+@pytest.mark.nightly
 def test_a_leader_that_stood_still_knows_before_it_acts(server, start, name):
     """What it was asked while it stood still is the first thing it does when it goes on."""
     children = start(server.url, count=2)

@@ -29,6 +29,7 @@ def behind_proxies(world, *numbers: int):
         yield world.client(urls), list(proxies.values())
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("then", ["rst", "blackhole"])
 @pytest.mark.parametrize("what", ["acquire", "quorum_vote", "release", "membership", "hello"])
 async def test_lost_replies_of_a_minority_cost_a_moment(world, what, then):

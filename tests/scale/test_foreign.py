@@ -23,6 +23,7 @@ def looks(server):
     return server.commandstats().get("zremrangebyscore", 0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("face", FACES, ids=lambda face: face.name)
 def test_no_lock_is_looked_at_more_often_for_there_being_many(server, face):
     client = face(server.url)

@@ -42,6 +42,7 @@ def looks(server):
     return server.commandstats().get("zremrangebyscore", 0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "count", "processes"), CROWDS)
 def test_all_are_served_in_order_when_the_holder_dies(server, kind, count, processes):
     each = ("crowd", kind, server.url, count // processes)

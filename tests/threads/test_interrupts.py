@@ -146,6 +146,7 @@ PUT_OFF = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", PUT_OFF)
 def test_signals_that_come_often_put_off_no_timeout(client, server, prefix, case):
     """I13: Python begins a receive anew after each signal, with the whole of its time."""
