@@ -794,3 +794,35 @@ def test_a_waiter_is_awaited_as_long_as_it_lives_and_listens(space):
     assert show(space, -1)[3] == 0
     alive(space, (A, []))
     assert show(space, -1)[3] == 1
+
+
+def probe(space, waiter, permits, holder=b""):
+    return space.run(scripts.SHARES_PROBE, A[:5], holder, b"probe", permits, waiter)
+
+
+def test_a_probe_goes_to_each_holder_without_which_the_waiter_would_be_granted(space):
+    acquire(space, b"h", 2)
+    acquire(space, b"g", client_channel=b"far")
+    acquire(space, b"w", 2)
+    assert probe(space, b"w", 2) == 1, "g has one permit: the others are enough"
+    assert space.heard[-1] == (HOME, b"probe h probe")
+    assert probe(space, b"w", LIMIT) == 2
+    assert {*space.heard[-2:]} == {(HOME, b"probe h probe"), (b"far", b"probe g probe")}
+    assert probe(space, b"w", LIMIT, holder=b"g") == 1
+    assert probe(space, b"w", 1) == 0
+
+
+def test_a_probe_counts_the_waiters_before_it_and_none_behind_it(space):
+    acquire(space, b"h", 2)
+    acquire(space, b"g")
+    acquire(space, b"first", 1)
+    acquire(space, b"w", 2)
+    acquire(space, b"last", LIMIT)
+    assert probe(space, b"first", 1) == 0
+    assert probe(space, b"w", 2) == 1
+    assert probe(space, b"last", LIMIT) == 2
+    acquire(space, b"behind", 1)
+    assert probe(space, b"behind", 1) == 2, "the waiter before it needs all permits"
+    assert probe(space, b"gone", 1) == 0, "it is in no line"
+    space.deaf = {b"c-last"}
+    assert probe(space, b"behind", 1) == 1, "a dead waiter before it is passed over"

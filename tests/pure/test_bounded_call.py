@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from fencelock._io.bounded_call_blocking import Work, under_way, within
+from fencelock._io.bounded_call_blocking import Work, WorkClaim, WorkTable, under_way, within
 from fencelock._runtime.clock import now
 
 KEY, NAME, SOON = "key", "fencelock-test", 5.0
@@ -23,3 +23,14 @@ def test_a_child_does_not_wait_for_work_of_a_thread_that_only_its_parent_has(mon
         finally:
             os._exit(status)
     assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_work_that_its_only_caller_left_before_it_began_is_not_done(monkeypatch):
+    """Its thread comes late, and the caller may have begun the same work again."""
+    table, claim, done = WorkTable(), WorkClaim(), []
+    monkeypatch.setattr(table, "_start", lambda *_: None)
+    work = table.claim(KEY, lambda: Work(lambda: done.append(1), None, None), NAME, claim)
+    table.leave(KEY, claim, NAME)
+    assert table._under_way == {}
+    table._run(KEY, work)
+    assert done == []

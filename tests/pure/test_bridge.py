@@ -2,6 +2,7 @@
 
 import asyncio
 import queue
+import threading
 from types import SimpleNamespace
 
 from fencelock._io.connection_asyncio import AsyncConnection
@@ -56,6 +57,7 @@ def test_a_thread_is_answered_and_hears_every_channel():
         Bridged(client, "a client"), now() + SOON, lambda _, push: heard.append(push[1])
     )
     assert connection.command((b"ECHO", b"word"), now() + SOON) == b"word"
+    assert all(each.daemon for each in threading.enumerate() if each.name == "fencelock-bridge")
     for channel in (b"one", b"two"):
         connection.subscribe(channel, now() + SOON)
         while channel not in heard:

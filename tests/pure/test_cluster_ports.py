@@ -1,6 +1,7 @@
 """_topology/cluster*.py: where a waiter listens, what is asked of which node, and how often."""
 
 import asyncio
+import socket
 import threading
 from types import SimpleNamespace
 
@@ -11,10 +12,12 @@ from fencelock._core.lock import acquire
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import NoReply
+from fencelock._io import io_blocking
 from fencelock._io.cluster_asyncio import AsyncioClusterPort
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.io_blocking import BlockingIo
 from fencelock._io.run_blocking import run_blocking
+from fencelock._io.sources.cluster import from_url
 from fencelock._io.wire import ReplyError, server_error
 from fencelock._runtime.clock import now
 from fencelock._topology import slots
@@ -525,3 +528,43 @@ def test_a_tag_is_found_for_every_slot(number):
     slots._pairs.cache_clear()
     assert len(tag_in(number)) == 4
     assert slot(tag_in(number)) == slot(key_in(number)) == number
+
+
+@pytest.mark.parametrize("lost", ["gone", "unsound"])
+def test_a_waiter_that_lost_its_connection_gets_no_reply(lost):
+    """Another connection would not hear what comes for it."""
+    nodes, mine = Nodes(run=b"never"), waiter()
+    port = Port(nodes)
+    run_blocking(port.open(mine, now() + SOON))
+    if lost == "gone":
+        mine.origin = None
+    else:
+        mine.origin.sound = False
+    nodes.asked.clear()
+    with pytest.raises(NoReply, match="lost") as refused:
+        run_blocking(port.run(b"packed", mine.key, now() + SOON, mine))
+    assert not refused.value.sent
+    assert nodes.asked == []
+
+
+def test_of_several_answers_the_first_that_comes_is_read_and_any_when_time_is_up():
+    """The one that is read then says that no answer came."""
+    pairs = [socket.socketpair() for _ in range(3)]
+    pendings = [SimpleNamespace(connection=mine) for mine, _ in pairs]
+    assert io_blocking._first(pendings, now() + AT_ONCE) in pendings
+    pairs[1][1].send(b"+OK")
+    assert io_blocking._first(pendings, now() + SOON) is pendings[1]
+    for each in (end for pair in pairs for end in pair):
+        each.close()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_tls_reaches_every_node_with_the_url_s_user_and_options(asynchronous):
+    url = "rediss+cluster://u:pw@h1,h2:7000?ssl_cert_reqs=none"
+    source = from_url(url, asynchronous=asynchronous)
+    assert source.seeds == (NodeAddress("h1", 6379), NodeAddress("h2", 7000))
+    node = source.at(NodeAddress("h3", 7001))
+    assert (node.settings["host"], node.settings["port"]) == ("h3", 7001)
+    assert (node.settings["username"], node.settings["password"]) == ("u", "pw")
+    assert node.settings["ssl_cert_reqs"] == "none"
+    assert "pw" not in source.label

@@ -1,6 +1,7 @@
 """How a quorum counts, and who may vote after a restart: decided without a server or a clock."""
 
 import asyncio
+import threading
 from contextlib import nullcontext
 from itertools import permutations
 from math import inf
@@ -19,9 +20,11 @@ from fencelock._core.quorum import queue as quorum_line
 from fencelock._core.quorum.attempt import QuorumAttempt, granted
 from fencelock._core.quorum.broadcast import NodeRequest
 from fencelock._core.quorum.lease import Majority, end_node_leases
+from fencelock._core.quorum.maintain import hand_back
 from fencelock._core.quorum.membership import Membership, parse_info
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, decided, majority, order, proved_until
 from fencelock._core.types import NoReply, closed
+from fencelock._io import port_quorum_blocking
 from fencelock._io.port_quorum_asyncio import AioQuorum
 from fencelock._io.port_quorum_blocking import BlockingQuorum
 from fencelock._io.sources import quorum
@@ -91,6 +94,16 @@ def test_who_is_not_remembered_waits_for_the_longest_ttl_since_its_start():
     assert may(membership) == [0, 1]
     assert may(membership, 90 + TTL) == [0, 1]
     assert may(membership, 90 + TTL + 1.1) == [0, 1, 2]
+
+
+def test_it_is_known_from_when_each_node_may_vote():
+    membership = met(3, rosters={b"run 0", b"run 1", b"run before"})
+    assert membership.votes_from(0) == membership.votes_from(1) == -inf
+    start = membership.votes_from(2)
+    assert not membership.eligible(2, start - 0.001)
+    assert membership.eligible(2, start)
+    assert membership.votes_from(2) == -inf, "it is a known voter from then on"
+    assert Membership(3).votes_from(0) == inf, "it was never connected"
 
 
 def restarted(**how):
@@ -324,6 +337,32 @@ def test_a_lost_lease_gives_its_claim_up():
     assert (membership.covers(90.0, 100.0), posted) == (False, [MEMBERSHIP])
 
 
+@pytest.mark.parametrize("without", range(3))
+def test_leases_that_end_with_their_client_are_given_back_on_each_node_that_has_one(without):
+    """The first node comes last, as in a release; nodes without a lease are not asked."""
+    asked = []
+
+    class Node(SimpleNamespace):
+        async def call(self, *_):
+            asked.append(self.number)
+
+    nodes = [
+        Node(number=number, now=lambda: 100.0, server_timeout=5.0, renewals=RenewalSchedule())
+        for number in range(3)
+    ]
+    port = SimpleNamespace(
+        nodes=nodes, needed=2, now=lambda: 100.0, mutex=nullcontext, renewals=RenewalSchedule()
+    )
+    hold = held(200.0)
+    hold.parts = parts = Majority(port, hold, first=0)
+    parts[:] = [None if number == without else held(200.0) for number in range(3)]
+    for each in (hold, *parts):
+        if each is not None:
+            each.port = None
+    assert asyncio.run(hand_back(port, [hold], 105.0)) == []
+    assert asked == [number for number in (1, 2, 0) if number != without]
+
+
 class Unproved:
     """A hold whose parts have ended."""
 
@@ -401,6 +440,26 @@ def test_what_is_not_answered_in_a_loop_is_undone_on_its_connection():
 
     error, mux = asyncio.run(asked())
     assert (error.sent, error.undo_connection) == (True, mux)
+
+
+def test_a_connection_that_does_not_open_in_time_is_for_the_next_caller():
+    opened, given = threading.Event(), threading.Event()
+
+    def connect(_until):
+        opened.wait(8)
+        return "a connection"
+
+    pool = SimpleNamespace(connect=connect, dials=threading.Lock(), left=[])
+    pool.give = lambda connection: connection == "a connection" and given.set()
+    late = port_quorum_blocking._Dial(pool, None)
+    late.start()
+    with pytest.raises(NoReply, match="no connection in time"):
+        late.result(now() + 0.01)
+    assert pool.left == [late]
+    opened.set()
+    assert given.wait(8)
+    assert pool.left == []
+    assert late.result(now() + 8) == "a connection"
 
 
 def test_a_request_that_the_end_of_its_client_cut_off_may_have_run():

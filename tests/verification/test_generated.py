@@ -73,7 +73,7 @@ def test_statements_are_left_out_and_units_confused_but_not_in_what_only_people_
 
 def test_every_file_has_a_part():
     parts = {part_of(file) for file in files()}
-    assert {"scripts", "core", "ports", "command line", HANDLES} == parts
+    assert {"scripts", "core", "ports", "integrations", "command line", HANDLES} == parts
 
 
 def test_a_fragment_is_tried_by_the_tests_of_all_scripts_that_it_is_part_of():

@@ -16,7 +16,7 @@ from pathlib import Path
 from verification.mutations.generated.mutants import Mutant
 from verification.mutations.generated.page import write
 from verification.mutations.generated.sample import sample
-from verification.mutations.generated.selection import BUILD, Recordings, record
+from verification.mutations.generated.selection import BUILD, DAILY, NIGHT, Recordings, record
 from verification.mutations.generated.trial import killer
 
 RECORDED = [
@@ -40,29 +40,31 @@ def done(seed: int) -> dict[str, dict[str, str]]:
     return {row["key"]: row for row in rows}
 
 
-def try_all(
-    seed: int, size: int, jobs: int, *, survivors: bool, budgets: tuple[float, ...]
-) -> None:
+def try_all(chosen: argparse.Namespace) -> None:
     """Try every mutant of a sample that has no result yet, or that survived."""
-    known, recordings = done(seed), Recordings()
+    seed, parts = chosen.seed, chosen.parts
+    known, recordings, budgets = done(seed), Recordings(), tuple(chosen.budgets)
     wanted = [
         mutant
-        for mutant in sample(seed, size)
-        if mutant.key not in known or (survivors and not known[mutant.key]["killer"])
+        for mutant in sample(seed, chosen.size)
+        if mutant.key not in known or (chosen.survivors and not known[mutant.key]["killer"])
     ]
 
     def one(mutant: Mutant) -> None:
-        found = killer(mutant, recordings, budgets)
+        part, found = next(
+            ((part, test) for part in parts if (test := killer(mutant, recordings, part, budgets))),
+            ("", ""),
+        )
         row = {"key": mutant.key, "file": mutant.file, "operator": mutant.operator}
-        row |= {"before": mutant.before, "after": mutant.after, "killer": found}
-        if found and mutant.key in known:  # it survived before: a test was written, or had no time
+        row |= {"before": mutant.before, "after": mutant.after, "killer": found, "part": part}
+        if found and chosen.later:
             row["later"] = "1"
         with results_of(seed).open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(f"{mutant.file}:{mutant.line} {mutant.before} → {mutant.after}", flush=True)
         print(f"    {found or 'SURVIVED'}", flush=True)
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(chosen.jobs) as pool:
         list(pool.map(one, wanted))
 
 
@@ -74,14 +76,15 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=300, help="how many mutants (300)")
     parser.add_argument("--jobs", type=int, default=2, help="how many at once (2)")
     parser.add_argument("--survivors", action="store_true", help="try those again that survived")
+    parser.add_argument("--later", action="store_true", help="tests were written for those")
+    parser.add_argument("--parts", nargs="+", default=(DAILY, NIGHT), choices=(DAILY, NIGHT))
     parser.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, metavar="SECONDS")
     chosen = parser.parse_intermixed_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     if chosen.command == "record":
         return record(chosen.tests or RECORDED, chosen.jobs)
     if chosen.command == "try":
-        budgets = tuple(chosen.budgets)
-        try_all(chosen.seed, chosen.size, chosen.jobs, survivors=chosen.survivors, budgets=budgets)
+        try_all(chosen)
     else:
         write(chosen.seed, list(done(chosen.seed).values()))
     return 0

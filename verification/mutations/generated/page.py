@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from verification.mutations.generated.sample import HANDLES, PARTS, part_of
-from verification.mutations.generated.selection import ROOT
+from verification.mutations.generated.sample import HANDLES, INTEGRATIONS, PARTS, part_of
+from verification.mutations.generated.selection import DAILY, NIGHT, ROOT
 from verification.mutations.generated.survivors import REASONS
 
+WHEN = (DAILY, NIGHT)
 PAGE = ROOT / "docs" / "explanation" / "generated-mutants.md"
 HEAD = """\
 # Generated mutants
@@ -32,19 +33,23 @@ def write(seed: int, rows: Sequence[Row]) -> None:
 def text(seed: int, rows: Sequence[Row]) -> Iterator[str]:
     """Yield the page's lines after its head."""
     survivors = [row for row in rows if not row["killer"]]
-    later = sum("later" in row for row in rows)
-    killed = len(rows) - len(survivors)
     yield f"Sample {seed}: {len(rows)} mutants."
-    yield f"Three minutes of tests for each killed {_part(killed - later, rows)}."
-    whole = _part(killed, rows)
-    yield f"With the tests that were written for the others, and with more time, {whole}."
+    yield "The daily tests are those of `python3 dev.py test`; the others run at night, as in CI."
+    yield "What is for a framework or a tool of others is tested at night only: *integrations*."
     yield ""
-    yield "| part of the package | mutants | killed | survive |"
-    yield "| --- | --- | --- | --- |"
+    yield "| | killed by daily tests | by all tests |"
+    yield "| --- | --- | --- |"
+    engine = [row for row in rows if part_of(row["file"]) != INTEGRATIONS]
+    for name, its in (("all", rows), ("all but integrations", engine)):
+        yield f"| {name}, as drawn | {_killed(its, later=False)} |"
+        yield f"| {name}, with the tests written for survivors | {_killed(its, later=True)} |"
+    yield ""
+    yield "| part of the package | mutants | killed by daily tests | at night only | survive |"
+    yield "| --- | --- | --- | --- | --- |"
     for part in (*PARTS, HANDLES):
         its = [row for row in rows if part_of(row["file"]) == part]
-        dead = sum(bool(row["killer"]) for row in its)
-        yield f"| {part} | {len(its)} | {dead} | {len(its) - dead} |"
+        by = [sum(bool(row["killer"]) and row["part"] == when for row in its) for when in WHEN]
+        yield f"| {part} | {len(its)} | {by[0]} | {by[1]} | {len(its) - sum(by)} |"
     yield ""
     yield "## What survives"
     yield ""
@@ -64,8 +69,11 @@ def text(seed: int, rows: Sequence[Row]) -> Iterator[str]:
             yield f"| `{row['file']}` | {' | '.join(cells)} |"
 
 
-def _part(number: int, rows: Sequence[Row]) -> str:
-    return f"{number} ({number / len(rows):.1%})"
+def _killed(rows: Sequence[Row], *, later: bool) -> str:
+    """Return how many are killed daily, and by all; ``later``: also by tests of a later day."""
+    killed = [row for row in rows if row["killer"] and (later or "later" not in row)]
+    daily = sum(row["part"] == DAILY for row in killed)
+    return " | ".join(f"{each} ({each / len(rows):.1%})" for each in (daily, len(killed)))
 
 
 def _code(line: str) -> str:

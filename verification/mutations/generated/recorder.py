@@ -19,12 +19,14 @@ import coverage
 import pytest
 
 from fencelock import scripts
+from tests.daily import nightly
 
 PACKAGE = Path(scripts.__file__).resolve().parents[1]
 RECORDING = "FENCELOCK_RECORDING"  # the folder that recordings go to; each process writes one
 
 used: defaultdict[str, set[str]] = defaultdict(set)  # script → tests
 seconds: dict[str, float] = {}
+night: set[str] = set()  # the tests that are not daily
 running = ""
 _digest = vars(scripts.Script)["digest"]
 
@@ -45,6 +47,11 @@ recorder.set_option("run:disable_warnings", ["no-data-collected"])  # of the pro
 
 def pytest_sessionstart() -> None:
     recorder.start()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    night.update(item.nodeid for item in items if nightly(item))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -69,7 +76,7 @@ def pytest_sessionfinish() -> None:
     folder = Path(os.environ[RECORDING])
     folder.mkdir(parents=True, exist_ok=True)
     seen = {"lines": lines(), "scripts": {name: sorted(tests) for name, tests in used.items()}}
-    recording = json.dumps(seen | {"seconds": seconds})
+    recording = json.dumps(seen | {"seconds": seconds, "night": sorted(night)})
     (folder / f"{os.getpid()}.json").write_text(recording)
 
 

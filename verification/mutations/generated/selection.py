@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -19,9 +19,23 @@ PACKAGE = ROOT / "src" / "fencelock"
 BUILD = ROOT / "build" / "mutants"
 RECORDINGS = BUILD / "recordings"
 
-# What runs in child processes is not in the recordings: folder of the package → its tests.
-CHILDREN = {"cli": "tests/cli", "__main__.py": "tests/cli", "embedded": "tests/embedded"}
-GUESS_SECONDS = 2.0  # of a test that was not recorded
+# What runs in child processes is not in the recordings: part of the package → its tests.
+CHILDREN = {
+    "cli/_top/": "tests/integrations/top",
+    "cli/": "tests/cli",
+    "__main__.py": "tests/cli",
+    "embedded/": "tests/embedded",
+    "contrib/asgi/": "tests/integrations/asgi",
+    "contrib/celery/": "tests/integrations/celery",
+    "contrib/django/": "tests/integrations/django",
+    "compat/": "tests/integrations/compat",
+    "dashboard/": "tests/integrations/dashboard",
+    "fences/": "tests/integrations/fences",
+    "instrumentation/": "tests/integrations/instrumentation",
+    "testing/": "tests/integrations/testing",
+}
+DAILY, NIGHT = "daily", "rest"  # as ``--part`` of pytest calls them
+DEFINED = re.compile(r"(\w+)(?:: [^=]+)? = ")  # what a line gives a value
 CHEAP_SECONDS = 0.05  # most tests of the simulated keyspace, and of pure functions
 
 
@@ -43,6 +57,7 @@ class Recordings:
         self.files: defaultdict[str, set[str]] = defaultdict(set)
         self.scripts: defaultdict[str, set[str]] = defaultdict(set)
         self.seconds: dict[str, float] = {}
+        self.night: set[str] = set()
         for path in RECORDINGS.glob("*.json"):
             self._add(json.loads(path.read_text()))
 
@@ -53,16 +68,31 @@ class Recordings:
         for name, tests in recording["scripts"].items():
             self.scripts[name].update(tests)
         self.seconds.update(recording["seconds"])
+        self.night.update(recording["night"])
 
-    def of(self, mutant: Mutant) -> list[str]:
-        """Return the tests that can kill a mutant, in the order in which to try them."""
+    def of(self, mutant: Mutant, part: str) -> list[str]:
+        """Return the tests of a part that can kill a mutant, in the order in which to try them."""
         file = mutant.file
         if file.endswith(".lua"):
             tests = {test for name in callers(Path(file).stem) for test in self.scripts[name]}
         else:
-            tests = self.lines[f"{file}:{self._name(mutant)}"] or self.files[file]
+            tests = self.lines[f"{file}:{self._name(mutant)}"] or self._users(mutant)
         # One that sows a defect fails where the text is another: that says nothing of the mutant.
-        return self._in_turn(test for test in tests if "sown" not in test) + list(children(file))
+        chosen = (test for test in tests if "sown" not in test and self.part(test) == part)
+        return self._in_turn(chosen) + children(file)
+
+    def _users(self, mutant: Mutant) -> set[str]:
+        """Return the tests that use what a module or class defines in a line: it runs for none."""
+        defined = DEFINED.match(mutant.before)
+        if defined is None:
+            return self.files[mutant.file]
+        uses = re.compile(rf"\b{defined[1]}\b")
+        using = (tests for line, tests in self.lines.items() if uses.search(line))
+        return set().union(*using) or self.files[mutant.file]
+
+    def part(self, test: str) -> str:
+        """Return whether a test is daily, or waits for the night."""
+        return NIGHT if test in self.night else DAILY
 
     def _name(self, mutant: Mutant) -> str:
         from verification.mutations.generated.recorder import names_of  # noqa: PLC0415 - coverage
@@ -81,15 +111,15 @@ class Recordings:
         return cheap + [test for _, test in turns]
 
     def cost(self, test: str) -> float:
-        """Return how long a test took."""
-        return self.seconds.get(test, GUESS_SECONDS)
+        """Return how long a test took, or all tests of a folder."""
+        if test in self.seconds:
+            return self.seconds[test]
+        return sum(each for name, each in self.seconds.items() if name.startswith(f"{test}/"))
 
 
-def children(file: str) -> Iterator[str]:
-    """Return the folder of tests whose child processes run a file."""
-    tests = CHILDREN.get(file.partition("/")[0])
-    if tests:
-        yield tests
+def children(file: str) -> list[str]:
+    """Return the folder of tests whose child processes run a file, if there is one."""
+    return [tests for part, tests in CHILDREN.items() if file.startswith(part)][:1]
 
 
 @cache

@@ -97,7 +97,7 @@ class LocalLine:
         self.most: int = cohort.turns
         self.seconds: float = cohort.seconds
         # How much of its lease a turn must begin with.
-        self.part: float = RENEWED_PART if request.options.unlimited() else FIXED_PART
+        self.part: float = RENEWED_PART if request.template.steady else FIXED_PART
         self.front: LocalWaiter | Hold | KeptLease | None = None
         self.waiting: deque[LocalWaiter] = deque()
         self.turns: int = 0  # of this tenure
@@ -198,9 +198,10 @@ class LocalLine:
         with port.mutex():
             if fresh:
                 # Counted from the earliest instant at which the server can have granted it.
-                self.until = grant.deadline - validity(grant.lease) + self.seconds
+                proved = validity(grant.lease)
+                self.until = grant.deadline - proved + self.seconds
                 self.turns, self.lease = 1, grant.lease
-                self.least_kept = validity(grant.lease) * LEAST_PART
+                self.least_kept = proved * LEAST_PART
                 if self.linger:
                     self._begin_tenure(hold.request.holder)
             hold.cohort = self

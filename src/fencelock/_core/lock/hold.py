@@ -401,7 +401,7 @@ def first_due(hold: Hold, lease: float, jitter: float, now: float) -> float:
         delay = left - usual + renewal_delay(usual, jitter)
     if hold.short and delay > GROW_SECONDS:
         delay = GROW_SECONDS  # it was handed over: a process that stalls now would lose it soon
-    if not hold.renewable(now + delay):
+    if not (hold.steady or hold.renewable(now + delay)):
         hold.final()
         return deadline
     return min(deadline, align_to_batch(now + delay, usual))

@@ -90,7 +90,8 @@ async def _begin_turn(  # noqa: PLR0917 - as ``take``
     unit: object,
 ) -> Hold | None:
     """Make the front's turn a hold, which is the front then; None when it was not granted."""
-    grant = _turn_of(port, waiter) or await _ask(port, line, waiter, give_up_at)
+    grant = None if waiter.given is NOTHING else _turn_of(port, waiter)
+    grant = grant or await _ask(port, line, waiter, give_up_at)
     if grant is None:
         line.succeed(port, waiter)
         return None

@@ -1,0 +1,81 @@
+"""What waits for time: what runs every few seconds beside an operation, and a port's sleep."""
+
+import asyncio
+import threading
+from itertools import pairwise
+
+import pytest
+
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.port_blocking import BlockingPort
+from fencelock._io.repeat_asyncio import RepeatingTask
+from fencelock._io.repeat_blocking import RepeatingThread
+from fencelock._io.run_blocking import run_blocking
+from fencelock._runtime.clock import now
+
+PAUSE = 0.02
+
+
+def test_a_thread_runs_the_flow_after_each_pause_until_the_block_ends():
+    runs, thrice = [now()], threading.Event()
+
+    async def flow():
+        runs.append(now())
+        if len(runs) > 3:
+            thrice.set()
+
+    async def block():
+        async with RepeatingThread(flow, PAUSE, run_blocking):
+            assert thrice.wait(8)
+
+    run_blocking(block())
+    assert_paused(runs)
+
+
+def test_a_task_runs_the_flow_after_each_pause_until_the_block_ends():
+    runs, tasks = [now()], []
+
+    async def block():
+        thrice = asyncio.Event()
+
+        async def flow():
+            runs.append(now())
+            if len(runs) > 3:
+                thrice.set()
+
+        def spawn(work, name):
+            tasks.append(asyncio.create_task(work, name=name))
+            return tasks[0]
+
+        async with RepeatingTask(flow, PAUSE, spawn):
+            await asyncio.wait_for(thrice.wait(), 8)
+        await asyncio.wait(tasks)
+
+    asyncio.run(block())
+    assert tasks[0].cancelled()
+    assert_paused(runs)
+
+
+def assert_paused(runs):
+    pauses = [later - earlier for earlier, later in pairwise(runs)]
+    assert len(pauses) >= 3
+    assert all(pause >= PAUSE * 0.9 for pause in pauses)
+
+
+def test_a_thread_sleeps_until_the_instant():
+    until = now() + PAUSE
+    run_blocking(object.__new__(BlockingPort).sleep(until))
+    assert now() >= until
+
+
+@pytest.mark.parametrize("pause", [PAUSE, 0.0, -1.0])
+def test_a_task_sleeps_until_the_instant_and_lets_others_run(pause):
+    async def sleeps():
+        until, turns = now() + pause, []
+        asyncio.get_running_loop().call_soon(turns.append, None)
+        await object.__new__(AioPort).sleep(until)
+        return until, turns
+
+    until, turns = asyncio.run(sleeps())
+    assert now() >= until
+    assert turns, "others ran, also where the instant has passed"
