@@ -34,3 +34,12 @@ def test_work_that_its_only_caller_left_before_it_began_is_not_done(monkeypatch)
     assert table._under_way == {}
     table._run(KEY, work)
     assert done == []
+
+
+def test_what_the_work_raises_the_caller_raises():
+    def fails():
+        raise LookupError("no such host")
+
+    with pytest.raises(LookupError, match="no such host"):
+        within(now() + SOON, KEY, fails, name=NAME)
+    assert within(now() + SOON, KEY, lambda: 7, name=NAME) == 7

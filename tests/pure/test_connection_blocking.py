@@ -80,3 +80,20 @@ def test_a_server_that_has_gone_does_not_answer_in_this_moment():
     with pytest.raises(NoReply):
         connection.arrived(now() + SOON)
     connection.close()
+
+
+def test_an_interrupt_between_question_and_answer_leaves_it_unsound(monkeypatch):
+    """The answer may come yet: it must not be taken for that to the next question."""
+    connection, theirs = used()
+    theirs.sendall(b"+OK\r\n")
+    assert connection.answer(now() + SOON) == b"OK"
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Connection, "_take", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        connection.command((b"PING",), now() + SOON)
+    assert not connection.sound
+    connection.close()
+    theirs.close()

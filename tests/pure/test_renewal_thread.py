@@ -48,6 +48,12 @@ def test_the_thread_is_nudged_for_what_is_due_before_it_wakes(renewal_thread):
     assert renewal_thread.wakes_at == 99.0
 
 
+@pytest.mark.timeout(5)
+def test_no_rest_begins_where_the_instant_has_passed(renewal_thread, port):
+    """A negative timeout would be one without an end."""
+    renewal_thread._rest(port, now() - 0.5)
+
+
 def test_a_nudge_ends_a_rest_that_hears_revocations(renewal_thread, port):
     heard = []
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import threading
+import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,3 +81,17 @@ def test_a_task_sleeps_until_the_instant_and_lets_others_run(pause):
     until, turns = asyncio.run(sleeps())
     assert now() >= until
     assert turns, "others ran, also where the instant has passed"
+
+
+def test_a_thread_that_waits_for_others_of_its_client_ends_at_the_first_ring():
+    """It looks then, also where no news came: perhaps it is part of a deadlock."""
+    waiter, until = SimpleNamespace(local=True, news=False, connection=None), now() + 8
+
+    def ring():
+        while waiter.connection is None:
+            time.sleep(0.001)
+        BlockingPort.wake(None, waiter)
+
+    threading.Thread(target=ring).start()
+    BlockingPort._wait_for_bell(waiter, until)
+    assert now() < until

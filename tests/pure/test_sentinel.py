@@ -1,5 +1,7 @@
 """_topology/sentinel.py: whom to believe, what an answer's age means, and the URL."""
 
+import re
+
 import pytest
 from redis import sentinel as redis_sentinel
 from valkey import sentinel as valkey_sentinel
@@ -24,6 +26,7 @@ from fencelock._topology.sentinel import (
     parse_reply,
     unreachable,
 )
+from fencelock.cli.doctor import sentinel as doctor
 
 OLD, NEW = SentinelReply(1, "10.0.0.1", 6379), SentinelReply(2, "10.0.0.2", 6379)
 
@@ -314,3 +317,27 @@ def test_a_connection_class_of_the_users_goes_on_finding_the_master_itself(libra
     source = resolve(client, asynchronous=False)
     assert isinstance(source, Cloned)
     assert source.connection_class is kind
+
+
+# --- what the doctor says of them -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "level", "words"),
+    [
+        ([OLD, OLD, OLD], "OK", "3 of 3 answer: 10.0.0.1:6379, epoch 1"),
+        ([OLD, ServerUnreachable("no route"), OLD], "WARN", "2 of 3 answer: .*\nno route"),
+        ([OLD, NEW, NEW], "WARN", "epoch 1; 10.0.0.2:6379, epoch 2"),
+        ([OLD, OLD], "WARN", "2 of 2 answer"),
+    ],
+)
+def test_the_doctor_tells_how_many_answer_and_whether_they_agree(monkeypatch, said, level, words):
+    async def survey(*_):
+        return said
+
+    monkeypatch.setattr(doctor, "survey", survey)
+    service = from_url("redis+sentinel://a,b,c/s", asynchronous=False)
+    finding = doctor.sentinels(service)
+    assert finding.level == level
+    assert re.search(words, finding.found)
+    assert bool(finding.change) is (level != "OK")

@@ -4,9 +4,10 @@ import random
 import textwrap
 
 from verification.mutations.generated import mutants
-from verification.mutations.generated.mutants import sites
+from verification.mutations.generated.mutants import Mutant, sites
 from verification.mutations.generated.sample import HANDLES, files, part_of
-from verification.mutations.generated.selection import Recordings, callers
+from verification.mutations.generated.selection import PACKAGE, Recordings, callers
+from verification.mutations.generated.survivors import SURVIVORS, reason
 
 LUA = """\
 -- a comment with 1 < 2
@@ -92,3 +93,27 @@ def test_cheap_tests_come_first_and_then_the_cheapest_of_each_file():
     }
     ordered = recordings._in_turn(recordings.seconds)
     assert ordered == ["c.py::one", "c.py::two", "a.py::quick", "b.py::one", "a.py::slow"]
+
+
+def test_each_reason_is_of_a_line_that_is_still_there():
+    for each in SURVIVORS:
+        lines = {line.strip() for line in (PACKAGE / each["file"]).read_text().split("\n")}
+        assert each["before"] in lines, each
+        assert reason(each) == each["why"]
+
+
+def test_what_never_alters_behaviour_has_its_reason_everywhere():
+    row = {"file": "", "before": "def f(a, *, b=1):", "after": "def f(a, /, b=1):"}
+    assert "by name" in reason(row)
+    assert not reason(row | {"after": "def f(a, *, b=2):"})
+
+
+def test_what_a_module_defines_is_tried_by_the_tests_that_use_it():
+    recordings = Recordings()
+    recordings.lines.clear()
+    recordings.lines["_core/a.py:f:return LIMIT + 1"] = {"a"}
+    recordings.lines["_core/b.py:g:return LIMITED"] = {"b"}
+    recordings.files["_core/c.py"] = {"c"}
+    line = {"file": "_core/c.py", "line": 1, "operator": "", "after": "", "text": ""}
+    assert recordings._users(Mutant(before="LIMIT: Final = 1.0", **line)) == {"a"}
+    assert recordings._users(Mutant(before="UNUSED = 1", **line)) == {"c"}

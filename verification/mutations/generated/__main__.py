@@ -23,7 +23,7 @@ RECORDED = [
     f"tests/{name}"
     for name in (
         *("pure", "flows", "conformance", "threads", "tasks"),
-        *("quorum", "cluster", "faults", "embedded", "cli"),
+        *("quorum", "cluster", "faults", "embedded", "cli", "scale", "integrations"),
     )
 ]
 BUDGETS = (30.0, 150.0)  # seconds of recorded time: the cheapest tests first, then more
@@ -82,7 +82,7 @@ def main() -> int:
     chosen = parser.parse_intermixed_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     if chosen.command == "record":
-        return record(chosen.tests or RECORDED, chosen.jobs)
+        return record(chosen.tests or RECORDED, chosen.jobs, chosen.parts)
     if chosen.command == "try":
         try_all(chosen)
     else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from verification.mutations.generated.sample import HANDLES, INTEGRATIONS, PARTS, part_of
 from verification.mutations.generated.selection import DAILY, NIGHT, ROOT
-from verification.mutations.generated.survivors import REASONS
+from verification.mutations.generated.survivors import reason
 
 WHEN = (DAILY, NIGHT)
 PAGE = ROOT / "docs" / "explanation" / "generated-mutants.md"
@@ -56,8 +56,8 @@ def text(seed: int, rows: Sequence[Row]) -> Iterator[str]:
     yield "| place | before | after | why it is harmless |"
     yield "| --- | --- | --- | --- |"
     for row in sorted(survivors, key=lambda row: row["file"]):
-        reason = REASONS.get(row["key"], "**open**")
-        yield f"| `{row['file']}` | {_code(row['before'])} | {_code(row['after'])} | {reason} |"
+        why = reason(row) or "**open**"
+        yield f"| `{row['file']}` | {_code(row['before'])} | {_code(row['after'])} | {why} |"
     yield ""
     yield "## What kills the others"
     yield ""

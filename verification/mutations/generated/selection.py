@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -39,11 +39,12 @@ DEFINED = re.compile(r"(\w+)(?:: [^=]+)? = ")  # what a line gives a value
 CHEAP_SECONDS = 0.05  # most tests of the simulated keyspace, and of pure functions
 
 
-def record(tests: Iterable[str], processes: int) -> int:
-    """Run tests and record what they run; return pytest's status."""
+def record(tests: Iterable[str], processes: int, parts: Sequence[str]) -> int:
+    """Run tests of one part or of both, and record what they run; return pytest's status."""
     plugin = "verification.mutations.generated.recorder"
-    spread = (f"--numprocesses={processes}", "--dist=loadfile")
-    command = [sys.executable, "-m", "pytest", "-q", "--kinds=1", "-p", plugin, *spread, *tests]
+    options = ["-q", "--kinds=1", f"--numprocesses={processes}", "--dist=loadfile", "-p", plugin]
+    options += [f"--part={part}" for part in parts if len(parts) == 1]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     paths = os.pathsep.join([str(PACKAGE.parent), str(ROOT)])
     environment = os.environ | {"FENCELOCK_RECORDING": str(RECORDINGS), "PYTHONPATH": paths}
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode

@@ -1,0 +1,68 @@
+"""state_wait.py: the last question of a wait whose time is up."""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+
+from fencelock._core.keys import SignalKeys
+from fencelock._core.lock.waiting import Lines
+from fencelock._core.objects.event_latch import EventSpec
+from fencelock._core.objects.state_wait import LEAVING_SECONDS, wait_for
+from fencelock._core.types import NoReply
+from fencelock._io.run_blocking import run_blocking
+
+NOW, TIMEOUT = 1000.0, 0.5
+CLOSED = [[0, b"1", 1]]  # and the waiter is on the list
+
+
+class Port(SimpleNamespace):
+    """A client whose process is stopped for a moment just when its wait ends."""
+
+    server_timeout = 5.0
+
+    def __init__(self, stopped):
+        super().__init__(clock=NOW, stopped=stopped, lines=Lines(), asked=[])
+
+    mutex = staticmethod(nullcontext)
+
+    def now(self):
+        return self.clock
+
+    def new_id(self):
+        return b"1"
+
+    def jitter(self):
+        return 0.0
+
+    def open_now(self, waiter, *, listen):
+        waiter.channel = b"c"
+        return True
+
+    def close(self, waiter):
+        pass
+
+    def run_in_background(self, *_):
+        self.asked.append(b"undo")
+
+    async def wait(self, waiter, until):
+        self.clock = until + self.stopped
+
+    async def sleep(self, until):
+        self.clock = until
+
+    async def call(self, script, keys, args, until, waiter):
+        self.asked.append(args[3])
+        if until <= self.clock:
+            raise NoReply("no time left", sent=False)
+        return CLOSED
+
+
+@pytest.mark.parametrize("stopped", [0.0, LEAVING_SECONDS * 0.6, LEAVING_SECONDS * 1.1, 60.0])
+def test_a_process_that_was_stopped_still_asks_one_last_time(stopped):
+    """Without time for the answer, a server that is well would count as unreachable."""
+    port = Port(stopped)
+    event = EventSpec(SignalKeys("p:", "e"), b"event", 60.0)
+    assert run_blocking(wait_for(port, event, TIMEOUT)) is None
+    assert port.asked == [b"wait", b"leave"]
+    assert port.lines.watches == {}
