@@ -2,9 +2,7 @@
 
 import asyncio
 import threading
-import time
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 
@@ -83,15 +81,23 @@ def test_a_task_sleeps_until_the_instant_and_lets_others_run(pause):
     assert turns, "others ran, also where the instant has passed"
 
 
+class Rung:
+    """A waiter whose bell is rung as soon as it waits."""
+
+    local, news, bell = True, False, None
+
+    @property
+    def connection(self):
+        return self.bell
+
+    @connection.setter
+    def connection(self, bell):
+        self.bell = bell
+        threading.Thread(target=BlockingPort.wake, args=(None, self)).start()
+
+
 def test_a_thread_that_waits_for_others_of_its_client_ends_at_the_first_ring():
     """It looks then, also where no news came: perhaps it is part of a deadlock."""
-    waiter, until = SimpleNamespace(local=True, news=False, connection=None), now() + 8
-
-    def ring():
-        while waiter.connection is None:
-            time.sleep(0.001)
-        BlockingPort.wake(None, waiter)
-
-    threading.Thread(target=ring).start()
-    BlockingPort._wait_for_bell(waiter, until)
+    until = now() + 8
+    BlockingPort._wait_for_bell(Rung(), until)
     assert now() < until
