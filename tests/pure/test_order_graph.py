@@ -1,8 +1,12 @@
-"""instrumentation/order_graph.py: which orders can deadlock, and which cannot."""
+"""instrumentation/order_*.py: which orders can deadlock, which cannot, and how they are shared."""
+
+from types import SimpleNamespace
 
 import pytest
 
+from fencelock.instrumentation import order_shared
 from fencelock.instrumentation.order_graph import READ, WRITE, Order, OrderGraph, OrderSeen
+from fencelock.instrumentation.order_shared import SharedOrders
 
 SEEN = OrderSeen(("a.py:1 in f",), ("a.py:2 in f",), "host:1")
 
@@ -64,3 +68,19 @@ def test_the_orders_of_multis_are_those_of_names_and_harmless_alone():
     by_name = ("a", "b", WRITE, WRITE, True), ("b", "a", WRITE, WRITE, True)
     assert learnt(*by_name) == []
     assert learnt(*by_name, ("a", "b")) == [("a", "b")]
+
+
+def test_orders_that_no_thread_could_send_are_sent_with_the_next(monkeypatch):
+    begun, trouble = [], [RuntimeError("can't start new thread"), None]
+
+    def started(thread):
+        begun.append(thread.name)
+        return trouble[len(begun) - 1]
+
+    monkeypatch.setattr(order_shared, "started", started)
+    port = SimpleNamespace(server_timeout=5.0)
+    shared = SharedOrders(SimpleNamespace(__shared__=lambda: (port, "p:")), lambda *_: None)
+    for order in (("a", "b"), ("b", "c"), ("c", "d")):
+        shared.add(order, None)
+    assert begun == ["fencelock-orders"] * 2, "the third waits for the thread that sends"
+    assert list(shared._new) == [("a", "b"), ("b", "c"), ("c", "d")]
