@@ -1,4 +1,4 @@
-"""state_wait.py: the last question of a wait whose time is up."""
+"""state_wait.py and what waits by it: the first question, and the last when time is up."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -7,6 +7,7 @@ import pytest
 
 from fencelock._core.keys import SignalKeys
 from fencelock._core.lock.waiting import Lines
+from fencelock._core.objects.barrier import BarrierSpec
 from fencelock._core.objects.event_latch import EventSpec
 from fencelock._core.objects.state_wait import LEAVING_SECONDS, wait_for
 from fencelock._core.types import NoReply
@@ -66,3 +67,9 @@ def test_a_process_that_was_stopped_still_asks_one_last_time(stopped):
     assert run_blocking(wait_for(port, event, TIMEOUT)) is None
     assert port.asked == [b"wait", b"leave"]
     assert port.lines.watches == {}
+
+
+@pytest.mark.parametrize(("acts", "told"), [({}, 0), ({"acts": False}, 0), ({"acts": True}, 1)])
+def test_a_party_has_an_action_only_if_it_says_so(acts, told):
+    spec = BarrierSpec(SignalKeys("p:", "b"), 2, 60.0, **acts)
+    assert spec.first(SimpleNamespace(who=b"w", channel=b"c"), 0).args[-1] == told
