@@ -30,7 +30,7 @@ SEEDS = (
     ),
     seed(
         "a turn of a lease that is not renewed any more, with half of it",
-        Change(request.LeaseOptions, " or self.max_renewals is not None", ""),
+        Change(cohort.LocalLine, "validity(length) * self.part", "validity(length) * RENEWED_PART"),
         worlds.ONCE,
         "L",
     ),
