@@ -128,6 +128,18 @@ def complete(shell, tmp_path):
     return complete
 
 
+@pytest.mark.parametrize(
+    ("kind", "long", "short"), [("fish", "-l wait", "-s q"), ("zsh", "--wait", "-q")]
+)
+def test_each_script_has_all_commands_and_options(shell, kind, long, short):
+    """Also where the shell itself is not installed."""
+    done = shell("completion", kind)
+    assert (done.status, done.err) == (0, "")
+    assert all(command in done.out for command in COMMANDS)
+    assert long in done.out
+    assert short in done.out
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
 def test_bash_completes_commands_options_and_names(shell, complete):

@@ -179,6 +179,27 @@ def test_requests_for_few_numbers_of_permits_are_kept():
     assert len(permits._templates) <= FORMS_MAX
 
 
+def test_an_interrupt_while_permits_are_taken_out_is_raised_when_all_are_noted(monkeypatch):
+    """The flow that is interrupted releases what is noted, and keeps the rest."""
+    permits = SemaphoreHolds(LockKeys("p:", "a"), chosen(), Hold, 5, bounded=False)
+    first, second = (held(unit="thread") for _ in range(2))
+    for each in (first, second):
+        each.request = SimpleNamespace(template=SimpleNamespace(permits=2))
+        permits.add(each)
+    leave, interrupts, taken = permits._leave, [KeyboardInterrupt], []
+
+    def interrupted(_, parts):
+        if interrupts:
+            raise interrupts.pop()
+        leave(parts)
+
+    monkeypatch.setattr(SemaphoreHolds, "_leave", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        permits.take_permits("thread", 3, taken)
+    assert taken == [(second, 0), (first, 1)]
+    assert (permits.all(), first.count) == ((first,), 1)
+
+
 def test_a_hold_of_a_side_that_ended_is_forgotten_while_others_last():
     """I10: a thread that reads without an end may read through another handle again and again."""
     sides, keys = SideTable(), LockKeys("p:", "a")
