@@ -193,9 +193,27 @@ semaphore.release()
 sides.read.release()
 """
 
+SHARES_NO_PIPE = """
+lock = client.lock("a", ttl=20)
+lock.acquire()
+thread = client._port._renewal_thread
+until(lambda: thread._pipe)
+pipe = thread._pipe
+
+def child():
+    for number in pipe:
+        raises(OSError, lambda: os.fstat(number))
+
+in_child(child)
+for number in pipe:
+    os.fstat(number)
+lock.release()
+"""
+
 STORIES = {
     "a child holds no permits and no side of its parent": SHARES,
     "a child holds nothing": HOLDS_NOTHING,
+    "a child closes its parent's descriptors": SHARES_NO_PIPE,
     "a child enters no rlock of its parent": RLOCK,
     "a child that closes its client leaves the parent's": CLOSED,
     "other threads are at work": BUSY_THREADS,
