@@ -25,6 +25,8 @@ CHILDREN = {
     "cli/": "tests/cli",
     "__main__.py": "tests/cli",
     "embedded/": "tests/embedded",
+    "_io/port_blocking.py": "tests/threads/test_fork.py",
+    "_io/renewal_thread.py": "tests/threads/test_fork.py",
     "contrib/asgi/": "tests/integrations/asgi",
     "contrib/celery/": "tests/integrations/celery",
     "contrib/django/": "tests/integrations/django",
@@ -112,14 +114,15 @@ class Recordings:
         return cheap + [test for _, test in turns]
 
     def cost(self, test: str) -> float:
-        """Return how long a test took, or all tests of a folder."""
+        """Return how long a test took, or all tests of a file or folder."""
         if test in self.seconds:
             return self.seconds[test]
-        return sum(each for name, each in self.seconds.items() if name.startswith(f"{test}/"))
+        inside = (f"{test}/", f"{test}::")
+        return sum(each for name, each in self.seconds.items() if name.startswith(inside))
 
 
 def children(file: str) -> list[str]:
-    """Return the folder of tests whose child processes run a file, if there is one."""
+    """Return the tests whose child processes run a file, if there are any."""
     return [tests for part, tests in CHILDREN.items() if file.startswith(part)][:1]
 
 
