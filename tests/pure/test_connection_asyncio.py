@@ -3,6 +3,8 @@
 import asyncio
 from types import SimpleNamespace
 
+import pytest
+
 from fencelock._io import connection_asyncio as module
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._runtime.clock import now
@@ -23,6 +25,23 @@ def test_a_connection_that_owes_answers_is_looked_at_when_it_would_be_silent(mon
         assert mux._watch_at == NOW + SILENCE - 1
         mux._watch.cancel()
         slot.cancel()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(("fresh", "wait"), [(True, STALL), (False, SILENCE)])
+def test_a_request_is_looked_at_when_its_answer_is_late_and_not_before(monkeypatch, fresh, wait):
+    """A connection that was opened for the request gets all the time there is."""
+    monkeypatch.setattr(module, "now", lambda: NOW)
+
+    async def run():
+        mux = AsyncConnection(asyncio.get_running_loop(), lambda _: None, stall=STALL)
+        mux.sound, mux.silence, mux.fresh = True, SILENCE, fresh
+        mux._transport = SimpleNamespace(write=len, is_closing=bool)
+        asked = mux.request(b"1", NOW + STALL)
+        assert mux._watch_at == NOW + wait
+        mux._watch.cancel()
+        asked.cancel()
 
     asyncio.run(run())
 

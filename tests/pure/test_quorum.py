@@ -363,6 +363,28 @@ def test_leases_that_end_with_their_client_are_given_back_on_each_node_that_has_
     assert asked == [number for number in (1, 2, 0) if number != without]
 
 
+@pytest.mark.parametrize(("over", "planned"), [({}, True), ({"open": False}, False)])
+def test_a_part_that_is_lost_is_acquired_again_unless_the_hold_is_over(over, planned):
+    moved = []
+    port = SimpleNamespace(
+        nodes=range(3),
+        needed=2,
+        now=lambda: 100.0,
+        jitter=lambda: 0.0,
+        mutex=nullcontext,
+        move=lambda _, when: moved.append(when),
+    )
+    hold = held(200.0, clock=lambda: 100.0)
+    hold.parts = parts = Majority(port, hold, first=0)
+    parts[:] = [held(200.0, clock=lambda: 100.0) for _ in range(3)]
+    for name, value in over.items():
+        setattr(hold, name, value)
+    parts[1].lose("taken", 100.0)
+    parts.lost(parts[1])
+    assert bool(moved) is planned
+    assert (parts.reacquire_at < inf) is planned
+
+
 class Unproved:
     """A hold whose parts have ended."""
 

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fencelock._io.renewal_thread import LISTEN_AFTER_SECONDS, RenewalThread
+from fencelock._core.types import NoReply
+from fencelock._io.renewal_thread import CONNECT_SECONDS, LISTEN_AFTER_SECONDS, RenewalThread
 from fencelock._runtime.clock import now
 
 SOON = 10.0
@@ -75,3 +76,29 @@ def test_after_an_ear_is_gone_the_next_one_is_for_a_lease_that_lasts(renewal_thr
     began = now()
     assert renewal_thread._listening(port, began + SOON) is None
     assert renewal_thread._deaf_until >= began + LISTEN_AFTER_SECONDS
+
+
+def test_a_connection_that_could_not_be_opened_is_not_tried_again_at_once(renewal_thread, port):
+    """Perhaps the server accepts no more clients, or the user may not listen."""
+    tried = []
+
+    def take_any(_until):
+        tried.append(None)
+        raise NoReply("no more clients", sent=False)
+
+    port.take_any = take_any
+    renewal_thread._eager = True
+    assert renewal_thread._listening(port, now() + SOON) is None
+    for _ in range(3):
+        assert renewal_thread._listening(port, now() + SOON) is None
+    assert len(tried) == 1
+    assert renewal_thread._deaf_until > now() + CONNECT_SECONDS
+
+
+def test_a_client_that_closes_waits_for_its_thread_until_the_instant(renewal_thread):
+    waited = []
+    renewal_thread._thread = SimpleNamespace(is_alive=lambda: True, join=waited.append)
+    renewal_thread.stop(now() + 0.05)
+    renewal_thread.stop(now() - 5)
+    assert 0 <= waited[0] <= 0.05
+    assert waited[1] == 0

@@ -12,6 +12,7 @@ from fencelock._core.objects.event_latch import EventSpec
 from fencelock._core.objects.state_wait import LEAVING_SECONDS, wait_for
 from fencelock._core.types import NoReply
 from fencelock._io.run_blocking import run_blocking
+from fencelock.errors import ServerUnreachable
 
 NOW, TIMEOUT = 1000.0, 0.5
 CLOSED = [[0, b"1", 1]]  # and the waiter is on the list
@@ -23,7 +24,7 @@ class Port(SimpleNamespace):
     server_timeout = 5.0
 
     def __init__(self, stopped):
-        super().__init__(clock=NOW, stopped=stopped, lines=Lines(), asked=[])
+        super().__init__(clock=NOW, stopped=stopped, lines=Lines(), asked=[], trip=0.0)
 
     mutex = staticmethod(nullcontext)
 
@@ -54,6 +55,7 @@ class Port(SimpleNamespace):
 
     async def call(self, script, keys, args, until, waiter):
         self.asked.append(args[3])
+        self.clock += self.trip
         if until <= self.clock:
             raise NoReply("no time left", sent=False)
         return CLOSED
@@ -67,6 +69,24 @@ def test_a_process_that_was_stopped_still_asks_one_last_time(stopped):
     assert run_blocking(wait_for(port, event, TIMEOUT)) is None
     assert port.asked == [b"wait", b"leave"]
     assert port.lines.watches == {}
+
+
+@pytest.mark.parametrize("trip", [LEAVING_SECONDS * 0.6, LEAVING_SECONDS * 0.4])
+def test_a_late_answer_of_a_far_server_is_no_silence(trip):
+    """That of a near one is: it had the time of two round trips, and more."""
+    port = Port(0.0)
+    port.trip, event = trip, EventSpec(SignalKeys("p:", "e"), b"event", 60.0)
+
+    async def wait(_waiter, until):
+        port.clock, port.trip = until, 1.0  # the last answer comes too late
+
+    port.wait = wait
+    if trip > LEAVING_SECONDS / 2:
+        assert run_blocking(wait_for(port, event, TIMEOUT)) is None
+        assert port.asked == [b"wait", b"leave", b"undo"]
+    else:
+        with pytest.raises(ServerUnreachable, match="does not answer"):
+            run_blocking(wait_for(port, event, TIMEOUT))
 
 
 @pytest.mark.parametrize(("acts", "told"), [({}, 0), ({"acts": False}, 0), ({"acts": True}, 1)])

@@ -36,10 +36,12 @@ def text(seed: int, rows: Sequence[Row]) -> Iterator[str]:
     yield f"Sample {seed}: {len(rows)} mutants."
     yield "The daily tests are those of `python3 dev.py test`; the others run at night, as in CI."
     yield "What is for a framework or a tool of others is tested at night only: *integrations*."
+    engine = [row for row in rows if part_of(row["file"]) != INTEGRATIONS]
+    if not any(row["part"] == NIGHT for row in engine):
+        yield "On the other parts of this sample no nightly test was tried."
     yield ""
     yield "| | killed by daily tests | by all tests |"
     yield "| --- | --- | --- |"
-    engine = [row for row in rows if part_of(row["file"]) != INTEGRATIONS]
     for name, its in (("all", rows), ("all but integrations", engine)):
         yield f"| {name}, as drawn | {_killed(its, later=False)} |"
         yield f"| {name}, with the tests written for survivors | {_killed(its, later=True)} |"
