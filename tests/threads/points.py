@@ -11,8 +11,11 @@ or later, and so a number of points would miss some.
 from __future__ import annotations
 
 import dis
+import gc
+import itertools
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
@@ -21,8 +24,12 @@ from tests.threads.state import ended, thread
 
 LOOKS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME"}
 TURN = "JUMP_BACKWARD"
-STOPPED_SECONDS = 0.05
-Point = tuple[tuple[CodeType, int], ...]
+STORY_SECONDS = 60.0  # many times what a story takes with a core for itself
+STOPPED_SECONDS = 0.05  # at most, for what another thread does
+LOOK_SECONDS = 0.001
+STILL = 10  # looks at a thread that does not move
+Calls = tuple[tuple[int, int], ...]  # functions by their id: to hash their code takes long
+Point = tuple[int, Calls]
 
 _offsets: dict[CodeType, set[int]] = {}
 _kept: list[object] = []  # trace functions: Python 3.11 may call one that it has freed
@@ -47,11 +54,11 @@ def _ours(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).startswith("tests.")
 
 
-def _point(frame: FrameType) -> Point:
-    """Return where the library is, from the innermost call outwards."""
-    calls, outer = [], frame
-    while not _ours(outer) and outer.f_back is not None:
-        calls.append((outer.f_code, outer.f_lasti))
+def _calls(frame: FrameType) -> Calls:
+    """Return which calls led to a function of the library, and that function."""
+    calls, outer = [(id(frame.f_code), 0)], frame.f_back
+    while outer is not None and not _ours(outer):
+        calls.append((id(outer.f_code), outer.f_lasti))
         outer = outer.f_back
     return tuple(calls)
 
@@ -60,6 +67,8 @@ class Strike:
     """Raises KeyboardInterrupt once, at the first point inside the block that is not in ``tried``.
 
     It adds the point there. With ``instead`` it calls that, and the block goes on.
+
+    Python collects no garbage meanwhile: that comes anywhere, and each place would be a new point.
     """
 
     def __init__(self, tried: set[Point], instead: Callable[[], object] | None = None) -> None:
@@ -71,6 +80,7 @@ class Strike:
 
     def __enter__(self) -> None:
         """Begin to watch."""
+        gc.disable()
         if sys.version_info < (3, 12):
             self._before, self._hook = sys.gettrace(), self._called
             sys.settrace(self._hook)
@@ -82,6 +92,8 @@ class Strike:
 
     def __exit__(self, *_: object) -> None:
         """Watch no more."""
+        gc.enable()
+        self._instead = None  # this object is kept, and what that knows need not be
         if sys.version_info < (3, 12):
             sys.settrace(self._before)
             return
@@ -96,7 +108,7 @@ class Strike:
             return sys.monitoring.DISABLE if sys.version_info >= (3, 12) else None
         frame = sys._getframe(1)
         if threading.get_ident() == self._thread and not _ours(frame):
-            self._look(frame)
+            self._look(frame, _calls(frame))
         return None
 
     def _called(self, frame: FrameType, event: str, arg: object) -> Any:
@@ -104,18 +116,20 @@ class Strike:
         if self.where or _ours(frame):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        offsets = _points(frame.f_code)
+        offsets, calls = _points(frame.f_code), _calls(frame)
 
         def instruction(frame: FrameType, event: str, arg: object) -> Any:
-            if event == "opcode" and frame.f_lasti in offsets:
-                self._look(frame)
+            if self.where:
+                frame.f_trace_opcodes = False
+            elif event == "opcode" and frame.f_lasti in offsets:
+                self._look(frame, calls)
             return instruction
 
         return instruction
 
-    def _look(self, frame: FrameType) -> None:
+    def _look(self, frame: FrameType, calls: Calls) -> None:
         """Strike at a point, unless it was tried."""
-        point = _point(frame)
+        point = frame.f_lasti, calls
         if self.where or point in self._tried:
             return
         self._tried.add(point)
@@ -126,6 +140,23 @@ class Strike:
         if sys.version_info < (3, 12):
             sys.settrace(None)  # Python 3.11 may crash where the error ends the tracing
         raise KeyboardInterrupt
+
+
+class Watched:
+    """Another thread, seen from outside."""
+
+    def __init__(self, ident: int | None) -> None:
+        self._ident = ident
+        self._seen: object = None
+        self._looks = 0
+
+    def still(self) -> bool:
+        """Look, and return True once the thread has not moved for many looks."""
+        frame = sys._current_frames().get(self._ident or 0)
+        seen = frame and (id(frame), frame.f_code, frame.f_lasti)
+        self._looks = self._looks + 1 if seen == self._seen else 0
+        self._seen = seen
+        return self._looks > STILL
 
 
 class Meanwhile:
@@ -139,9 +170,11 @@ class Meanwhile:
         self._thread: threading.Thread | None = None
 
     def __call__(self) -> None:
-        """Begin, and wait for a moment."""
+        """Begin, and wait until that has ended or stands still, for a moment at most."""
         self._thread = thread(self._act)
-        self._thread.join(STOPPED_SECONDS)
+        acting, end = Watched(self._thread.ident), time.monotonic() + STOPPED_SECONDS
+        while self._thread.is_alive() and not acting.still() and time.monotonic() < end:
+            self._thread.join(LOOK_SECONDS)
 
     def end(self) -> None:
         """Begin unless that was done; wait for the end."""
@@ -149,3 +182,18 @@ class Meanwhile:
             self()
         if self._thread is not None:
             ended(self._thread)
+
+
+def at_every_point(play: Callable[[int, set[Point]], str], least: int) -> None:
+    """Play a story until its plays were struck at each of its points.
+
+    A play gets its number and what was tried, and returns where it was struck. One in which another
+    thread came too early has no point left, so the last one is played again. What a machine cannot
+    play in a minute is left out.
+    """
+    tried: set[Point] = set()
+    numbers, end = itertools.count(), time.monotonic() + STORY_SECONDS
+    while play(next(numbers), tried) or play(next(numbers), tried):
+        if time.monotonic() > end:
+            return
+    assert len(tried) > least, "the story has fewer points than it seems"

@@ -5,7 +5,6 @@ Then its call ends by itself, and nothing is left that others would wait for.
 """
 
 import contextlib
-import sys
 import threading
 from functools import partial
 
@@ -13,17 +12,16 @@ import pytest
 
 import fencelock
 from fencelock import Condition, FencelockError
-from tests.threads.points import Meanwhile, Strike
+from tests.threads.points import Meanwhile, Strike, Watched, at_every_point
 from tests.threads.state import ended, thread, until, waiting
 from tests.threads.test_interrupt_points import MADE, STATES, known
 from tests.threads.test_interrupt_points import pytestmark as as_struck
 from tests.topologies.quorum import Quorum
 
-pytestmark = [*as_struck, pytest.mark.timeout(600)]
+pytestmark = as_struck
 
-WITHIN = 0.02  # for waiters to leave: the one that was stopped cannot
+WITHIN = 0.005  # for waiters to leave: the one that was stopped cannot
 GIVE_BACK = 4.0  # for leases to be given back
-STILL = 25  # looks, 2 ms apart, at a caller that does not move
 KINDS = [kind for kind in MADE if kind not in {"multi", "poll"}]
 
 
@@ -34,8 +32,7 @@ class Caller:
         self.over = False
         self._strike = strike
         self._closing = closing
-        self._thread = threading.get_ident()
-        self._seen = None, 0
+        self._watched = Watched(threading.get_ident())
 
     @contextlib.contextmanager
     def closed_asleep(self, other):
@@ -49,21 +46,14 @@ class Caller:
         ended(closer)
 
     def _close_once_asleep(self, other):
-        until(lambda: self.over or self._strike.where or self._still())
-        if not (self.over or self._strike.where):
-            self._closing.end()
         try:
+            until(lambda: self.over or self._strike.where or self._watched.still())
+            if not (self.over or self._strike.where):
+                self._closing.end()
             until(lambda: self.over, f"the call ends: {self._strike.where}")
         except AssertionError:
             other.close(release=True)
             raise
-
-    def _still(self):
-        """Return True once the caller has not moved for a while."""
-        frame = sys._current_frames()[self._thread]
-        at, looks = (frame, frame.f_lasti), self._seen[1]
-        self._seen = at, looks + 1 if at == self._seen[0] else 0
-        return looks > STILL
 
 
 def used(handle):
@@ -73,7 +63,7 @@ def used(handle):
 
 
 def closed(server, prefix, story, tried, *, release):
-    """Play a story with a close at a point that was not tried; return False when there is none."""
+    """Play a story with a close at a point that was not tried; return where that was."""
     client = fencelock.Client(server.url, key_prefix=prefix)
     with fencelock.Client(server.url, key_prefix=prefix) as other:
         within = GIVE_BACK if release else WITHIN
@@ -87,15 +77,16 @@ def closed(server, prefix, story, tried, *, release):
         until(lambda: waiting(server, prefix) == 0, where)
         assert after.acquire(timeout=8), where
         after.release()
-    return strike.where != ""
+    return strike.where
 
 
 def every_point(server, prefix, story, least, *, release=True):
     """Play a story until its client was closed at each of its points."""
-    tried = set()
-    while closed(server, f"{prefix}{len(tried)}:", story, tried, release=release):
-        pass
-    assert len(tried) > least, "the story has fewer points than it seems"
+
+    def play(number, tried):
+        return closed(server, f"{prefix}{number}:", story, tried, release=release)
+
+    at_every_point(play, least)
 
 
 def alone(kind):
@@ -214,15 +205,15 @@ def test_closed_at_every_point_of_a_wait_for_a_state(server, prefix, kind):
     def story(client, other, strike, closing):
         state = STATES[kind](client)
         caller = Caller(strike, closing)
-        with caller.closed_asleep(other), strike:
-            waited(state)
+        with caller.closed_asleep(other):
+            waited(state, strike)
         return other.lock("a" if kind == "condition" else "b")
 
     every_point(server, prefix, story, least=50)
 
 
-def waited(state):
+def waited(state, strike):
     """Wait until the client is closed."""
     held = state if isinstance(state, Condition) else contextlib.nullcontext()
-    with contextlib.suppress(FencelockError), held:
+    with contextlib.suppress(FencelockError), held, strike:
         state.wait()

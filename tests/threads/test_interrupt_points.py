@@ -10,7 +10,7 @@ from fencelock import AcquireTimeout, Condition, LeaseLost, OutcomeUnknown
 from fencelock._io.bounded_call_blocking import within
 from fencelock._runtime.clock import now
 from tests.replication import replicated
-from tests.threads.points import Strike
+from tests.threads.points import Strike, at_every_point
 from tests.threads.state import ended, lease_threads, thread, until, waiting
 
 pytestmark = [
@@ -67,7 +67,7 @@ def fronts(client):
 
 
 def struck(server, prefix, story, tried, **options):
-    """Play a story with a strike at a point that was not tried; return False when there is none."""
+    """Play a story with a strike at a point that was not tried; return where that was."""
     client, other = (fencelock.Client(server.url, key_prefix=prefix, **options) for _ in range(2))
     strike = Strike(tried)
     handle, after = story(client, other, strike)
@@ -82,15 +82,16 @@ def struck(server, prefix, story, tried, **options):
     until(lambda: client._port.renewals.holds == 0, where)
     for each in (client, other):
         each._port.shut(0)  # not close(): an undo that ran may wait for its answer still
-    return strike.where != ""
+    return strike.where
 
 
 def every_point(server, prefix, story, least, **options):
     """Play a story again and again, until a strike came at each of its points."""
-    tried = set()
-    while struck(server, f"{prefix}{len(tried)}:", story, tried, **options):
-        pass
-    assert len(tried) > least, "the story has fewer points than it seems"
+
+    def play(number, tried):
+        return struck(server, f"{prefix}{number}:", story, tried, **options)
+
+    at_every_point(play, least)
 
 
 def alone(kind, *, warm):
@@ -184,10 +185,9 @@ def test_ctrl_c_at_every_point_of_a_wait_for_a_state(server, prefix, kind):
     As found: the hold from before a condition's wait stayed the front of its cohort, so that this
     client's next waiter waited for its deadline.
     """
-    tried, number = set(), 0
-    strike = Strike(tried)
-    while not number or strike.where:
-        strike, number = Strike(tried), number + 1
+
+    def play(number, tried):
+        strike = Strike(tried)
         client = fencelock.Client(server.url, key_prefix=f"{prefix}{number}:")
         waited = STATES[kind](client)
         with contextlib.suppress(KeyboardInterrupt), strike:
@@ -197,7 +197,9 @@ def test_ctrl_c_at_every_point_of_a_wait_for_a_state(server, prefix, kind):
             give_back(waited.lock)
         assert not fronts(client), strike.where
         client._port.shut(0)
-    assert number > 100, "there are fewer points than it seems"
+        return strike.where
+
+    at_every_point(play, least=100)
     until(lambda: not lease_threads(), "the threads' end")
 
 
@@ -212,11 +214,12 @@ def asked(key, dispose=None):
 @pytest.mark.parametrize("own", [False, True], ids=["shared", "own"])
 def test_ctrl_c_at_every_point_of_work_that_knows_no_deadline(own):
     """As found: a name that no thread looked up was waited for ever after by all callers."""
-    tried, number = set(), 0
-    strike = Strike(tried)
-    while not number or strike.where:
-        strike, number = Strike(tried), number + 1
+
+    def play(number, tried):
+        strike = Strike(tried)
         with strike:
             asked(number, id if own else None)
         assert asked(number, id if own else None) is not None
-    assert number > 20, "there are fewer points than it seems"
+        return strike.where
+
+    at_every_point(play, least=20)

@@ -10,12 +10,12 @@ import pytest
 
 import fencelock
 from fencelock import Cohort, FencelockError
-from tests.threads.points import Meanwhile, Strike
+from tests.threads.points import Meanwhile, Strike, at_every_point
 from tests.threads.state import ended, thread, until, waiting
 from tests.threads.test_interrupt_points import MADE, fronts, known
 from tests.threads.test_interrupt_points import pytestmark as as_struck
 
-pytestmark = [*as_struck, pytest.mark.timeout(600)]
+pytestmark = as_struck
 
 OPTIONS = {
     "turns": {"cohort": Cohort(turns=64, seconds=60)},
@@ -29,14 +29,11 @@ SHORT = 0.01  # a wait that is over while the other thread is stopped
 
 def every_point(server, prefix, story, least=100):
     """Play a story until something came between at each of its points."""
-    tried = set()
-    while met(server, f"{prefix}{len(tried)}:", story, tried):
-        pass
-    assert len(tried) > least, "the story has fewer points than it seems"
+    at_every_point(lambda number, tried: met(server, f"{prefix}{number}:", story, tried), least)
 
 
 def met(server, prefix, story, tried):
-    """Play a story once; return False when nothing came between."""
+    """Play a story once; return where something came between."""
     with contextlib.ExitStack() as stack:
         clients = [fencelock.Client(server.url, key_prefix=prefix) for _ in range(2)]
         for each in clients:
@@ -51,7 +48,7 @@ def met(server, prefix, story, tried):
         until(lambda: waiting(server, prefix) == 0, where)
         until(lambda: not any(each._port.renewals.holds for each in clients), where)
         assert not any(len(each._port.lines) for each in clients), where
-    return strike.where != ""
+    return strike.where
 
 
 def used(handle, **options):
@@ -171,7 +168,7 @@ def test_a_condition_is_notified(server, prefix, own):
 
         notifies = Meanwhile(notified)
         strike = Strike(tried, notifies)
-        with strike, contextlib.suppress(FencelockError), condition:
+        with contextlib.suppress(FencelockError), condition, strike:
             condition.wait(0.002)
         return strike, notifies, [client.lock("a"), other.lock("a")]
 
