@@ -64,6 +64,7 @@ FAST = (
 # Most tests wait for something. So they run in several processes, each with servers of its own, a
 # file in one of them; what takes long comes first, so that no process ends up alone with it.
 SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
+LONG = ["tests/threads", "tests/flows"]  # folders with files of minutes
 # Tests of deadlines and failovers want a machine that is not busy: a process for each of two cores.
 CALM = ("tests/scale", "tests/cluster", "tests/verification", "tests/faults", "tests/cli")
 CALM_PROCESSES, PROCESSES = 2, 3
@@ -167,9 +168,9 @@ def spread(processes: int, *args: str) -> int:
 
 
 def others() -> list[str]:
-    """Name everything with tests that is not in ``CALM``."""
+    """Name everything with tests that is not in ``CALM``, what takes long first."""
     known = {"/".join(path.relative_to(ROOT).parts[:2]) for path in ROOT.glob("tests/**/test_*.py")}
-    return sorted(known.difference(CALM))
+    return [*LONG, *sorted(known.difference(CALM, LONG))]
 
 
 # --- set-up ---------------------------------------------------------------------------------------
