@@ -8,7 +8,7 @@ from fencelock._topology.cluster import ClusterPort
 from fencelock._topology.cluster_map import ClusterMap
 from fencelock._topology.master_check import MasterCheck
 from fencelock._topology.slots import SlotMap
-from tests.flows.scenarios import FIXED, Scenario, single, user
+from tests.flows.scenarios import FIXED, SECONDS, Scenario, single, user
 from tests.flows.seeded import Change, seed
 from tests.flows.sentinels import granted
 from verification.simulator.cluster import ClusterMonitor, ClusterWorld, PlainMonitor, nodes
@@ -42,7 +42,7 @@ class Clusters(Scenario):
             port=SimulatedClusterPort,
         )
 
-    def explore(self, *, seconds: float = 60.0, schedules: int = 10_000_000) -> Report:
+    def explore(self, *, seconds: float = SECONDS, schedules: int = 10_000_000) -> Report:
         first, *others = nodes(self.sources, plain=self.plain)
         whole = replace(self, others=tuple(others))
         return explore(whole.build, first, seconds=seconds, schedules=schedules)

@@ -3,6 +3,7 @@
 ``Each`` stands in the place of a world's monitor and asks one for every lock.
 """
 
+import functools
 from dataclasses import dataclass
 
 from fencelock._core.keys import LockKeys
@@ -58,6 +59,12 @@ class Part:
         return ShareRequest(template, port.new_id(), b"{}")
 
 
+@functools.lru_cache(maxsize=100_000)
+def of_one(state, keys):
+    """Return what a frozen keyspace has of these keys."""
+    return frozenset(each for each in state if each[0] in keys)
+
+
 class _OfOne:
     """What a monitor does for one of several: it looks at its keys only."""
 
@@ -66,7 +73,7 @@ class _OfOne:
         self._keys = frozenset(keys.all)
 
     def _state(self):
-        return frozenset(each for each in self._server.state if each[0] in self._keys)
+        return of_one(self._server.state, self._keys)
 
     def served(self, request, before):
         """Judge what a request changed, if it was about this lock."""

@@ -25,6 +25,8 @@ TTL = 3.0
 RENEWED = LeaseOptions(ttl=TTL, renew=True)
 FIXED = LeaseOptions(ttl=TTL, renew=False)
 POLLED = LeaseOptions(ttl=TTL, renew=True, plain=True, interval=0.5)
+# For one exploration: more than any machine needs for what a test explores whole.
+SECONDS = 600.0
 
 
 def shipping() -> Flows:
@@ -81,7 +83,7 @@ class Scenario:
             client.port.replicas = self.replicas(client.port)
             client.port.flows = confirmed(client.port.flows)
 
-    def explore(self, *, seconds: float = 60.0, schedules: int = 10_000_000) -> Report:
+    def explore(self, *, seconds: float = SECONDS, schedules: int = 10_000_000) -> Report:
         budget = {"seconds": seconds, "schedules": schedules}
         return explore(self.build, Server(self.sources), events=self.events, **budget)
 

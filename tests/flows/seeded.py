@@ -89,13 +89,13 @@ class Seed:
     breaks: frozenset[str]
     daily: str = ""
 
-    def explore(self, *, seconds: float = 150.0) -> Report:
+    def explore(self) -> Report:
         change, scenario = self.change, self.scenario
         if isinstance(change.where, str):
             sources = scenario.sources | {change.where: change.source()}
-            return replace(scenario, sources=sources).explore(seconds=seconds)
+            return replace(scenario, sources=sources).explore()
         with change.applied():
-            return scenario.as_shipped().explore(seconds=seconds)
+            return scenario.as_shipped().explore()
 
 
 def script(name: str, old: str, new: str) -> Change:

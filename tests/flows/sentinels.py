@@ -8,7 +8,7 @@ from fencelock._topology import sentinel
 from fencelock._topology.master_monitor import MasterGuard, Round
 from fencelock._topology.sentinel import MasterState
 from tests.flows import scenarios
-from tests.flows.scenarios import FIXED, Scenario, single, user, users
+from tests.flows.scenarios import FIXED, SECONDS, Scenario, single, user, users
 from tests.flows.seeded import Change, seed
 from verification.simulator.actors import GAVE_UP, Actor
 from verification.simulator.explorer import Report, explore
@@ -53,7 +53,7 @@ class Behind(Scenario):
     def _replica(self):
         return _replicas.setdefault(tuple(self.sources), Server(self.sources))
 
-    def explore(self, *, seconds: float = 60.0, schedules: int = 10_000_000) -> Report:
+    def explore(self, *, seconds: float = SECONDS, schedules: int = 10_000_000) -> Report:
         master = Server(self.sources, replicated=self.lossy)
         return explore(self.build, master, seconds=seconds, schedules=schedules)
 

@@ -45,14 +45,12 @@ def test_a_sown_fault_is_found(seed):
 
 
 def test_a_failover_takes_a_grant_that_nobody_counted():
-    report = replace(worlds.TWO_WORKING, replicas=None).under(failover=1).explore(seconds=20)
+    report = replace(worlds.TWO_WORKING, replicas=None).under(failover=1).explore()
     assert report.violation is not None
     assert report.violation.invariant == "I1"
 
 
 def test_replicas_of_another_server_say_nothing_of_a_grant():
-    report = (
-        replace(worlds.TWO_WORKING, replicas=worlds.careless).under(failover=1).explore(seconds=20)
-    )
+    report = replace(worlds.TWO_WORKING, replicas=worlds.careless).under(failover=1).explore()
     assert report.violation is not None
     assert report.violation.invariant == "I1"

@@ -77,18 +77,15 @@ def test_no_schedule_breaks_an_invariant(scenario):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # more than the exploration's own bound
 @pytest.mark.parametrize("scenario", both(LARGE), ids=lambda each: each.title)
 def test_no_schedule_of_a_world_for_the_night_breaks_an_invariant(scenario):
-    assert_nothing_breaks(scenario, seconds=600)
+    assert_nothing_breaks(scenario)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", both(DEEP), ids=lambda each: each.title)
 def test_no_schedule_of_a_larger_world_breaks_an_invariant(scenario):
-    report = scenario.explore(seconds=150, schedules=SCHEDULES)
-    assert report.violation is None, report.story()
-    assert report.complete or report.schedules == SCHEDULES
+    assert_nothing_breaks(scenario, schedules=SCHEDULES)
 
 
 @pytest.mark.parametrize("seed", clusters.SEEDS + cluster_multis.SEEDS, ids=lambda each: each.name)

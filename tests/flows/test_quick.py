@@ -107,7 +107,7 @@ def test_a_failing_schedule_is_told_line_by_line():
 def test_the_same_steps_give_the_same_run():
     server = Server()
     search = Explorer(worlds.TWO_LONG.under(lost=1).build, server)
-    report = search.run(seconds=5, schedules=7)
+    report = search.run(seconds=worlds.SECONDS, schedules=7)
     assert report.extent == "capped"
     path = list(search._path)
     assert replay(search._build, server, path) == replay(search._build, server, path)
@@ -131,7 +131,7 @@ def ends(scenario, seen, monkeypatch):
     monkeypatch.setattr(Monitor, "end", end)
     search = Explorer(scenario.build, Server())
     search._seen = seen
-    assert search.run(seconds=30, schedules=100_000).complete
+    assert search.run(seconds=worlds.SECONDS, schedules=100_000).complete
     return found
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows import shares as worlds
-from tests.flows.exploring import assert_nothing_breaks, both
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded_shares import SEEDS
 from tests.flows.test_quick import FAULTS
 
@@ -56,6 +56,4 @@ def test_no_schedule_breaks_an_invariant(scenario):
 
 @pytest.mark.parametrize("sown", SEEDS, ids=lambda each: each.name)
 def test_a_sown_fault_is_found(sown):
-    report = sown.explore()
-    assert report.violation is not None, "nothing was found"
-    assert report.violation.invariant in sown.breaks, report.story()
+    assert_found(sown)

@@ -33,7 +33,7 @@ def server():
 @pytest.mark.nightly
 def test_a_shortest_schedule_needs_no_more_than_the_first_that_is_found():
     search = Explorer(SOWN.build, server())
-    deep = search.run(seconds=30, schedules=100_000)
+    deep = search.run(seconds=worlds.SECONDS, schedules=100_000)
     short = shortest(SOWN.build, server())
     (path,) = short.found.values()
     assert deep.violation is not None

@@ -13,7 +13,7 @@ import fencelock
 from fencelock import Cohort, FencelockError
 from tests.tasks.world import SOON
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 MADE = {
     "lock": lambda client, **options: client.lock("a", **options),
