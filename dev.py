@@ -49,16 +49,14 @@ LINTS = (
 COMPLETE = ("basedpyright", "--verifytypes", "fencelock", "--ignoreexternal")
 # What all kinds of objects stand on; for one of them, add its tests: ``dev.py fast tests/tasks``.
 FAST = (
-    "tests/pure",
+    *(f"tests/conformance/test_{name}.py" for name in ("renewal", "exclusive")),
+    "tests/test_tidy.py",
     *(f"tests/flows/test_{name}.py" for name in ("quick", "keyspace")),
     *(
         f"tests/conformance/test_{name}.py"
-        for name in (
-            *("errors", "exclusive", "fences", "foreign", "line"),
-            *("names", "reentrant", "renewal", "sources"),
-        )
+        for name in ("errors", "fences", "foreign", "line", "names", "reentrant", "sources")
     ),
-    "tests/test_tidy.py",
+    "tests/pure",
 )
 
 # Most tests wait for something. So they run in several processes, each with servers of its own, a
@@ -134,7 +132,7 @@ def fast(*args: str) -> int:
     """Run the quickest tests; in one process when arguments choose some of them."""
     folders = [folder for folder in FAST if (ROOT / folder).exists()]
     chosen = ("-m", "not slow", DAILY, f"--kinds={FAST_KINDS}", *folders, *args)
-    return run("-m", "pytest", *chosen) if args else spread(PROCESSES, *chosen)
+    return run("-m", "pytest", *chosen) if args else spread(DAILY_PROCESSES, *chosen)
 
 
 def explore(*args: str) -> int:
