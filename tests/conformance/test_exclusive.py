@@ -310,6 +310,18 @@ async def test_an_instant_is_kept_by_a_lease_that_was_waited_for(world, kind):
     await handle.release()
 
 
+@pytest.mark.no_quorum  # looks at one server's keys
+@pytest.mark.parametrize("kind", ["lock", "multi"])
+async def test_an_instant_is_kept_by_a_lease_behind_a_waiter_that_is_gone(world, kind):
+    """X9: as found, the server kept the key for 2 s, and the lease was proved for longer."""
+    dead = "dead dead nobody:1.1 3000 2000 0 nobody:1 {}"
+    world.server.command("ZADD", world.keys("a").grant[2], "1", dead)
+    handle = made_until(world.client(), kind, datetime.now(UTC) + timedelta(seconds=9))
+    assert await handle.acquire()
+    assert handle.lease.remaining() * 1000 <= world.pttl("a")
+    await handle.release()
+
+
 @UNTIL_KINDS
 async def test_nothing_is_granted_after_its_instant(world, kind):
     """X9: a waiter that is still in line then ends without it, and leaves nothing behind."""

@@ -387,4 +387,10 @@ SEEDS = (
         worlds.INSTANTS[0].under(wake=1),
         "N4",
     ),
+    seed(
+        "a lease until an instant that is granted from the line as short as a handoff",
+        script("acquire", "if in_line_ms ~= ARGV[3] then full_lease() end", ""),
+        worlds.INSTANTS[0].under(lost=1, crash=1),
+        "I2",
+    ),
 )

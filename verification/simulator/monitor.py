@@ -44,6 +44,8 @@ DISMISSING = frozenset({"once_finish", "election_hand_over"})
 RECORD_SECONDS = 700.0
 # Faults after which a request comes late to the server: its ttl counts from there.
 SLOW = frozenset({"late", "silent", "pause", "expiry", "zombie"})
+# Faults after which a server may keep a lease beyond the instant until which it is meant.
+LONGER = SLOW | {"back"}
 ROUNDING_US = 2_000  # of a server's milliseconds
 # What each renewal adds to a lease at least, of its ttl.
 LEAST_RENEWED = 0.28
@@ -317,7 +319,7 @@ class Monitor:
     def _ends_in_time(self, client: Client, hold: Hold, end_us: int) -> None:
         ours = client.world_us(hold.deadline)
         theirs = end_us - EPOCH_US - self._world.skew_us
-        if hold.request.template.ends < inf and self._world.budgets.keys().isdisjoint(SLOW):
+        if hold.request.template.ends < inf and self._world.budgets.keys().isdisjoint(LONGER):
             claimed = self._world.now_us + int(HANDOFF_TTL_SECONDS * 1e6)
             if theirs > max(client.world_us(hold.request.template.ends), claimed) + ROUNDING_US:
                 raise Violation("N4", f"{hold.request.holder!r} has the lock after its instant")

@@ -82,15 +82,19 @@ local function take_lock()
   return fence
 end
 
--- The holder asks again: a repeated request, or an explicit owner that enters again. R2: a full lease.
-local function reenter()
+local function full_lease()
   prolong(KEYS[1], ttl)
   prolong(KEYS[2], RECORD_MS + ttl)
+  if owned then prolong(KEYS[5], ttl) end
+end
+
+-- The holder asks again: a repeated request, or an explicit owner that enters again. R2: a full lease.
+local function reenter()
   if owned then
     if entry ~= '' then call('ZREM', KEYS[3], entry) end
     call('SADD', KEYS[5], waiter)
-    prolong(KEYS[5], ttl)
   end
+  full_lease()
   local fence = record and string.match(record, '^%d+')
   if not fence then
     fence = now
@@ -103,10 +107,13 @@ if current == holder then return reenter() end
 if not current then
   -- Free: those that came before go first. This client is granted when no waiter lives.
   if entry ~= '' and call('EXISTS', KEYS[3]) == 1 then enqueue(KEYS[3], entry, now, arrival) end
-  local client_channel = string.match(ARGV[5], '^%d+ %d+ %d (%S+)')
+  local in_line_ms, client_channel = string.match(ARGV[5], '^(%d+) %d+ %d (%S+)')
   local next_waiter, fence = grant_next(1, waiter, client_channel)
   if not next_waiter then return take_lock() end
-  if next_waiter == waiter then return fence end
+  if next_waiter == waiter then
+    if in_line_ms ~= ARGV[3] then full_lease() end  -- until an instant: a handoff would be shorter
+    return fence
+  end
   record, current = call('GET', KEYS[2]), call('GET', KEYS[1])
 end
 
