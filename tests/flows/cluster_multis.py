@@ -81,7 +81,7 @@ def plan():
             yield scenario.under(move=1, **{fault: 1})
 
 
-DROP = "if hold is None:\n                await _drop(port, holds, registries)"
+DROP = "if hold is None:\n                await _drop(port, holds, registries, ends)"
 SEEDS = (
     seed(
         "a multi over two slots that gives up and keeps its first lock",

@@ -122,7 +122,7 @@ SEEDS = [
         "a permit is not released at the timeout",
         Change(
             multi,
-            "if hold is None:\n                await _drop(port, holds, registries)",
+            "if hold is None:\n                await _drop(port, holds, registries, ends)",
             "if not hold:",
         ),
         multis.PERMIT_IMPATIENT,
@@ -135,10 +135,16 @@ SEEDS = [
         frozenset({"I4"}),
     ),
     Seed(
+        "a timeout that leaves a line and then releases, each with a time of its own",
+        Change(multi, "max(now, give_up_at + DROPPING_SECONDS)", "FOR_EVER"),
+        multis.BESIDE_LAST_IMPATIENT.under(late=2),
+        frozenset({"I13"}),
+    ),
+    Seed(
         "a timeout keeps what it has",
         Change(
             multi,
-            "if hold is None:\n                await _drop(port, holds, registries)",
+            "if hold is None:\n                await _drop(port, holds, registries, ends)",
             "if not hold:",
         ),
         multis.BESIDE_LAST_IMPATIENT,
