@@ -1,15 +1,19 @@
 """The deep exploration: ``python -m tests.flows.deep [--seconds N]`` prints what it covered.
 
-Every scenario gets its share of the time; those that end early leave theirs to the others. The
-table says for each how many schedules there were and whether that was all of them.
+All scenarios take hours. So each run takes them in another order, which its day decides, for as
+long as it has; none takes more than its share. The table says for each how many schedules there
+were and whether that was all of them.
 """
 
 # ruff: noqa: T201 - its output is its purpose
 
 import argparse
+import functools
 import multiprocessing
 import os
+import random
 import sys
+import time
 from collections.abc import Iterator
 
 from tests.flows import (
@@ -168,9 +172,14 @@ def both(scenario: Scenario) -> tuple[Scenario, Scenario]:
     return scenario, scenario.threads()
 
 
-def explored(number: int, seconds: float) -> tuple[int, Report]:
-    """Explore one scenario of the plan; by its number, for another process."""
-    return number, list(plan())[number].explore(seconds=seconds)
+@functools.cache
+def planned() -> tuple[Scenario, ...]:
+    return tuple(plan())
+
+
+def explored(number: int, seconds: float, end: float) -> tuple[int, Report]:
+    """Explore one scenario of the plan until ``end``; by its number, for another process."""
+    return number, planned()[number].explore(seconds=min(seconds, end - time.time()))
 
 
 def row(title: str, report: Report) -> str:
@@ -180,19 +189,25 @@ def row(title: str, report: Report) -> str:
     )
 
 
-def work(seconds: float, only: str) -> list[tuple[Scenario, Report]]:
-    """Explore the plan on all processors; print each row as it ends."""
-    todo = list(plan())
-    chosen = [number for number, scenario in enumerate(todo) if only in scenario.title]
+def in_order_of(day: int, only: str) -> list[int]:
+    """Return the numbers of the scenarios with this text in their title."""
+    chosen = [number for number, scenario in enumerate(planned()) if only in scenario.title]
+    random.Random(day).shuffle(chosen)
+    return chosen
+
+
+def work(seconds: float, chosen: list[int]) -> list[tuple[Scenario, Report]]:
+    """Explore these scenarios on all processors; print each row as it ends."""
     processes = os.cpu_count() or 1
-    each = max(1.0, seconds * processes / 80)  # most scenarios need far less
+    each, end = max(1.0, seconds * processes / 80), time.time() + seconds  # most need far less
     done: list[tuple[Scenario, Report]] = []
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        waiting = [pool.apply_async(explored, (number, each)) for number in chosen]
-        for result in waiting:
+        for result in [pool.apply_async(explored, (number, each, end)) for number in chosen]:
             number, report = result.get()
-            done.append((todo[number], report))
-            print(row(todo[number].title, report), flush=True)
+            if not report.schedules:  # too late
+                continue
+            done.append((planned()[number], report))
+            print(row(planned()[number].title, report), flush=True)
             if report.violation is not None:
                 print(report.story(), flush=True)
     return done
@@ -223,9 +238,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=300.0, help="about how long to search")
     parser.add_argument("--only", default="", help="scenarios with this text in their title")
+    today = int(time.time() // 86_400)
+    parser.add_argument("--day", type=int, default=today, help="which order (today's)")
     told = parser.parse_args()
+    chosen = in_order_of(told.day, told.only)
+    print(f"{len(chosen)} scenarios, in the order of --day {told.day}\n")
     print(f"{'scenario':58} {'schedules':>9} {'steps':>12} {'extent':9} {'seconds':>7}")
-    done = work(told.seconds, told.only)
+    done = work(told.seconds, chosen)
     violated = [scenario.title for scenario, report in done if report.violation is not None]
     complete = sum(report.complete for _, report in done)
     schedules = sum(report.schedules for _, report in done)
