@@ -101,6 +101,7 @@ class LongAction(CrossingMonitor):
     """Checks a barrier whose action outlasts what a dead party is waited for."""
 
     action_seconds = 12.0
+    kept_seconds = 86_401.0  # an action may take a day: until then its keys stay
 
 
 LONG = replace(

@@ -274,7 +274,7 @@ def both(*, timeout=None, work=0.0, locks=BOTH, options=RENEWED, rounds=1):
 
     async def takes(actor: Actor):
         for _ in range(rounds):
-            with errors(actor):
+            with errors(actor, timeout):
                 await turn(actor)
 
     return single(takes)

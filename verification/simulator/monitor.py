@@ -89,6 +89,7 @@ class Monitor:
     unserved_us_max = UNSERVED_US_MAX
     unserved_us_max_faultless = UNSERVED_US_MAX_FAULTLESS
     granting_seconds: float = 0.05  # how long after its grant a lease may be heard of
+    kept_seconds = RECORD_SECONDS  # after which every key has ended
     pause_us = 3_000_000  # a paused process stands still for at least this long
 
     def __init__(self, world: World) -> None:
@@ -428,6 +429,6 @@ class Monitor:
     def _nothing_in_time(self) -> None:
         space = Keyspace(self._server.now_us)
         space.restore(self._server.state)
-        space.advance(RECORD_SECONDS)
+        space.advance(self.kept_seconds)
         if left := space.keys():
             raise Violation("I10", f"left for ever: {left}")

@@ -180,9 +180,9 @@ class World:
             link.down.insert(
                 len(link.down) if self.push_first else place, Item(request, outcome.reply)
             )
-        elif not link.up:
-            server.unsubscribe(link.who)
         self.monitor.served(request, before)
+        if link.closed and not link.up:  # only now the server sees that it has ended
+            server.unsubscribe(link.who)
 
     def _copy(self, server: Server) -> None:
         self.say(lambda: "the replica follows")
