@@ -51,6 +51,7 @@ COMPLETE = ("basedpyright", "--verifytypes", "fencelock", "--ignoreexternal")
 FAST = (
     *(f"tests/conformance/test_{name}.py" for name in ("renewal", "exclusive")),
     "tests/test_tidy.py",
+    "tests/test_ratchets.py",
     *(f"tests/flows/test_{name}.py" for name in ("quick", "keyspace")),
     *(
         f"tests/conformance/test_{name}.py"
