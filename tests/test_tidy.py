@@ -338,6 +338,41 @@ def calls(node: ast.AST) -> bool:
     return any(isinstance(each, ast.Call | ast.Await) for each in ast.walk(node))
 
 
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def raised_and_kept(_path: Path, text: str) -> Iterator[str]:
+    """Complain of raising what a variable still has afterwards.
+
+    The error has this frame, by its traceback, and the frame the error: a circle, which holds all
+    that the frames below have, such as the caller's handle, until Python's collector runs.
+    """
+    yield from _raised_and_kept(ast.parse(text), frozenset())
+
+
+def _raised_and_kept(node: ast.AST, let_go: frozenset[str]) -> Iterator[str]:
+    if isinstance(node, ast.ExceptHandler) and node.name:
+        let_go |= {node.name}  # Python deletes it by itself
+    if isinstance(node, ast.Try):
+        ends = [each for each in node.finalbody if isinstance(each, ast.Delete)]
+        let_go |= {ast.unparse(name) for each in ends for name in each.targets}
+    if isinstance(node, ast.Raise) and (name := _kept_in(node.exc)) and name not in let_go:
+        yield f"{node.lineno}: raises what {name} keeps; try: raise …, finally: del {name}"
+    for child in ast.iter_child_nodes(node):
+        yield from _raised_and_kept(child, let_go)
+
+
+def _kept_in(raised: ast.expr | None) -> str | None:
+    """Return the variable that has what is raised; None for a call, and for a class."""
+    if isinstance(raised, ast.BoolOp):
+        raised = raised.values[0]
+    if re.match(r"(\w+\.)*_?[A-Z]", ast.unparse(raised)) if raised else True:
+        return None
+    while isinstance(raised, ast.Attribute | ast.Subscript):
+        raised = raised.value
+    return raised.id if isinstance(raised, ast.Name) else None
+
+
 # --- places ---------------------------------------------------------------------------------------
 
 
@@ -409,6 +444,7 @@ RULES = {
     unreasoned: PYTHON,
     sleeps: TESTS,
     called_on_the_way_out: SOURCE,
+    raised_and_kept: SOURCE,
     dead_links: MARKDOWN,
 }
 
@@ -484,6 +520,10 @@ BAD = [
     (sleeps, TEST, "from time import monotonic, sleep"),
     (called_on_the_way_out, CORE, "def f(port):\n with port.mutex():\n  return g()"),
     (called_on_the_way_out, CORE, "def f(s):\n with s._lock:\n  return s.a and len(s.b)"),
+    (raised_and_kept, CORE, "raise error"),
+    (raised_and_kept, CORE, "raise errors[0] or closed()"),
+    (raised_and_kept, CORE, "try:\n raise self._error from None\nfinally:\n close()"),
+    (raised_and_kept, CORE, "try: f()\nexcept A as error: pass\nraise error"),
     (machine_paths, "README.md", "see /" + "root/x"),
     (machine_paths, "README.md", "cd /" + "work"),
     (machine_paths, "README.md", '"/' + 'home/ann/x"'),
@@ -532,6 +572,9 @@ GOOD = [
     (unreasoned, CORE, "x = '# noqa'"),
     (sleeps, TEST, "await asyncio.sleep(0)\nlease.asleep(3)"),
     (called_on_the_way_out, CORE, "def f(port):\n with port.mutex():\n  x = g()\n return h(x)"),
+    (raised_and_kept, CORE, "raise NotHeld\nraise asyncio.CancelledError\nraise f(x)\nraise"),
+    (raised_and_kept, CORE, "try: f()\nexcept A as error: raise error"),
+    (raised_and_kept, CORE, "try:\n raise self._error\nfinally:\n del self"),
     (machine_paths, "README.md", "https://x.org/work/x.html, ~/work, roots/root, /workers"),
     (dead_links, "README.md", "[x](#here-and-there)\n# Here, and there\n[y](https://nowhere/)"),
     (dead_links, "README.md", '[x](#lock.acquire)\n<a id="lock.acquire"></a>`acquire`'),

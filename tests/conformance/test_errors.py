@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import socket
 import threading
 import time
 import traceback
+import weakref
 from typing import Self
 
 import pytest
@@ -367,6 +369,43 @@ async def test_the_plain_form_needs_little(world):
 
 
 # --- a server that cannot -------------------------------------------------------------------------
+
+
+async def scripts_forgotten(world, lock):
+    world.server.command("SCRIPT", "FLUSH")
+    assert await lock.acquire()
+    world.server.command("SCRIPT", "FLUSH")
+    await lock.release()
+
+
+async def refused_by_the_server(world, lock):
+    world.server.command("RPUSH", world.key("a"), "x")
+    world.foreign.add(world.key("a"))
+    with contextlib.suppress(ServerUnsuitable):
+        await lock.acquire()
+
+
+async def lost_in_its_block(world, lock):
+    with contextlib.suppress(LeaseLost):
+        async with lock:
+            world.server.command("DEL", world.key("a"))
+
+
+TROUBLES = (scripts_forgotten, refused_by_the_server, lost_in_its_block)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
+async def test_an_error_lets_go_of_the_handle(world, trouble):
+    """At once, not when Python's collector runs: a handle dropped while it holds is not renewed."""
+    lock = world.client().lock("a")
+    gone = weakref.ref(lock.inner if world.blocking else lock)
+    gc.disable()
+    try:
+        await trouble(world, lock)
+        del lock
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.one_server

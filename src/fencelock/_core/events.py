@@ -324,7 +324,10 @@ def report(event: LockEvent) -> None:
             else:
                 _log_once(hook, error)
     if refusal is not None:
-        raise refusal
+        try:
+            raise refusal
+        finally:
+            del refusal
 
 
 def _log_once(hook: Callable[..., object], error: Exception) -> None:

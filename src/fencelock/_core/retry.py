@@ -56,7 +56,10 @@ async def ask_all(port: Port, calls: Sequence[Call]) -> list[Reply]:
         if isinstance(trouble, (NoReply, ServerError)):
             await again(port, trouble, until, asked)
         elif trouble is not None:
-            raise trouble
+            try:
+                raise trouble
+            finally:
+                del answer, answers, trouble
     return [replies[number] for number in range(len(calls))]
 
 
@@ -92,7 +95,10 @@ async def again(
     elif trouble.code in PASSING:
         asked.refusal = trouble
     else:
-        raise trouble
+        try:
+            raise trouble
+        finally:
+            del trouble
     again_at = port.now() + retry_delay(asked.tries, port.jitter())
     asked.tries += 1
     if again_at >= until:
@@ -103,7 +109,10 @@ async def again(
 def give_up(trouble: Exception, asked: AttemptLog) -> NoReturn:
     """Raise OutcomeUnknown if a request may have run, and ServerUnreachable if not."""
     if isinstance(trouble, ServerError):
-        raise trouble
+        try:
+            raise trouble
+        finally:
+            del trouble
     cause = trouble.__cause__  # a NoReply says no more than this message
     if asked.sent:
         raise OutcomeUnknown(f"{trouble}: the request may or may not have run") from cause

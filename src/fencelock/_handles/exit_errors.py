@@ -13,9 +13,12 @@ def raise_release_error(
 
     ``stopped``: the body was cancelled because of the loss, so its own error says less.
     """
-    if error is None:
-        raise trouble
-    if stopped:
-        raise trouble from error
-    if not isinstance(error, LeaseLost):  # reported already
-        log.warning("%s failed after the body raised: %s", doing, trouble)
+    try:
+        if error is None:
+            raise trouble
+        if stopped:
+            raise trouble from error
+        if not isinstance(error, LeaseLost):  # reported already
+            log.warning("%s failed after the body raised: %s", doing, trouble)
+    finally:
+        del trouble

@@ -43,7 +43,10 @@ async def within(
     except BaseException:
         under_way.leave(key, claim, name)
         raise
-    return work.result()
+    try:
+        return work.result()
+    finally:
+        del work, claim
 
 
 def _set_done(bell: asyncio.Future[None]) -> None:

@@ -50,6 +50,8 @@ class Work(Generic[T]):
             self._result = self._function()
         except BaseException as error:  # noqa: BLE001 - the caller raises it, in its own thread
             self._error = error
+        finally:
+            del self
 
     def end(self) -> list[Callable[[], object]]:
         """Note its end, and return the callbacks to call then; under the mutex."""
@@ -81,7 +83,10 @@ class Work(Generic[T]):
     def result(self) -> T:
         """Return its result or raise its error."""
         if self._error is not None:
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                del self
         return self._result
 
 
@@ -192,7 +197,10 @@ def within(
     except BaseException:
         under_way.leave(key, claim, name)
         raise
-    return work.result()
+    try:
+        return work.result()
+    finally:
+        del work, claim
 
 
 if hasattr(os, "register_at_fork"):

@@ -63,21 +63,24 @@ async def open_tcp(sockets: Sockets, address: Address, until: float) -> socket.s
     """Try each address of the name, each for its share of the time that is left."""
     found = await _resolved(sockets, address, until)
     trouble: OSError = OSError(f"{address.host} has no address")
-    for number, (family, kind, protocol, _, where) in enumerate(found):
-        sock = own(socket.socket(family, kind, protocol))
-        try:
-            await sockets.connect(sock, where, share(until, len(found) - number))
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        except OSError as error:
-            sock.close()
-            trouble = error
-        except BaseException:
-            sock.close()
-            raise
-        else:
-            return sock
-    raise trouble
+    try:
+        for number, (family, kind, protocol, _, where) in enumerate(found):
+            sock = own(socket.socket(family, kind, protocol))
+            try:
+                await sockets.connect(sock, where, share(until, len(found) - number))
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            except OSError as error:
+                sock.close()
+                trouble = error
+            except BaseException:
+                sock.close()
+                raise
+            else:
+                return sock
+        raise trouble
+    finally:
+        del trouble
 
 
 @contextlib.contextmanager

@@ -164,7 +164,10 @@ class Connection:
             raise
         self.owed -= 1
         if isinstance(reply, ReplyError):
-            raise reply
+            try:
+                raise reply
+            finally:
+                del reply
         return reply
 
     def arrived(self, until: float) -> Reply:
@@ -191,7 +194,10 @@ class Connection:
         if reply is not INCOMPLETE:
             self.owed -= 1
             if isinstance(reply, ReplyError):
-                raise reply
+                try:
+                    raise reply
+                finally:
+                    del reply
         return reply
 
     def listen(self, until: float) -> bool:

@@ -63,7 +63,12 @@ class Link:
             raise NoReply(silence(self._source), sent=False)
         if dialling.cancelled():
             raise closed()
-        return dialling.result()
+        try:
+            return dialling.result()
+        finally:  # the task has the error, which has this frame
+            if self._dialling is dialling:
+                self._dialling = None
+            del dialling, done
 
     @property
     def connected_now(self) -> bool:

@@ -100,7 +100,11 @@ class _Dial:
             self.leave()
             raise NoReply("no connection in time", sent=False)
         if self.connection is None:
-            raise self.error or closed()
+            error, self.error = self.error or closed(), None
+            try:
+                raise error
+            finally:
+                del error
         return self.connection
 
     def leave(self) -> None:

@@ -101,7 +101,10 @@ def started(thread: threading.Thread) -> RuntimeError | None:
         strike = error.__context__
         if strike is None or strike is before or isinstance(strike, Exception):
             return error
-        raise strike from None
+        try:
+            raise strike from None
+        finally:
+            del strike
     return None
 
 

@@ -73,12 +73,15 @@ class ClusterMap:
         """Return a connection to any master."""
         await self._read(until)
         trouble: Exception | None = None
-        for node in self.slots.masters:
-            try:
-                return await self.lend(node, until)
-            except (NoReply, ServerError) as error:
-                trouble = error
-        raise trouble or _nowhere()
+        try:
+            for node in self.slots.masters:
+                try:
+                    return await self.lend(node, until)
+                except (NoReply, ServerError) as error:
+                    trouble = error
+            raise trouble or _nowhere()
+        finally:
+            del trouble
 
     async def owner(self, key: bytes, until: float) -> NodeAddress:
         """Return the node of a key; NoReply when it cannot be found out now."""
@@ -99,20 +102,23 @@ class ClusterMap:
 
     async def _ask_around(self, until: float) -> None:
         trouble: Exception | None = None
-        for node in list(self.slots.sources()):
-            try:
-                await self._ask(node, min(until, self._io.now() + MAP_SECONDS))
-            except ServerDenied:
-                raise  # every node would refuse, and more attempts could lock the account
-            except (NoReply, ServerError) as error:
-                trouble = error
-                if self._io.now() >= until:
-                    break
-            else:
-                return
-        if not self.slots.known:
-            raise trouble or _nowhere()
-        self.slots.read_at = self._io.now()
+        try:
+            for node in list(self.slots.sources()):
+                try:
+                    await self._ask(node, min(until, self._io.now() + MAP_SECONDS))
+                except ServerDenied:
+                    raise  # every node would refuse, and more attempts could lock the account
+                except (NoReply, ServerError) as error:
+                    trouble = error
+                    if self._io.now() >= until:
+                        break
+                else:
+                    return
+            if not self.slots.known:
+                raise trouble or _nowhere()
+            self.slots.read_at = self._io.now()
+        finally:
+            del trouble
 
     async def _ask(self, node: NodeAddress, until: float) -> None:
         connection = await self.lend(node, until)
@@ -196,15 +202,18 @@ class ClusterMap:
         """Ask something once for all callers that need it now; return the answer."""
         while True:
             question, mine = self._question(about)
-            if mine:
-                return await self._asked(about, question, ask, until)
-            if not await question.latch.wait(until):
-                sent = about != _MAP  # what must be proved was an answer
-                raise NoReply(f"{about} was not found out in time", sent=sent)
-            if question.error is not None:
-                raise question.error
-            if question.known:
-                return question.answer
+            try:
+                if mine:
+                    return await self._asked(about, question, ask, until)
+                if not await question.latch.wait(until):
+                    sent = about != _MAP  # what must be proved was an answer
+                    raise NoReply(f"{about} was not found out in time", sent=sent)
+                if question.error is not None:
+                    raise question.error
+                if question.known:
+                    return question.answer
+            finally:
+                del question
 
     def _question(self, about: object) -> tuple[_Question, bool]:
         """Return the question about something, and whether this caller must ask it.
@@ -227,8 +236,9 @@ class ClusterMap:
         until: float,
     ) -> bool | None:
         try:
-            question.answer = await ask()
+            question.answer = answer = await ask()
             question.known = True
+            return answer
         except (NoReply, FencelockError) as error:
             if self._io.now() < until:
                 question.error = error
@@ -238,7 +248,7 @@ class ClusterMap:
                 if self._questions.get(about) is question:
                     del self._questions[about]
             question.latch.open()
-        return question.answer
+            del question
 
 
 def _nowhere() -> NoReply:

@@ -278,7 +278,10 @@ class MasterGuard:
         """
         broken = demoted(self._monitor.service, error)
         if broken is not None:
-            raise broken from error
+            try:
+                raise broken from error
+            finally:
+                del broken
         await self.prove(asked_at, until)
 
     async def still_master(self, until: float) -> None:

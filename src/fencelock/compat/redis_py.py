@@ -199,7 +199,10 @@ class _RedisPyLock:
     def _release_failed(self, error: exceptions.LockError) -> None:
         """Raise the error of a release at the end of ``with``, or log it, as was asked for."""
         if self.raise_on_release_error:
-            raise error
+            try:
+                raise error
+            finally:
+                del error
         _log.warning("release of %r at the end of its block: %s", self.name, error)
 
     def __del__(self) -> None:

@@ -64,7 +64,10 @@ class _BySignal:
     def _handle(self, number: int, frame: Any) -> None:
         if self._live and self._error is not None:
             self._live = False
-            raise self._error
+            try:
+                raise self._error
+            finally:
+                del self
         if callable(self._before):  # meant for a task around this one
             self._before(number, frame)
 
@@ -148,7 +151,10 @@ class LossInterrupt:
             error = self.error
         if error is not None:
             self._disarm()
-            raise error
+            try:
+                raise error
+            finally:
+                del error, self
 
     def __exit__(self, *_: object) -> None:
         """End. A loss that strikes at this moment is raised here, within the lock."""

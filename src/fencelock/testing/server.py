@@ -55,7 +55,10 @@ class _Line:
         while (reply := parser.gets()) is INCOMPLETE:
             parser.feed(self._socket.recv(65536))
         if isinstance(reply, ReplyError):
-            raise reply
+            try:
+                raise reply
+            finally:
+                del reply
         return reply
 
     def close(self) -> None:
@@ -226,7 +229,7 @@ def _in_thread(call: Callable[[], T]) -> T:
     thread.start()
     thread.join()
     if errors:
-        raise errors[0]
+        raise errors.pop()
     return result[0]
 
 

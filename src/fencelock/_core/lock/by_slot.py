@@ -140,7 +140,10 @@ async def heartbeat_by_slot(port: SlottedPort, until: float, waiter: Waiter) -> 
         if not isinstance(answer, Exception):
             learn(port, dues, answer, asked_at)
         elif number == own:
-            raise answer
+            try:
+                raise answer
+            finally:
+                del answer, answers
 
 
 async def side_by_side(

@@ -174,7 +174,10 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
             port, {holds[number]: reason for number, reason in refused.items()}, until
         )
     if missing is not None:
-        raise missing
+        try:
+            raise missing
+        finally:
+            del missing
 
 
 def _horizon(port: Port) -> float:
@@ -402,14 +405,19 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
         rely_on(port, renewal)
         until = min(until, hold.deadline)
         try:
-            sent_at, (refused, missing) = await persist(port, once, until, asked)
+            sent_at, answer = await persist(port, once, until, asked)
         except (ClientClosed, ServerError) as error:
             renewal.failed(may_run=asked.sent)
             events.renewed([hold], error)
             raise
         renewal.answered(repeated=asked.sent)
+        refused, missing = answer
+        del answer
         if missing is not None:
-            raise missing
+            try:
+                raise missing
+            finally:
+                del missing
         with port.mutex():
             port.renewals.discard(hold)
         apply_renewal(port, [hold], [renewal.ttl], sent_at, refused)

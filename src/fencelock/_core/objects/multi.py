@@ -359,7 +359,10 @@ async def _give_back(
             return
     await persist(port, lambda: _each(port, requests, given, until), until, AttemptLog())
     for refusal in given.refused.values():
-        raise refusal
+        try:
+            raise refusal
+        finally:
+            del given, refusal
 
 
 async def _each(
@@ -381,11 +384,17 @@ async def _each(
         elif isinstance(answer, ServerError):
             given.refused[request] = answer
         elif isinstance(answer, Exception):
-            raise answer
+            try:
+                raise answer
+            finally:
+                del answer, answers
         else:
             given.answers[request] = answer if answer == 1 else answer[1]
     if trouble is not None:
-        raise trouble
+        try:
+            raise trouble
+        finally:
+            del answer, answers, trouble
 
 
 async def one_by_one(
@@ -415,4 +424,4 @@ def _judge(port: Port, holds: Sequence[Hold], lost: Sequence[Hold], given: _Give
         if told != 1 and hold.request not in given.unsure and hold not in lost:
             errors.append(lost_as(port, hold, told))
     if errors:
-        raise errors[0]
+        raise errors.pop(0)

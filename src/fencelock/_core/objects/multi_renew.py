@@ -134,7 +134,10 @@ class _Together:
         for renewal in self._renewals:
             renewal.hold.check()
         if self._refusal is not None:
-            raise self._refusal
+            try:
+                raise self._refusal
+            finally:
+                del self
 
     async def ask(self, until: float) -> None:
         """Ask once for each that is left; raise the first error of one without an answer.
@@ -160,11 +163,17 @@ class _Together:
         for renewal in left:
             renewal.hold.check()
         if trouble is not None:
-            raise trouble
+            try:
+                raise trouble
+            finally:
+                del answer, answers, trouble
 
     def _refused(self, renewal: HolderRenewal, error: Exception) -> None:
         if not isinstance(error, ServerError):
-            raise error  # the client is closed, or this is a bug
+            try:
+                raise error  # the client is closed, or this is a bug
+            finally:
+                del error
         self._left.remove(renewal)
         renewal.failed(may_run=renewal in self._unsure)
         self._refusal = self._refusal or error

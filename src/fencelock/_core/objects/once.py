@@ -166,7 +166,10 @@ async def finish(
     finally:
         events.end_hold(hold)
     if missing is not None:
-        raise missing
+        try:
+            raise missing
+        finally:
+            del missing
 
 
 def _judge(port: Port, hold: Hold, reply: Reply) -> None:

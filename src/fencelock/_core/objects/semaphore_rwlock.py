@@ -273,7 +273,10 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
                 events.end_hold(hold)
         raise
     if trouble is not None:
-        raise trouble
+        try:
+            raise trouble
+        finally:
+            del trouble
 
 
 @describes_errors

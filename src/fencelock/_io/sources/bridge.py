@@ -6,6 +6,8 @@ Rules of this file:
   requests, calls the client, and writes its answers as a server would. So everything works as with
   a server's connection, only slower.
 - Requests are answered one after the other. Published messages come from ``client.pubsub()``.
+- SUBSCRIBE is answered when the server has confirmed it. A request behind it on a multiplexed
+  connection waits for that: its answer would be taken for SUBSCRIBE's.
 - The far end ends when ours is closed, and closes when the client cannot reach its server.
 """
 
@@ -30,6 +32,8 @@ Words = Sequence[bytes]
 
 # How often the thread that waits for messages checks whether it should end.
 _LOOK_SECONDS: Final = 0.2
+# A connection whose subscription is not confirmed by then ends.
+_CONFIRM_SECONDS: Final = 5.0
 # Errors from whose text a client removes the code.
 _CODES: Final = {
     "NoScriptError": "NOSCRIPT",
@@ -129,6 +133,7 @@ class _AsyncioBridge:
         self._incoming, self._outgoing = incoming, outgoing
         self._pubsub: Any = None
         self._hearing: asyncio.Task[None] | None = None
+        self._confirmed: asyncio.Future[bytes] | None = None  # while SUBSCRIBE is not answered
 
     async def serve(self) -> None:
         """Answer until the near end closes, or the client fails."""
@@ -160,9 +165,12 @@ class _AsyncioBridge:
     async def _listen(self, channel: bytes) -> None:
         if self._pubsub is None:
             self._pubsub = self._client.pubsub()
+        confirmed = self._confirmed = asyncio.get_running_loop().create_future()
         await self._pubsub.subscribe(channel)
         if self._hearing is None:
             self._hearing = asyncio.create_task(self._hear(), name="fencelock-bridge")
+        async with asyncio.timeout(_CONFIRM_SECONDS):
+            self._outgoing.write(await confirmed)
 
     async def _hear(self) -> None:
         try:
@@ -170,9 +178,18 @@ class _AsyncioBridge:
                 while True:
                     message = await self._pubsub.get_message(timeout=_LOOK_SECONDS)
                     if message is not None:
-                        self._outgoing.write(_push(message))
+                        self._heard(message)
         finally:
+            if self._confirmed is not None:
+                self._confirmed.cancel()  # it was refused: the connection ends
             await self._pubsub.aclose()
+
+    def _heard(self, message: Mapping[str, Any]) -> None:
+        if message["type"] != "subscribe":
+            self._outgoing.write(_push(message))
+        elif self._confirmed is not None:  # else the client subscribed again by itself
+            self._confirmed.set_result(_push(message))
+            self._confirmed = None
 
 
 def _whole(requests: Any, data: bytes) -> Iterator[Words]:

@@ -269,7 +269,10 @@ class Run:
         """Fail the run, or retry it as the task itself would."""
         if self._chosen.lost == "retry" and self._has_message:
             raise self._task.retry(exc=error)
-        raise error from None
+        try:
+            raise error from None
+        finally:
+            del error
 
     # -- the lock is busy -----------------------------------------------------------------------
 
@@ -281,10 +284,12 @@ class Run:
             return self._retry(busy, holder.get("remaining", 0.0) + GRACE)
         if self._chosen.busy == "skip":
             return self._skip(TaskSkipped(*busy.args))
-        if self._chosen.busy == "raise" or not self._has_message:
-            raise busy
-        if self._chosen.retries is not None and self._tries() >= self._chosen.retries:
-            raise busy
+        spent = self._chosen.retries is not None and self._tries() >= self._chosen.retries
+        if self._chosen.busy == "raise" or not self._has_message or spent:
+            try:
+                raise busy
+            finally:
+                del busy
         spread = random.uniform(1 - SPREAD, 1 + SPREAD)  # noqa: S311 - not a secret
         return self._retry(busy, self._chosen.countdown * spread)
 
@@ -306,7 +311,10 @@ class Run:
                 backend.store_result(request.id, skipped, celery.states.REVOKED, request=request)
             if request.chord:
                 backend.on_chord_part_return(request, celery.states.REVOKED, skipped)
-        raise skipped
+        try:
+            raise skipped
+        finally:
+            del skipped
 
     def _holder(self) -> dict[str, Any]:
         """Return who holds the lock, in plain values; nothing when the server cannot tell."""
