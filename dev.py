@@ -3,16 +3,20 @@
 
 python3 dev.py demo [ARG ...]     two processes take turns under a lock, on a real server
 python3 dev.py test [ARG ...]     lint, types, and the tests of every change; ARGs go to pytest
+python3 dev.py test --python 3.13 [ARG ...]
+                                  the same tests with another Python, without lint and types
+python3 dev.py daily [ARG ...]    these tests only, without lint and types
 python3 dev.py fast [ARG ...]     the quickest tests, for the inner loop; ARGs go to pytest
 python3 dev.py rest               the tests that ``test`` leaves for the night, with the frameworks
                                   that they need
-python3 dev.py nightly            everything: ``test``, ``rest`` and ten minutes of ``explore``
+python3 dev.py nightly            everything: ``test``, with two Pythons, ``rest`` and ten minutes
+                                  of ``explore``
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
 python3 dev.py lint               ruff, mypy and pyright only
 
 Needs Python 3.11 or newer on Linux or macOS, and a package index that pip can reach; no root, and
-nothing installed beforehand. All it installs goes into .venv beside this file: remove that folder
-to start afresh, for example with another Python.
+nothing installed beforehand. All it installs goes into .venv beside this file, for another Python
+into .venv-3.13 or the like: remove such a folder to start afresh.
 """
 
 import contextlib
@@ -20,6 +24,7 @@ import fcntl
 import hashlib
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -34,7 +39,7 @@ if sys.version_info < (3, 11):
 
 ROOT = Path(__file__).resolve().parent
 PYPROJECT = ROOT / "pyproject.toml"
-VENV = ROOT / ".venv"
+VENV = ROOT / os.environ.get("FENCELOCK_DEV_VENV", ".venv")  # this file sets it, for another Python
 PYTHON = VENV / "bin" / "python"
 # Extras of pyproject.toml: what all tests need, and with the frameworks of the nightly ones.
 TOOLS, FRAMEWORKS = "test", "integrations"
@@ -70,6 +75,7 @@ CALM_PROCESSES, PROCESSES = 2, 3
 DAILY_PROCESSES = 4  # the daily tests wait more than they compute
 # tests/daily.py says which test belongs to which part.
 DAILY, REST = "--part=daily", "--part=rest"
+NEWER = "3.13"  # the Python that ``nightly`` tests beside the one that runs it
 EXPLORED = "--seconds=600"  # what ``nightly`` gives the explorer
 # What pytest ends with after Ctrl-C, and a process that SIGINT or SIGTERM killed: then stop.
 INTERRUPTED = frozenset({2, 130, 143})
@@ -80,6 +86,7 @@ STOP = "from fencelock import embedded; embedded.stop()"
 # A user's settings that would lead our own environment, tests and demo elsewhere.
 FOREIGN = frozenset(
     {
+        "FENCELOCK_DEV_VENV",
         "FENCELOCK_DIR",
         "FENCELOCK_URL",
         "PIP_PREFIX",
@@ -105,9 +112,33 @@ def demo(*args: str) -> int:
 
 def test(*args: str) -> int:
     """Lint, and run the daily tests, whatever fails; their summary is the last line."""
-    if args:
-        return first_failure((lint(), run("-m", "pytest", *args)))
-    return first_failure((lint(), spread(DAILY_PROCESSES, DAILY)))
+    if args[:1] == ("--python",):
+        return daily_with(*args[1:])
+    return first_failure((lint(), daily(*args)))
+
+
+def daily(*args: str) -> int:
+    """Run the daily tests, or, in one process, those that arguments choose."""
+    return run("-m", "pytest", *args) if args else spread(DAILY_PROCESSES, DAILY)
+
+
+def daily_with(version: str = "", *args: str) -> int:
+    """Run the daily tests with another Python: this file in that one, with its own packages."""
+    if not re.fullmatch(r"3\.\d+", version):
+        fail("--python needs a version such as 3.13")
+    python = find_python(version)
+    if python is None:
+        fail(f"Python {version} was not found: no python{version} on PATH or in ~/.pyenv that runs")
+    venv = f".venv-{version}"
+    return run(str(Path(__file__)), "daily", *args, python=python, FENCELOCK_DEV_VENV=venv)
+
+
+def daily_with_newer() -> int:
+    """Run the daily tests with the newer Python, if this machine has it."""
+    if find_python(NEWER) is None:
+        say(f"skipped: the daily tests with Python {NEWER}, which was not found")
+        return 0
+    return daily_with(NEWER)
 
 
 def rest() -> int:
@@ -122,7 +153,7 @@ def rest() -> int:
 def nightly() -> int:
     """Run everything, whatever fails, until Ctrl-C."""
     statuses = []
-    for part in (test, rest, partial(explore, EXPLORED)):
+    for part in (test, daily_with_newer, rest, partial(explore, EXPLORED)):
         statuses.append(part())
         if statuses[-1] in INTERRUPTED:
             break
@@ -156,7 +187,7 @@ def complete(path: str) -> int:
 
 
 COMMANDS = {
-    command.__name__: command for command in (demo, test, fast, rest, nightly, explore, lint)
+    command.__name__: command for command in (demo, test, daily, fast, rest, nightly, explore, lint)
 }
 ALONE = ("lint", "rest", "nightly")  # commands that take no arguments
 
@@ -176,7 +207,7 @@ def others() -> list[str]:
 
 
 def set_up(extra: str = TOOLS) -> None:
-    """Bring .venv up to date with an extra of pyproject.toml; two calls at once take turns."""
+    """Bring the environment up to date with an extra of pyproject.toml; two calls take turns."""
     stamp = VENV / f"installed-{extra}"
     with alone():
         if PYTHON.exists() and stamp.exists() and stamp.read_text() == wanted():
@@ -205,19 +236,29 @@ def wanted() -> str:
 
 
 def usable() -> bool:
-    """Tell whether .venv is whole: not missing, half made, too old, or without its Python."""
+    """Tell whether the environment is whole: not half made, too old, or without its Python."""
     probe = "import pip, sys; sys.exit(sys.version_info < (3, 11))"
     return PYTHON.exists() and quiet(PYTHON, "-c", probe).returncode == 0
 
 
+def find_python(version: str) -> Path | None:
+    """Return a Python of this version that runs: pyenv puts names on PATH that may not."""
+    name = f"python{version}"
+    places = [Path(folder) for folder in os.environ["PATH"].split(os.pathsep)]
+    places += sorted(Path.home().glob(f".pyenv/versions/{version}*/bin"), reverse=True)
+    probe = f"import sys; sys.exit('%d.%d' % sys.version_info[:2] != '{version}')"
+    found = (place / name for place in places if (place / name).is_file())
+    return next((each for each in found if quiet(each, "-c", probe).returncode == 0), None)
+
+
 def create() -> None:
-    """Make .venv anew."""
+    """Make the environment anew."""
     if importlib.util.find_spec("ensurepip") is None:
         fail(
             f"Python {VERSION} at {sys.executable} lacks ensurepip, which .venv is made with;\n"
             "on Debian and Ubuntu it comes with the package python3-venv"
         )
-    say(f"making .venv with Python {VERSION}")
+    say(f"making {VENV.name} with Python {VERSION}")
     done = quiet(sys.executable, "-m", "venv", "--clear", VENV)
     if done.returncode:
         fail(f"{done.stdout}could not make {VENV}")
@@ -226,7 +267,7 @@ def create() -> None:
 def install(extra: str) -> None:
     """Install the package, in place, and what its tests need."""
     what = f"fencelock[{extra}]"
-    say(f"installing {what} into .venv (a minute, the first time)")
+    say(f"installing {what} into {VENV.name} (a minute, the first time)")
     done = quiet(PYTHON, "-m", "pip", "install", "--no-input", "--editable", f"{ROOT}[{extra}]")
     if done.returncode:
         fail(f"{done.stdout}pip could not install {what}")
@@ -235,9 +276,9 @@ def install(extra: str) -> None:
 # --- processes ------------------------------------------------------------------------------------
 
 
-def run(*args: str, **settings: str) -> int:
+def run(*args: str, python: Path = PYTHON, **settings: str) -> int:
     """Run our Python in the checkout and give its status; Ctrl-C and SIGTERM are the child's."""
-    with subprocess.Popen([PYTHON, *args], cwd=ROOT, env=environment(**settings)) as child:
+    with subprocess.Popen([python, *args], cwd=ROOT, env=environment(**settings)) as child:
         before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:
             return exit_status(wait(child))

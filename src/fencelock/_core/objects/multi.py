@@ -362,7 +362,7 @@ async def _give_back(
         try:
             raise refusal
         finally:
-            del given, refusal
+            del refusal
 
 
 async def _each(
