@@ -32,6 +32,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 VERSION = ".".join(map(str, sys.version_info[:3]))
 if sys.version_info < (3, 11):
@@ -330,7 +331,7 @@ def say(line: str) -> None:
     print(f"dev.py: {line}", file=sys.stderr, flush=True)
 
 
-def fail(message: str) -> None:
+def fail(message: str) -> NoReturn:
     """End with a message."""
     sys.exit(f"dev.py: {message}")
 
