@@ -67,7 +67,9 @@ def lease_threads() -> list[str]:
 @contextlib.contextmanager
 def program(text: str, *args: object) -> Iterator[subprocess.Popen[str]]:
     """Run a Python program whose streams are the test's; it does not outlive the block."""
-    command = [sys.executable, "-X", "faulthandler", "-c", text, *map(str, args)]
+    # From 3.12 on Python warns of each fork beside threads, which is what some programs are about.
+    quiet = ("-W", "ignore:This process:DeprecationWarning")
+    command = [sys.executable, "-X", "faulthandler", *quiet, "-c", text, *map(str, args)]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
