@@ -1,7 +1,6 @@
 """Faults sown on purpose in the turns of a client's waiters: see ``seeded``."""
 
-from fencelock._core.lock import acquire, cohort, hold, request, turns, waiting
-from fencelock._core.objects import condition
+from fencelock._core.lock import acquire, cohort, hold, release, request, turns, waiting
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows import cohorts as worlds
 from tests.flows.seeded import Change, script, seed
@@ -47,6 +46,12 @@ SEEDS = (
         "I1 I3 I9",
     ),
     seed(
+        "a request that may still come, whose undo leaves its place in line",
+        Change(release, "request.abandon(stray.channel)", "request.abandon(b'')"),
+        worlds.STRAY.under(late=1, cut=1),
+        "I1 I9",
+    ),
+    seed(
         "a turn with the fence of the one before",
         Change(cohort.LocalLine, "Grant(hold.fence + 1,", "Grant(hold.fence,"),
         worlds.TWO,
@@ -90,12 +95,6 @@ SEEDS = (
         Change(hold.Hold, "self.cohort.succeed(port, self)", "pass"),
         worlds.FIXED_TOO_LONG,
         "I6",
-    ),
-    seed(
-        "a wait on a condition that leaves the next waiter waiting",
-        Change(condition, "hold.cohort.succeed(port, hold)", "pass"),
-        worlds.WAITING,
-        "I5 I6",
     ),
     seed(
         "a waiter that is served before those who came first",
