@@ -210,7 +210,7 @@ def vote(space, who, least, ttl=9000):
 def test_a_further_node_grants_with_the_first_node_s_fence_or_a_later_one(space):
     least = space.now + 7
     assert vote(space, b"x", least) == b"%d" % least
-    assert space.ttls(*A) == [9000, RECORD + 9000] + [-2] * 6
+    assert space.ttls(*A) == [9000, RECORD + 9000] + [-2] * 4
     assert space.command(b"GET", LAST) == b"%d x %s" % (least, options())
     space.wait(4)
     assert vote(space, b"y", least + 1) == [5000]
