@@ -1,6 +1,6 @@
 """Faults sown on purpose in the turns of a client's waiters: see ``seeded``."""
 
-from fencelock._core.lock import acquire, cohort, hold, release, request, turns, waiting
+from fencelock._core.lock import acquire, cohort, hold, request, turns, waiting
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows import cohorts as worlds
 from tests.flows.seeded import Change, script, seed
@@ -44,12 +44,6 @@ SEEDS = (
         Change(cohort, "and not hold.request.strays", ""),
         worlds.STRAY.under(late=1, cut=1),
         "I1 I3 I9",
-    ),
-    seed(
-        "a request that may still come, whose undo leaves its place in line",
-        Change(release, "request.abandon(stray.channel)", "request.abandon(b'')"),
-        worlds.STRAY.under(late=1, cut=1),
-        "I1 I9",
     ),
     seed(
         "a turn with the fence of the one before",

@@ -120,6 +120,7 @@ def made_by_a_client() -> None:
     assert_type(client.latch("l", 3), fencelock.Latch)
     assert_type(client.barrier("b", 3), fencelock.Barrier)
     client.multi([tasks.lock("a")])  # type: ignore[list-item]  # a lock of the other face
+    client.condition("c")  # type: ignore[attr-defined]  # there is none any more
 
 
 def made_by_an_asyncio_client() -> None:
