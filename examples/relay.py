@@ -3,7 +3,8 @@
     python examples/relay.py [--workers N] [--rounds N]
 
 Each worker is a process. They wait for the event "go", meet at a barrier after each round, put what
-they have made onto a shelf under a lock with a condition, and count the latch "done" down.
+they have made onto a shelf under a lock, push to a list on which the collector waits, and count the
+latch "done" down.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import sys
 import tempfile
 from pathlib import Path
+
+import redis
 
 import fencelock
 
@@ -25,11 +29,11 @@ def work(number: int, workers: int, rounds: int, shelf: str) -> None:
     with fencelock.Client(label=f"worker {number}") as client:
         client.event(f"{PREFIX}:go").wait(timeout=30)
         rounds_end = client.barrier(f"{PREFIX}:round", workers, timeout=30)
-        filled = client.condition(client.lock(f"{PREFIX}:shelf"), name="filled")
+        lock, server = client.lock(f"{PREFIX}:shelf"), connected()
         for turn in range(rounds):
-            with filled:
+            with lock:
                 put(shelf, {"worker": number, "round": turn})
-                filled.notify()
+                server.rpush(f"{PREFIX}:filled", number)
             if rounds_end.wait() == 0:
                 print(f"round {turn + 1} is done by all {workers}", flush=True)
         client.latch(f"{PREFIX}:done", workers).count_down()
@@ -41,20 +45,21 @@ def put(shelf: str, thing: dict[str, int]) -> None:
     Path(shelf).write_text(json.dumps([*things, thing]), encoding="utf-8")
 
 
+def connected() -> redis.Redis:
+    """Return a client for plain commands, on the server of the locks."""
+    return redis.Redis.from_url(os.environ.get("FENCELOCK_URL") or fencelock.embedded.ensure())
+
+
 def collect(client: fencelock.Client, shelf: str, expected: int) -> int:
-    """Wait on the condition until the shelf holds as much as is expected; return the wake-ups."""
-    filled = client.condition(client.lock(f"{PREFIX}:shelf"), name="filled")
-    looks = 0
-
-    def full() -> bool:
-        nonlocal looks
-        looks += 1
-        return len(json.loads(Path(shelf).read_text(encoding="utf-8"))) == expected
-
-    with filled:
-        if not filled.wait_for(full, timeout=30):
+    """Wait until the shelf holds as much as is expected; return how often it looked."""
+    lock, server, looks = client.lock(f"{PREFIX}:shelf"), connected(), 0
+    while True:
+        with lock:
+            looks += 1
+            if len(json.loads(Path(shelf).read_text(encoding="utf-8"))) == expected:
+                return looks
+        if not server.blpop([f"{PREFIX}:filled"], timeout=30):  # the lock is free meanwhile
             sys.exit("the workers did not fill the shelf in time")
-    return looks
 
 
 def main() -> None:
@@ -66,6 +71,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, fencelock.Client() as client:
         shelf = str(Path(folder) / "shelf.json")
         Path(shelf).write_text("[]", encoding="utf-8")
+        connected().delete(f"{PREFIX}:filled")
         client.event(f"{PREFIX}:go").clear()
         client.barrier(f"{PREFIX}:round", args.workers).reset()
         done = client.latch(f"{PREFIX}:done", args.workers)

@@ -35,7 +35,7 @@ PACKAGES = {
     "aio": FACE,
     "instrumentation": "_core/* _io/* errors scripts _runtime",
     "closing": "_io/* _runtime options",
-    "fencelock": "closing blocking aio embedded _handles _core/* errors options status",
+    "fencelock": "closing blocking aio embedded _handles _core/* errors options status _runtime",
     "testing": "fencelock embedded instrumentation _io/* _core/* _runtime errors options",
     "dashboard": "fencelock blocking _io/* _core/* errors options status",
     "cli/*": "fencelock blocking dashboard embedded _io/* _topology/* _core/* errors options lease"

@@ -564,13 +564,6 @@ def test_the_permissions_for_events_and_the_rest_are_enough(server):
         client.barrier("alone", 1).wait()
         with pytest.raises(fencelock.BarrierBroken):
             client.barrier("two", 2).wait(0.01)
-        with client.condition("shelf") as condition:
-            assert condition.fence
-            shelf = client.condition("shelf 2")
-            shelf.acquire()
-            assert not shelf.wait(0.01)
-            shelf.notify()
-            shelf.release()
 
     assert server.command("ACL", "LOG") == []
 

@@ -18,7 +18,7 @@ import fencelock
 NAMES = (
     *("Client", "Lock", "RLock", "Semaphore", "BoundedSemaphore", "RWLock", "ReadLock"),
     *("WriteLock", "Lease", "MultiLease", "MultiLock", "Once", "Event", "Latch", "Barrier"),
-    *("Election", "Condition"),
+    "Election",
 )
 PAIRS = [(getattr(fencelock, name), getattr(fencelock, f"Async{name}")) for name in NAMES]
 SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__repr__", "__del__")
@@ -26,7 +26,7 @@ SPECIAL = ("__init__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__re
 # These answer from what this process knows. All other methods send something, and are awaited.
 LOCAL = {
     "Client": {
-        *("__init__", "__repr__", "barrier", "bounded_semaphore", "condition", "election", "event"),
+        *("__init__", "__repr__", "barrier", "bounded_semaphore", "election", "event"),
         *("latch", "lock", "locked", "multi", "once", "rlock", "rwlock", "semaphore"),
     },
     "Election": {
@@ -35,7 +35,6 @@ LOCAL = {
     "Event": {"__init__", "__repr__", "name"},
     "Latch": {"__init__", "__repr__", "name"},
     "Barrier": {"__init__", "__repr__", "name", "parties"},
-    "Condition": {"__init__", "__repr__", "lock", "name"},
     "Lock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "RLock": {"__del__", "__init__", "__repr__", "lease", "name"},
     "MultiLease": {

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
         AsyncBarrier,
         AsyncBoundedSemaphore,
         AsyncClient,
-        AsyncCondition,
         AsyncEvent,
         AsyncLatch,
         AsyncLease,
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
         Barrier,
         BoundedSemaphore,
         Client,
-        Condition,
         Event,
         Latch,
         Lease,
@@ -87,7 +85,6 @@ __all__ = [
     "AsyncBarrier",
     "AsyncBoundedSemaphore",
     "AsyncClient",
-    "AsyncCondition",
     "AsyncElection",
     "AsyncEvent",
     "AsyncLatch",
@@ -108,7 +105,6 @@ __all__ = [
     "Client",
     "ClientClosed",
     "Cohort",
-    "Condition",
     "Deadlock",
     "Election",
     "Event",
@@ -177,7 +173,12 @@ _APART = {
 def __getattr__(name: str) -> Any:
     """Import a client on first use: the command line needs neither, and a program just one."""
     if name not in {*__all__, "embedded"}:
-        raise AttributeError(f"module 'fencelock' has no attribute {name!r}")
+        told = ""
+        if name in {"Condition", "AsyncCondition"}:
+            from fencelock._runtime.hints import CONDITION  # noqa: PLC0415 - only for this error
+
+            told = f": {CONDITION}"
+        raise AttributeError(f"module 'fencelock' has no attribute {name!r}{told}")
     from importlib import import_module  # noqa: PLC0415 - as the faces
 
     if name == "embedded":

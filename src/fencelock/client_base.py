@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from fencelock import options
-from fencelock._core.keys import ConditionKeys, LockKeys, SignalKeys
+from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._core.lock.hold import Hold
 from fencelock._handles.lock import Defaults, Settings, defaults, settings
 from fencelock._handles.quorum_limits import refuse
@@ -40,7 +40,6 @@ from fencelock.options import (
 
 if TYPE_CHECKING:  # few programs use them
     from fencelock._core.objects.barrier import BarrierSpec
-    from fencelock._core.objects.condition import ConditionId
     from fencelock._core.objects.election import ElectionKeys
     from fencelock._core.objects.event_latch import EventSpec
     from fencelock._handles.lock import Holds
@@ -61,11 +60,9 @@ RWLockT = TypeVar("RWLockT")
 EventT = TypeVar("EventT")
 LatchT = TypeVar("LatchT")
 BarrierT = TypeVar("BarrierT")
-ConditionT = TypeVar("ConditionT")
 MultiLockT = TypeVar("MultiLockT")
 ElectionT = TypeVar("ElectionT")
-# The handles that stand for their name in a condition, and in a multi.
-OfConditionT = TypeVar("OfConditionT")
+# The handles that stand for their name in a multi.
 PartT = TypeVar("PartT")
 
 
@@ -334,14 +331,12 @@ class SemaphoreFactory(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost
         return self._rwlock(self._port, keys, read, write)
 
 
-class StateFactory(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfConditionT]):
-    """The factories of events, latches, barriers and conditions."""
+class StateFactory(ClientBase, Generic[EventT, LatchT, BarrierT]):
+    """The factories of events, latches and barriers."""
 
     _event: Callable[[Any, EventSpec], EventT]
     _latch: Callable[[Any, EventSpec], LatchT]
     _barrier: Callable[[Any, BarrierSpec, Callable[[], object] | None, float | None], BarrierT]
-    _condition: Callable[[OfConditionT, ConditionId], ConditionT]
-    _of_condition: tuple[type, ...]
 
     def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> EventT:
         """Return a handle of the event ``name``; sends nothing.
@@ -403,37 +398,6 @@ class StateFactory(ClientBase, Generic[EventT, LatchT, BarrierT, ConditionT, OfC
         kept = options.idle_ttl(idle_ttl)
         spec = BarrierSpec(self._signal_keys(name), count, kept, action is not None, server_timeout)
         return self._barrier(self._port, spec, action, seconds)
-
-    def condition(self, lock: OfConditionT | str, *, name: str = "") -> ConditionT:
-        """Return a handle of a condition of a lock; sends nothing.
-
-        ``lock`` is a handle that this client made, or a name. A name means ``rlock(name)`` for a
-        ``Client``, as in ``threading``, and ``lock(name)`` for an ``AsyncClient``, as in
-        ``asyncio``. Several conditions of one lock have a ``name`` each.
-
-        Raises:
-            TypeError, ValueError: an option that cannot work, such as a lock of another client,
-                with ``Poll`` or with an ``owner``; nothing was sent.
-        """
-        from fencelock._core.objects.condition import ConditionId
-
-        refuse(self._defaults.quorum, "condition")
-        if not isinstance(lock, (str, *self._of_condition)):
-            raise TypeError(f"lock must be a lock of this client or a name, not {lock!r}")
-        made: Any = self._lock_of_condition(lock) if isinstance(lock, str) else lock
-        port, holds = made.__shared__()
-        if port != self._port:
-            raise ValueError(
-                f"the lock {made.name!r} is of another client: use that one's condition"
-            )
-        if holds.settings.options.plain or holds.settings.owner is not None:
-            raise ValueError("a condition needs a lock with Queue() and without an owner")
-        title = "" if name == "" else options.lock_name(name)
-        return self._condition(made, ConditionId(ConditionKeys(holds.keys), made.name, title))
-
-    def _lock_of_condition(self, name: str) -> OfConditionT:
-        """Return the lock that a condition of a name belongs to."""
-        raise NotImplementedError
 
 
 class MultiFactory(ClientBase, Generic[MultiLockT, PartT, OnAnyLost]):

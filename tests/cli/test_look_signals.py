@@ -1,4 +1,4 @@
-"""``ls``, ``show`` and ``break`` of events, latches, barriers and conditions."""
+"""``ls``, ``show`` and ``break`` of events, latches and barriers."""
 
 import threading
 
@@ -84,20 +84,3 @@ def test_break_does_not_know_what_nobody_holds(shell, client):
     assert "is a event" not in result.err
     assert "'ready' is an event: it has no holder" in result.err
     assert client.event("ready").is_set()
-
-
-def test_show_tells_who_waits_on_a_lock_s_conditions(shell, client):
-    condition = client.condition("orders")
-
-    def waits():
-        with condition:
-            condition.wait()
-
-    thread = threading.Thread(target=waits)
-    thread.start()
-    eventually(lambda: shell("show", "orders", "--json").json["parked"] == 1)
-    assert "parked   1" in shell("show", "orders").out
-    with condition:
-        condition.notify()
-    thread.join()
-    assert shell("show", "orders", "--json").json["parked"] == 0

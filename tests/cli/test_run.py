@@ -376,7 +376,7 @@ HEAVY += ("importlib.resources", "inspect", "logging", "pathlib", "random", "red
 HEAVY += ("importlib.metadata", "shutil", "ssl", "subprocess", "tempfile", "traceback", "urllib")
 HEAVY += ("uuid",)
 OURS = ("fencelock.aio", "fencelock.embedded", "fencelock._io.sources.client", "fencelock.status")
-RARE = ("barrier", "condition", "election", "event_latch", "multi", "once", "rwlock", "semaphore")
+RARE = ("barrier", "election", "event_latch", "multi", "once", "rwlock", "semaphore")
 OURS += tuple(f"fencelock.blocking.{name}" for name in RARE)
 
 

@@ -75,22 +75,6 @@ async def signals(world: World, client: Any, other: Any) -> None:
     await client.barrier("b", 1).wait()
 
 
-async def conditions(world: World, client: Any, other: Any) -> None:
-    waiting, notifying = (each.condition("c") for each in (client, other))
-
-    async def waits() -> bool:
-        async with waiting:
-            return await waiting.wait()
-
-    job = world.start(waits())
-    await there(world, job, "c", "condition")
-    async with notifying:
-        await notifying.notify()
-    assert await job.result() is True
-    async with waiting:
-        assert await waiting.wait(0.01) is False
-
-
 async def once(world: World, client: Any, other: Any) -> None:
     async def draw() -> int:
         return 7
@@ -113,4 +97,4 @@ async def elections(world: World, client: Any, other: Any) -> None:
     await bob.resign()
 
 
-EVERYTHING = (locks, shares, signals, conditions, once, elections)
+EVERYTHING = (locks, shares, signals, once, elections)

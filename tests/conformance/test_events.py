@@ -212,15 +212,6 @@ async def test_a_run_once(world, seen):
 
 
 @pytest.mark.no_quorum
-async def test_a_condition_releases_and_requests_again(world, seen):
-    condition = world.client().condition("a")
-    async with condition:
-        await condition.wait(0.02)
-    assert seen.kinds() == ["requested", "granted", "released"] * 2
-    seen.balanced()
-
-
-@pytest.mark.no_quorum
 async def test_the_plain_form(world, seen):
     client = world.client()
     lock = client.lock("a", wait=Poll(interval=0.01, max_tries=3))

@@ -18,12 +18,6 @@ WAYS = {
     "multi": pytest.param(
         lambda client: client.multi(["a", "b"]), "release", marks=pytest.mark.no_quorum
     ),
-    "condition, wait": pytest.param(
-        lambda client: client.condition("a"), "wait", marks=pytest.mark.no_quorum
-    ),
-    "condition, notify": pytest.param(
-        lambda client: client.condition("a"), "notify", marks=pytest.mark.no_quorum
-    ),
 }
 
 

@@ -356,9 +356,6 @@ class StraightClient:
         made = self.inner.rwlock(name, **options)
         return SimpleNamespace(read=StraightLock(made.read), write=StraightLock(made.write))
 
-    def condition(self, lock: Any, **options: Any) -> StraightCondition:
-        return StraightCondition(self.inner.condition(getattr(lock, "inner", lock), **options))
-
     async def aclose(self, **options: Any) -> None:
         self.inner.close(**options)
 
@@ -497,20 +494,6 @@ class StraightBarrier(Straight):
 
     async def __aexit__(self, *error: object) -> None:
         self.inner.__exit__(*error)
-
-
-class StraightCondition(Straight):
-    """A condition; its lock is a property."""
-
-    @property
-    def lock(self) -> StraightLock:
-        return StraightLock(self.inner.lock)
-
-    async def __aenter__(self) -> StraightLease:
-        return StraightLease(self.inner.__enter__())
-
-    async def __aexit__(self, *error: object) -> None:
-        return self.inner.__exit__(*error)
 
 
 class StraightPermits:

@@ -1,9 +1,9 @@
-"""Events, latches, barriers and conditions when requests, answers or messages are lost."""
+"""Events, latches and barriers when requests, answers or messages are lost."""
 
 import pytest
 
 from fencelock import BarrierBroken, OutcomeUnknown, ServerUnreachable
-from fencelock._core.keys import ConditionKeys, LockKeys, SignalKeys
+from fencelock._core.keys import SignalKeys
 from tests.faults.test_lost_replies import LOSSES, time_for
 from tests.faults.world import PREFIX, Tasks, outcome, spawn, wait_until
 
@@ -55,10 +55,6 @@ def other(connect, server):
 
 def on_list(server, name):
     return server.command("ZCARD", SignalKeys(PREFIX, name).watch[1])
-
-
-def condition_waiters(server, name):
-    return server.command("ZCARD", ConditionKeys(LockKeys(PREFIX, name)).condition)
 
 
 @every_loss
@@ -119,64 +115,3 @@ def test_a_party_arrives_once(client, other, proxy, name, how):
     assert other.barrier(name, 2).wait(15) == 1
     assert coming.result(20)[0] == 0
     assert other.barrier(name, 2).n_waiting == 0
-
-
-@every_loss
-def test_a_wait_on_a_condition_gives_the_lock_back_once(client, other, proxy, name, how):
-    server = proxy.server
-    lock = client.lock(name, ttl=60)
-    condition = client.condition(getattr(lock, "inner", lock))
-    condition.acquire()
-    fault = proxy.on("condition_wait", how.action, then=how.then)
-    waiting = spawn(outcome, condition.wait)
-    fault.wait()
-    if how.then in SILENT:
-        assert isinstance(waiting.result(20)[0], UNKNOWN)
-        wait_until(lambda: server.command("GET", PREFIX + name) is None, 5, "the lock is free")
-        wait_until(lambda: condition_waiters(server, name) == 0, 5, "nobody waits")
-        return
-    wait_until(lambda: condition_waiters(server, name) == 1, 5, "it waits")
-    theirs = other.lock(name, ttl=60)
-    notifier = other.condition(getattr(theirs, "inner", theirs))
-    notifier.acquire()
-    notifier.notify()
-    notifier.release()
-    assert waiting.result(20)[0] is True
-    condition.release()
-    assert server.command("GET", PREFIX + name) is None
-
-
-@every_loss
-def test_a_notification_notifies_once(client, other, proxy, name, how):
-    server = proxy.server
-    waiting = []
-    for number in (1, 2):
-        lock = other.lock(name, ttl=60)
-        condition = other.condition(getattr(lock, "inner", lock))
-        waiting.append(spawn(outcome, once, condition))
-        wait_until(lambda number=number: condition_waiters(server, name) == number)
-    lock = client.lock(name, ttl=60)
-    notifier = client.condition(getattr(lock, "inner", lock))
-    notifier.acquire()
-    fault = proxy.on("condition_notify", how.action, then=how.then)
-    result, _ = outcome(notifier.notify)
-    fault.wait()
-    if how.then not in SILENT:
-        assert result is None
-        assert condition_waiters(server, name) == 1
-    assert condition_waiters(server, name) in {1, 2}
-    outcome(notifier.release)
-    last = other.lock(name, ttl=60)
-    awake = other.condition(getattr(last, "inner", last))
-    awake.acquire()
-    awake.notify_all()
-    awake.release()
-    assert [each.result(20)[0] for each in waiting] == [True, True]
-
-
-def once(condition):
-    condition.acquire()
-    try:
-        return condition.wait()
-    finally:
-        condition.release()

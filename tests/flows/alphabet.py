@@ -98,12 +98,6 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Barrier.reset": ("barrier.change",),
         "Barrier.delete": ("barrier.change",),
     },
-    "condition": {
-        "Condition.wait": ("condition.wait",),
-        "Condition.wait_for": ("condition.wait",),
-        "Condition.notify": ("condition.notify",),
-        "Condition.notify_all": ("condition.notify",),
-    },
     "cluster": {
         "Lock.acquire in a Cluster": (ACQUIRE, "by_slot.line_up_by_slot"),
         "Lock.release in a Cluster": (RELEASE,),
@@ -117,7 +111,7 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 FACTORIES = (
-    *("barrier", "bounded_semaphore", "condition", "election", "event", "latch", "lock", "locked"),
+    *("barrier", "bounded_semaphore", "election", "event", "latch", "lock", "locked"),
     *("multi", "once", "rlock", "rwlock", "semaphore"),
 )
 LOCAL = "answers from what this process knows, and sends nothing"
@@ -163,8 +157,6 @@ LEFT_OUT = {
     **dict.fromkeys(("Client.locks", "Client.status", "Client.signals", "Client.history"), READS),
     **dict.fromkeys((f"Client.{made}" for made in FACTORIES), "makes a handle, and sends nothing"),
     "MultiLease": "asks the leases that it is made of",
-    "Condition.acquire": "is the lock's",
-    "Condition.release": "is the lock's",
 }
 
 

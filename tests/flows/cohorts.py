@@ -7,12 +7,10 @@ from fencelock.errors import ClientClosed
 from fencelock.options import Cohort
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows import clusters, sentinels
-from tests.flows.conditions import notifier
 from tests.flows.scenarios import FIXED, ONCE_ONLY, RENEWED, TTL, Scenario, operator, user
 from verification.simulator.actors import GAVE_UP, Actor
 from verification.simulator.cluster import ClusterMonitor
 from verification.simulator.cohorts import CohortMonitor
-from verification.simulator.conditions import ConditionMonitor
 from verification.simulator.monitor import Violation
 from verification.simulator.sentinels import SentinelMonitor
 
@@ -64,21 +62,6 @@ def holds(options=TURNS, *, after=0.0, work=0.0, timeout=None, renewed=None):
 async def rests(actor, seconds):
     if seconds:
         await actor.port.sleep(actor.port.now() + seconds)
-
-
-def waits(options=TURNS, *, timeout=None, after=0.0):
-    """A task that acquires, waits on a condition, and releases."""
-
-    async def program(actor):
-        await rests(actor, after)
-        hold = await actor.acquire(actor.request(options), None)
-        if hold is None:
-            return
-        _, again = await actor.world.monitor.waits(actor, hold, timeout, options)
-        if again is not None:
-            await actor.release(again)
-
-    return program
 
 
 def closes(after):
@@ -198,37 +181,13 @@ UNLIKE = scenario(
 ALL = tuple(each for each in list(vars().values()) if isinstance(each, Scenario))
 
 
-class ConditionCohortMonitor(CohortMonitor, ConditionMonitor):
-    """Checks cohorts of a lock whose holders wait on its condition."""
-
-
-def condition_scenario(name, *roles):
-    return Scenario(f"cohort: {name}", roles, monitor=ConditionCohortMonitor)
-
-
-WAITING = condition_scenario(
-    "1 task waits, 1 wants the lock, 1 other notifies",
-    process(waits(timeout=9.0), holds()),
-    notifier(1, after=0.5),
-)
-WAITING_INSIDE = condition_scenario(
-    "1 task waits in vain, 1 wants the lock", process(waits(timeout=0.5), holds(work=0.2))
-)
-WAITING_TWO = condition_scenario(
-    "2 tasks wait, 1 other notifies all",
-    process(waits(timeout=4.0), waits(timeout=9.0)),
-    notifier(-1, after=0.5),
-)
-CONDITIONS = (WAITING, WAITING_INSIDE, WAITING_TWO)
-ALL += CONDITIONS
-
 FAULTS = (
     *("lost", "zombie", "cut", "silent", "late", "wake", "noise", "expiry"),
     *("crash", "pause", "cancel", "back", "restart", "reboot"),
 )
 DAILY = (
     *(BESIDE.under(**{fault: 1}) for fault in FAULTS if fault != "expiry"),
-    *(each.under(cancel=1) for each in (THREE, MIXED, LEFT, WAITING_INSIDE, CLOSED)),
+    *(each.under(cancel=1) for each in (THREE, MIXED, LEFT, CLOSED)),
     *(each.under(late=1) for each in (FIXED_JOINING, LONGER, PATIENT_BESIDE, BROKEN)),
     *(each.under(lost=1) for each in (ARRIVALS, JOINING, SHORTER)),
     *(each.under(crash=1) for each in (ROUNDS_BESIDE, WORKING)),

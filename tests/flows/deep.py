@@ -22,7 +22,6 @@ from tests.flows import (
     cluster_multis,
     clusters,
     cohorts,
-    conditions,
     elections,
     forgetting,
     multis,
@@ -36,7 +35,6 @@ from tests.flows import (
     shares,
     signals,
     test_barriers,
-    test_conditions,
     test_signals,
 )
 from tests.flows import scenarios as worlds
@@ -163,7 +161,7 @@ def lock_plan() -> Iterator[Scenario]:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
     several = (clusters, cluster_multis, sentinels, quorums, quorum_shares)
-    for module in (cohorts, signals, barriers, conditions, acknowledged, *several):
+    for module in (cohorts, signals, barriers, acknowledged, *several):
         for scenario in module.plan():
             yield from both(scenario)
 
@@ -225,7 +223,7 @@ def seeds() -> bool:
             *acknowledged.SEEDS,
             *seeded_quorums.SEEDS,
         ),
-        *(*test_signals.SEEDS, *test_barriers.SEEDS, *test_conditions.SEEDS),
+        *(*test_signals.SEEDS, *test_barriers.SEEDS),
     ):
         report = seed.explore()
         broke = report.violation.invariant if report.violation else "nothing"

@@ -1,7 +1,6 @@
 """Faults sown on purpose in the turns of a client's waiters: see ``seeded``."""
 
 from fencelock._core.lock import acquire, cohort, hold, request, turns, waiting
-from fencelock._core.objects import condition
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows import cohorts as worlds
 from tests.flows.seeded import Change, script, seed
@@ -90,12 +89,6 @@ SEEDS = (
         Change(hold.Hold, "self.cohort.succeed(port, self)", "pass"),
         worlds.FIXED_TOO_LONG,
         "I6",
-    ),
-    seed(
-        "a wait on a condition that leaves the next waiter waiting",
-        Change(condition, "hold.cohort.succeed(port, hold)", "pass"),
-        worlds.WAITING,
-        "I5 I6",
     ),
     seed(
         "a waiter that is served before those who came first",

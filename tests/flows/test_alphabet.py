@@ -16,7 +16,6 @@ SPARED = {
         "expiry": "a state has no lease that could end",
         "back": "no decision about a state compares instants of two calls",
     },
-    "condition": {"back": "its line is in the order of arrival; the lock's worlds have this fault"},
     "quorum": {
         "noise": "what a node's channel may carry is one server's matter: the lock's worlds",
         "cut": "a node that is away for longer is the harder fault: down",

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fencelock._core.lock import release
 from fencelock._core.objects import election
 from tests.flows import elections
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
@@ -134,6 +135,12 @@ SEEDS = [
         "a campaign whose request was repeated may still arrive after the hand-over",
         Change(election, "undo_strays(port, hold.request)", "pass"),
         elections.LINED.under(late=1, wake=1),
+        frozenset({"I9"}),
+    ),
+    Seed(
+        "a request that may still come, whose undo leaves its place in line",
+        Change(release, "request.abandon(stray.channel)", "request.abandon(b'')"),
+        elections.LINED.under(late=1, wake=1).threads(),
         frozenset({"I9"}),
     ),
     Seed(

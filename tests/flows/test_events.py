@@ -4,8 +4,8 @@ import pytest
 
 from fencelock._core import events
 from fencelock._core.lock import acquire, hold, release
-from fencelock._core.objects import condition, multi
-from tests.flows import cohorts, conditions, elections, kept, multis, quorums, runs_once, shares
+from fencelock._core.objects import multi
+from tests.flows import cohorts, elections, kept, multis, quorums, runs_once, shares
 from tests.flows import scenarios as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
 from tests.flows.seeded import Change, seed
@@ -22,8 +22,6 @@ QUICK = [
     multis.TRIES,
     shares.PARTS,
     shares.IMPATIENT_SIDES,
-    conditions.RACE.under(lost=1),
-    conditions.ALONE.under(cancel=1),
     runs_once.TRIES,
     elections.TO_ONLY,
     quorums.ALONE,
@@ -33,7 +31,6 @@ WORLDS = [
     *(cohorts.IMPATIENT, cohorts.LONGER, kept.TRIED, kept.TASKS, runs_once.TWO, quorums.TWO),
     *(multis.WORKING, multis.IMPATIENT, multis.TRIES, multis.FIXED_BRIEF, elections.TO_ONLY),
     *(shares.THREE, shares.IMPATIENT, shares.TOO_LONG, shares.SIDES, shares.DOWNGRADED),
-    *(conditions.ONE, conditions.ALONE, conditions.RACE, conditions.STRUCK),
 ]
 SCHEDULES = 5000  # few of these worlds have more
 
@@ -85,12 +82,6 @@ SEEDS = (
         "parts of a multi that are dropped without a word",
         Change(multi, "_end(holds)", "pass"),
         multis.IMPATIENT.reported(),
-        "E",
-    ),
-    seed(
-        "a condition whose grant comes before its answer",
-        Change(condition, "events.end_hold(taken[0])", "pass"),
-        conditions.RACE.under(lost=1).reported(),
         "E",
     ),
 )

@@ -14,7 +14,6 @@ from verification.simulator.scripting import Program
 
 KEYS = [b"l", b"{l}~record", b"{l}~queue", b"{l}~alive", b"{l}~holds", b"{l}~revoked"]
 LOCK, RECORD, QUEUE, ALIVE, HOLDS, REVOKED = KEYS
-LINES = [*KEYS, b"{l}~condition", b"{l}~notified"]
 SIGNAL = [b"s", b"{s}~watch", b"{s}~ids", b"{s}~places"]
 HOME = b"home"
 LISTENING = (b"c0", b"c1", b"c2", HOME)  # c3 is a dead client's
@@ -33,7 +32,7 @@ class Sequence:
             [self.acquire] * 6 + [self.release] * 4 + [self.abandon, self.alive] * 2
             + [self.renew, self.revoked, self.broken, self.show]
             + [self.keep, self.give_back, self.raw]
-            + [self.gate, self.watch, self.barrier, self.condition] * 2
+            + [self.gate, self.watch, self.barrier] * 2
         )()  # fmt: skip
 
     def who(self):
@@ -113,20 +112,6 @@ class Sequence:
             (scripts.BARRIER_ARRIVE, SIGNAL, (*head, who, channel, number % 2)),
             (scripts.BARRIER_CHECK, SIGNAL, (*head, goes, who, channel, full)),
             (scripts.BARRIER_CHANGE, SIGNAL, (*head, what, who)),
-        ])  # fmt: skip
-
-    def condition(self):
-        waiter, holder, _, _ = self.who()
-        entry = self.entry().replace(waiter, b"~" + waiter, 1)
-        wait = (holder, HOME, b".", entry, entry.split()[0])
-        return self.random.choice([
-            (scripts.CONDITION_WAIT, LINES, wait),
-            (scripts.CONDITION_CHECK, LINES, (HOME, b".", entry, waiter)),
-            (scripts.CONDITION_LEAVE, LINES, (*wait, self.random.choice([b"back", b"quit"]))),
-            (
-                *(scripts.CONDITION_NOTIFY, LINES),
-                (holder, b".", 1, b"%d" % self.random.randrange(9), self.random.choice([0, 9000])),
-            ),
         ])  # fmt: skip
 
     def watch(self):

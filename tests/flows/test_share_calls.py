@@ -350,7 +350,7 @@ def test_who_does_not_listen_holds_up_nobody_and_keeps_its_place(space):
 
 
 def test_a_dead_waiter_holds_up_no_other_where_the_user_may_not_count_subscribers(space):
-    """A message finds out then; a condition's waiters and a lock's are treated alike."""
+    """A message finds out then."""
     acquire(space, b"h", LIMIT - 1)
     acquire(space, b"x", 2)
     acquire(space, b"y")

@@ -39,7 +39,7 @@ def that_acquire(client):
 @FACES
 def test_seconds_in_the_place_of_blocking_are_refused_by_every_object(face):
     methods = list(that_acquire(face("redis://localhost:1")))
-    assert len(methods) == 9
+    assert len(methods) == 8
     for method in methods:
         for seconds in (1, 0, 5, 0.5):
             with pytest.raises(TypeError, match=f"timeout={seconds}"):
@@ -147,7 +147,7 @@ def test_errors_of_calls_are_in_public_names(face):
 @FACES
 def test_signatures_name_the_classes_of_their_own_client(face):
     """Both clients have their factories from one base; neither shows the base's type variables."""
-    for name in ("lock", "rwlock", "condition", "event"):
+    for name in ("lock", "rwlock", "event"):
         method = getattr(face, name)
         found = typing.get_type_hints(method)["return"]
         assert found is type(getattr(face("redis://localhost:1"), name)("a"))
@@ -192,6 +192,22 @@ def test_attributes_of_other_libraries_say_what_to_use(face):
     for name, hint in (("extend", "renew"), ("refresh", "renew"), ("release", "of the lock")):
         with pytest.raises(AttributeError, match=hint):
             getattr(lease, name)
+
+
+@FACES
+def test_a_condition_is_gone_and_says_what_to_use(face):
+    """A name that is gone stands nowhere, and who calls it all the same learns what to use."""
+    client, kind = face("redis://localhost:1"), face.__name__.replace("Client", "Condition")
+    assert not hasattr(client, "condition")
+    assert "condition" not in {*dir(client), *dir(face)}
+    instead = r": .* use an event, a latch, or a list with BLPOP beside a lock$"
+    with pytest.raises(AttributeError, match=f"'{face.__name__}' .*'condition'{instead}"):
+        client.condition("a")
+    assert kind not in dir(fencelock)
+    with pytest.raises(AttributeError, match=f"'fencelock' has no attribute '{kind}'{instead}"):
+        getattr(fencelock, kind)
+    with pytest.raises(AttributeError, match=f"'{face.__name__}' object has no attribute 'lokc'$"):
+        client.lokc("a")
 
 
 def test_a_call_that_does_not_fit_a_decorated_function_names_the_function():

@@ -78,6 +78,5 @@ def test_everything_tells_what_it_is_and_its_name(face):
     assert repr(client) == f"<fencelock.{face.__name__} of redis://localhost:1/0>"
     for handle in handles:
         assert f"fencelock.{type(handle).__name__} " in repr(handle)
-        named = getattr(handle, "lock", handle)  # a condition's name is its lock's
-        names = named.names if hasattr(named, "names") else [named.name]
+        names = handle.names if hasattr(handle, "names") else [handle.name]
         assert all(repr(name) in repr(handle) for name in names)

@@ -1,7 +1,5 @@
 """Handles of another client, face or kind are refused where a lock or a name is expected."""
 
-import re
-
 import pytest
 
 from fencelock import AsyncClient, Client
@@ -33,24 +31,7 @@ NAMED = {
     "event": lambda client, it: client.event(it),
     "latch": lambda client, it: client.latch(it, 1),
     "barrier": lambda client, it: client.barrier(it, 2),
-    "a condition's name": lambda client, it: client.condition("a", name=it),
 }
-
-
-@FACES
-@pytest.mark.parametrize("kind", OTHERS)
-def test_a_condition_wants_a_lock_of_its_own_client(face, kind):
-    other = OTHERS[kind](face)
-    with pytest.raises((TypeError, ValueError), match="lock") as refused:
-        face(URL).condition(other)
-    assert re.search(r"this client|another client", str(refused.value))
-
-
-@FACES
-def test_a_condition_takes_its_client_s_locks(face):
-    client = face(URL)
-    for lock in (client.lock("a"), client.rlock("a")):
-        assert client.condition(lock).lock is lock
 
 
 @FACES

@@ -242,7 +242,6 @@ def test_nodes_whose_address_is_not_known_are_numbered_as_people_count(monkeypat
         lambda client: client.event("a"),
         lambda client: client.latch("a", 2),
         lambda client: client.barrier("a", 2),
-        lambda client: client.condition("a"),
         lambda client: client.once("a", within=60),
         lambda client: client.multi(["a", "b"]),
         lambda client: client.election("a"),

@@ -36,7 +36,6 @@ def test_a_constant_is_used_and_its_value_written_nowhere_else(name):
 def test_the_server_gets_the_values_of_python_in_place_of_the_constants():
     source = scripts.HEARTBEAT.source.decode()
     assert f"call('PEXPIRE', KEYS[base + 2], {constants.WAITERS_MS})\n" in source
-    assert f"if string.sub(id, 1, 1) == '{constants.CONDITION_MARK}' then\n" in source
 
 
 @pytest.mark.parametrize("script", scripts.ALL, ids=lambda each: each.name)

@@ -101,17 +101,6 @@ async def test_another_task_is_another_caller(world, make):
     await freed(world)
 
 
-async def test_a_condition_is_waited_for_by_who_holds_its_lock(world):
-    """The usual way to bound a wait is ``wait_for`` around it."""
-    client = world.client()
-    condition = client.condition(client.rlock("a"))
-    async with condition:
-        assert await asyncio.wait_for(condition.wait_for(lambda: True), 5) is True
-        await asyncio.wait_for(condition.notify(), 5)
-        assert await asyncio.wait_for(condition.wait(timeout=0.01), 5) is False
-        await asyncio.wait_for(condition.notify_all(), 5)
-
-
 @every
 async def test_a_cancelled_wait_for_leaves_nothing(world, make):
     """I9: cancelled at any turn of the loop, the lock is free or its caller has it."""

@@ -263,23 +263,10 @@ async def closed_in_the_end(story, handle):
         later.cancel()
 
 
-async def notified(client):
-    condition = client.condition(client.lock("a"))
-    async with condition:
-        await condition.wait()
-
-
-async def notify(client):
-    condition = client.condition(client.lock("a"))
-    async with condition:
-        await condition.notify()
-
-
 WAITS = {
     "event": lambda client: client.event("b").wait(),
     "latch": lambda client: client.latch("b", 1).wait(),
     "barrier": lambda client: client.barrier("b", 2).wait(),
-    "condition": notified,
 }
 
 
@@ -287,7 +274,6 @@ ENDS = {
     "event": lambda client: client.event("b").set(),
     "latch": lambda client: client.latch("b", 1).count_down(),
     "barrier": lambda client: client.barrier("b", 2).reset(),
-    "condition": notify,
 }
 
 

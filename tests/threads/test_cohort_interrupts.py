@@ -10,7 +10,6 @@ import pytest
 
 import fencelock
 from fencelock import Cohort
-from fencelock._core.keys import ConditionKeys, LockKeys
 from fencelock._core.lock.cohort import LocalLine
 from tests.threads.state import ended, thread, until
 from tests.threads.test_interrupt_points import entered, every_point, give_back, pytestmark
@@ -99,40 +98,6 @@ def taken_again(client, other, strike):
 
 def test_ctrl_c_at_every_point_of_a_kept_lease(server, prefix):
     every_point(server, prefix, taken_again, least=50)
-
-
-def waited(condition):
-    """Wait until notified, with the lock acquired twice; Ctrl-C ends it."""
-    try:
-        with condition, condition:
-            condition.wait(8)
-    except KeyboardInterrupt:
-        return  # and not suppress(), which would be struck as well
-
-
-def test_ctrl_c_at_every_point_of_a_wait_that_is_notified(server, prefix):
-    """The notification of another client arrives, or comes too late; the line is empty then."""
-
-    def story(client, other, strike):
-        condition, notifier = (each.condition(each.rlock("a")) for each in (client, other))
-        line = ConditionKeys(LockKeys(client._defaults.key_prefix, "a")).condition
-        over = []
-
-        def notify():
-            until(lambda: over or server.command("ZCARD", line) == 1)
-            with notifier:
-                notifier.notify()
-
-        notifies = thread(notify)
-        with strike:
-            waited(condition)
-        give_back(condition.lock)
-        over.append(None)
-        ended(notifies)
-        assert server.command("ZCARD", line) == 0, strike.where
-        return condition.lock, notifier.lock
-
-    every_point(server, prefix, story, least=300)
 
 
 def test_a_turn_that_is_given_to_a_waiter_while_it_gives_up_is_given_back(

@@ -153,23 +153,3 @@ def test_the_lease_is_revoked(server, prefix, kind):
         return strike, revoke, [handle, known(MADE["write" if kind == "read" else kind](other))]
 
     every_point(server, prefix, story)
-
-
-@pytest.mark.parametrize("own", [True, False], ids=["own client", "other client"])
-def test_a_condition_is_notified(server, prefix, own):
-    def story(client, other, tried):
-        condition = client.condition(client.lock("a"))
-        second = client if own else other
-        notifier = second.condition(second.lock("a"))
-
-        def notified():
-            with contextlib.suppress(FencelockError), notifier:
-                notifier.notify()
-
-        notifies = Meanwhile(notified)
-        strike = Strike(tried, notifies)
-        with contextlib.suppress(FencelockError), condition, strike:
-            condition.wait(0.002)
-        return strike, notifies, [client.lock("a"), other.lock("a")]
-
-    every_point(server, prefix, story)

@@ -1,4 +1,4 @@
-"""CPython's own tests of Event, Condition and Barrier, run with ours (Lib/test/lock_tests.py)."""
+"""CPython's own tests of Event and Barrier, run with ours (Lib/test/lock_tests.py)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,6 @@ except ImportError:  # Debian ships Python without its tests
 
 # What cannot be, or does not want to be → why, and what its failure says.
 LEFT_OUT = {
-    "ConditionTests.test_acquire": (
-        "a condition of ours is over a lock of ours, not over a threading.Lock; see below",
-        "lock must be",
-    ),
     "EventTests.test_at_fork_reinit": (
         "_at_fork_reinit and _cond are private to threading",
         "_cond",
@@ -35,15 +31,6 @@ KNOWN = {
         "test_repr",
         "test_set_and_clear",
         "test_timeout",
-    },
-    "ConditionTests": {
-        "test_acquire",
-        "test_notify",
-        "test_timeout",
-        "test_unacquired_notify",
-        "test_unacquired_wait",
-        "test_waitfor",
-        "test_waitfor_timeout",
     },
     "BarrierTests": {
         "test_abort",
@@ -80,11 +67,7 @@ def factories(client) -> dict[str, object]:
     def barrier(*args, **options):
         return client.barrier(uuid.uuid4().hex, *args, **options)
 
-    def condition(lock=None):
-        return client.condition(uuid.uuid4().hex if lock is None else lock)
-
     return {
-        "condtype": staticmethod(condition),
         "eventtype": staticmethod(lambda: client.event(uuid.uuid4().hex)),
         "barriertype": staticmethod(barrier),
     }
@@ -120,22 +103,3 @@ def test_what_is_left_out_exists():
     """A reason without a case is dead text."""
     known = {f"{suite}.{case}" for suite, names in KNOWN.items() for case in names}
     assert set(LEFT_OUT) <= known
-
-
-def test_a_condition_is_its_lock(client):
-    """What ConditionTests.test_acquire asks, with a lock of ours."""
-    reentrant = client.condition("reentrant")
-    reentrant.acquire()
-    reentrant.acquire()
-    reentrant.release()
-    reentrant.release()
-    lock = client.lock("plain")
-    condition = client.condition(lock)
-    condition.acquire()
-    assert not lock.acquire(False)
-    condition.release()
-    assert lock.acquire(False)
-    assert not condition.acquire(False)
-    lock.release()
-    with condition:
-        assert not lock.acquire(False)

@@ -66,7 +66,7 @@ def _counted() -> Any:
 HELD = frozenset(
     {
         *("exclusive", "fences", "line", "reentrant", "renewal", "foreign", "locked"),
-        *("semaphore", "rwlock", "share_leases", "condition", "multi", "once", "election"),
+        *("semaphore", "rwlock", "share_leases", "multi", "once", "election"),
     }
 )
 # Each is run with the newest server at hand, in threads and in asyncio.

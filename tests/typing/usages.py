@@ -101,7 +101,6 @@ def other_objects() -> None:
     assert_type(client.event("e").wait(timeout=1), bool)
     assert_type(client.latch("l", 3).count_down(), int)
     assert_type(client.barrier("b", 3).wait(), int)
-    assert_type(client.condition("c").wait(timeout=1), bool)
 
 
 # --- every factory --------------------------------------------------------------------------------
@@ -120,9 +119,8 @@ def made_by_a_client() -> None:
     assert_type(client.event("e"), fencelock.Event)
     assert_type(client.latch("l", 3), fencelock.Latch)
     assert_type(client.barrier("b", 3), fencelock.Barrier)
-    assert_type(client.condition("c"), fencelock.Condition)
-    client.condition(tasks.lock("a"))  # type: ignore[arg-type]  # a lock of the other face
-    client.multi([tasks.lock("a")])  # type: ignore[list-item]  # likewise
+    client.multi([tasks.lock("a")])  # type: ignore[list-item]  # a lock of the other face
+    client.condition("c")  # type: ignore[attr-defined]  # there is none any more
 
 
 def made_by_an_asyncio_client() -> None:
@@ -140,7 +138,6 @@ def made_by_an_asyncio_client() -> None:
     assert_type(tasks.event("e"), fencelock.AsyncEvent)
     assert_type(tasks.latch("l", 3), fencelock.AsyncLatch)
     assert_type(tasks.barrier("b", 3), fencelock.AsyncBarrier)
-    assert_type(tasks.condition("c"), fencelock.AsyncCondition)
     tasks.election("e", on_elected=told)  # type: ignore[arg-type]  # it takes another lease
     tasks.rwlock("r", on_lost="cancel", reentrant=True)
     tasks.multi(["a"], on_lost="cancel")

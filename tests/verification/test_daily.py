@@ -8,7 +8,7 @@ from verification.mutations.real import tried
 INVARIANTS = {f"I{number}" for number in range(1, 14)}
 KINDS = {
     *("lock", "semaphore", "rwlock", "multi", "once", "election"),
-    *("event", "latch", "barrier", "condition", "quorum", "replicas"),
+    *("event", "latch", "barrier", "quorum", "replicas"),
 }
 
 

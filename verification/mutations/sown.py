@@ -205,13 +205,4 @@ SOWN = (
         "tests/threads/test_close_points.py::test_a_quorum_is_closed_at_every_point_of_a_turn",
         "I9",
     ),
-    Sown(
-        "an interrupted wait on a condition leaves the released hold as its cohort's front",
-        "_core/objects/condition.py",
-        "    _leave_cohort(port, hold)  # the interrupt may have come before it\n",
-        "",
-        "tests/threads/test_interrupt_points.py"
-        "::test_ctrl_c_at_every_point_of_a_wait_for_a_state[condition]",
-        "I9",
-    ),
 )

@@ -125,16 +125,12 @@ class CohortMonitor(TurnsMonitor):
     def _in_their_order(self, client: Client, hold: Hold) -> None:
         """See that the waiters of one process are served as they came."""
         for waits_in, request, _ in self._pending:
-            if request is hold.request or self._returns(hold):
+            if request is hold.request:
                 return
             if waits_in is client and request.template.cohort == hold.request.template.cohort:
                 raise Violation(
                     "I5", f"{hold.request.holder!r} was served before {request.waiter!r}"
                 )
-
-    def _returns(self, hold: Hold) -> bool:
-        """Return True if a hold begins after a wait on a condition: that is of no cohort."""
-        return all(request is not hold.request for _, request, _ in self._pending)
 
     @staticmethod
     def _world_now(client: Client) -> float:

@@ -32,7 +32,7 @@ PATIENCE_US = 7_000_000
 GIVING_UP = frozenset(
     {
         *("release", "abandon", "break", "once_finish", "multi_release", "election_hand_over"),
-        *("condition_wait", "condition_leave", "acquire_next"),
+        "acquire_next",
     }
 )
 # Requests that may put their sender in line and grant to it.

@@ -17,7 +17,6 @@ from typing import Final
 
 KINDS: Final = ("record", "queue", "alive", "holds", "revoked")
 SIGNAL_KINDS: Final = ("watch", "ids", "places")
-CONDITION_KINDS: Final = ("condition", "notified")
 ONCE_KINDS: Final = ("once",)
 ELECTION_KINDS: Final = ("watchers",)
 ACKNOWLEDGED_KINDS: Final = ("acknowledged",)
@@ -33,7 +32,7 @@ RESERVED: Final = tuple(
     f"~{kind}{end}".encode()
     for end in ("", "=", "#")
     for kind in (
-        *(*KINDS, *SIGNAL_KINDS, *CONDITION_KINDS, *ONCE_KINDS, *ELECTION_KINDS),
+        *(*KINDS, *SIGNAL_KINDS, *ONCE_KINDS, *ELECTION_KINDS),
         *(*ACKNOWLEDGED_KINDS, *QUORUM_KINDS, *HISTORY_KINDS, *ORDERS_KINDS),
     )
 )
@@ -97,18 +96,6 @@ class SignalKeys:
         self.watch: tuple[bytes, ...] = (state, watch)
         self.change: tuple[bytes, ...] = (state, watch, ids)
         self.all: tuple[bytes, ...] = (state, watch, ids, places)
-
-
-class ConditionKeys:
-    """The keys of a lock's conditions: the lock's, the waiters, and the notified waiters."""
-
-    __slots__ = ("all", "condition")
-
-    def __init__(self, lock: LockKeys) -> None:
-        prefix = lock.lock.removesuffix(lock.name.encode())
-        condition, notified = derived(prefix, lock.lock, CONDITION_KINDS)
-        self.condition: bytes = condition
-        self.all: tuple[bytes, ...] = (*lock.all, condition, notified)
 
 
 def _refuse_derived(name: str) -> None:

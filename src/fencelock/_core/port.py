@@ -62,8 +62,6 @@ class Flows(NamedTuple):
     ]
     # Ask for a lock and a place in its line; None when it was not granted at once.
     line_up: Callable[[AnyPort, Waiter, float], Awaitable[Grant | None]]
-    # Connect a waiter that another request put in line, if that needs no answer.
-    open_in_line: Callable[[AnyPort, Waiter], bool]
     # Send the heartbeat of this client's waiters by an instant; learn their places in line.
     heartbeat: Callable[[AnyPort, float, Waiter], Awaitable[None]]
     # Return True if one script can touch all these locks, as far as is known.

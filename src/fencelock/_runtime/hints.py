@@ -93,7 +93,6 @@ MAKERS: Final = {
     "Event": "event(name)",
     "Latch": "latch(name, count)",
     "Barrier": "barrier(name, parties)",
-    "Condition": "condition(lock)",
     "Outcome": "once(name, within=).run(function)",
 }
 
@@ -330,6 +329,10 @@ def unnamed(cls: Kind) -> Kind:
     return cls
 
 
+CONDITION: Final = (
+    "there are no conditions any more; to wait for a change, use an event, a latch, or a list with"
+    " BLPOP beside a lock"
+)
 SIDES: Final = "take one of its sides, .read or .write"
 RENEW: Final = "a lease is renewed automatically; to renew it now, call renew() of its lease"
 
@@ -340,6 +343,16 @@ def calling_level() -> int:
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("fencelock."):
         frame, level = frame.f_back, level + 1
     return level
+
+
+def absent(client: object, name: str) -> Never:
+    """Raise for an attribute that a client has not; of what it had once, say what to use instead.
+
+    It is the ``__getattr__`` of clients: what is gone stands in neither ``dir()`` nor ``help()``.
+    """
+    text = f"{type(client).__name__!r} object has no attribute {name!r}"
+    hint = f": {CONDITION}" if name == "condition" else ""
+    raise AttributeError(text + hint, name=name, obj=client)
 
 
 def elsewhere(owner: type, name: str) -> bool:

@@ -94,7 +94,7 @@ class SlotMap:
 
     def disbelieves(self, message: Sequence[bytes], waiter: Waiter, node: NodeAddress) -> bool:
         """Return True if a pushed grant must be asked for: its node may have been replaced."""
-        if not is_grant(message) or not waiter.doubts:
+        if not is_grant(message):
             return False
         misplaced = self.doubtful or self.owners[slot(waiter.key)] != node
         return misplaced or not self.master_check.covers(node, self._now())

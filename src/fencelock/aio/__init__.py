@@ -2,7 +2,6 @@
 
 from fencelock.aio.barrier import AsyncBarrier
 from fencelock.aio.client import AsyncClient
-from fencelock.aio.condition import AsyncCondition
 from fencelock.aio.event_latch import AsyncEvent, AsyncLatch
 from fencelock.aio.lease import AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
@@ -13,7 +12,6 @@ __all__ = [
     "AsyncBarrier",
     "AsyncBoundedSemaphore",
     "AsyncClient",
-    "AsyncCondition",
     "AsyncEvent",
     "AsyncLatch",
     "AsyncLease",

@@ -14,9 +14,8 @@ from fencelock._io.port_asyncio import AioPort
 from fencelock._io.ports_per_loop import LoopPorts
 from fencelock._io.select_asyncio import port_maker
 from fencelock._runtime import process
-from fencelock._runtime.hints import published
+from fencelock._runtime.hints import absent, published
 from fencelock.aio.barrier import AsyncBarrier
-from fencelock.aio.condition import AsyncCondition
 from fencelock.aio.event_latch import AsyncEvent, AsyncLatch
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock, AsyncRLock
@@ -100,7 +99,7 @@ class AsyncClient(
     ClientOptions["AsyncSource"],
     LockFactory[AsyncLock, AsyncRLock, OnLost],
     SemaphoreFactory[AsyncSemaphore, AsyncBoundedSemaphore, AsyncRWLock, OnLost],
-    StateFactory[AsyncEvent, AsyncLatch, AsyncBarrier, AsyncCondition, "AsyncLock | AsyncRLock"],
+    StateFactory[AsyncEvent, AsyncLatch, AsyncBarrier],
     MultiFactory["AsyncMultiLock", Part, OnAnyLost],
     ElectionFactory["AsyncElection", AsyncLease, OnLost],
     LockedFactory[
@@ -123,6 +122,9 @@ class AsyncClient(
     holds nothing and opens its own connections in a loop of the child.
     """
 
+    if not TYPE_CHECKING:
+        __getattr__ = absent
+
     _asynchronous = True
     _hold_type = AsyncHold
     _lock = AsyncLock
@@ -133,8 +135,6 @@ class AsyncClient(
     _event = AsyncEvent
     _latch = AsyncLatch
     _barrier = AsyncBarrier
-    _condition = AsyncCondition
-    _of_condition = (AsyncLock, AsyncRLock)
 
     @property
     def _parts(self) -> tuple[type, ...]:
@@ -170,9 +170,6 @@ class AsyncClient(
     def _port(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
         return self._ports.of(asyncio.get_running_loop())
-
-    def _lock_of_condition(self, name: str) -> AsyncLock:
-        return self.lock(name)
 
     def _multi(self, parts: list[LockKeys | Holds], chosen: Settings) -> AsyncMultiLock:
         from fencelock.aio.multi import AsyncMultiLock  # noqa: PLC0415 - few programs use it

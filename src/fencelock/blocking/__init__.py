@@ -10,7 +10,6 @@ from fencelock.blocking.lock import Lock, RLock
 
 if TYPE_CHECKING:
     from fencelock.blocking.barrier import Barrier
-    from fencelock.blocking.condition import Condition
     from fencelock.blocking.event_latch import Event, Latch
     from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
     from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
@@ -19,7 +18,6 @@ __all__ = [
     "Barrier",
     "BoundedSemaphore",
     "Client",
-    "Condition",
     "Event",
     "Latch",
     "Lease",
@@ -35,7 +33,6 @@ __all__ = [
 _FILES = {
     "Barrier": "fencelock.blocking.barrier",
     "BoundedSemaphore": "fencelock.blocking.semaphore",
-    "Condition": "fencelock.blocking.condition",
     "Event": "fencelock.blocking.event_latch",
     "Latch": "fencelock.blocking.event_latch",
     "RWLock": "fencelock.blocking.rwlock",

@@ -13,7 +13,7 @@ from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
 from fencelock._io.select_blocking import port_for
 from fencelock._runtime import process
-from fencelock._runtime.hints import Deferred, published
+from fencelock._runtime.hints import Deferred, absent, published
 from fencelock._runtime.process import thread_unit
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock, RLock
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from fencelock._handles.decorator import OnceSettings
     from fencelock._handles.name_template import DecoratedCall, NameTemplate
     from fencelock.blocking.barrier import Barrier  # noqa: F401 - named in a base, as text
-    from fencelock.blocking.condition import Condition  # noqa: F401 - likewise
     from fencelock.blocking.election import Election
     from fencelock.blocking.event_latch import Event, Latch  # noqa: F401 - likewise
     from fencelock.blocking.multi import MultiLease, MultiLock
@@ -83,7 +82,7 @@ class Client(
     ClientOptions["Source"],
     LockFactory[Lock, RLock, OnLost],
     SemaphoreFactory["Semaphore", "BoundedSemaphore", "RWLock", OnLost],
-    StateFactory["Event", "Latch", "Barrier", "Condition", "Lock | RLock"],
+    StateFactory["Event", "Latch", "Barrier"],
     MultiFactory["MultiLock", Part, OnAnyLost],
     ElectionFactory["Election", Lease, OnLost],
     LockedFactory[
@@ -105,6 +104,9 @@ class Client(
     fork the child's copy holds nothing and opens its own connections.
     """
 
+    if not TYPE_CHECKING:
+        __getattr__ = absent
+
     _asynchronous = False
     _port: BlockingPort
     _hold_type = BlockingHold
@@ -116,8 +118,6 @@ class Client(
     _event: Any = Deferred("Event")
     _latch: Any = Deferred("Latch")
     _barrier: Any = Deferred("Barrier")
-    _condition: Any = Deferred("Condition")
-    _of_condition = (Lock, RLock)
 
     @property
     def _parts(self) -> tuple[type, ...]:
@@ -150,9 +150,6 @@ class Client(
         from fencelock._io.timer_blocking import later  # noqa: PLC0415 - only with a history
 
         return later(seconds, call)
-
-    def _lock_of_condition(self, name: str) -> RLock:
-        return self.rlock(name)
 
     def _multi(self, parts: list[LockKeys | Holds], chosen: Settings) -> MultiLock:
         from fencelock.blocking.multi import MultiLock  # noqa: PLC0415 - few programs use it

@@ -115,12 +115,6 @@ class Operator:
 
         return run_blocking(read(self._port, OnceKeys(self._prefix, name)))
 
-    def notifiable(self, name: str) -> int:
-        """Return how many waiters the conditions of a lock have."""
-        from fencelock._core.objects.inspect_states import condition_waiters
-
-        return run_blocking(condition_waiters(self._port, self._keys(name)))
-
     def break_barrier(self, info: SignalStatus) -> None:
         """Abort a barrier for all its parties."""
         from fencelock._core.keys import SignalKeys

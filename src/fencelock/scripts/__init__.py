@@ -1,9 +1,9 @@
 """The Lua scripts that decide everything on the server, one file per operation.
 
 ``lock/`` also has what is made of locks: multi, once and elections. ``shares/`` is for semaphores
-and reader/writer locks, ``signals/`` for events, latches, barriers and conditions, ``quorum/`` for
-requests that only nodes of a quorum get, ``history/`` for what is kept for people. Fragments that
-several folders share lie above them.
+and reader/writer locks, ``signals/`` for events, latches and barriers, ``quorum/`` for requests
+that only nodes of a quorum get, ``history/`` for what is kept for people. Fragments that several
+folders share lie above them.
 
 Each file opens with its KEYS, ARGV and replies. What several scripts need exists once:
 
@@ -118,10 +118,6 @@ BARRIER_ARRIVE = Script("signals/barrier_arrive")
 BARRIER_CHANGE = Script("signals/barrier_change")
 BARRIER_CHECK = Script("signals/barrier_check")
 BREAK = Script("lock/break")
-CONDITION_LEAVE = Script("signals/condition_leave")
-CONDITION_CHECK = Script("signals/condition_check")
-CONDITION_NOTIFY = Script("signals/condition_notify")
-CONDITION_WAIT = Script("signals/condition_wait")
 ELECTION_ANNOUNCE = Script("lock/election_announce")
 ELECTION_HAND_OVER = Script("lock/election_hand_over")
 ELECTION_WATCH = Script("lock/election_watch")
@@ -176,10 +172,7 @@ SHARES = (
     *(SHARES_ABANDON, SHARES_ACQUIRE, SHARES_HEARTBEAT, SHARES_BREAK),
     *(SHARES_LIMIT, SHARES_PROBE, SHARES_RELEASE, SHARES_RENEW, SHARES_SHOW),
 )
-SIGNALS = (
-    *(EVENT, LATCH, SIGNAL_SHOW, EVENT_WAIT, BARRIER_ARRIVE, BARRIER_CHECK, BARRIER_CHANGE),
-    *(CONDITION_LEAVE, CONDITION_CHECK, CONDITION_NOTIFY, CONDITION_WAIT),
-)
+SIGNALS = (EVENT, LATCH, SIGNAL_SHOW, EVENT_WAIT, BARRIER_ARRIVE, BARRIER_CHECK, BARRIER_CHANGE)
 ELECTIONS = (ELECTION_ANNOUNCE, ELECTION_HAND_OVER, ELECTION_WATCH)
 QUORUMS = (RAISE_FENCE, MEMBERSHIP, QUORUM_VOTE)
 HISTORY = (ADD_HISTORY, NOTE_LOCKS)

@@ -29,8 +29,6 @@ LIVENESS_TIMEOUT_US: Final = 7_000_000
 # The last letter of a channel in a Cluster, see _channel.lua.
 SHARDED_MARK: Final = "!"
 LOCAL_MARK: Final = "+"
-# The first letter of the id of a waiter that waited on a condition.
-CONDITION_MARK: Final = "~"
 
 # The record of a semaphore or reader/writer lock gets no further hold when it has so many bytes
 # of them.

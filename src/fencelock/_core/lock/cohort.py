@@ -11,8 +11,8 @@ Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
 - Each turn has the next fence. The server leaves room for ``FENCE_ROOM`` of them.
 - A waiter that gives up has nothing to undo, unless it is the front. The front leaves its place in
   the server's line to the next waiter.
-- A loss, a revocation, a condition's wait, or a deadline that passes ends the tenure for all: the
-  next waiter asks the server.
+- A loss, a revocation, or a deadline that passes ends the tenure for all: the next waiter asks the
+  server.
 - With ``linger``, the front may be a lease that is not in use; see kept.py.
 """
 

@@ -36,7 +36,6 @@ class Waiter(AttemptLog):
     refused: bool = False  # that lease is in use: a try ends
     idle: bool = False  # that lease is not in use
     said: bytes = b""  # who waits inside a client, as that client says
-    doubts = True  # a pushed grant that may be out of date is asked for, where that can be
     news: bool = False  # something below was set since the last wait
     grant: Grant | None = None
     pushed: tuple[int, int, int] | None = None  # fence, granted us, lease ms

@@ -6,5 +6,4 @@
   permits, and a limit.
 - Events, latches and barriers are states without a lease: a hash with a *generation*, and the list
   of channels to notify when it ends.
-- A condition is a second line beside the lock's own.
 """

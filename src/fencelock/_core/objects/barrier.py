@@ -78,7 +78,7 @@ class BarrierSpec(NamedTuple):
     @property
     def rules(self) -> WaitRules:
         """Return that a heartbeat counts only for the parties that it names."""
-        return WaitRules(leaves=True, proves_each=True)
+        return WaitRules(proves_each=True)
 
     @property
     def head(self) -> Args:

@@ -54,7 +54,7 @@ class EventSpec(NamedTuple):
     @property
     def rules(self) -> WaitRules:
         """Return that a waiter may be listed after its wait, if an earlier answer was lost."""
-        return WaitRules(lingers=True, leaves=True)
+        return WaitRules(lingers=True)
 
     def leave(self, watcher: StateWaiter, *, late: bool, shared: bool) -> ScriptCall:
         """Ask one last time."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fencelock._core.error_messages import describes_errors
-from fencelock._core.keys import RESERVED, ConditionKeys, LockKeys, SignalKeys
+from fencelock._core.keys import RESERVED, SignalKeys
 from fencelock._core.lock.show import matches, scan
 from fencelock._core.objects.barrier import BarrierSpec, change
 from fencelock._core.port import Port
-from fencelock._core.retry import ask, command
+from fencelock._core.retry import ask
 from fencelock.scripts import SIGNAL_SHOW
 from fencelock.status import SignalStatus
 
@@ -49,12 +49,6 @@ async def find_states(port: Port, prefix: str, pattern: str = "*") -> list[Signa
         if name and not name.encode().endswith(RESERVED) and matches(name, pattern)
     )
     return await show_states(port, [SignalKeys(prefix, name) for name in chosen])
-
-
-async def condition_waiters(port: Port, keys: LockKeys) -> int:
-    """Return how many waiters all conditions of a lock have."""
-    number: int = await command(port, (b"ZCARD", ConditionKeys(keys).condition), keys.lock)
-    return number
 
 
 async def break_barrier(port: Port, info: SignalStatus, keys: SignalKeys) -> None:

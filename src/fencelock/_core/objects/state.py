@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
-from fencelock._core.lock.request import AcquireRequest, Stray
+from fencelock._core.lock.request import Stray
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.types import Args, Keys, Reply
 from fencelock._runtime.records import NamedTuple
@@ -29,7 +29,6 @@ class WaitRules(NamedTuple):
     """How a state keeps the list of those that wait for it."""
 
     lingers: bool = False  # a wait that succeeded may still be on the list
-    leaves: bool = False  # ``leave`` takes a wait that ends without a verdict off the list
     proves_each: bool = False  # a heartbeat counts only for the waiters that it names
 
 
@@ -78,8 +77,8 @@ class StateWaiter(Waiter):
     gen: bytes = b""  # the generation whose end it waits for
     place: Any = None  # what else the state was given for it, such as an index
 
-    def __init__(self, signal: WaitableState, request: WaiterRef | AcquireRequest) -> None:
-        self.request = request  # type: ignore[assignment]  # ports read no more of it than the id
+    def __init__(self, signal: WaitableState, who: bytes) -> None:
+        self.request = WaiterRef(who)  # type: ignore[assignment]  # ports read no more of it
         self.signal = signal
         self.heard: dict[bytes, bytes] = {}
 

@@ -22,7 +22,6 @@ from fencelock._core.objects.state import (
     StateWait,
     StateWaiter,
     WaitableState,
-    WaiterRef,
 )
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, persist
@@ -55,7 +54,6 @@ async def wait_for(
     signal: WaitableState,
     timeout: float | None,
     then: Then | None = None,
-    watcher: StateWaiter | None = None,
 ) -> Any:
     """Wait for a state and return the verdict; None when it did not come about in time.
 
@@ -64,14 +62,14 @@ async def wait_for(
     and a ServerError when the server refuses.
     """
     give_up_at = FOR_EVER if timeout is None else port.now() + timeout
-    watcher = watcher or StateWaiter(signal, WaiterRef(port.new_id()))
+    watcher = StateWaiter(signal, port.new_id())
     try:
         watch = _join(port, watcher)
         await _ask_first(port, watcher, give_up_at, listen=timeout is None or timeout > 0)
         while watcher.verdict is None:
             now = port.now()
             if now >= give_up_at:
-                if timeout and signal.rules.leaves:
+                if timeout:
                     frozen = now >= give_up_at + LEAVING_SECONDS / 2  # stopped meanwhile: begin now
                     await _leave(port, watcher, LEAVING_SECONDS + (now if frozen else give_up_at))
                 break
@@ -127,8 +125,7 @@ async def _ask_first(
         asked_us = 1 + int((port.now() - began_at) * 1e6) if watcher.sent else 0
         return await _put(port, watcher, watcher.signal.first(watcher, asked_us), until)
 
-    leaves = watcher.signal.rules.leaves
-    until = answer_by(port, began_at, give_up_at if leaves else FOR_EVER)
+    until = answer_by(port, began_at, give_up_at)
     (reply,) = await _answer(port, watcher, until, once, listen=listen)
     _learn(watcher, reply)
 
@@ -156,13 +153,10 @@ async def _look_at(
     async def once(until: float) -> Reply:
         return await _put(port, watcher, watcher.signal.check(asked), until)
 
-    until, ends = port.now() + port.server_timeout, give_up_at
-    if watcher.signal.rules.leaves:
-        ends = give_up_at + LEAVING_SECONDS / 2
-        until = min(until, ends)
+    ends = give_up_at + LEAVING_SECONDS / 2
+    until = min(port.now() + port.server_timeout, ends)
     replies = await _answer(port, watcher, until, once, ends=ends)
     for each, reply in zip(asked, replies, strict=True):
-        each.asked_at = watcher.asked_at
         _learn(each, reply)
         if each is not watcher and (each.verdict is not None or each.news):
             each.news = True
@@ -199,7 +193,7 @@ async def _answer(
             if port.now() >= until:  # the server is unreachable, and there is time left
                 until = min(ends, port.now() + port.server_timeout)
             continue
-        watcher.asked_at, watcher.trip = asked_at, port.now() - asked_at
+        watcher.trip = port.now() - asked_at
         with port.mutex():
             watch = port.lines.watches[watcher.signal.key]
             if next(iter(watch.waiters)) is watcher:

@@ -13,15 +13,9 @@ from fencelock._core.lock.by_slot import (
     renew_due_by_slot,
     side_by_side,
 )
-from fencelock._core.lock.waiter import Waiter
 from fencelock._core.objects.multi_renew import renew_all_by_slot
 from fencelock._core.port import Flows, SlottedPort
 from fencelock._topology.flows.single import SINGLE
-
-
-def _never_open(_port: SlottedPort, _waiter: Waiter) -> bool:
-    """Return False: a waiter must subscribe at the node of the lock."""
-    return False
 
 
 async def _survey(port: SlottedPort, found: Sequence[LockKeys], waiters: int) -> list[list[Any]]:
@@ -33,7 +27,6 @@ async def _survey(port: SlottedPort, found: Sequence[LockKeys], waiters: int) ->
 
 CLUSTER: Final[Flows] = SINGLE._replace(
     line_up=line_up_by_slot,
-    open_in_line=_never_open,
     heartbeat=heartbeat_by_slot,
     one_script=one_slot,
     survey=_survey,

@@ -29,11 +29,6 @@ from fencelock._core.types import Call, Reply
 from fencelock.errors import NotAcknowledged
 
 
-def _open_in_line(port: Port, waiter: Waiter) -> bool:
-    """Give a waiter the connection that it listened on so far."""
-    return port.open_now(waiter, listen=True)
-
-
 def _one_script(_port: Port, _requests: object) -> bool:
     """Return True: all keys are on one server."""
     return True
@@ -95,7 +90,6 @@ def _no_seconds(_port: Port) -> float:
 SINGLE: Final = Flows(
     take=take,
     line_up=line_up,
-    open_in_line=_open_in_line,
     heartbeat=heartbeat,
     one_script=_one_script,
     maintain=maintain,

@@ -144,8 +144,7 @@ def show_command(argv: list[str]) -> int:
         info = session.client.status(args.name, waiters=_WAITERS)
         done = operator.once_result(args.name)
         signal = _signal(session.client, args.name) if info.kind == "other" else None
-        notifiable = operator.notifiable(args.name) if info.kind == "lock" else 0
-        unknown = not (info.fence or info.held or info.waiting or done or signal or notifiable)
+        unknown = not (info.fence or info.held or info.waiting or done or signal)
         near = operator.near(args.name) if unknown else []
         found = _waits(session.client, info)
     if signal is not None:
@@ -156,14 +155,14 @@ def show_command(argv: list[str]) -> int:
         line = [_waiter(who) for who in (*info.waiters, *info.local_waiters)]
         holders = [_holding(info, each) for each in info.holders]
         waits = [*map(wait_tree.summary, found)]
-        more = {"holders": holders} if info.limit else {"parked": notifiable}
+        more = {"holders": holders} if info.limit else {}
         json_line(
             _lock_summary(info)
             | {"key": key, "waiters": line, "done": _done(done), "waits": waits}
             | more
         )
     else:
-        _print_lock(info, key, done, notifiable)
+        _print_lock(info, key, done)
         if any(block.name != info.name for block in found):  # else the line of waiters says it
             print("\nwho blocks whom:")
             wait_tree.print_tree(found)
@@ -189,7 +188,7 @@ def _signal(client: Client, name: str) -> SignalStatus | None:
     return next(iter(client.signals(names=[name])), None)
 
 
-def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None, notifiable: int) -> None:
+def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None) -> None:
     who = info.holder
     left = info.remaining
     facts(
@@ -202,7 +201,6 @@ def _print_lock(info: LockStatus, key: str, done: FinishedOnce | None, notifiabl
             "fence": str(info.fence) if info.fence else "",
             "waiting": waiting(info),
             "done": f"{_instant(done.ended)} by {done.who}, fence {done.fence}" if done else "",
-            "parked": str(notifiable) if notifiable else "",
         }
     )
     if info.holders and info.limit:  # else the lines above say it all

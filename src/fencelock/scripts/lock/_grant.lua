@@ -20,8 +20,6 @@
 --              writes the grant; returns true when there is no more to give
 -- A waiter is passed on as its parts: a table for each costs more than the rest of a grant.
 
--- constants: CONDITION_MARK
-
 -- Grants to the live waiters at the head of the line, as long as the kind lets it, and notifies them.
 -- `me` is the waiter that asks: the reply notifies it. A waiter of another client than the one that
 -- asks (`near`) may be frozen: its lease starts short.
@@ -50,12 +48,9 @@ local function grant_line(pool, kind, me, near)
       if not pops then call('ZREM', queue, entry) end
       local fence = verdict == 'grant' and kind.fence(pool, now)
       local lease_ms = (asks or client_channel == near) and ttl or handoff_ttl
-      if fence and (asks or send_grant(channel, id, fence, now, lease_ms)) then
-        if kind.take(pool, share, id, holder, string.sub(entry, at), fence, lease_ms) then
-          return id, fence
-        end
-      elseif string.sub(id, 1, 1) == CONDITION_MARK then
-        remember(base, now, 'dead ' .. id)  -- after a notification of its condition: _condition.lua
+      if fence and (asks or send_grant(channel, id, fence, now, lease_ms))
+        and kind.take(pool, share, id, holder, string.sub(entry, at), fence, lease_ms) then
+        return id, fence
       end
     end
   end
