@@ -26,7 +26,6 @@ from tests.flows import (
     elections,
     forgetting,
     multis,
-    quorum_shares,
     quorums,
     runs_once,
     seeded_cohorts,
@@ -162,7 +161,7 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
-    several = (clusters, cluster_multis, sentinels, quorums, quorum_shares)
+    several = (clusters, cluster_multis, sentinels, quorums)
     for module in (cohorts, signals, barriers, conditions, acknowledged, *several):
         for scenario in module.plan():
             yield from both(scenario)

@@ -91,7 +91,7 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
     asks: list[NodeRequest] = []
     for node in parts.missing() if hold.open and ttl > 0 else ():
         if port.suspect.get(node, 0.0) <= now:
-            request = hold.request.again_on(templates[node])
+            request = hold.request.on(templates[node])
             request.waiter = request.holder = parts.another_id()
             request.ttl = ttl
             asks.append(NodeRequest(node, request, request.vote(hold.fence)))
