@@ -272,7 +272,7 @@ async def _stay(
 
 def _left(ask: NodeRequest) -> float:
     """Return how long the other client's lease at this node lasts, in seconds."""
-    left_ms = ask.reply[0] if len(ask.reply) == 1 else ask.reply[1]
+    left_ms: int = ask.reply[0]
     return left_ms / 1000 + EXPIRY_SLACK if left_ms >= 0 else inf
 
 
