@@ -5,10 +5,10 @@
 -- Reply 1   the node has this fence, or a later one
 --       0   this holder does not hold it, and may not raise its fence
 
-local call = redis.call
+local call, fence = redis.call, tonumber(ARGV[2])
 local last, rest = string.match(call('GET', KEYS[2]) or '', '^(%d+)( .*)$')
 if not last or redis.pcall('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-if tonumber(last) < tonumber(ARGV[2]) then
+if tonumber(last) < fence then
   local left = call('PTTL', KEYS[2])
   call('SET', KEYS[2], ARGV[2] .. rest, 'PX', string.format('%d', math.max(left, 1)))
 end
