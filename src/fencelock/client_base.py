@@ -317,6 +317,7 @@ class SemaphoreFactory(ClientBase, Generic[SemaphoreT, BoundedT, RWLockT, OnLost
         from fencelock._core.objects.semaphore_rwlock import READ, WRITE
         from fencelock._handles.rwlock import SideHolds, SideTable
 
+        refuse(self._defaults.quorum, "rwlock")
         keys = self._keys(name)
         # one of several threads is first
         sides: SideTable = vars(self).setdefault("_sides", SideTable())

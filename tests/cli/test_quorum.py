@@ -180,8 +180,20 @@ def test_an_operator_takes_a_lock_from_all_nodes(shell, nodes):
     assert [node.command("GET", "fencelock:a") for node in nodes.nodes] == [None] * 3
 
 
-@pytest.mark.parametrize("words", [["once", "a", "--within", "1m"], ["elect", "a"]])
-def test_what_a_quorum_cannot_do_is_refused_before_the_command_runs(shell, words, tmp_path):
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["once", "a", "--within", "1m"],
+        ["elect", "a"],
+        ["run", "a", "--slots", "2"],
+        ["run", "a", "--shared"],
+        ["run", "a", "--exclusive"],
+    ],
+    ids=" ".join,
+)
+def test_what_a_quorum_cannot_do_is_refused_before_the_command_runs(shell, nodes, words, tmp_path):
+    """Before any node is asked, too."""
+    nodes.kill(0, 1, 2)
     result = shell(*words, "--", "touch", tmp_path / "ran")
     assert (result.status, "does not work over a quorum" in result.err) == (64, True)
     assert not (tmp_path / "ran").exists()

@@ -827,7 +827,7 @@ HELD = {
     LeaseLost: (taken_at_renewal, taken_at_release, taken_and_checked),
     BarrierBroken: (broken,),
 }
-ANYWHERE = {timed_out, locked_twice, reads_and_writes, released_twice, *HELD[LeaseLost]}
+ANYWHERE = {timed_out, locked_twice, released_twice, *HELD[LeaseLost]}
 
 
 @pytest.mark.parametrize(

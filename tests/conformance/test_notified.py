@@ -7,7 +7,7 @@ import pytest
 from fencelock import LeaseLost, NotHeld
 
 KINDS = ["lock", "rlock", "semaphore", "read", "write", "multi", "election"]
-NOT_OVER_QUORUMS = {"semaphore", "multi", "election"}
+NOT_OVER_QUORUMS = {"semaphore", "read", "write", "multi", "election"}
 ALL_KINDS = pytest.mark.parametrize(
     "kind",
     [

@@ -134,6 +134,7 @@ async def test_a_multi_sorts_its_names(world, checker):
 
 
 @pytest.mark.one_face
+@pytest.mark.no_quorum
 async def test_readers(world, checker):
     client = world.client()
     a, b = client.rwlock("a:1", template=A), client.rwlock("b:1", template=B)
@@ -150,6 +151,7 @@ async def test_readers(world, checker):
 
 
 @pytest.mark.one_face
+@pytest.mark.no_quorum
 async def test_entering_again_is_no_order(world, checker):
     client = world.client()
     lock, sides = client.rlock("a"), client.rwlock("b")

@@ -10,8 +10,12 @@ WAYS = {
     "owner": pytest.param(
         lambda client: client.rlock("a", owner="job"), "release", marks=pytest.mark.no_quorum
     ),
-    "read": (lambda client: client.rwlock("a").read, "release"),
-    "write": (lambda client: client.rwlock("a").write, "release"),
+    "read": pytest.param(
+        lambda client: client.rwlock("a").read, "release", marks=pytest.mark.no_quorum
+    ),
+    "write": pytest.param(
+        lambda client: client.rwlock("a").write, "release", marks=pytest.mark.no_quorum
+    ),
     "semaphore": pytest.param(
         lambda client: client.semaphore("a", 2), "release", marks=pytest.mark.no_quorum
     ),

@@ -278,7 +278,10 @@ async def test_renewal_by_hand_keeps_to_max_hold(world, form):
         assert lease.deadline > end - 0.05
 
 
-@pytest.mark.parametrize("kind", ["rlock", "read", "write"])
+@pytest.mark.parametrize(
+    "kind",
+    ["rlock", *(pytest.param(side, marks=pytest.mark.no_quorum) for side in ("read", "write"))],
+)
 async def test_to_enter_again_never_shortens(world, kind):
     """R2: entering again renews a fixed lease, and leaves one alone that lasts longer."""
     client = world.client()

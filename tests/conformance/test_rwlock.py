@@ -6,7 +6,10 @@ from fencelock import AcquireTimeout, LeaseLost, NotAcquired, NotHeld, ServerUns
 from fencelock._core.deadlines import validity
 from tests.conformance.world import cluster_node, needs_no_server
 
-pytestmark = pytest.mark.usefixtures("patient")
+pytestmark = [
+    pytest.mark.no_quorum,  # a quorum has none: see quorum_limits.py
+    pytest.mark.usefixtures("patient"),
+]
 
 
 class Visit:
@@ -85,7 +88,6 @@ async def test_a_writer_gets_in_when_the_readers_leases_ended(world):
     await writer.write.release()
 
 
-@pytest.mark.no_quorum  # it asks five; readers' fences have no order
 @pytest.mark.one_server  # counts commands: in a Cluster who waited long asks again
 async def test_a_writers_release_grants_all_readers_at_the_head(world):
     """S6, I5: together and at once, up to the next writer; fences in the order of the line."""
@@ -205,7 +207,6 @@ async def test_a_reader_that_asks_to_write_is_refused(world):
         pass
 
 
-@pytest.mark.no_quorum  # it asks five servers
 async def test_a_downgrade_leaves_no_gap(world):
     """S5: a writer takes the read side whoever waits, and readers join when it stops writing."""
     lock, writer, reader = (world.client().rwlock("a") for _ in range(3))
@@ -296,7 +297,6 @@ async def test_in_a_cluster_every_script_stays_in_one_slot(world):
         await semaphore.release(2)
 
 
-@pytest.mark.no_quorum  # it has no semaphore
 async def test_a_name_has_one_kind(world):
     """A semaphore's name is no reader/writer lock's."""
     client = world.client()

@@ -20,7 +20,7 @@ OBJECTS = {
 }
 NOT_ON_QUORUM = [
     pytest.param(each, marks=pytest.mark.no_quorum)
-    for each in ("owner", "semaphore", "multi", "poll")
+    for each in ("owner", "semaphore", "write", "multi", "poll")
 ]
 
 
@@ -31,7 +31,7 @@ async def is_free(client, name):
     await lock.release()
 
 
-@pytest.mark.parametrize("kind", ["lock", "rlock", "fixed", "write", *NOT_ON_QUORUM])
+@pytest.mark.parametrize("kind", ["lock", "rlock", "fixed", *NOT_ON_QUORUM])
 async def test_what_is_held_is_given_back(world, kind):
     """The next client has it at once, and the holder knows that it lost it."""
     client, other = world.client(), world.client()

@@ -25,7 +25,6 @@ from tests.flows import (
     elections,
     forgetting,
     multis,
-    quorum_shares,
     quorums,
     runs_once,
     seeded_cohorts,
@@ -160,7 +159,7 @@ def lock_plan() -> Iterator[Scenario]:
     for faults in TOGETHER:
         for scenario in (*COMBINED, *MADE_COMBINED):
             yield from both(scenario.under(**faults))
-    several = (clusters, cluster_multis, sentinels, quorums, quorum_shares)
+    several = (clusters, cluster_multis, sentinels, quorums)
     for module in (cohorts, signals, barriers, acknowledged, *several):
         for scenario in module.plan():
             yield from both(scenario)

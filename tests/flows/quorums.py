@@ -67,7 +67,7 @@ class Quorums(Scenario):
     """A world of three nodes.
 
     ``late``: a vote in vain left a late fence on the last; ``absent_us``: till then nobody reaches
-    the ``absent`` one. ``cut``: which process can never reach which node.
+    the second. ``cut``: which process can never reach which node.
     """
 
     flows: Flows = field(default_factory=shipping)
@@ -75,7 +75,6 @@ class Quorums(Scenario):
     others: tuple[Server, ...] = ()
     late: bool = False
     absent_us: int = 0
-    absent: int = 1
     cut: tuple[tuple[int, int], ...] = ()
     nodes: int = NODES
 
@@ -103,7 +102,7 @@ class Quorums(Scenario):
     def begin(self, world):
         super().begin(world)
         if self.absent_us:
-            absent = world.servers[self.absent]
+            absent = world.servers[1]
             absent.started_us = self.absent_us
             for client in world.clients:
                 for link in tuple(client.links):

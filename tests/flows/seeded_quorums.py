@@ -15,7 +15,6 @@ from fencelock._core.quorum import (
 from fencelock._core.quorum import (
     lease as quorum_hold,
 )
-from tests.flows import quorum_shares as sides
 from tests.flows import quorums as worlds
 from tests.flows.seeded import Change, script, seed
 
@@ -221,25 +220,5 @@ SEEDS = (
         Change(membership.Membership, "if self.claimants or not self.claim_asked_ttl:", "if True:"),
         worlds.RELEASED.under(restart=1),
         "I6",
-    ),
-    seed(
-        "a quorum: a client that is refused because of a line does not join it",
-        Change(acquire, "waits and quorum_attempt.request.lines_up and", "False and"),
-        sides.CUT_OFF,
-        "I5",
-    ),
-    seed(
-        "a quorum: one node without its lease refuses a writer that acquires the read side",
-        several(
-            acquire,
-            Change(attempt.QuorumAttempt, " if node in self.nested_under]", "]"),
-            Change(
-                acquire,
-                "if grant is None and quorum_attempt.request.other is not None:",
-                "if False:",
-            ),
-        ),
-        sides.DOWNGRADED_ABSENT,
-        "I8",
     ),
 )

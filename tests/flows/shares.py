@@ -45,14 +45,10 @@ class Shared(Scenario):
         )
 
 
-def taker(
-    options=RENEWED, *, permits=1, timeout=None, work=0.0, rounds=1, after=0.0, actor=ShareActor
-):
-    """A process that takes permits, works and gives them back, some rounds; it may begin later."""
+def taker(options=RENEWED, *, permits=1, timeout=None, work=0.0, rounds=1, actor=ShareActor):
+    """A process that takes permits, works and gives them back, some rounds."""
 
     async def turns(one):
-        if after:
-            await one.port.sleep(one.port.now() + after)
         for _ in range(rounds):
             await one.hold_once(one.request_permits(options, permits), timeout, work)
 
@@ -87,7 +83,7 @@ def in_parts():
     return single(program)
 
 
-def downgrader(*, write_options=RENEWED, read_terms=RENEWED, before=0.0, work=0.0):
+def downgrader(*, write_options=RENEWED, read_terms=RENEWED, work=0.0):
     """Writes, takes the read side meanwhile, releases the write side first, and reads on."""
 
     async def program(one):
@@ -96,8 +92,6 @@ def downgrader(*, write_options=RENEWED, read_terms=RENEWED, before=0.0, work=0.
             return
         read = None
         try:
-            if before:
-                await one.port.sleep(one.port.now() + before)
             read = await read_beside(one, write, read_terms)
         finally:
             try:

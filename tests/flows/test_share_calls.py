@@ -220,13 +220,6 @@ def test_fences_grow_though_the_clock_does_not(space, ahead):
     assert fences == [space.now + ahead + number * FENCE_ROOM for number in (1, 2, 3)]
 
 
-def test_a_further_node_of_a_quorum_records_no_fence_below_the_first_node_s(space):
-    least = space.now + 9_000_000
-    said = (options(), b"semaphore", LIMIT, b"", least)
-    assert int(space.run(scripts.SHARES_ACQUIRE, A[:5], b"x", b"", *said)) == least
-    assert taken(space) == (least, LIMIT, 1)
-
-
 def test_a_holder_that_asks_again_has_a_full_lease_and_never_a_shorter_one(space):
     first = acquire(space, b"x", permits=2)
     space.wait(4)

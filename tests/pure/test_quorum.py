@@ -14,10 +14,8 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Grant
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
-from fencelock._core.lock.waiting import Lines
 from fencelock._core.quorum import acquire as flow
-from fencelock._core.quorum import queue as quorum_line
-from fencelock._core.quorum.attempt import QuorumAttempt, granted
+from fencelock._core.quorum.attempt import QuorumAttempt
 from fencelock._core.quorum.broadcast import NodeRequest
 from fencelock._core.quorum.lease import Majority, end_node_leases
 from fencelock._core.quorum.maintain import hand_back
@@ -246,10 +244,14 @@ def test_nodes_whose_address_is_not_known_are_numbered_as_people_count(monkeypat
         lambda client: client.multi(["a", "b"]),
         lambda client: client.election("a"),
         lambda client: client.rlock("a", owner="me"),
+        lambda client: client.rwlock("a"),
     ],
 )
 def test_what_a_quorum_cannot_do_is_refused_at_once(make, ask):
-    with pytest.raises(ValueError, match="does not work over a quorum"):
+    """And the error names what to use."""
+    with pytest.raises(
+        ValueError, match=r"(\w+) does not work over a quorum: .*; use lock, .*, or \1 with one"
+    ):
         ask(make(URLS))
 
 
@@ -273,7 +275,7 @@ def test_a_node_that_was_silent_is_asked_last_for_a_while(monkeypatch, error, av
         mutex=nullcontext,
         membership=SimpleNamespace(without_vote=lambda _nodes: []),
     )
-    quorum_attempt = QuorumAttempt(port, SimpleNamespace(keys=LockKeys("p:", "a"), other=None))
+    quorum_attempt = QuorumAttempt(port, SimpleNamespace(keys=LockKeys("p:", "a")))
     usual = quorum_attempt.candidates()
     quorum_attempt.fail(usual[0], error)
     later = QuorumAttempt(port, quorum_attempt.request)  # the next acquisition knows it, too
@@ -297,7 +299,7 @@ def test_a_node_that_fails_after_a_wait_in_its_line_stands_for_a_refusal(
     nodes = [SimpleNamespace(server_timeout=0.2) for _ in range(3)]
     quorum_attempt = SimpleNamespace(
         port=SimpleNamespace(nodes=nodes, needed=2, now=lambda: next(instants)),
-        request=SimpleNamespace(once=False, other=None, unit=None),
+        request=SimpleNamespace(unit=None),
         candidates=lambda: [0, 1, 2],
         order=[0, 1, 2],
         requests=[SimpleNamespace(unit_wait=None) for _ in range(3)],
@@ -389,47 +391,6 @@ class Unproved:
 
     def __init__(self, port):
         self.parts = Majority(port, self, first=0)
-
-
-def test_a_lease_that_is_kept_counts_no_more_once_its_node_is_silent(monkeypatch):
-    """What it may have renewed is undone."""
-    undone = []
-    node = SimpleNamespace(
-        mutex=nullcontext,
-        lines=Lines(),
-        run_in_background=lambda *request: undone.append(request[0]),
-    )
-    port = SimpleNamespace(
-        nodes=[node] * 3, labels=URLS, now=lambda: 100.0, server_timeout=5.0, put_back=list
-    )
-    request = SimpleNamespace(
-        keys=LockKeys("p:", "a"),
-        other=None,
-        ttl=TTL,
-        waiter=b"w",
-        template=SimpleNamespace(ends=inf),
-        vote=lambda fence: b"%d" % fence,
-        abandon=lambda _client_channel: ("abandon", (), ()),
-    )
-
-    async def answered(_port, asks, *_limits):
-        asks[0].judge = granted
-        asks[0].answer(b"9", 100.0)
-        asks[1].began = True
-        asks[1].fail(NoReply("silent", sent=True))
-
-    monkeypatch.setattr(quorum_line, "broadcast", answered)
-    monkeypatch.setattr(
-        QuorumAttempt, "_on_nodes", lambda quorum_attempt: [quorum_attempt.request] * 3
-    )
-    quorum_attempt, grants = (
-        QuorumAttempt(port, request),
-        {node: Grant(8, 110.0, TTL) for node in (0, 1)},
-    )
-    asyncio.run(quorum_line.collect_votes(quorum_attempt, [0, 1], grants, inf))
-    assert {node: grant.fence for node, grant in grants.items()} == {0: 9}
-    assert list(quorum_attempt.failures) == [1]
-    assert undone == ["abandon"]
 
 
 @pytest.mark.parametrize(

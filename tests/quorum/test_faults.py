@@ -6,7 +6,6 @@ import time
 import pytest
 
 from fencelock import LeaseLost, QuorumNotReached
-from fencelock._core.quorum.votes import SUSPECT_SECONDS, order
 from tests.faults.world import machine_seconds
 
 pytestmark = [pytest.mark.quorum, pytest.mark.slow]
@@ -145,78 +144,6 @@ async def test_a_node_that_lost_its_lease_gets_it_back(world):
         lease.check()
         assert await lock.owned()
     assert all(holder in {None, "somebody"} for holder in holders(world))
-
-
-async def test_a_writer_that_was_healed_may_read_beside(world):
-    """Each node is asked for the read side by the id under which it knows the writer."""
-    lock = world.client().rwlock("a", read_ttl=6, write_ttl=6)
-    await lock.write.acquire()
-    forgot, ends, healed = world.server.nodes[2:4], {}, set()
-    for node in forgot:
-        node.command("DEL", *[key.decode() for key in world.keys("a").grant])
-
-    def renewed():
-        """A vote whose answer is late is taken back; one that is renewed is known to the client."""
-        for node in forgot:
-            for end in node.command("ZRANGE", world.key("a"), 0, -1, "WITHSCORES")[1::2]:
-                if float(end) > ends.setdefault(node, float(end)):
-                    healed.add(node)
-        return len(healed) == len(forgot)
-
-    await world.until(renewed, "healed, and renewed since")
-    world.server.kill(0, 1)
-    assert await lock.write.owned()
-    assert await lock.read.acquire() is True
-    await lock.write.release()
-    await lock.read.release()
-
-
-@pytest.mark.parametrize("lacking", [[0], [1, 4]], ids=["first", "two"])
-async def test_a_writer_may_read_where_some_nodes_lack_its_lease(world, lacking):
-    """A node that was frozen when write was granted denies it; a majority does not."""
-    told = []
-    lock = world.client().rwlock("a", on_lost=told.append)
-    async with lock.write:  # all nodes are known
-        pass
-    nodes = order(world.key("a").encode(), [node.url for node in world.server.nodes])
-    frozen = [nodes[place] for place in lacking]
-    world.server.pause(*frozen)
-    await lock.write.acquire()
-    world.server.resume(*frozen)
-    before = time.monotonic() + SUSPECT_SECONDS
-    await world.until(lambda: time.monotonic() > before, "the nodes are asked again")
-    assert await lock.read.acquire(blocking=False) is True
-    assert not told
-    await lock.write.release()
-    assert await world.client().rwlock("a").write.acquire(blocking=False) is False
-    await lock.read.release()
-
-
-async def test_a_writer_whose_majority_is_gone_hears_it_when_it_reads(world):
-    """The nodes say so before the next renewal does."""
-    told = []
-    lock = world.client().rwlock("a", on_lost=told.append)
-    await lock.write.acquire()
-    keys = [key.decode() for key in world.keys("a").grant]
-    for node in world.server.nodes[:3]:
-        node.command("DEL", *keys)
-    with pytest.raises(LeaseLost):
-        await lock.read.acquire(blocking=False)
-    assert lock.write.lease is None or lock.write.lease.lost
-    await world.until(lambda: told, "it is told")
-    assert len(told) == 1
-
-
-async def test_a_reader_is_healed_after_it_has_released_the_write_side(world):
-    """It asks for its own sake then: the hold beside which it was granted is gone."""
-    lock = world.client().rwlock("a", read_ttl=6, write_ttl=6)
-    await lock.write.acquire()
-    await lock.read.acquire()
-    await lock.write.release()
-    node = world.server.nodes[2]
-    node.command("DEL", *[key.decode() for key in world.keys("a").grant])
-    await world.until(lambda: node.command("ZCARD", world.key("a")), "healed")
-    await lock.read.release()
 
 
 async def test_a_majority_that_forgot_is_told(world):

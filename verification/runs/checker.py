@@ -38,39 +38,31 @@ def proved(tenures: Iterable[Tenure]) -> list[Tenure]:
     return [one for one in tenures if one.end > one.start]
 
 
-def fences_that_went_back(
-    tenures: Iterable[Tenure], limit: int, *, exclusive: bool, beside: bool = True
-) -> list[Pair]:
+def fences_that_went_back(tenures: Iterable[Tenure], limit: int, *, exclusive: bool) -> list[Pair]:
     """Return pairs, granted one after the other, whose fences are not in that order (I3).
 
     Of two tenures the order of the grants is known when one was granted before the other was asked
-    for; and, where exclusion holds (``exclusive``), when they cannot be had together. Without
-    ``beside`` only those are compared that cannot be had together.
+    for; and, where exclusion holds (``exclusive``), when they cannot be had together.
     """
     every = list(tenures)
-    found = _out_of_order(every, 0 if beside else limit)
+    found = _out_of_order(every)
     if exclusive:
         found += _out_of_turn(sorted(proved(every), key=_start), limit)
     return found
 
 
-def _out_of_order(tenures: Sequence[Tenure], limit: int) -> list[Pair]:
+def _out_of_order(tenures: Sequence[Tenure]) -> list[Pair]:
     """Compare each with the highest fence that was out before it was asked for."""
     granted = sorted(tenures, key=_start)
     found: list[Pair] = []
-    highest: dict[int, Tenure] = {}  # weight → who had the highest fence
+    highest: Tenure | None = None
     at = 0
     for tenure in sorted(tenures, key=_asked):
         while at < len(granted) and granted[at].start < tenure.asked:
-            before = granted[at]
-            highest[before.weight] = _higher(highest.get(before.weight), before)
+            highest = _higher(highest, granted[at])
             at += 1
-        higher = [
-            one
-            for weight, one in highest.items()
-            if weight + tenure.weight > limit and one.fence >= tenure.fence
-        ]
-        found += [(max(higher, key=_fence), tenure)] if higher else []
+        if highest is not None and highest.fence >= tenure.fence:
+            found.append((highest, tenure))
     return found
 
 
@@ -115,10 +107,6 @@ def longest_gap(instants: Iterable[float], begun: float, ended: float) -> tuple[
     """Return the longest time between two instants, the bounds included, and when it ended."""
     points = [begun, *sorted(at for at in instants if begun <= at <= ended), ended]
     return max((after - before, after) for before, after in pairwise(points))
-
-
-def _fence(tenure: Tenure) -> int:
-    return tenure.fence
 
 
 def _start(tenure: Tenure) -> float:

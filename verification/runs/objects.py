@@ -59,9 +59,9 @@ KINDS = (
     Kind("book", "read", limit=WRITER, often=3),
     Kind("book", "write", limit=WRITER, often=2, writes=True, weights=(WRITER,)),
 )
-# A semaphore cannot be had on a quorum; a reentrant lock goes another way there than a lock.
+# A quorum has only locks; a reentrant one goes another way there.
 QUORUM_KINDS = (
-    *(kind for kind in KINDS if kind.make != "semaphore"),
+    *(kind for kind in KINDS if kind.make == "lock"),
     Kind("again", "rlock", limit=1, often=3, writes=True),
 )
 SHARES = {"shared", "book"}  # their state on the server is that of shares
@@ -74,7 +74,7 @@ class Play:
     kinds: tuple[Kind, ...] = KINDS
     # Leases are so many times as long, where a fault takes so many times as long.
     scale: float = 1.0
-    # One place decides: who is refused met a holder, and fences of readers have an order, too.
+    # One place decides: who is refused met a holder.
     one_place: bool = True
     # What clients are made with, beside the address.
     options: tuple[tuple[str, Any], ...] = ()

@@ -48,9 +48,7 @@ class Verdict:
         for on, limit in self.play.limits.items():
             tenures = of(history.tenures.values(), on)
             self.overlaps += checker.overlaps(tenures, limit)
-            back = checker.fences_that_went_back(
-                tenures, limit, exclusive=self.covered, beside=self.play.one_place
-            )
+            back = checker.fences_that_went_back(tenures, limit, exclusive=self.covered)
             self.fences_back += back
             gap, _ = checker.longest_gap([one.start for one in tenures], begun, ended)
             self.gaps[on] = max(self.gaps[on], gap)
@@ -67,11 +65,10 @@ class Verdict:
     def _linearize(
         self, on: str, limit: int, ops: list[Op], history: History, doubts: Sequence[Span]
     ) -> None:
-        one_place = self.play.one_place
-        calls = list(as_calls(ops, history, doubts, line=limit > 1 or not one_place))
+        line = limit > 1 or not self.play.one_place
+        calls = list(as_calls(ops, history, doubts, line=line))
         try:
-            fenced = limit == 1 or one_place
-            wrong = wgl.first_impossible(calls, Leases(limit, fenced=fenced))
+            wrong = wgl.first_impossible(calls, Leases(limit, fenced=True))
         except wgl.TooHard:
             self.too_hard += 1
             return

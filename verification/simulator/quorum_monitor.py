@@ -24,7 +24,7 @@ from verification.simulator.keyspace import NEVER, Frozen
 from verification.simulator.monitor import Monitor, Violation
 from verification.simulator.network import Client, Link, Task
 from verification.simulator.server import EPOCH_US, Request, Server
-from verification.simulator.view import read
+from verification.simulator.view import View, read
 
 if TYPE_CHECKING:
     from verification.simulator.simulation import World
@@ -54,7 +54,7 @@ def _is_asked(link: Link) -> bool:
 class Quorum(NamedTuple):
     """The lock on all nodes at one instant."""
 
-    nodes: tuple[Any, ...]
+    nodes: tuple[View, ...]
     holder: bytes | None  # who has it on a majority
 
 
@@ -65,11 +65,10 @@ class QuorumMonitor(Monitor):
         super().__init__(world)
         self._granted = 0  # the last fence
         self._asking: dict[Task, AcquireRequest] = {}
-        self._asked_us: dict[Task, int] = {}  # since when
         self._seen: list[tuple[Frozen, int]] = []
         self._now = Quorum((), None)
         self._generations = [0] * len(world.servers)
-        self._before: tuple[Any, ...] = tuple(self._read(server) for server in world.servers)
+        self._before: tuple[View, ...] = tuple(self._read(server) for server in world.servers)
         # Hold -> the latest deadline that its body may have seen.
         self._promised: dict[int, float] = {}
         # Node and hold -> until when the node had the lock for it, before it forgot.
@@ -82,21 +81,17 @@ class QuorumMonitor(Monitor):
         super().asks(client, request)
         if self._world.running is not None:
             self._asking[self._world.running] = request
-            self._asked_us[self._world.running] = self._world.now_us
 
     def holds_now(self, client: Client, hold: Hold) -> None:
         """Judge a grant in the order of grants, and its length."""
-        self._in_order(hold)
+        if hold.fence <= self._granted:
+            raise Violation("I3", f"fence {hold.fence} after {self._granted}")
+        self._granted = hold.fence
         self._granted_enough(client, hold)
         if self._world.running is not None:
             self._asking.pop(self._world.running, None)
         super().holds_now(client, hold)
         self.check()  # who does no work gives it back in the same step
-
-    def _in_order(self, hold: Hold) -> None:
-        if hold.fence <= self._granted:
-            raise Violation("I3", f"fence {hold.fence} after {self._granted}")
-        self._granted = hold.fence
 
     def _granted_enough(self, client: Client, hold: Hold) -> None:
         """See that a lease is as long as it was asked for, where nothing took time.
@@ -118,8 +113,9 @@ class QuorumMonitor(Monitor):
         """Note what a node forgot."""
         for number, server in enumerate(self._world.servers):
             if server.generation != self._generations[number]:
-                for who, end_us in self._leases(self._before[number]).items():
-                    self._forgotten[number, known_as(who)] = end_us
+                before = self._before[number]
+                if before.holder is not None:
+                    self._forgotten[number, known_as(before.holder)] = before.end_us
 
     # -- the nodes' truth -----------------------------------------------------------------------
 
@@ -132,24 +128,15 @@ class QuorumMonitor(Monitor):
             self._seen, self._now = seen, Quorum(nodes, self._holder_of(nodes))
         return self._now
 
-    def _read(self, server: Server) -> Any:
+    def _read(self, server: Server) -> View:
         """Return the lock on a node: a lease that ended holds nothing."""
         view = read(server.state)
         return view if view.end_us > server.now_us else view._replace(holder=None)
 
-    def _leases(self, view: Any) -> dict[bytes, int]:
-        """Return who has a lease of a node, and until when by its clock."""
-        return {} if view.holder is None else {view.holder: view.end_us}
-
-    def _waits_at(self, view: Any) -> list[bytes]:
-        return [entry.waiter for entry in view.line]
-
-    def _holder_of(self, nodes: Sequence[Any]) -> bytes | None:
-        """Return one who has it on a majority."""
-        names = [{known_as(who) for who in self._leases(view)} for view in nodes]
-        found = {each for node in names for each in node}
-        most = [each for each in found if sum(each in node for node in names) >= self._needed]
-        return min(most, default=None)
+    def _holder_of(self, nodes: Sequence[View]) -> bytes | None:
+        """Return who has it on a majority."""
+        found = [known_as(view.holder) for view in nodes if view.holder is not None]
+        return next((each for each in found if found.count(each) >= self._needed), None)
 
     @property
     def _needed(self) -> int:
@@ -162,8 +149,7 @@ class QuorumMonitor(Monitor):
     def end_us(self) -> int:
         """Return the world's instant at which all nodes will be free if nobody does anything."""
         nodes = enumerate(self.view().nodes)
-        ends = [self._world_us(n, end) for n, view in nodes for end in self._leases(view).values()]
-        return max(ends)
+        return max(self._world_us(n, view.end_us) for n, view in nodes if view.holder is not None)
 
     def key(self) -> Any:
         """Return what of it decides about later violations."""
@@ -204,7 +190,9 @@ class QuorumMonitor(Monitor):
         for client, hold in proved:
             self._is_backed(client, hold, nodes)
             self._promise(hold)
-        self._exclude([hold for client, hold in self.holds if self._relied_on(client, hold)])
+        held = [hold for client, hold in self.holds if self._relied_on(client, hold)]
+        if len(held) > 1:
+            raise Violation("I1", f"both rely on a lease: {[hold.request.holder for hold in held]}")
         self._before = nodes
         self._generations = [server.generation for server in self._world.servers]
 
@@ -220,20 +208,15 @@ class QuorumMonitor(Monitor):
             return False
         return client.port.now() < self._promised.get(id(hold), 0.0)
 
-    def _exclude(self, held: Sequence[Hold]) -> None:
-        if len(held) > 1:
-            raise Violation("I1", f"both rely on a lease: {[hold.request.holder for hold in held]}")
-
     def _held(self) -> list[tuple[Client, Hold]]:
         return [(client, hold) for client, hold in self.holds if hold.open and client.alive]
 
-    def _is_backed(self, client: Client, hold: Hold, nodes: Sequence[Any]) -> None:
+    def _is_backed(self, client: Client, hold: Hold, nodes: Sequence[View]) -> None:
         holder, ends = hold.request.holder, []
         for number, view in enumerate(nodes):
             end_us = self._forgotten.get((number, holder), 0)
-            for who, until_us in self._leases(view).items():
-                if known_as(who) == holder:
-                    end_us = max(end_us, until_us)
+            if view.holder is not None and known_as(view.holder) == holder:
+                end_us = max(end_us, view.end_us)
             ends.append(self._world_us(number, end_us))
         theirs = sorted(ends, reverse=True)[self._needed - 1]
         ours = client.world_us(hold.deadline)
@@ -255,7 +238,7 @@ class QuorumMonitor(Monitor):
         for server in world.servers:
             server.now_us = EPOCH_US + instant + server.skew_us
         asking = self._waits()
-        if not any(self._could_have_it(client, request, instant) for client, request in asking):
+        if not any(self._could_have_it(client, instant) for client, _ in asking):
             self._unserved_us = None
             return
         if self._unserved_us is None:
@@ -274,10 +257,11 @@ class QuorumMonitor(Monitor):
                 request.holder for task, request in self._asking.items() if task.client is client
             }
             for number, node in enumerate(self.view().nodes):
-                for holder in self._leases(node):
-                    mine = holder.startswith(client.name.encode())
-                    if mine and holder not in known and known_as(holder) not in asked:
-                        raise Violation("I9", f"{holder!r} was given up, and has node {number}")
+                holder = node.holder
+                if holder is None or not holder.startswith(client.name.encode()):
+                    continue
+                if holder not in known and known_as(holder) not in asked:
+                    raise Violation("I9", f"{holder!r} was given up, and has node {number}")
 
     def _waits(self) -> list[tuple[Client, AcquireRequest]]:
         """Return who asks now, and for what."""
@@ -291,7 +275,7 @@ class QuorumMonitor(Monitor):
     def _ids(self, asking: Sequence[tuple[Client, AcquireRequest]]) -> list[bytes]:
         return [request.holder for _, request in asking]
 
-    def _could_have_it(self, client: Client, request: AcquireRequest, instant: int) -> bool:
+    def _could_have_it(self, client: Client, instant: int) -> bool:
         """Return True if a majority that this process reaches has nobody but those who ask."""
         free, asking = 0, set(self._ids(self._waits()))
         for number, view in enumerate(self.view().nodes):
@@ -301,12 +285,8 @@ class QuorumMonitor(Monitor):
             cut_off = any(link.stalled or max(link.instants_us()[:2]) > instant for link in links)
             reached = not cut_off and number not in client.port.unreachable
             away = restarted or not reached or server.is_down(instant)
-            free += not away and self._open_to(request, view, asking)
+            free += not away and (view.holder is None or known_as(view.holder) in asking)
         return free >= self._needed
-
-    def _open_to(self, request: AcquireRequest, view: Any, asking: set[bytes]) -> bool:  # noqa: ARG002 - of a plain lock all want the same
-        """Return True if a node has nobody but those who ask."""
-        return all(known_as(who) in asking for who in self._leases(view))
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -321,6 +301,8 @@ class QuorumMonitor(Monitor):
     def _nothing_left(self, client: Client) -> None:
         """Look for every id that the process ever used."""
         for number, node in enumerate(self.view().nodes):
-            ids = [*self._leases(node), *self._waits_at(node)]
+            ids = [entry.waiter for entry in node.line]
+            if node.holder is not None:
+                ids.append(node.holder)
             if left := [each for each in ids if each.startswith(client.name.encode())]:
                 raise Violation("I9", f"{client.name} left {left} on node {number}")

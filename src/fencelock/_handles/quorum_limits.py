@@ -6,6 +6,7 @@ from typing import Final
 
 # N servers with `limit` permits each have N * limit votes: enough for more than `limit` majorities.
 WHY: Final = {
+    "rwlock": "each server has a line of its own, so readers could keep a writer out for ever",
     "semaphore": "with 5 servers and a limit of 3, five holders could have three votes each",
     "Poll": "Poll has no line and no fence, which a quorum needs",
     "owner": "the count of an explicit owner's holds is on one server",
@@ -18,5 +19,6 @@ def refuse(quorum: object, what: str) -> None:
     if quorum:
         raise ValueError(
             f"{what} does not work over a quorum: {WHY.get(what, OTHERWISE)};"
-            " lock, rlock without owner, rwlock and locked do"
+            f" use lock, rlock without owner or locked there, or {what} with one server,"
+            " Sentinels or a Cluster"
         )

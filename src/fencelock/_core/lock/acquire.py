@@ -307,8 +307,6 @@ async def _wait(port: Port, waiter: Waiter, give_up_at: float) -> Grant | None:
             return None
         if now >= wait.due:
             look(port, wait, now)
-        if now >= waiter.renew_elsewhere_at:
-            await waiter.renew_elsewhere()
         if now >= line.bound(waiter) and not await _looked(port, waiter, line, give_up_at):
             return None
 

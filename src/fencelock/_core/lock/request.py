@@ -157,17 +157,6 @@ class RequestTemplate:
             self.lease = self.ttl
         return self.lease
 
-    def on(self, client_channel: bytes, options: LeaseOptions) -> RequestTemplate:
-        """Return the same for one node of a quorum; a quorum keeps them in ``nodes``."""
-        return RequestTemplate(
-            keys=self.keys,
-            options=options,
-            client_channel=client_channel,
-            ttl=self.ttl,
-            owned=self.owned,
-            ends=self.ends,
-        )
-
     def acquire(self, holder: bytes, place: bytes, info: bytes) -> bytes:
         """Return a call of ``acquire.lua``, all but an explicit owner's last argument."""
         words = self.words
@@ -178,18 +167,15 @@ class RequestTemplate:
 
     def vote(self, holder: bytes, info: bytes, ttl: float, fence: int) -> bytes:
         """Return a call of ``quorum_vote.lua``."""
-        beginning = self._vote or self._begin_vote(head(QUORUM_VOTE, self.keys.grant, 4))
+        if not self._vote:  # most handles are of no quorum
+            self._vote = head(QUORUM_VOTE, self.keys.grant, 4)
+            self._ttl_ms = b"%d" % milliseconds(self.ttl)
         ttl_ms = self._ttl_ms if ttl == self.ttl else b"%d" % milliseconds(ttl)
         least, words = b"%d" % fence, self.words
         return b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n$%d\r\n%b%b\r\n$%d\r\n%b\r\n" % (
-            beginning, len(holder), holder, len(ttl_ms), ttl_ms,
+            self._vote, len(holder), holder, len(ttl_ms), ttl_ms,
             len(words) + len(info), words, info, len(least), least,
         )  # fmt: skip
-
-    def _begin_vote(self, beginning: bytes) -> bytes:
-        """Keep the beginning of a vote: only a quorum's nodes are asked for one."""
-        self._vote, self._ttl_ms = beginning, b"%d" % milliseconds(self.ttl)
-        return beginning
 
     def acquire_next(
         self, holder: bytes, place: bytes, info: bytes, tenure: Sequence[bytes]
@@ -227,8 +213,6 @@ class AcquireRequest:
     """
 
     once = False  # it never waits in line, however long its answer may take
-    other: Any = None  # the caller's other hold that lets this be granted at once
-    lines_up: bool = False  # a quorum's nodes count its votes in their lines: see quorum.py
 
     __slots__ = (
         *("acquisition", "template", "holder", "info", "keys", "known", "owned", "renewal"),
@@ -331,10 +315,6 @@ class AcquireRequest:
         made = AcquireRequest(template, self.waiter, self.info)
         made.acquisition = self.acquisition
         return made
-
-    def again_on(self, template: RequestTemplate) -> AcquireRequest:
-        """Return the request to ask a node of a quorum again for a lease that it lacks."""
-        return self.on(template)
 
     def vote(self, fence: int) -> bytes:
         """Return a packed call for a further node of a quorum; its fence is not below this one."""

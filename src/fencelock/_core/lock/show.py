@@ -138,14 +138,9 @@ def showing(found: Sequence[LockKeys], waiters: int) -> Call:
 def decided(port: Port, name: str, answers: Sequence[Shown]) -> LockStatus:
     """Return what as many answers say as are needed."""
     infos = [describe(name, each) for each in answers]
-    shares = [info for info in infos if info.limit]
-    if shares:
-        shares.sort(key=lambda info: info.taken, reverse=True)
-        shown = shares[min(len(shares), port.needed) - 1]
-    else:
-        holder = agreed(port, [each.holder for each in answers])
-        same = [at for at, each in enumerate(answers) if (known_as(each.holder) or None) == holder]
-        shown = infos[same[0]] if same else _free(name, answers)
+    holder = agreed(port, [each.holder for each in answers])
+    same = [at for at, each in enumerate(answers) if (known_as(each.holder) or None) == holder]
+    shown = infos[same[0]] if same else _free(name, answers)
     line = max(infos, key=lambda info: info.waiting)
     return shown._replace(waiting=line.waiting, waiters=line.waiters)
 

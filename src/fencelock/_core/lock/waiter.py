@@ -42,15 +42,8 @@ class Waiter(AttemptLog):
     connection: Any = None  # the port's: connection, future
     origin: Any = None  # the port's: the connection of its requests, in a Cluster or with replicas
 
-    renew_elsewhere_at: float = (
-        inf  # when ``keep`` is due: only a quorum's waiter has something to keep
-    )
-
     def __init__(self, request: AcquireRequest) -> None:
         self.request = request
-
-    async def renew_elsewhere(self) -> None:
-        """Keep what it was granted elsewhere while it stands in this line."""
 
     @property
     def path(self) -> object:

@@ -80,12 +80,9 @@ class Line:
             self.heartbeat_at = min(self.heartbeat_at, now + pttl_ms / 1000 + EXPIRY_SLACK + behind)
 
     def bound(self, waiter: Waiter) -> float:
-        """Return until when this waiter may sleep: until a heartbeat, or ``keep``, is due."""
+        """Return until when this waiter may sleep: until a heartbeat is due."""
         first = next(iter(self.waiters), waiter)
-        heartbeat_at = (
-            self.heartbeat_at if waiter is first else self.heartbeat_at + LATER_WAITER_SECONDS
-        )
-        return min(heartbeat_at, waiter.renew_elsewhere_at)
+        return self.heartbeat_at if waiter is first else self.heartbeat_at + LATER_WAITER_SECONDS
 
 
 def foreign_pause(position: int, crowd: int) -> float:

@@ -11,7 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import inf
 from typing import Final, NamedTuple, cast
 
@@ -80,38 +80,15 @@ class ShareTemplate(RequestTemplate):
         self._free = head(SHARES_RELEASE, keys.all, 3)
         self._freed = bulk(client_channel) + bulk(b"0")
 
-    def on(self, client_channel: bytes, options: LeaseOptions) -> ShareTemplate:
-        """Return the same for one node of a quorum."""
-        return ShareTemplate(
-            keys=self.keys,
-            options=options,
-            client_channel=client_channel,
-            ttl=self.ttl,
-            kind=self.kind,
-            limit=self.limit,
-            permits=self.permits,
-            ends=self.ends,
-        )
-
     def lasting(self, now: float) -> float:
         """Return the length of a lease that is granted at once: these scripts know only one ttl."""
         ttl = super().lasting(now)
         return ttl if self.ends == inf else self._handoff_ttl()
 
-    def vote_nested(self, holder: bytes, info: bytes, nested_under: bytes, fence: int) -> bytes:
-        """Return a call of ``shares_acquire.lua`` that asks for a vote."""
-        beginning = self._vote or self._begin_vote(head(SHARES_ACQUIRE, self.keys.grant, 7))
-        args = (holder, b"", self.words + info, self.kind, b"%d" % self.limit, nested_under)
-        return beginning + b"".join(map(bulk, (*args, b"%d" % fence)))
-
-    def ask_nested(self, holder: bytes, place: bytes, info: bytes, nested_under: bytes) -> bytes:
-        """Return a call of ``shares_acquire.lua``."""
+    def acquire(self, holder: bytes, place: bytes, info: bytes, nested_under: bytes = b"") -> bytes:
+        """Return a call of ``shares_acquire.lua``; in order of arrival unless it is nested."""
         args = (holder, place, self.words + info, self.kind, b"%d" % self.limit, nested_under)
         return self._ask + b"".join(map(bulk, args))
-
-    def acquire(self, holder: bytes, place: bytes, info: bytes) -> bytes:
-        """Return a call of ``shares_acquire.lua`` for permits in order of arrival."""
-        return self.ask_nested(holder, place, info, b"")
 
 
 class ShareRequest(AcquireRequest):
@@ -120,7 +97,6 @@ class ShareRequest(AcquireRequest):
     __slots__ = ("once", "other")
 
     template: ShareTemplate
-    lines_up: bool = True
 
     def __init__(
         self, template: ShareTemplate, waiter: bytes, info: bytes, nested_under: Hold | None = None
@@ -131,40 +107,13 @@ class ShareRequest(AcquireRequest):
 
     @property
     def nested_under(self) -> bytes:
-        """Return the holder id that the other hold has on the server that is asked."""
-        if self.other is None:
-            return b""
-        by_client = {
-            part.request.client_channel: part.request.holder
-            for part in self.other.parts
-            if part is not None
-        }
-        holder: bytes = by_client.get(self.client_channel, self.other.request.holder)
-        return holder
+        """Return the holder id of the other hold, or nothing."""
+        return b"" if self.other is None else self.other.request.holder
 
     def acquire(self, channel: bytes) -> bytes:
         """Return a packed call of ``shares_acquire.lua``; the channel is empty for a try."""
         place = self.place(channel) if channel else b""
-        return self.template.ask_nested(self.holder, place, self.info, self.nested_under)
-
-    def on(self, template: RequestTemplate) -> ShareRequest:
-        """Return the same request for one node of a quorum."""
-        made = ShareRequest(cast("ShareTemplate", template), self.waiter, self.info, self.other)
-        made.acquisition = self.acquisition
-        return made
-
-    def again_on(self, template: RequestTemplate) -> ShareRequest:
-        """Return the request to ask a node again; it names the other hold only while that lasts.
-
-        A reader that has released the write side since would name a hold that no node knows.
-        """
-        lasts = self.other is not None and self.other.open and self.other.loss is None
-        nested_under = self.other if lasts else None
-        return ShareRequest(cast("ShareTemplate", template), self.waiter, self.info, nested_under)
-
-    def vote(self, fence: int) -> bytes:
-        """Return a packed call for a further node of a quorum; its fence is not below this one."""
-        return self.template.vote_nested(self.holder, self.info, self.nested_under, fence)
+        return self.template.acquire(self.holder, place, self.info, self.nested_under)
 
     def abandon(self, channel: bytes) -> Call:
         """Return the request that undoes an acquire with this channel."""
@@ -282,27 +231,18 @@ async def release_permits(port: Port, take: Callable[[list[tuple[Hold, int]]], o
 @describes_errors
 async def state(port: Port, keys: LockKeys, kind: bytes, limit: int) -> PermitCount:
     """Return the state of a name, for a caller with this kind and limit; see ``described``."""
-    found = await _shown(port, keys)
-    states = [described(kind, limit, reply) for reply in found]
-    taken = _reached(port, [each.taken for each in states])
-    return PermitCount(taken, states[0].limit, max(each.waiting for each in states))
+    return described(kind, limit, await _shown(port, keys))
 
 
 @describes_errors
 async def held_of(port: Port, keys: LockKeys, holders: tuple[bytes, ...]) -> int:
     """Return how many of these holder ids are holders."""
-    found = await _shown(port, keys, holders)
-    return _reached(port, [sum(reply[4:]) for reply in found])
+    return sum((await _shown(port, keys, holders))[4:])
 
 
-async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> list[Reply]:
-    """Return the replies of the servers: the permits, and which of these ids hold some."""
-    return await port.flows.replies(port, keys.name, (SHARES_SHOW, keys.grant, holders))
-
-
-def _reached(port: Port, numbers: Sequence[int]) -> int:
-    """Return the largest number that as many answers reach as are needed."""
-    return sorted(numbers, reverse=True)[port.needed - 1]
+async def _shown(port: Port, keys: LockKeys, holders: tuple[bytes, ...] = ()) -> Reply:
+    """Return the server's reply: the permits, and which of these ids hold some."""
+    return await ask(port, SHARES_SHOW, keys.grant, holders, port.now() + port.server_timeout)
 
 
 @describes_errors

@@ -14,10 +14,10 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from math import inf
 
 from fencelock._core.deadlines import retry_delay
+from fencelock._core.deadlock.unit_waits import left
 from fencelock._core.lock.acquire import attempt, is_short, queue
 from fencelock._core.lock.hold import Grant, Hold, HoldRegistry, first_due
 from fencelock._core.lock.release import release_call, retire
@@ -33,7 +33,6 @@ from fencelock._core.quorum.broadcast import (
     undo,
 )
 from fencelock._core.quorum.lease import Majority, NodeHold, majority_of, make_hold
-from fencelock._core.quorum.queue import grant_of, queue_at_nodes
 from fencelock._core.quorum.refresh import claim, give_up_claim, longest_of, refresh
 from fencelock._core.quorum.votes import proved_until
 from fencelock._core.retry import answer_by
@@ -94,8 +93,6 @@ async def _rounds(
         hold = await _round(quorum_attempt, give_up_at, registry, unit, at_once=at_once)
         if hold is not None:
             return hold
-        if request.other is not None:
-            request.other.check()
         now = many.now()
         failing = quorum_attempt.prevented()
         failing_since = (failing_since or now) if failing else None
@@ -134,7 +131,7 @@ async def _round(
     at_once: bool,
 ) -> Hold | None:
     """Acquire on the first healthy node, in its line if we may wait; then ask the others."""
-    port, once = quorum_attempt.port, at_once or quorum_attempt.request.once
+    port = quorum_attempt.port
     for node in quorum_attempt.candidates():
         if len(quorum_attempt.failures) > len(port.nodes) - port.needed:
             return None
@@ -144,9 +141,9 @@ async def _round(
                     each for each in quorum_attempt.order if each not in quorum_attempt.failures
                 ]
             return None
-        flow, began = attempt if once else partial(queue, outlasts=False), port.now()
+        began = port.now()
         try:
-            grant = await grant_of(quorum_attempt, node, flow, give_up_at)
+            grant = await _ask_first(quorum_attempt, node, give_up_at, at_once=at_once)
         except (ServerError, OutcomeUnknown) as error:
             if isinstance(error, ServerUnsuitable) and error.code == "WRONGTYPE":
                 raise  # the kind of a name is the same everywhere
@@ -156,16 +153,26 @@ async def _round(
                 quorum_attempt.stood or port.now() > began + 2 * port.nodes[node].server_timeout
             )
             continue
-        if grant is None and quorum_attempt.request.other is not None:
-            quorum_attempt.refuse(node)
-            continue
         if grant is None:
             quorum_attempt.refused = list(range(len(port.nodes)))
             return None
-        return await _ask_others(
-            quorum_attempt, node, grant, give_up_at, registry, unit, waits=not once
-        )
+        return await _ask_others(quorum_attempt, node, grant, give_up_at, registry, unit)
     return None
+
+
+async def _ask_first(
+    quorum_attempt: QuorumAttempt, node: int, give_up_at: float, *, at_once: bool
+) -> Grant | None:
+    """Ask the first node; while it waits in that line, the thread or task can be in a deadlock."""
+    port, request = quorum_attempt.port.nodes[node], quorum_attempt.requests[node]
+    request.unit = quorum_attempt.request.unit
+    try:
+        if at_once:
+            return await attempt(port, request, give_up_at)
+        return await queue(port, request, give_up_at, outlasts=False)
+    finally:
+        if request.unit_wait is not None:
+            left(port, request)
 
 
 async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
@@ -175,8 +182,6 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
     give_up_at: float,
     registry: HoldRegistry,
     unit: object,
-    *,
-    waits: bool,
 ) -> Hold | None:
     port, grants = quorum_attempt.port, {first: grant}
     asks: list[NodeRequest] = []
@@ -191,10 +196,6 @@ async def _ask_others(  # noqa: PLR0917 - all of it belongs to one acquisition
             quorum_attempt.count(more, grants)
             if len(grants) < port.needed:
                 asks += await _stay(quorum_attempt, more, grants, latest)
-        if waits and quorum_attempt.request.lines_up and len(grants) < port.needed:
-            undo(port, asks)
-            port.put_back(asks)
-            await queue_at_nodes(quorum_attempt, grants, give_up_at)
         hold = await _taken(quorum_attempt, grants, registry, unit)
         if hold is not None:
             if len(asks) >= len(grants):  # some of the votes were refused
@@ -271,7 +272,7 @@ async def _stay(
 
 def _left(ask: NodeRequest) -> float:
     """Return how long the other client's lease at this node lasts, in seconds."""
-    left_ms = ask.reply[0] if len(ask.reply) == 1 else ask.reply[1]
+    left_ms: int = ask.reply[0]
     return left_ms / 1000 + EXPIRY_SLACK if left_ms >= 0 else inf
 
 
@@ -298,7 +299,7 @@ async def _written(quorum_attempt: QuorumAttempt, grants: dict[int, Grant], fenc
     if lacking <= 0:
         return True
     args = (quorum_attempt.request.holder, b"%d" % fence)
-    call: Call = (RAISE_FENCE, quorum_attempt.request.keys.grant, args)
+    call: Call = (RAISE_FENCE, quorum_attempt.request.keys.renew, args)
     asks = [NodeRequest(node, quorum_attempt.requests[node], call) for node in low]
     try:
         good = await broadcast(port, asks, lambda ask: ask.reply == 1, lacking)
@@ -319,7 +320,6 @@ def _begin(
     port = quorum_attempt.port
     hold = make_hold(port, quorum_attempt.request, fence, registry, unit, first=next(iter(grants)))
     parts = majority_of(hold)
-    parts.named = quorum_attempt.named
     parts.cover(longest_of(quorum_attempt.request))
     try:
         _begin_parts(quorum_attempt, grants, parts)

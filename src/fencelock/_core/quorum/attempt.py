@@ -10,11 +10,9 @@ from collections.abc import Iterable, Sequence
 from math import inf
 
 from fencelock._core.deadlines import validity
-from fencelock._core.lock.hold import Grant, Hold
-from fencelock._core.lock.renew import lose
+from fencelock._core.lock.hold import Grant
 from fencelock._core.lock.request import AcquireRequest, RequestTemplate
 from fencelock._core.quorum.broadcast import NodeRequest, QuorumPort
-from fencelock._core.quorum.lease import majority_of
 from fencelock._core.quorum.membership import Claimant
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, order
 from fencelock.errors import ServerError, ServerUnreachable
@@ -34,9 +32,6 @@ class QuorumAttempt(Claimant):
         self.failures: dict[int, Exception] = {}
         self.before: dict[int, Exception] = {}  # of the last round that had any
         self.refused: list[int] = []
-        self.named = 0  # how many further ids were used
-        # The parts of the other hold that this one is granted with: only their nodes can grant it.
-        self.nested_under: dict[int, Hold] = {}
 
     def _on_nodes(self) -> list[AcquireRequest]:
         return [
@@ -47,7 +42,7 @@ class QuorumAttempt(Claimant):
     def rename(self) -> None:
         """Continue with a new id: the old one was given up."""
         self.request.waiter = self.request.holder = self.port.new_id()
-        self.requests, self.named = self._on_nodes(), 0
+        self.requests = self._on_nodes()
 
     def begin_round(self) -> None:
         """Forget the errors and refusals of the last round."""
@@ -56,15 +51,11 @@ class QuorumAttempt(Claimant):
         self.rounds += 1
         self.before = self.failures or self.before
         self.failures, self.refused = {}, []
-        if self.request.other is not None:
-            self.nested_under = majority_of(self.request.other).lasting()
 
     def candidates(self) -> list[int]:
         """Return the nodes to ask, in order; those that failed recently come last."""
         port, now = self.port, self.port.now()
         found = list(self.order)
-        if self.request.other is not None:
-            found = [node for node in found if node in self.nested_under]
         with port.mutex():
             for node in port.membership.without_vote(found):
                 self.failures[node] = restarted(port, node, now)
@@ -96,14 +87,7 @@ class QuorumAttempt(Claimant):
                 ttl = ask.request.ttl
                 grants[ask.node] = Grant(int(ask.reply), ask.asked_at + validity(ttl), ttl)
             else:
-                self.refuse(ask.node)
-
-    def refuse(self, node: int) -> None:
-        """Note that a node refused; with another hold it means that it lacks that hold's lease."""
-        self.refused.append(node)
-        part = self.nested_under.pop(node, None)
-        if part is not None:
-            lose(self.port.nodes[node], part, "expired", self.port.now())
+                self.refused.append(ask.node)
 
     def fail(self, node: int, error: Exception) -> None:
         """Note that a node failed; one that was silent is avoided for a while."""
@@ -118,15 +102,7 @@ class QuorumAttempt(Claimant):
         While a majority of the nodes answers, a node that refuses is worth waiting for.
         """
         answered = len(self.port.nodes) - len(self.failures)
-        alone = not self.refused or self.request.other is not None
-        return bool(self.failures) and (alone or answered < self.port.needed)
-
-    def ask_anew(self, node: int) -> None:
-        """Use a new id for a node from now on: the last one is given up there."""
-        self.named += 1
-        request = self.request.on(node_templates(self.port, self.request.template)[node])
-        request.waiter = request.holder = b"%b~%d" % (self.request.holder, self.named)
-        self.requests[node] = request
+        return bool(self.failures) and (not self.refused or answered < self.port.needed)
 
 
 def granted(ask: NodeRequest) -> bool:
@@ -140,7 +116,14 @@ def node_templates(port: QuorumPort, template: RequestTemplate) -> Sequence[Requ
     if made is None:
         options = template.options._replace(on_lost=None)
         made = template.nodes = tuple(
-            template.on(node.client_channel, options) for node in port.nodes
+            RequestTemplate(
+                keys=template.keys,
+                options=options,
+                client_channel=node.client_channel,
+                ttl=template.ttl,
+                ends=template.ends,
+            )
+            for node in port.nodes
         )
     return made
 

@@ -29,7 +29,7 @@ from fencelock._core.lock.renew import (
     track_renewed,
 )
 from fencelock._core.lock.renew_request import renewal_request
-from fencelock._core.quorum.attempt import node_templates
+from fencelock._core.quorum.attempt import granted, node_templates
 from fencelock._core.quorum.broadcast import (
     NodeRequest,
     QuorumPort,
@@ -91,13 +91,13 @@ async def _reacquire(port: QuorumPort, hold: Hold) -> None:
     asks: list[NodeRequest] = []
     for node in parts.missing() if hold.open and ttl > 0 else ():
         if port.suspect.get(node, 0.0) <= now:
-            request = hold.request.again_on(templates[node])
+            request = hold.request.on(templates[node])
             request.waiter = request.holder = parts.another_id()
             request.ttl = ttl
             asks.append(NodeRequest(node, request, request.vote(hold.fence)))
     try:
         if asks:
-            good = await broadcast(port, asks, lambda ask: isinstance(ask.reply, bytes), len(asks))
+            good = await broadcast(port, asks, granted, len(asks))
             undo(
                 port,
                 [ask for ask in asks if not _joined(port, hold, ask, good, ttl)],

@@ -135,7 +135,7 @@ local function save(s)
 end
 
 local function fence_after(s)
-  return s.fence and s.fence + 1 or tonumber(next_fence(s.record, s.floor or s.clock))
+  return s.fence and s.fence + 1 or tonumber(next_fence(s.record, s.clock))
 end
 
 local function take(s, holder, permits, options, lease_ms)

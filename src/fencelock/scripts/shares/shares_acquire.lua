@@ -8,7 +8,6 @@
 --       6 a holder id of the same thread or task, or '': while that one holds, this one is granted at
 --         once, nested under it (a writer that takes the read side, a reader that enters by another
 --         handle)
---       7 on a further node of a quorum: the least fence, that of the first node
 -- Reply fence                                    granted
 --       {now us, pttl ms, position, 0}           not now; position 0 is the head, -1 is not in line
 --       error OTHERLIMIT                         it is in use with another limit
@@ -37,7 +36,7 @@ if ARGV[6] == '' then
     end
   end
   if taken and taken + permits <= tonumber(limit) and #holds < HOLDS_BYTES then
-    local ends, now = now + ttl * 1000, ARGV[7] or now
+    local ends = now + ttl * 1000
 -- include: _next_fence
     call('SET', KEYS[2], fence .. agreed .. taken + permits .. holds .. '\n' .. holder .. ' '
       .. permits .. ' ' .. fence .. ' ' .. options, 'PX', RECORD_MS + math.max(lasts, ttl))
@@ -58,7 +57,6 @@ ttl, permits = tonumber(ttl), tonumber(permits)
 
 local s, refused = open(1, kind, declared)
 if not s then return refused end
-s.floor = ARGV[7]
 local kept = not s.idle and call('ZSCORE', KEYS[1], holder)
 
 if not kept and not may_name(s, declared) then
