@@ -82,10 +82,14 @@ def class_lines(cls: type) -> list[str]:
     bases = [base.__name__ for base in cls.__mro__[1:-1] if is_public(base)]
     lines = [f"({', '.join(bases)})" if bases else "()", *doc_lines(cls)]
     for name in members(cls):
-        if any(hasattr(base, name) for base in cls.__mro__[1:-1] if is_public(base)):
-            continue  # it stands there
-        lines += member_lines(cls, name, inspect.getattr_static(cls, name))
+        if not any(same(base, cls, name) for base in cls.__mro__[1:-1] if is_public(base)):
+            lines += member_lines(cls, name, inspect.getattr_static(cls, name))
     return lines
+
+
+def same(base: type, cls: type, name: str) -> bool:
+    """Return True if a class has a member from that base, where it stands."""
+    return inspect.getattr_static(base, name, None) is inspect.getattr_static(cls, name)
 
 
 def is_public(cls: type) -> bool:

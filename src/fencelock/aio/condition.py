@@ -1,4 +1,4 @@
-"""Condition, for asyncio: the names and results of the blocking one, with ``await``."""
+"""Condition, for asyncio."""
 
 from __future__ import annotations
 
