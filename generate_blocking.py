@@ -25,7 +25,7 @@ BY_HAND = {
 HEAD = "# Generated from aio/{} by generate_blocking.py: change that file, and run the script.\n"
 # Used by most files; of those that do not use one, the import is taken out.
 IMPORTS = """\
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.process import here
 """
 NAMES = (
@@ -38,7 +38,7 @@ NAMES = (
 )
 WORDS = (
     (r"Callable\[\[\], AioPort\]", "BlockingPort"),
-    (r"\bport_asyncio import AioPort\b", "port_blocking import BlockingPort"),
+    (r"\bport_asyncio import AioPort\b.*", "port_blocking import BlockingPort"),
     # A thread cannot be cancelled, and what a coroutine function returns is of no use to it.
     (r"(Callable\[\[\w+\]), Any\] \| Literal\[\"cancel\"\]", r"\1, object]"),
     (r"\bfencelock\.aio\b", "fencelock.blocking"),
@@ -60,6 +60,8 @@ PROSE = (
 )
 # A paragraph about both faces is the same in both.
 ABOUT_BOTH = re.compile(r"``Client``|\bthread\s+or\s+task\b")
+# What is awaited of these is a flow.
+WITH_FLOWS = ("fencelock._core", "fencelock._handles")
 # Methods of a port that a face awaits: those of threads return when they have ended.
 OF_PORTS = {"shut"}
 
@@ -102,7 +104,7 @@ class Edits:
         self._flows = {
             alias.asname or alias.name
             for node in ast.walk(self._tree)
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fencelock._")
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(WITH_FLOWS)
             for alias in node.names
         }
 

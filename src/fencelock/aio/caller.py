@@ -16,27 +16,12 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort
 from fencelock._io.ports_per_loop import LoopPorts
 from fencelock._io.select_asyncio import port_maker
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
-
-__all__ = [
-    "ASYNCHRONOUS",
-    "CONDITION_LOCK",
-    "awaited",
-    "by_caller",
-    "caller",
-    "later",
-    "now_here",
-    "opened",
-    "result_of",
-    "run_release",
-    "was_stopped",
-    "watch",
-]
 
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
 
@@ -156,7 +141,7 @@ def result_of(result: Awaitable[Any], function: Callable[..., Any]) -> Awaitable
     return result
 
 
-def later(port: AioPort, seconds: float, call: Callable[[], None]) -> bool:
+def later(port: Any, seconds: float, call: Callable[[], None]) -> bool:
     """Call a function after so many seconds, for a port; return False if that cannot be."""
     try:
         port.loop.call_soon_threadsafe(port.loop.call_later, seconds, call)
@@ -165,10 +150,8 @@ def later(port: AioPort, seconds: float, call: Callable[[], None]) -> bool:
     return True
 
 
-def opened(
-    source: object, recorder: Recorder | None, **given: Any
-) -> tuple[Callable[[], AioPort], bool, str]:
-    """Return what returns the running loop's port, if it is a quorum's, and the source's name."""
+def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
+    """Return what gives the running loop's port, if it is a quorum's, and the source's name."""
     maker = port_maker(source, **given)
     if recorder is not None:
         maker = maker._replace(make=partial(_recorded, maker.make, recorder))

@@ -21,10 +21,10 @@ from fencelock._core.objects.election import (
 from fencelock._handles.election import CandidateHolds, LeadershipUse
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Settings
-from fencelock._io.port_asyncio import AioPort
+from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import awaited, caller, run_release, was_stopped, watch
+from fencelock.aio.caller import awaited, caller, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock
 from fencelock.errors import FencelockError, NotHeld

@@ -20,10 +20,10 @@ from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings, bound
-from fencelock._io.port_asyncio import AioPort
+from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller, now_here, run_release, was_stopped, watch
+from fencelock.aio.caller import by_caller, caller, now_here, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.errors import FencelockError
 

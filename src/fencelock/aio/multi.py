@@ -13,10 +13,10 @@ from fencelock._core.objects.multi import acquire_all
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
-from fencelock._io.port_asyncio import AioPort
+from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller, now_here, run_release, was_stopped, watch
+from fencelock.aio.caller import by_caller, caller, now_here, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncMultiLease
 from fencelock.errors import FencelockError
 from fencelock.options import Seconds

@@ -12,9 +12,9 @@ from fencelock._core.objects.semaphore_rwlock import held_of, release_permits, s
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Bodies, Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
-from fencelock._io.port_asyncio import AioPort
+from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import made_by_clients
-from fencelock.aio.caller import by_caller, caller, run_release, was_stopped, watch
+from fencelock.aio.caller import by_caller, caller, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLockBase
 from fencelock.errors import FencelockError, ServerUnsuitable

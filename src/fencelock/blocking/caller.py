@@ -8,24 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from fencelock._io.run_blocking import run_release
 from fencelock._io.select_blocking import port_for
 
 if TYPE_CHECKING:
     from fencelock._core.lock.history import Recorder
-    from fencelock._io.port_blocking import BlockingPort
-
-__all__ = [
-    "ASYNCHRONOUS",
-    "CONDITION_LOCK",
-    "awaited",
-    "later",
-    "opened",
-    "result_of",
-    "run_release",
-    "was_stopped",
-    "watch",
-]
 
 ASYNCHRONOUS: Final = False
 CONDITION_LOCK: Final = "rlock"
@@ -59,9 +45,7 @@ def later(_port: object, seconds: float, call: Callable[[], None]) -> bool:
     return timer_blocking.later(seconds, call)
 
 
-def opened(
-    source: object, recorder: Recorder | None, **given: Any
-) -> tuple[BlockingPort, bool, str]:
+def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
     """Return the port, whether it is a quorum's, and the source's name for people."""
     port = port_for(source, **given)
     if recorder is not None:

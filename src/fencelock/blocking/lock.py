@@ -21,10 +21,10 @@ from fencelock._core.lock.request import AcquireRequest
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings, bound
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound, here
-from fencelock.blocking.caller import run_release, was_stopped, watch
+from fencelock.blocking.caller import was_stopped, watch
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.errors import FencelockError
 

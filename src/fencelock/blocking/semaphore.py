@@ -14,10 +14,10 @@ from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import Bodies, Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
 from fencelock._io.port_blocking import BlockingPort
-from fencelock._io.run_blocking import run_blocking
+from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import here
-from fencelock.blocking.caller import run_release, was_stopped, watch
+from fencelock.blocking.caller import was_stopped, watch
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import LockBase
 from fencelock.errors import FencelockError, ServerUnsuitable
