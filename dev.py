@@ -12,7 +12,7 @@ python3 dev.py rest               the tests that ``test`` leaves for the night, 
 python3 dev.py nightly            everything: ``test``, with two Pythons, ``rest`` and ten minutes
                                   of ``explore``
 python3 dev.py explore [ARG ...]  the deep search through schedules, crashes and lost replies
-python3 dev.py lint               ruff, mypy and pyright only
+python3 dev.py lint               ruff, mypy, pyright, and whether generated files are up to date
 
 Needs Python 3.11 or newer on Linux or macOS, and a package index that pip can reach; no root, and
 nothing installed beforehand. All it installs goes into .venv beside this file, for another Python
@@ -48,6 +48,7 @@ TOOLS, FRAMEWORKS = "test", "integrations"
 LINTS = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
+    ("generate_blocking", "--check"),
     ("mypy", "--strict", "src", "tests/typing", "verification/simulator"),
     ("basedpyright",),  # its settings name what it reads
 )

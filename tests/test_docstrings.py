@@ -10,7 +10,7 @@ import re
 import pytest
 
 import fencelock
-from tests.test_parity import LOCAL, NAMES, members
+from tests.test_public_surface import NAMES, members
 
 ASYNC = [getattr(fencelock, f"Async{name}") for name in NAMES]
 SYNC = [getattr(fencelock, name) for name in NAMES]
@@ -25,23 +25,29 @@ ENDS = re.compile(r"timeout|for ever|at once|ends? (within|by)|\b(as|see) ``", r
 def described(classes):
     """Yield each method that users call, with its class, and what it is called for threads."""
     for each in classes:
-        for name, member in members(each).items():
-            if name in {"__init__", "__repr__", "__del__"} or isinstance(member, str):
+        for name in members(each):
+            member = inspect.getattr_static(each, name)
+            if name in {"__init__", "__repr__"}:
                 continue
             function = member.fget if isinstance(member, property) else member
             if inspect.isfunction(function):
                 yield each, name, function
 
 
+def is_awaited(function):
+    result = str(function.__annotations__.get("return", ""))
+    return inspect.iscoroutinefunction(inspect.unwrap(function)) or result.startswith("Awaitable")
+
+
 ALL = [pytest.param(*each, id=f"{each[0].__name__}.{each[1]}") for each in described(SYNC + ASYNC)]
 SAFE = {  # asynchronous by the language, and without an error of ours
-    *("Client.__enter__", "Client.__exit__", "Client.close", "Barrier.__exit__"),
+    *("AsyncClient.__aenter__", "AsyncClient.__aexit__", "AsyncClient.aclose"),
+    "AsyncBarrier.__aexit__",
 }
 SENDING = [
     pytest.param(*each, id=f"{each[0].__name__}.{each[1]}")
     for each in described(ASYNC)
-    if each[1] not in LOCAL[kind := each[0].__name__.removeprefix("Async")]
-    and f"{kind}.{each[1]}" not in SAFE
+    if is_awaited(each[2]) and f"{each[0].__name__}.{each[1]}" not in SAFE
 ]
 
 

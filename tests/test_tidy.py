@@ -104,7 +104,7 @@ SOURCE = python_files("src")
 TESTS = python_files("tests")
 PYTHON = python_files(
     *("src", "tests", "examples", "benchmarks", "verification", "docs"),
-    *("dev.py", "hatch_build.py"),
+    *("dev.py", "generate_blocking.py", "hatch_build.py"),
 )
 MARKDOWN = [path for path in tracked() if path.suffix == ".md"]
 

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
         AsyncWriteLock,
     )
     from fencelock.aio.election import AsyncElection
-    from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
+    from fencelock.aio.lease import AsyncMultiLease
+    from fencelock.aio.multi import AsyncMultiLock
     from fencelock.aio.once import AsyncOnce
     from fencelock.blocking import (
         Barrier,
@@ -67,7 +68,8 @@ if TYPE_CHECKING:
         WriteLock,
     )
     from fencelock.blocking.election import Election
-    from fencelock.blocking.multi import MultiLease, MultiLock
+    from fencelock.blocking.lease import MultiLease
+    from fencelock.blocking.multi import MultiLock
     from fencelock.blocking.once import Once
     from fencelock.closing import ashutdown, shutdown
     from fencelock.status import (
@@ -151,12 +153,12 @@ __all__ = [
 # Kept apart from the two clients: these take longer to import, and few programs use them.
 _APART = {
     "AsyncElection": "fencelock.aio.election",
-    "AsyncMultiLease": "fencelock.aio.multi",
+    "AsyncMultiLease": "fencelock.aio.lease",
     "AsyncMultiLock": "fencelock.aio.multi",
     "AsyncOnce": "fencelock.aio.once",
     "Election": "fencelock.blocking.election",
     "Leader": "fencelock._core.objects.election",
-    "MultiLease": "fencelock.blocking.multi",
+    "MultiLease": "fencelock.blocking.lease",
     "MultiLock": "fencelock.blocking.multi",
     "HistoryEntry": "fencelock.status",
     "HolderStatus": "fencelock.status",

@@ -189,7 +189,7 @@ class _ClientDefault:
         return "<the client's>"
 
 
-CLIENT_DEFAULT: Final = _ClientDefault()
+CLIENT_DEFAULT: Any = _ClientDefault()
 
 
 def cohort(value: Any) -> Cohort | None:
@@ -223,62 +223,35 @@ Wait = Queue | Poll
 OnLost = TypeVar("OnLost")
 
 
-# The options that several factories take, each declared once. ``Client.lock`` explains them;
+# The options of the decorators, for their overloads. ``Client.lock`` explains them;
 # ``handles.settings`` checks them and has their defaults.
-class _CommonOptions(TypedDict, Generic[OnLost], total=False):
+class OnceOptions(TypedDict, Generic[OnLost], total=False):
+    """The options of ``once`` that are those of a lock."""
+
+    ttl: Seconds | None
+    renew: bool
+    max_hold: Seconds | None
     timeout: Seconds | None
     on_lost: OnLost | None
     label: str | None
     template: str | None
 
 
-class ElectionOptions(_CommonOptions[OnLost], total=False):
-    """Further options of ``election``."""
-
-    ttl: Seconds | None
-
-
-class OnceOptions(ElectionOptions[OnLost], total=False):
-    """Further options of ``once``."""
-
-    renew: bool
-    max_hold: Seconds | None
-
-
-class MultiOptions(OnceOptions[OnLost], total=False):
-    """Further options of ``multi``."""
-
-    deadlock_after: Seconds | None
-    max_renewals: int | None
-
-
-class RWLockOptions(_CommonOptions[OnLost], total=False):
-    """Further options of ``rwlock``, whose sides have a ttl each."""
-
-    renew: bool
-    max_hold: Seconds | None
-    max_renewals: int | None
-    deadlock_after: Seconds | None
-
-
-class SemaphoreOptions(RWLockOptions[OnLost], total=False):
-    """Further options of ``semaphore`` and ``bounded_semaphore``."""
+class LockedOptions(TypedDict, Generic[OnLost], total=False):
+    """The options of ``locked`` that are those of a lock."""
 
     ttl: Seconds | datetime | None
-
-
-class LockedOptions(SemaphoreOptions[OnLost], total=False):
-    """Further options of ``rlock`` and ``locked``."""
-
+    renew: bool
+    max_hold: Seconds | None
+    max_renewals: int | None
+    timeout: Seconds | None
     wait: Wait
+    on_lost: OnLost | None
+    label: str | None
+    template: str | None
     cohort: Cohort | None
     linger: Seconds | None
-
-
-class LockOptions(LockedOptions[OnLost], total=False):
-    """The options of ``lock``."""
-
-    strict: bool
+    deadlock_after: Seconds | None
 
 
 # Below any timeout: one try, however long its answer takes.

@@ -5,7 +5,7 @@ import pytest
 import fencelock
 from tests.flows import clusters
 from tests.flows.alphabet import CALLS, FAULTS, LEFT_OUT, met
-from tests.test_parity import NAMES
+from tests.test_public_surface import NAMES
 
 SENT = [call for calls in CALLS.values() for call in calls]
 SPECIAL = {"__enter__", "__exit__", "__call__"}

@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 import fencelock
-from fencelock import aio
 from fencelock._handles.multi_lease import BaseMultiLease
+from fencelock.aio import barrier as aio_barrier
 from fencelock.blocking import barrier
 from tests.pure.made import held, made_by
 
@@ -26,7 +26,7 @@ ERRORS = [
     fencelock.LeaseLost("a", fence=7, reason="revoked", since=1.5, detail="by hand"),
     fencelock.NotHeld("not held", name="a"),
     fencelock.BarrierBroken("broken", name="a", reason="dead"),
-    aio.barrier.BarrierBroken("broken", name="a", reason="lost"),
+    aio_barrier.BarrierBroken("broken", name="a", reason="lost"),
     barrier.BarrierBroken("broken", name="a", reason="abort"),
     fencelock.OverReleased("too many", name="a"),
     fencelock.OutcomeUnknown("no answer"),

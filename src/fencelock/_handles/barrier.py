@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar
 
 from fencelock import errors, options
@@ -18,6 +18,7 @@ class BaseBarrier(ProcessBound):
     __slots__ = ("__weakref__", "_action", "_port", "_seen", "_spec", "_timeout")
 
     _error: ClassVar[type[errors.BarrierBroken]]  # a face's own: also a BrokenBarrierError
+    _asynchronous: ClassVar[bool]  # an action may be a coroutine function
 
     @made_by_clients
     def __init__(
@@ -56,17 +57,14 @@ class BaseBarrier(ProcessBound):
 
     async def _act(self) -> None:
         """Run the action, as the last party to arrive."""
-        raise NotImplementedError
+        if self._action is not None:
+            result = self._action()
+            if self._asynchronous and isinstance(result, Awaitable):
+                await result
 
     async def _changed(self, port: Any, what: bytes) -> tuple[int, str]:
         self._seen = await change(port, self._spec, what)
         return self._seen
-
-    async def _waiting(self, port: Any) -> int:
-        return (await self._changed(port, b"look"))[0]
-
-    async def _is_broken(self, port: Any) -> bool:
-        return bool((await self._changed(port, b"look"))[1])
 
     def __repr__(self) -> str:
         """Show the name and the state as this handle saw it last."""

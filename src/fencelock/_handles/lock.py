@@ -14,7 +14,6 @@ from __future__ import annotations
 import socket
 import sys
 import warnings
-from collections.abc import Mapping
 from functools import lru_cache
 from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -182,10 +181,6 @@ def _refuse_linger(
             raise ValueError(f"linger {why}")
 
 
-# What an option is that is not given, in the order in which signatures show them.
-OPTION_DEFAULTS: Mapping[str, object] = settings.__kwdefaults__ or {}
-
-
 def _owner(value: str, *, plain: bool) -> bytes:
     if plain:
         raise ValueError("owner needs wait=Queue(): Poll keeps no count on the server")
@@ -222,6 +217,8 @@ def describe(caller: Caller, label: str | None) -> bytes:
 
     The number of a thread or task tells it from others of its name; the name may be anything.
     """
+    if type(caller) is process.ThreadUnit:
+        caller = caller.thread
     number = getattr(caller, "ident", None)  # of a thread
     if acting_for is not None:
         told = _described(*acting_for, None, label)
@@ -373,9 +370,8 @@ class Holds(HoldRegistry):
         waiter, told = template.mark + port.new_id(), describe(caller, settings.label)
         return AcquireRequest(template, waiter, told, settings.owner)
 
-    def request_for(self, port: Port, caller: Caller, unit: object) -> AcquireRequest:
+    def request_for(self, port: Port, caller: Caller) -> AcquireRequest:
         """Return a fresh request by a thread or task, as a part of a multi makes it."""
-        del unit
         return self.request(port, caller)
 
     def part(self, settings: Settings) -> Holds:

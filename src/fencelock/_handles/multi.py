@@ -127,9 +127,9 @@ class MultiHolds:
         # Being released, or released with a loss that may not have been reported yet.
         self._left: deque[MultiHold] = deque(maxlen=LEFT_MAX)
 
-    def requests(self, port: Port, caller: Caller, unit: object) -> list[AcquireRequest]:
+    def requests(self, port: Port, caller: Caller) -> list[AcquireRequest]:
         """Return fresh requests by a thread or task, in the order of the keys."""
-        return [part.request_for(port, caller, unit) for part in self.parts]
+        return [part.request_for(port, caller) for part in self.parts]
 
     def group(self, holds: Sequence[Hold], unit: object) -> MultiHold:
         """Keep the holds that were granted together."""

@@ -113,9 +113,9 @@ class SideHolds(Holds):
             raise self._refused(WRITES_ALREADY)
         return own[0]
 
-    def request_for(self, port: Port, caller: Caller, unit: object) -> ShareRequest:
+    def request_for(self, port: Port, caller: Caller) -> ShareRequest:
         """Return a fresh request for this side; NotAcquired when it would wait for itself."""
-        return self.request_side(port, caller, self.nested_under(unit))
+        return self.request_side(port, caller, self.nested_under(caller))
 
     def part(self, settings: Settings) -> SideHolds:
         """Return the same side for a multi, registered with the client like all sides."""

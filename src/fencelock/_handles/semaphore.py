@@ -79,9 +79,8 @@ class SemaphoreHolds(Holds):
         template = self.template(port, permits)
         return ShareRequest(template, port.new_id(), describe(caller, self.settings.label))
 
-    def request_for(self, port: Port, caller: Caller, unit: object) -> ShareRequest:
+    def request_for(self, port: Port, caller: Caller) -> ShareRequest:
         """Return a fresh request for one permit."""
-        del unit
         return self.request_permits(port, caller, 1)
 
     def part(self, settings: Settings) -> SemaphoreHolds:

@@ -25,8 +25,9 @@ class LoopPorts:
         port = self._ports.get(id(loop))
         return port if port is not None and port.loop is loop else None
 
-    def of(self, loop: asyncio.AbstractEventLoop) -> AioPort:
+    def here(self) -> AioPort:
         """Return the running loop's port, made when the loop first asks."""
+        loop = asyncio.get_running_loop()
         port = self._ports.get(id(loop))
         if port is None or port.loop is not loop:
             port = self._maker.make()

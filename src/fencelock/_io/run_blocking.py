@@ -36,9 +36,10 @@ def run_blocking(flow: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking port suspended")
 
 
-def run_release(handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
+def run_release(_port: object, handle: object, flow: Coroutine[Any, Any, T]) -> T | None:
     """Run a flow whose caller can go on without its result: if necessary, after the unlock.
 
+    Its twin for asyncio does it in the background of the port.
     None when it was put off; then its errors are logged. The handle is kept until then.
     """
     if not inside():

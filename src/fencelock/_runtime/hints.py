@@ -10,16 +10,14 @@ Rules of this file:
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from types import FunctionType
 from typing import Any, Final, Never, TypeVar
 
 # As in ``inspect``, which takes long to import.
 _CO_COROUTINE: Final = 0x80
-_NOTHING: Final = (lambda: None).__code__
 
 Kind = TypeVar("Kind", bound=type)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -97,172 +95,35 @@ MAKERS: Final = {
 }
 
 
-def published(defaults: Mapping[str, object]) -> Callable[[Kind], Kind]:
-    """Return a decorator of clients: errors of calls to their methods are in public names.
-
-    They come with hints. ``defaults`` are those of the options that factories take as
-    ``**given: Unpack[...]``: a signature shows each of them by name.
-    """
-
-    def decorate(cls: Kind) -> Kind:
-        copy = _Copies(cls, defaults)
-        owners = cls.__mro__[-2::-1]
-        members = {name: each for owner in owners for name, each in vars(owner).items()}
-        for name, function in members.items():
+def with_hints(cls: Kind) -> Kind:
+    """Decorate a client: errors of calls to its methods are in public names, with hints."""
+    for owner in cls.__mro__[:-1]:
+        for name, function in list(vars(owner).items()):
             if isinstance(function, FunctionType) and _public(name):
-                own = function if name in vars(cls) else copy.of(function)
-                own.__qualname__ = f"{cls.__name__}.{name}"
-                if not own.__code__.co_flags & _CO_COROUTINE:  # none of these has options
-                    setattr(cls, name, _hinted(own, copy.spelled_out(function, own)))
-        return cls
-
-    return decorate
-
-
-class Deferred:
-    """A class of a client's face, imported when the client first makes one of it."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        """Return the class."""
-        return _exported(self._name)
-
-
-def _exported(name: str) -> Any:
-    """Return what the package exports under a name: it imports that when it is first used."""
-    return getattr(sys.modules["fencelock"], name)
-
-
-class _Names(dict[str, Any]):
-    """The global names of a client's copies; a public class is imported when it is looked up.
-
-    So ``typing.get_type_hints`` finds the classes that a client returns and has not made yet.
-    """
-
-    def __missing__(self, name: str) -> Any:
-        try:
-            return _exported(name)
-        except AttributeError:
-            raise KeyError(name) from None
-
-
-class _Copies:
-    """Copies of the functions that both clients inherit; a client's copies name its own classes.
-
-    A copy's globals have the names of the client's module, too: ``typing.get_type_hints`` looks
-    them up there.
-    """
-
-    def __init__(self, cls: Any, defaults: Mapping[str, object]) -> None:
-        self._cls = cls
-        self._defaults = defaults
-        self._globals: dict[str, dict[str, Any]] = {}
-        self._texts: dict[str, str] = {}
-        # What the client gives its generic bases, as text, by the name of the type variable.
-        self._spelled: dict[str, str] = {
-            variable.__name__: getattr(given, "__forward_arg__", None) or given.__name__
-            for base in cls.__orig_bases__
-            for variable, given in zip(base.__origin__.__parameters__, base.__args__, strict=True)
-        }
-
-    def of(self, function: FunctionType) -> FunctionType:
-        """Return a copy of a base's function, with the types of the client in its signature."""
-        own = FunctionType(
-            function.__code__, self._names(function), function.__name__, function.__defaults__
-        )
-        own.__kwdefaults__, own.__doc__ = function.__kwdefaults__, function.__doc__
-        own.__module__ = self._cls.__module__
-        own.__qualname__ = f"{self._cls.__name__}.{function.__name__}"
-        own.__annotations__ = {
-            name: self._in_own_types(text) for name, text in function.__annotations__.items()
-        }
-        return own
-
-    def spelled_out(self, function: FunctionType, own: FunctionType) -> FunctionType:
-        """Return what stands for ``own`` in signatures: with all types, and options by their names.
-
-        That is never called: its code has parameters and nothing else.
-        """
-        given_as: str = function.__annotations__.get("given", "")  # Unpack[LockOptions[OnLost]]
-        if not given_as.startswith("Unpack["):
-            return self.of(function) if own is function else own
-        _, kind, on_lost = given_as.rstrip("]").split("[")
-        declared = _declared(function.__globals__[kind])
-        options = [name for name in self._defaults if name in declared]
-        code = own.__code__
-        fixed = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        shown = FunctionType(
-            _NOTHING.replace(
-                co_name=code.co_name,
-                co_qualname=code.co_qualname,
-                co_filename=code.co_filename,
-                co_firstlineno=code.co_firstlineno,
-                co_argcount=code.co_argcount,
-                co_kwonlyargcount=code.co_kwonlyargcount + len(options),
-                co_varnames=(*fixed, *options),
-                co_nlocals=len(fixed) + len(options),
-            ),
-            self._names(function),
-            own.__name__,
-            own.__defaults__,
-        )
-        given = {name: self._defaults[name] for name in options}
-        shown.__kwdefaults__ = {**(own.__kwdefaults__ or {}), **given}
-        types = {name: declared[name] for name in options}
-        types["on_lost"] = types["on_lost"].replace("OnLost", on_lost)
-        shown.__annotations__ = {
-            **{name: text for name, text in own.__annotations__.items() if name != "given"},
-            **{name: self._in_own_types(text) for name, text in types.items()},
-        }
-        shown.__qualname__, shown.__module__ = own.__qualname__, own.__module__
-        shown.__doc__ = own.__doc__
-        return shown
-
-    def _in_own_types(self, text: str) -> str:
-        if text not in self._texts:  # most texts come again, and each clients' start pays for this
-            self._texts[text] = re.sub(
-                r"\b[A-Za-z]\w*\b", lambda found: self._spelled.get(found[0], found[0]), text
-            )
-        return self._texts[text]
-
-    def _names(self, function: FunctionType) -> dict[str, Any]:
-        if function.__module__ not in self._globals:
-            client = vars(sys.modules[self._cls.__module__])
-            options = vars(sys.modules["fencelock.options"])
-            names = {**options, **client, **function.__globals__}
-            self._globals[function.__module__] = _Names(names)
-        return self._globals[function.__module__]
-
-
-def _declared(options: type) -> dict[str, str]:
-    """Return the options that a class declares, and their types as text."""
-    owners = options.__mro__[::-1]
-    return {
-        name: text
-        for owner in owners
-        for name, text in vars(owner).get("__annotations__", {}).items()
-    }
+                function.__qualname__ = f"{cls.__name__}.{name}"
+                if not function.__code__.co_flags & _CO_COROUTINE:  # none of these has options
+                    function.__module__ = cls.__module__
+                    setattr(owner, name, _hinted(function))
+    return cls
 
 
 def _public(name: str) -> bool:
     return name == "__init__" or not name.startswith("_")
 
 
-def _hinted(function: FunctionType, shown: FunctionType) -> Callable[..., Any]:
-    """Return the function with our errors for calls that do not fit what is shown of it."""
-    code = shown.__code__
+def _hinted(function: FunctionType) -> Callable[..., Any]:
+    """Return the function with our errors for calls that do not fit."""
+    code = function.__code__
     known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
 
-    @wraps(shown)
+    @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
         if not known.issuperset(options):
-            raise TypeError(_wrong(shown, args, options))
+            raise TypeError(_wrong(function, args, options))
         try:
             return function(*args, **options)
         except TypeError as error:
-            wrong = _wrong(shown, args, options) if _at_the_call(error) else None
+            wrong = _wrong(function, args, options) if _at_the_call(error) else None
             if wrong is None:
                 raise
         raise TypeError(wrong)

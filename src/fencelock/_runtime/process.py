@@ -22,17 +22,26 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
 
 
+class ThreadUnit:
+    """A thread's identity, which is compared, and the thread, which has a name for people."""
+
+    __slots__ = ("thread",)
+
+    def __init__(self) -> None:
+        self.thread: threading.Thread = threading.current_thread()
+
+
 class _Here(threading.local):
     """An identity object for each thread, made on first use."""
 
     def __init__(self) -> None:
-        self.unit: object = object()
+        self.unit: ThreadUnit = ThreadUnit()
 
 
 here = _Here()  # ``here.unit``: what ``thread_unit`` returns, without a call
 
 
-def thread_unit() -> object:
+def thread_unit() -> ThreadUnit:
     """Return this thread's identity; unlike its ident, no later thread gets the same."""
     return here.unit
 

@@ -1,19 +1,13 @@
-"""Barrier, for asyncio: the names and results of the blocking one, with ``await``."""
+"""Barrier, for asyncio."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable
 
 from fencelock import errors, options
 from fencelock._handles.barrier import BaseBarrier
-
-if TYPE_CHECKING:
-    from fencelock._io.port_asyncio import AioPort
-
-T = TypeVar("T")
+from fencelock.aio.caller import ASYNCHRONOUS
 
 
 class BarrierBroken(errors.BarrierBroken, asyncio.BrokenBarrierError):
@@ -33,6 +27,7 @@ class AsyncBarrier(BaseBarrier):
     __slots__ = ()
 
     _error = BarrierBroken
+    _asynchronous = ASYNCHRONOUS
 
     @property
     def n_waiting(self) -> Awaitable[int]:
@@ -41,7 +36,7 @@ class AsyncBarrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._asked(self._waiting)
+        return self._count()
 
     @property
     def broken(self) -> Awaitable[bool]:
@@ -50,7 +45,7 @@ class AsyncBarrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return self._asked(self._is_broken)
+        return self._is_broken()
 
     async def wait(self, timeout: options.Seconds | None = None) -> int:
         """Wait until all parties have arrived; return this party's index, from 0 to parties - 1.
@@ -99,15 +94,11 @@ class AsyncBarrier(BaseBarrier):
         """
         await self._changed(self._port(), b"delete")
 
-    async def _asked(self, question: Callable[[AioPort], Awaitable[T]]) -> T:
-        """Ask with the port of the loop that awaits this."""
-        return await question(self._port())
+    async def _count(self) -> int:
+        return (await self._changed(self._port(), b"look"))[0]
 
-    async def _act(self) -> None:
-        if self._action is not None:
-            result = self._action()
-            if inspect.isawaitable(result):
-                await result
+    async def _is_broken(self) -> bool:
+        return bool((await self._changed(self._port(), b"look"))[1])
 
     async def __aenter__(self) -> int:
         """Wait for the others and return the index; see ``wait``."""

@@ -1,18 +1,32 @@
-"""The calling task: the task that awaits a call, also through ``asyncio.wait_for``.
+"""What only this face has: the calling task, which can be cancelled, and a port for each loop.
 
-Python 3.11's ``wait_for`` runs a coroutine in a task of its own, which ends with it. No other task
-could re-enter or release a hold of that task.
+All other files of this folder are the source of those of ``blocking/``, where ``caller.py`` has
+the same names.
+
+The calling task is the one that awaits a call, also through ``asyncio.wait_for``. Python 3.11's
+``wait_for`` runs a coroutine in a task of its own, which ends with it. No other task could re-enter
+or release a hold of that task.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine
-from functools import wraps
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from fencelock._io.port_asyncio import AioPort
+from fencelock._io.ports_per_loop import LoopPorts
+from fencelock._io.select_asyncio import port_maker
+
+if TYPE_CHECKING:
+    from fencelock._core.lock.history import Recorder
 
 Method = TypeVar("Method", bound=Callable[..., Coroutine[Any, Any, Any]])
+
+# A callback may be a coroutine function, and a lost lease may cancel the body that relies on it.
+ASYNCHRONOUS: Final = True
 
 # Tasks of ``wait_for``, by the task that waits in it.
 _callers: dict[asyncio.Task[Any], asyncio.Task[Any]] = {}
@@ -80,3 +94,70 @@ def _waits_for(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
         else:
             coroutine = getattr(coroutine, "cr_await", None)
     return False
+
+
+def now_here() -> asyncio.Task[Any] | None:
+    """Return the running task, if any: only to look."""
+    return asyncio.current_task()
+
+
+class Cancellable(Protocol):
+    """What a loss cancels the body of: a hold, or the use of a leadership."""
+
+    body: Any
+    cancelled: bool
+    cancelling: int
+
+
+def watch(held: Cancellable) -> None:
+    """Note the task whose body a loss cancels from here on."""
+    held.body = asyncio.current_task()
+    held.cancelling = held.body.cancelling()
+
+
+def was_stopped(held: Cancellable, error: BaseException | None) -> bool:
+    """Return True if the body ended because its lease was lost, and take that cancellation back.
+
+    As ``asyncio.timeout`` does: a cancellation from elsewhere, on top of ours, goes on.
+    """
+    body, held.body = held.body, None
+    if body is None or not held.cancelled:
+        return False
+    stopped: bool = body.uncancel() <= held.cancelling
+    return stopped and isinstance(error, asyncio.CancelledError)
+
+
+async def awaited(result: object) -> None:
+    """Await what a callback returned, if it is a coroutine function's."""
+    if isinstance(result, Awaitable):
+        await result
+
+
+def result_of(result: Awaitable[Any], function: Callable[..., Any]) -> Awaitable[Any]:
+    """Return what a decorated function returned; the caller awaits it."""
+    del function  # the twin names it in an error
+    return result
+
+
+def later(port: Any, seconds: float, call: Callable[[], None]) -> bool:
+    """Call a function after so many seconds, for a port; return False if that cannot be."""
+    try:
+        port.loop.call_soon_threadsafe(port.loop.call_later, seconds, call)
+    except RuntimeError:  # the loop is closed
+        return False
+    return True
+
+
+def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
+    """Return what gives the running loop's port, if it is a quorum's, and the source's name."""
+    maker = port_maker(source, **given)
+    if recorder is not None:
+        maker = maker._replace(make=partial(_recorded, maker.make, recorder))
+    return LoopPorts(maker).here, maker.quorum, maker.label
+
+
+def _recorded(make: Callable[[], AioPort], recorder: Recorder) -> AioPort:
+    """Make a port whose waits and losses are kept; it does not keep the client alive."""
+    port = make()
+    recorder.add(port)
+    return port

@@ -2,229 +2,119 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
 
 from fencelock import options
-from fencelock._core.keys import LockKeys
 from fencelock._handles import introspection
-from fencelock._handles.lock import OPTION_DEFAULTS, Defaults, Holds, Settings
-from fencelock._io.port_asyncio import AioPort
-from fencelock._io.ports_per_loop import LoopPorts
-from fencelock._io.select_asyncio import port_maker
-from fencelock._runtime import process
-from fencelock._runtime.hints import absent, published
-from fencelock.aio.barrier import AsyncBarrier
-from fencelock.aio.event_latch import AsyncEvent, AsyncLatch
-from fencelock.aio.lease import AsyncHold, AsyncLease
-from fencelock.aio.lock import AsyncLock, AsyncRLock
-from fencelock.aio.rwlock import AsyncReadLock, AsyncRWLock, AsyncWriteLock
-from fencelock.aio.semaphore import AsyncBoundedSemaphore, AsyncSemaphore
-from fencelock.client_base import (
-    ClientOptions,
-    ElectionFactory,
-    LockFactory,
-    MultiFactory,
-    SemaphoreFactory,
-    StateFactory,
-)
-from fencelock.client_decorators import LockedFactory, OnceFactory
-from fencelock.errors import NotAcquired
-from fencelock.options import Acknowledgement, AsyncSource, Seconds
-from fencelock.status import HistoryEntry, LockStatus, SignalStatus
+from fencelock._handles.lock import defaults
+from fencelock._runtime.hints import absent, with_hints
+from fencelock._runtime.later import Later
+from fencelock.aio.caller import later, opened
+from fencelock.aio.decorators import AsyncDecorators
+from fencelock.options import AsyncSource, Cohort, History, Seconds
 
 if TYPE_CHECKING:
-    from fencelock._core.objects.election import ElectionKeys
-    from fencelock._handles.decorator import OnceSettings
-    from fencelock._handles.name_template import DecoratedCall, NameTemplate
-    from fencelock.aio.election import AsyncElection
-    from fencelock.aio.multi import AsyncMultiLease, AsyncMultiLock
-    from fencelock.aio.once import AsyncOnce
-
-    P = ParamSpec("P")
-    T = TypeVar("T")
-    AsyncFunction = TypeVar("AsyncFunction", bound=Callable[..., Coroutine[Any, Any, Any]])
-
-    class AsyncDecorator(Protocol):
-        """Decorates a coroutine function that keeps its type."""
-
-        def __call__(self, function: AsyncFunction, /) -> AsyncFunction:
-            """Decorate a function."""
-
-    class AsyncDecoratorWithLease(Protocol):
-        """Decorates a function that is given the lease by fencelock, and not by its callers."""
-
-        def __call__(
-            self, function: Callable[..., Coroutine[Any, Any, T]], /
-        ) -> Callable[..., Coroutine[Any, Any, T]]:
-            """Decorate a function."""
-
-    class AsyncSkippingDecorator(Protocol):
-        """Decorates a function whose calls return None when the lock is held."""
-
-        def __call__(
-            self, function: Callable[P, Coroutine[Any, Any, T]], /
-        ) -> Callable[P, Coroutine[Any, Any, T | None]]:
-            """Decorate a function."""
-
-    class AsyncSkippingDecoratorWithLease(Protocol):
-        """Decorates a function that is given the lease, and whose calls may return None."""
-
-        def __call__(
-            self, function: Callable[..., Coroutine[Any, Any, T]], /
-        ) -> Callable[..., Coroutine[Any, Any, T | None]]:
-            """Decorate a function."""
+    from fencelock._core.lock.history import Recorder
+    from fencelock.status import HistoryEntry, LockStatus, SignalStatus
+else:
+    HistoryEntry = Later("fencelock.status", "HistoryEntry")
+    LockStatus = Later("fencelock.status", "LockStatus")
+    SignalStatus = Later("fencelock.status", "SignalStatus")
 
 
-# The types as users see them; as text, because some of the classes are imported when first used.
-OnLost: TypeAlias = "Callable[[AsyncLease], Any] | Literal['cancel']"
-OnAnyLost: TypeAlias = "Callable[[AsyncMultiLease], Any] | Literal['cancel']"
-Part: TypeAlias = "AsyncLock | AsyncReadLock | AsyncWriteLock | AsyncSemaphore"
-
-
-def _recorded(source: Any, recorder: Any) -> Any:
-    """Return a source whose ports have a history; it does not keep the client alive."""
-
-    def made() -> AioPort:
-        port: AioPort = source.make()
-        recorder.add(port)
-        return port
-
-    return source._replace(make=made)
-
-
-@published(OPTION_DEFAULTS)
-class AsyncClient(
-    ClientOptions["AsyncSource"],
-    LockFactory[AsyncLock, AsyncRLock, OnLost],
-    SemaphoreFactory[AsyncSemaphore, AsyncBoundedSemaphore, AsyncRWLock, OnLost],
-    StateFactory[AsyncEvent, AsyncLatch, AsyncBarrier],
-    MultiFactory["AsyncMultiLock", Part, OnAnyLost],
-    ElectionFactory["AsyncElection", AsyncLease, OnLost],
-    LockedFactory[
-        AsyncLock,
-        OnLost,
-        "AsyncDecorator",
-        "AsyncDecoratorWithLease",
-        "AsyncSkippingDecorator",
-        "AsyncSkippingDecoratorWithLease",
-    ],
-    OnceFactory[OnLost, "AsyncOnce[None]", "AsyncOnce[AsyncLease]", "AsyncOnce[Any]"],
-):
+@with_hints
+class AsyncClient(AsyncDecorators):
     """Make locks over one server, for asyncio.
 
     ``source`` is a URL, an asyncio client of redis-py or valkey-py, a list of them for a quorum, or
     None for the default; ``__init__`` describes it with the other options.
 
-    Use it with ``async with``, or call ``aclose()``. A client may be used by many tasks, and in
-    several event loops: each loop gets a connection of its own. After a fork the child's copy
-    holds nothing and opens its own connections in a loop of the child.
+    Use it as a context manager, or call ``aclose()``. A client may be used by many tasks; after a
+    fork the child's copy holds nothing and opens its own connections. It may be used in several
+    event loops: each loop gets a connection of its own, in a fork's child as well.
     """
 
     if not TYPE_CHECKING:
         __getattr__ = absent
 
-    _asynchronous = True
-    _hold_type = AsyncHold
-    _lock = AsyncLock
-    _rlock = AsyncRLock
-    _semaphore = AsyncSemaphore
-    _bounded_semaphore = AsyncBoundedSemaphore
-    _rwlock = AsyncRWLock
-    _event = AsyncEvent
-    _latch = AsyncLatch
-    _barrier = AsyncBarrier
+    # What keeps the client's history, if it has one.
+    _recorder: Recorder | None = None
 
-    @property
-    def _parts(self) -> tuple[type, ...]:
-        return AsyncLock, AsyncReadLock, AsyncWriteLock, AsyncSemaphore
-
-    def _open(
+    def __init__(
         self,
-        source: AsyncSource | None,
-        given: Defaults,
+        source: AsyncSource | None = None,
         *,
-        node_timeout: float,
-        replicas: Acknowledgement | None,
-    ) -> tuple[bool, str]:
-        self._source = port_maker(
+        key_prefix: str = options.KEY_PREFIX,
+        ttl: Seconds = options.TTL,
+        label: str | None = None,
+        server_timeout: Seconds = options.SERVER_TIMEOUT,
+        cohort: Cohort | None = Cohort(),  # noqa: B008 - immutable
+        deadlock_after: Seconds | None = options.DEADLOCK_AFTER,
+        replicas: int | None = None,
+        replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
+        node_timeout: Seconds = options.NODE_TIMEOUT,
+        history: bool | History = False,
+    ) -> None:
+        """Check the options; connects when the first lock is asked for.
+
+        ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, for a Cluster
+        ``redis+cluster://h1:p1,h2:p2``, for Sentinels
+        ``redis+sentinel://s1,s2:26379,s3/service/0``) or a client of redis-py or valkey-py. Private
+        connections are opened with its settings. None is ``FENCELOCK_URL``, and without it an
+        embedded server that all processes of this user on this machine share.
+
+        With Sentinels it is the master that they name. After a failover the new one is found, an
+        answer of the old one does not count, and calls ask again until their time is up:
+        ``server_timeout`` should outlast it.
+
+        A list of three or more sources is a quorum of independent servers: a lock is held while a
+        majority of them grants it. ``node_timeout`` is how long a silent one may hold up the
+        others, 50 ms.
+
+        ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
+        lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed
+        holder blocks others for no longer. ``label`` is shown to people with host and process.
+        ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
+        ``cohort`` is how long its waiters for one lock may take turns before it goes to others;
+        None: not at all.
+        ``deadlock_after`` is how long a wait lasts before it looks for a deadlock that it is part
+        of, 1 s: nearly all waits are over by then. None: never, and its locks are part of none.
+        With ``replicas=n`` a grant or renewal counts only once n replicas have acknowledged it,
+        within ``replicas_timeout``, 1 s: long enough for a pause of a replica's disk. Otherwise
+        acquiring gives the lock back and raises NotAcknowledged.
+        With ``history=True`` this client's waits of 100 ms or more, losses, revocations and
+        deadlocks are kept on the server, for the method ``history`` and for ``fencelock history``;
+        ``History(...)`` says how many and for how long.
+
+        Raises:
+            TypeError: ``source`` is something else, or a client of the other kind: ``Client`` takes
+                blocking ones, ``AsyncClient`` those of asyncio.
+            ValueError: an option or URL that cannot work.
+        """
+        given = defaults(
+            key_prefix=key_prefix,
+            ttl=ttl,
+            label=label,
+            server_timeout=server_timeout,
+            cohort=cohort,
+            deadlock_after=deadlock_after,
+        )
+        kept = options.history(history)
+        if kept is not None:
+            from fencelock._core.lock.history import Recorder  # noqa: PLC0415 - few programs keep it
+
+            self._recorder = Recorder(given.key_prefix, kept, later)
+        self._port, quorum, server = opened(
             source,
+            self._recorder,
             prefix=given.key_prefix,
             server_timeout=given.server_timeout,
-            node_timeout=node_timeout,
-            replicas=replicas,
+            node_timeout=options.positive("node_timeout", node_timeout),
+            replicas=options.acknowledgement(replicas, replicas_timeout),
         )
-        made = self._source if self._recorder is None else _recorded(self._source, self._recorder)
-        self._ports = LoopPorts(made)
-        return self._source.quorum, self._source.label
-
-    @staticmethod
-    def _later(port: AioPort, seconds: float, call: Callable[[], None]) -> bool:
-        try:
-            port.loop.call_soon_threadsafe(port.loop.call_later, seconds, call)
-        except RuntimeError:  # the loop is closed
-            return False
-        return True
-
-    def _port(self) -> AioPort:
-        """Return the running loop's port, made when the loop first asks."""
-        return self._ports.of(asyncio.get_running_loop())
-
-    def _multi(self, parts: list[LockKeys | Holds], chosen: Settings) -> AsyncMultiLock:
-        from fencelock.aio.multi import AsyncMultiLock  # noqa: PLC0415 - few programs use it
-
-        return AsyncMultiLock(self._port, parts, chosen)
-
-    def _election(
-        self,
-        keys: ElectionKeys,
-        chosen: Settings,
-        candidate: str,
-        on_elected: Callable[[AsyncLease], object] | None,
-    ) -> AsyncElection:
-        from fencelock.aio.election import AsyncElection  # noqa: PLC0415 - few programs use it
-
-        return AsyncElection(self._port, keys, chosen, candidate=candidate, on_elected=on_elected)
-
-    def _once(self, name: str, chosen: Settings, run_settings: OnceSettings) -> AsyncOnce[Any]:
-        from fencelock.aio.once import AsyncOnce  # noqa: PLC0415 - it needs templates
-
-        return AsyncOnce(self._port, self._defaults.key_prefix, name, chosen, run_settings)
-
-    def _guarded(
-        self,
-        plan: NameTemplate,
-        handle: Callable[[str], AsyncLock],
-        on_busy: str,
-    ) -> Callable[..., Any]:
-        async def guarded(*args: Any, **kwargs: Any) -> Any:
-            return await self._call_locked(plan.call(args, kwargs), handle, on_busy)
-
-        return guarded
-
-    async def _call_locked(
-        self, call: DecoratedCall, handle: Callable[[str], AsyncLock], on_busy: str
-    ) -> Any:
-        from fencelock._handles.decorator import RunningCalls, nested_call_error  # noqa: PLC0415 - few programs decorate
-
-        lock = handle(call.name)
-        me = (process.generation, asyncio.current_task(), self._keys(call.name).lock)
-        mark, began = RunningCalls(self._within, me), False
-        try:
-            if mark.found:
-                raise nested_call_error(call.name, self._defaults.server)
-            async with lock as lease:
-                began = True
-                try:
-                    mark.put()
-                    return await call.into(lease)
-                finally:
-                    mark.clear()
-        except NotAcquired:
-            if began or on_busy != "skip":
-                raise
-            return None
+        self._defaults = given._replace(quorum=quorum, server=server)
+        self._within = set()
 
     # -- looking into locks -------------------------------------------------------------------
 
@@ -360,4 +250,4 @@ class AsyncClient(
 
     def __repr__(self) -> str:
         """Show the source, without passwords."""
-        return f"<fencelock.AsyncClient of {self._source.label}>"
+        return f"<fencelock.AsyncClient of {self._defaults.server}>"

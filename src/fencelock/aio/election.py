@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 from fencelock import options
 from fencelock._core.lock.hold import Hold
@@ -26,9 +24,9 @@ from fencelock._handles.lock import Settings
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import caller
+from fencelock.aio.caller import awaited, caller, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
-from fencelock.aio.lock import AsyncLock, _was_stopped
+from fencelock.aio.lock import AsyncLock
 from fencelock.errors import FencelockError, NotHeld
 from fencelock.options import Seconds
 
@@ -47,6 +45,10 @@ class AsyncLeaderLock(AsyncLock):
     async def obtain(self, seconds: float | None) -> Hold | None:
         """Stand for election; None when it was not elected in time."""
         return await self._obtain(seconds)
+
+    def withdraw(self, hold: Hold) -> None:
+        """Release a leadership that never reached its caller."""
+        self._withdraw(hold)
 
 
 class AsyncElection(ProcessBound):
@@ -68,7 +70,7 @@ class AsyncElection(ProcessBound):
         settings: Settings,
         *,
         candidate: str,
-        on_elected: Callable[[AsyncLease], Any] | None,
+        on_elected: Callable[[AsyncLease], object] | None,
     ) -> None:
         self._port = port
         self._holds = CandidateHolds(keys, settings, AsyncHold, candidate)
@@ -131,9 +133,7 @@ class AsyncElection(ProcessBound):
         announce(port, holds.election)
         if self._on_elected is not None:
             try:
-                told = self._on_elected(hold)  # type: ignore[arg-type]  # it is of our type
-                if inspect.isawaitable(told):
-                    await told
+                await awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
             except BaseException as error:
                 await self._end(hold, error)
                 raise
@@ -209,8 +209,7 @@ class AsyncElection(ProcessBound):
         if leadership_use is None:
             raise self._holds.not_granted()
         if self._holds.cancels:
-            leadership_use.body = caller()
-            leadership_use.cancelling = leadership_use.body.cancelling()
+            watch(leadership_use)
         return leadership_use.lease  # type: ignore[return-value]  # it is of our type
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -223,7 +222,11 @@ class AsyncElection(ProcessBound):
         port = self._port()
         with port.mutex():
             leadership_use, hold = self._holds.leave(caller())
-        stopped = leadership_use is not None and _was_stopped(leadership_use, error)  # type: ignore[arg-type]  # as a hold
+        stopped = (
+            leadership_use is not None
+            and leadership_use.body is not None
+            and was_stopped(leadership_use, error)
+        )
         if hold is not None:
             await self._end(hold, error, stopped=stopped)
         elif (
@@ -245,6 +248,9 @@ class AsyncElection(ProcessBound):
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
             raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
+        except BaseException:  # a signal handler raised: otherwise it would never be given up
+            self._lock.withdraw(hold)
+            raise
         announce(port, holds.election)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Event and Latch, for asyncio: the names and results of the blocking ones, with ``await``."""
+"""Event and Latch, for asyncio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lease, for asyncio."""
+"""The lease of one lock, and that of several, for asyncio."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import cast
 from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
+from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock.lease import BaseLease, named_after
 from fencelock.options import Seconds
 
@@ -15,7 +16,7 @@ class AsyncLease(BaseLease):
     """One timed tenure of a lock, in asyncio; ``async with lock as lease`` gives it.
 
     ``name``, ``fence``, ``holder`` and ``ttl`` say what is held; ``remaining()``, ``lost`` and
-    ``check()`` answer from the local monotonic clock, send nothing and are not awaited.
+    ``check()`` answer from the local monotonic clock and send nothing. They are not awaited.
     """
 
     __slots__ = ()
@@ -43,3 +44,30 @@ class AsyncHold(Hold, AsyncLease):
     """A hold of a task, or of the code that it passes its lease to."""
 
     __slots__ = ()
+
+
+class AsyncMultiLease(BaseMultiLease):
+    """One tenure of several locks, in asyncio; ``async with multi as lease`` gives it.
+
+    ``fences`` maps each name to its fencing token. ``remaining()``, ``lost`` and ``check()`` speak
+    of all of them, answer from the local monotonic clock and send nothing. They are not awaited.
+    """
+
+    __slots__ = ()
+
+    async def renew(self, ttl: Seconds | None = None) -> None:
+        """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
+
+        In a Cluster all nodes are asked at once: a silent one holds up only its own leases.
+
+        Raises:
+            LeaseLost: one was lost before, or the server refuses it.
+            NotHeld: they were released.
+            OutcomeUnknown, ServerUnreachable: no answer came while the leases lasted.
+        """
+        from fencelock._core.objects.multi_renew import renew_all  # noqa: PLC0415 - few have a multi
+
+        span = None if ttl is None else options.lease_ttl(ttl)
+        self.check()
+        port = next(lease.held_by() for lease in self._leases)
+        await renew_all(port, self._leases, span)

@@ -1,8 +1,7 @@
-"""Lock and RLock, for asyncio: the names and results of the blocking ones, with ``await``."""
+"""Lock and RLock, for asyncio."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,12 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.acquire import acquire
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.inspect import holder_of
-from fencelock._core.lock.release import release_for_owner, take_and_release
+from fencelock._core.lock.release import (
+    release_for_owner,
+    release_in_background,
+    retire,
+    take_and_release,
+)
 from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._handles.exit_errors import raise_release_error
@@ -19,14 +23,14 @@ from fencelock._handles.lock import DropFinalizer, Holds, Settings, bound
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller
+from fencelock.aio.caller import by_caller, caller, now_here, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.errors import FencelockError
 
 
 @unnamed
 class AsyncLockBase(ProcessBound):
-    """What ``AsyncLock`` and ``AsyncRLock`` share; ``port`` gives the running loop's port."""
+    """What ``AsyncLock`` and ``AsyncRLock`` share."""
 
     __slots__ = ("__weakref__", "_finalizer", "_holds", "_port")
 
@@ -52,7 +56,7 @@ class AsyncLockBase(ProcessBound):
     @property
     def lease(self) -> AsyncLease | None:
         """Return this task's lease of this handle, else the newest of any task, else None."""
-        return self._holds.lease_for(asyncio.current_task())  # type: ignore[return-value]  # they are of this type
+        return self._holds.lease_for(now_here())  # type: ignore[return-value]  # they are of this type
 
     async def locked(self) -> bool:
         """Ask the server whether any client holds the lock now.
@@ -76,10 +80,22 @@ class AsyncLockBase(ProcessBound):
     async def _obtain(
         self, seconds: float | None, request: AcquireRequest | None = None
     ) -> Hold | None:
-        port, task = self._port(), caller()
+        port, holds, unit = self._port(), self._holds, caller()
         if request is None:
-            request = self._holds.request(port, task)
-        return await acquire(port, request, seconds, self._holds, task)
+            request = holds.request(port, unit)
+        try:
+            return await acquire(port, request, seconds, holds, unit)
+        except BaseException:  # a signal's exception may come when the flow had ended
+            for hold in holds.made_by(request):
+                self._withdraw(hold)
+            raise
+
+    def _withdraw(self, hold: Hold) -> None:
+        """Release a hold that never reached the caller."""
+        if self._holds.remove(hold):
+            port = self._port()
+            retire(port, hold)
+            release_in_background(port, hold)
 
     async def _give_back(self, *, only_own: bool = False) -> int:
         port, task = self._port(), caller()
@@ -93,13 +109,8 @@ class AsyncLockBase(ProcessBound):
         if hold is None:
             raise self._holds.not_granted()
         self._holds.bodies.begin(hold)
-        return self._watched(hold)
-
-    def _watched(self, hold: Hold) -> AsyncLease:
-        """Return the lease for a body that a loss may cancel from here on."""
         if hold.request.options.on_lost == "cancel" and hold.body is None:
-            hold.body = asyncio.current_task()
-            hold.cancelling = hold.body.cancelling()
+            watch(hold)
         return hold  # type: ignore[return-value]  # acquire() was given its type
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -112,7 +123,7 @@ class AsyncLockBase(ProcessBound):
         bodies = self._holds.bodies
         held = bodies.end(caller())
         last = held is not None and not bodies.hold(held)
-        stopped = last and _was_stopped(held, error)
+        stopped = last and held.body is not None and was_stopped(held, error)
         try:
             if held is None:
                 await self.release()
@@ -148,23 +159,12 @@ class AsyncLockBase(ProcessBound):
             self._finalizer = DropFinalizer(holds)
 
 
-def _was_stopped(hold: Hold, error: BaseException | None) -> bool:
-    """Return True if the body ended because its lease was lost, and take that cancellation back.
-
-    As ``asyncio.timeout`` does: a cancellation from elsewhere, on top of ours, goes on.
-    """
-    body, hold.body = hold.body, None
-    if body is None or not hold.cancelled:
-        return False
-    return body.uncancel() <= hold.cancelling and isinstance(error, asyncio.CancelledError)
-
-
 class AsyncLock(AsyncLockBase):
     """An exclusive lock, as ``asyncio.Lock`` but for all processes of all hosts.
 
     Made by ``AsyncClient.lock``. Acquiring again in the task that holds it waits, as in
-    ``asyncio``; with ``strict=True`` it raises. Many tasks may use one handle: each acquisition is
-    a hold of its own. Any task may release.
+    ``asyncio``; with ``strict=True`` it raises. Many tasks may use one handle: each
+    acquisition is a hold of its own. Any task may release.
     """
 
     __slots__ = ()
@@ -218,7 +218,7 @@ class AsyncLock(AsyncLockBase):
 
 
 class AsyncRLock(AsyncLockBase):
-    """A reentrant lock for tasks and for all processes of all hosts.
+    """A reentrant lock, as ``threading.RLock`` but for all processes of all hosts.
 
     Made by ``AsyncClient.rlock``. The task owns it, or, with ``owner``, all handles with that
     id. Each acquire needs a release. Re-entry by a task sends nothing while the lease is renewed.

@@ -2,52 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
+from fencelock._core.lock.release import release_in_background, retire
+from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import acquire_all
-from fencelock._core.objects.multi_renew import renew_all
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
-from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller
-from fencelock.aio.lease import AsyncHold
-from fencelock.aio.lock import _was_stopped
+from fencelock.aio.caller import by_caller, caller, now_here, was_stopped, watch
+from fencelock.aio.lease import AsyncHold, AsyncMultiLease
 from fencelock.errors import FencelockError
 from fencelock.options import Seconds
-
-
-class AsyncMultiLease(BaseMultiLease):
-    """One tenure of several locks, in asyncio; ``async with multi as lease`` gives it.
-
-    ``fences`` maps each name to its fencing token. ``remaining()``, ``lost`` and ``check()`` speak
-    of all of them, answer from the local monotonic clock, send nothing and
-    are not awaited.
-    """
-
-    __slots__ = ()
-
-    async def renew(self, ttl: Seconds | None = None) -> None:
-        """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
-
-        In a Cluster all nodes are asked at once: a silent one holds up only its own leases.
-
-        Raises:
-            LeaseLost: one was lost before, or the server refuses it.
-            NotHeld: they were released.
-            OutcomeUnknown, ServerUnreachable: no answer came while the leases lasted.
-        """
-        span = None if ttl is None else options.lease_ttl(ttl)
-        self.check()
-        port = next(lease.held_by() for lease in self._leases)
-        await renew_all(port, self._leases, span)
 
 
 class AsyncMultiLock(ProcessBound):
@@ -80,7 +52,7 @@ class AsyncMultiLock(ProcessBound):
     @property
     def lease(self) -> AsyncMultiLease | None:
         """Return this task's lease of this handle, else the newest of any task, else None."""
-        group = self._holds.of(asyncio.current_task()) or self._holds.newest()
+        group = self._holds.of(now_here()) or self._holds.newest()
         lease = None if group is None else group.lease
         return lease if isinstance(lease, AsyncMultiLease) else None
 
@@ -126,10 +98,9 @@ class AsyncMultiLock(ProcessBound):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        for part in self._holds.parts:
-            if await is_busy(self._port(), part):
-                return True
-        return False
+        port = self._port()
+        busy = [await is_busy(port, part) for part in self._holds.parts]
+        return any(busy)
 
     async def owned(self) -> bool:
         """Ask the server whether this handle holds all of the locks now; one command each.
@@ -139,17 +110,26 @@ class AsyncMultiLock(ProcessBound):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        for part in self._holds.parts:
-            if not await is_owned(self._port(), part):
-                return False
-        return True
+        port = self._port()
+        owned = [await is_owned(port, part) for part in self._holds.parts]
+        return all(owned)
 
     async def _obtain(self, seconds: float | None) -> MultiHold | None:
-        holds, port, task = self._holds, self._port(), caller()
-        granted = await acquire_all(
-            port, lambda: holds.requests(port, task, task), seconds, holds.parts, task
-        )
-        return None if granted is None else holds.group(granted, task)
+        holds, port, unit = self._holds, self._port(), caller()
+        asked: list[AcquireRequest] = []
+
+        def requests() -> Sequence[AcquireRequest]:
+            asked[:] = holds.requests(port, unit)
+            return asked[:]
+
+        try:
+            granted = await acquire_all(port, requests, seconds, holds.parts, unit)
+            return None if granted is None else holds.group(granted, unit)
+        except BaseException:  # a signal's exception may come when the flow had ended
+            for hold in holds.withdraw(asked):
+                retire(port, hold)
+                release_in_background(port, hold)
+            raise
 
     async def __aenter__(self) -> AsyncMultiLease:
         """Acquire all within the handle's ``timeout`` and return the lease.
@@ -161,9 +141,8 @@ class AsyncMultiLock(ProcessBound):
         if group is None:
             raise self._holds.not_granted()
         if self._holds.settings.options.on_lost == "cancel":
-            task = caller()
             for hold in group.holds:
-                hold.body, hold.cancelling = task, task.cancelling()
+                watch(hold)
         self._holds.bodies.begin(group)
         return group.lease  # type: ignore[return-value]  # the group was made with our type
 
@@ -178,7 +157,8 @@ class AsyncMultiLock(ProcessBound):
         held = self._holds.bodies.end(task)
         group = held or self._holds.of(task)
         # Each of them that was lost has cancelled the body: each takes its own cancellation back.
-        stopped = [] if group is None else [_was_stopped(hold, error) for hold in group.holds]
+        watched = [hold for hold in group.holds if hold.body is not None] if group else []
+        stopped = [was_stopped(hold, error) for hold in watched]
         try:
             await run_release(port, self, self._holds.release(port, task, held))
         except FencelockError as trouble:

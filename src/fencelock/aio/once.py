@@ -24,7 +24,7 @@ from fencelock._io.port_asyncio import AioPort
 from fencelock._runtime import process
 from fencelock._runtime.hints import made_by_clients
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import caller
+from fencelock.aio.caller import ASYNCHRONOUS, caller, result_of
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.aio.lock import AsyncLock
 
@@ -98,8 +98,8 @@ class AsyncOnce(ProcessBound, Generic[Given]):
             ServerError, OutcomeUnknown: as ``AsyncLock.acquire``; the end of a run is
                 reported to the server in the background.
         """
-        plan = NameTemplate("-", function, lease=self._run_settings.lease, asynchronous=True)
-        return await self._run(self.name, plan.call(args, kwargs).into)
+        plan = self._plan("-", function)
+        return await self._run(self.name, plan, plan.call(args, kwargs).into)
 
     @overload
     def __call__(
@@ -117,11 +117,11 @@ class AsyncOnce(ProcessBound, Generic[Given]):
         Raises:
             TypeError, ValueError: the template or the function cannot work.
         """
-        plan = NameTemplate(self.name, function, lease=self._run_settings.lease, asynchronous=True)
+        plan = self._plan(self.name, function)
 
         async def ran_once(*args: Any, **kwargs: Any) -> Outcome[Any]:
             call = plan.call(args, kwargs)
-            return await self._run(call.name, call.into)
+            return await self._run(call.name, plan, call.into)
 
         return plan.dress(ran_once)
 
@@ -149,7 +149,13 @@ class AsyncOnce(ProcessBound, Generic[Given]):
     def _keys(self, name: str) -> OnceKeys:
         return OnceKeys(self._prefix, name)
 
-    async def _run(self, name: str, body: Callable[[object], Any]) -> Outcome[Any]:
+    def _plan(self, template: str, function: Callable[..., Any]) -> NameTemplate:
+        lease = self._run_settings.lease
+        return NameTemplate(template, function, lease=lease, asynchronous=ASYNCHRONOUS)
+
+    async def _run(
+        self, name: str, plan: NameTemplate, body: Callable[[object], Any]
+    ) -> Outcome[Any]:
         holds = OnceHolds(self._keys(name), self._settings, AsyncHold)
         run = AsyncOnceLock(self._port, holds)
         me = (process.generation, caller(), holds.keys.lock)
@@ -164,7 +170,7 @@ class AsyncOnce(ProcessBound, Generic[Given]):
                 by = None if begun else await run_by(self._port(), holds.once)
                 return Outcome(name, begun, running=by)
             mark.put()
-            value = await body(run.entered(begun))
+            value = await result_of(body(run.entered(begun)), plan.function)
             begun.body = None  # a loss cancels it no more
             return await run.end(begun, self._run_settings.within, value)
         except BaseException as error:
@@ -192,10 +198,14 @@ class AsyncOnceLock(AsyncLock):
 
     async def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""
-        holds, task = self._holds, caller()
-        port, seconds = self._port(), holds.settings.timeout
-        request = holds.request(port, task)
-        return await start(port, request, seconds, holds, task)
+        port, holds, unit = self._port(), self._holds, caller()
+        request = holds.request(port, unit)
+        try:
+            return await start(port, request, holds.settings.timeout, holds, unit)
+        except BaseException:  # a signal's exception may come when the flow had ended
+            for hold in holds.made_by(request):
+                self._withdraw(hold)
+            raise
 
     async def end(self, hold: Hold, within: float, value: Any) -> Outcome[Any]:
         """Keep the result, and end the run."""

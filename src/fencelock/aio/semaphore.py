@@ -1,4 +1,4 @@
-"""Semaphore and BoundedSemaphore, for asyncio: the blocking ones' names, with ``await``."""
+"""Semaphore and BoundedSemaphore, for asyncio."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fencelock._handles.lock import Bodies, Settings
 from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
 from fencelock._io.port_asyncio import AioPort, run_release
 from fencelock._runtime.hints import made_by_clients
-from fencelock.aio.caller import by_caller, caller
+from fencelock.aio.caller import by_caller, caller, was_stopped, watch
 from fencelock.aio.lease import AsyncHold, AsyncLease
-from fencelock.aio.lock import AsyncLockBase, _was_stopped
+from fencelock.aio.lock import AsyncLockBase
 from fencelock.errors import FencelockError, ServerUnsuitable
 
 
@@ -172,7 +172,8 @@ class AsyncSemaphore(AsyncLockBase):
 
     async def _enter_body(self, permits: int) -> Hold:
         hold = await self._enter(permits)
-        self._watched(hold)
+        if hold.request.options.on_lost == "cancel":
+            watch(hold)
         return hold
 
     async def _enter(self, permits: int) -> Hold:
@@ -219,7 +220,8 @@ class AsyncPermitsContext:
                 unless the body raised itself.
         """
         semaphore, hold = self._semaphore, self._bodies.end(caller())
-        holds, stopped = self._holds, _was_stopped(hold, error)
+        holds = self._holds
+        stopped = hold.body is not None and was_stopped(hold, error)
         try:
             port = self._port()
             flow = release_permits(port, lambda taken: holds.take_rest(hold, taken))

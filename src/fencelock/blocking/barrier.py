@@ -1,3 +1,4 @@
+# Generated from aio/barrier.py by generate_blocking.py: change that file, and run the script.
 """Barrier, for threads."""
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ import threading
 from fencelock import errors, options
 from fencelock._handles.barrier import BaseBarrier
 from fencelock._io.run_blocking import run_blocking
+from fencelock.blocking.caller import ASYNCHRONOUS
 
 
 class BarrierBroken(errors.BarrierBroken, threading.BrokenBarrierError):
@@ -26,6 +28,7 @@ class Barrier(BaseBarrier):
     __slots__ = ()
 
     _error = BarrierBroken
+    _asynchronous = ASYNCHRONOUS
 
     @property
     def n_waiting(self) -> int:
@@ -34,7 +37,7 @@ class Barrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return run_blocking(self._waiting(self._port))
+        return self._count()
 
     @property
     def broken(self) -> bool:
@@ -43,7 +46,7 @@ class Barrier(BaseBarrier):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return run_blocking(self._is_broken(self._port))
+        return self._is_broken()
 
     def wait(self, timeout: options.Seconds | None = None) -> int:
         """Wait until all parties have arrived; return this party's index, from 0 to parties - 1.
@@ -92,9 +95,11 @@ class Barrier(BaseBarrier):
         """
         run_blocking(self._changed(self._port, b"delete"))
 
-    async def _act(self) -> None:
-        if self._action is not None:
-            self._action()
+    def _count(self) -> int:
+        return (run_blocking(self._changed(self._port, b"look")))[0]
+
+    def _is_broken(self) -> bool:
+        return bool((run_blocking(self._changed(self._port, b"look")))[1])
 
     def __enter__(self) -> int:
         """Wait for the others and return the index; see ``wait``."""

@@ -1,100 +1,32 @@
+# Generated from aio/client.py by generate_blocking.py: change that file, and run the script.
 """The client for threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeAlias, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
 
 from fencelock import options
-from fencelock._core.keys import LockKeys
 from fencelock._handles import introspection
-from fencelock._handles.lock import OPTION_DEFAULTS, Defaults, Holds, Settings
-from fencelock._io.port_blocking import BlockingPort
+from fencelock._handles.lock import defaults
 from fencelock._io.run_blocking import run_blocking
-from fencelock._io.select_blocking import port_for
-from fencelock._runtime import process
-from fencelock._runtime.hints import Deferred, absent, published
-from fencelock._runtime.process import thread_unit
-from fencelock.blocking.lease import BlockingHold, Lease
-from fencelock.blocking.lock import Lock, RLock
-from fencelock.client_base import (
-    ClientOptions,
-    ElectionFactory,
-    LockFactory,
-    MultiFactory,
-    SemaphoreFactory,
-    StateFactory,
-)
-from fencelock.client_decorators import LockedFactory, OnceFactory
-from fencelock.errors import NotAcquired
-from fencelock.options import Acknowledgement, Seconds, Source
+from fencelock._runtime.hints import absent, with_hints
+from fencelock._runtime.later import Later
+from fencelock.blocking.caller import later, opened
+from fencelock.blocking.decorators import Decorators
+from fencelock.options import Cohort, History, Seconds, Source
 
 if TYPE_CHECKING:
-    from fencelock._core.objects.election import ElectionKeys
-    from fencelock._handles.decorator import OnceSettings
-    from fencelock._handles.name_template import DecoratedCall, NameTemplate
-    from fencelock.blocking.barrier import Barrier  # noqa: F401 - named in a base, as text
-    from fencelock.blocking.election import Election
-    from fencelock.blocking.event_latch import Event, Latch  # noqa: F401 - likewise
-    from fencelock.blocking.multi import MultiLease, MultiLock
-    from fencelock.blocking.once import Once
-    from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock  # noqa: F401 - in a base
-    from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore  # noqa: F401 - likewise
+    from fencelock._core.lock.history import Recorder
     from fencelock.status import HistoryEntry, LockStatus, SignalStatus
-
-    P = ParamSpec("P")
-    T = TypeVar("T")
-    Function = TypeVar("Function", bound=Callable[..., Any])
-
-    class Decorator(Protocol):
-        """Decorates a function that keeps its type."""
-
-        def __call__(self, function: Function, /) -> Function:
-            """Decorate a function."""
-
-    class DecoratorWithLease(Protocol):
-        """Decorates a function that is given the lease by fencelock, and not by its callers."""
-
-        def __call__(self, function: Callable[..., T], /) -> Callable[..., T]:
-            """Decorate a function."""
-
-    class SkippingDecorator(Protocol):
-        """Decorates a function whose calls return None when the lock is held."""
-
-        def __call__(self, function: Callable[P, T], /) -> Callable[P, T | None]:
-            """Decorate a function."""
-
-    class SkippingDecoratorWithLease(Protocol):
-        """Decorates a function that is given the lease, and whose calls may return None."""
-
-        def __call__(self, function: Callable[..., T], /) -> Callable[..., T | None]:
-            """Decorate a function."""
+else:
+    HistoryEntry = Later("fencelock.status", "HistoryEntry")
+    LockStatus = Later("fencelock.status", "LockStatus")
+    SignalStatus = Later("fencelock.status", "SignalStatus")
 
 
-# The types as users see them; as text, because some of the classes are imported when first used.
-OnLost: TypeAlias = "Callable[[Lease], object]"
-OnAnyLost: TypeAlias = "Callable[[MultiLease], object]"
-Part: TypeAlias = "Lock | ReadLock | WriteLock | Semaphore"
-
-
-@published(OPTION_DEFAULTS)
-class Client(
-    ClientOptions["Source"],
-    LockFactory[Lock, RLock, OnLost],
-    SemaphoreFactory["Semaphore", "BoundedSemaphore", "RWLock", OnLost],
-    StateFactory["Event", "Latch", "Barrier"],
-    MultiFactory["MultiLock", Part, OnAnyLost],
-    ElectionFactory["Election", Lease, OnLost],
-    LockedFactory[
-        Lock,
-        OnLost,
-        "Decorator",
-        "DecoratorWithLease",
-        "SkippingDecorator",
-        "SkippingDecoratorWithLease",
-    ],
-    OnceFactory[OnLost, "Once[None]", "Once[Lease]", "Once[Any]"],
-):
+@with_hints
+class Client(Decorators):
     """Make locks over one server, for threads.
 
     ``source`` is a URL, a blocking client of redis-py or valkey-py, a list of them for a quorum, or
@@ -107,105 +39,83 @@ class Client(
     if not TYPE_CHECKING:
         __getattr__ = absent
 
-    _asynchronous = False
-    _port: BlockingPort
-    _hold_type = BlockingHold
-    _lock = Lock
-    _rlock = RLock
-    _semaphore: Any = Deferred("Semaphore")
-    _bounded_semaphore: Any = Deferred("BoundedSemaphore")
-    _rwlock: Any = Deferred("RWLock")
-    _event: Any = Deferred("Event")
-    _latch: Any = Deferred("Latch")
-    _barrier: Any = Deferred("Barrier")
+    # What keeps the client's history, if it has one.
+    _recorder: Recorder | None = None
 
-    @property
-    def _parts(self) -> tuple[type, ...]:
-        from fencelock.blocking.rwlock import ReadLock, WriteLock  # noqa: PLC0415 - for a multi
-        from fencelock.blocking.semaphore import Semaphore  # noqa: PLC0415 - likewise
-
-        return Lock, ReadLock, WriteLock, Semaphore
-
-    def _open(
+    def __init__(
         self,
-        source: Source | None,
-        given: Defaults,
+        source: Source | None = None,
         *,
-        node_timeout: float,
-        replicas: Acknowledgement | None,
-    ) -> tuple[bool, str]:
-        self._port = port_for(
+        key_prefix: str = options.KEY_PREFIX,
+        ttl: Seconds = options.TTL,
+        label: str | None = None,
+        server_timeout: Seconds = options.SERVER_TIMEOUT,
+        cohort: Cohort | None = Cohort(),  # noqa: B008 - immutable
+        deadlock_after: Seconds | None = options.DEADLOCK_AFTER,
+        replicas: int | None = None,
+        replicas_timeout: Seconds = options.REPLICAS_TIMEOUT,
+        node_timeout: Seconds = options.NODE_TIMEOUT,
+        history: bool | History = False,
+    ) -> None:
+        """Check the options; connects when the first lock is asked for.
+
+        ``source`` is a URL (``redis://``, ``rediss://``, ``valkey://``, ``unix://``, for a Cluster
+        ``redis+cluster://h1:p1,h2:p2``, for Sentinels
+        ``redis+sentinel://s1,s2:26379,s3/service/0``) or a client of redis-py or valkey-py. Private
+        connections are opened with its settings. None is ``FENCELOCK_URL``, and without it an
+        embedded server that all processes of this user on this machine share.
+
+        With Sentinels it is the master that they name. After a failover the new one is found, an
+        answer of the old one does not count, and calls ask again until their time is up:
+        ``server_timeout`` should outlast it.
+
+        A list of three or more sources is a quorum of independent servers: a lock is held while a
+        majority of them grants it. ``node_timeout`` is how long a silent one may hold up the
+        others, 50 ms.
+
+        ``key_prefix`` stands before every key (it may be empty). ``ttl`` is the default length of a
+        lease, 30 s: renewed every third of it, it survives two failed renewals, and a crashed
+        holder blocks others for no longer. ``label`` is shown to people with host and process.
+        ``server_timeout`` is how long a silent server is asked again before a call gives up, 5 s.
+        ``cohort`` is how long its waiters for one lock may take turns before it goes to others;
+        None: not at all.
+        ``deadlock_after`` is how long a wait lasts before it looks for a deadlock that it is part
+        of, 1 s: nearly all waits are over by then. None: never, and its locks are part of none.
+        With ``replicas=n`` a grant or renewal counts only once n replicas have acknowledged it,
+        within ``replicas_timeout``, 1 s: long enough for a pause of a replica's disk. Otherwise
+        acquiring gives the lock back and raises NotAcknowledged.
+        With ``history=True`` this client's waits of 100 ms or more, losses, revocations and
+        deadlocks are kept on the server, for the method ``history`` and for ``fencelock history``;
+        ``History(...)`` says how many and for how long.
+
+        Raises:
+            TypeError: ``source`` is something else, or a client of the other kind: ``Client`` takes
+                blocking ones, ``AsyncClient`` those of asyncio.
+            ValueError: an option or URL that cannot work.
+        """
+        given = defaults(
+            key_prefix=key_prefix,
+            ttl=ttl,
+            label=label,
+            server_timeout=server_timeout,
+            cohort=cohort,
+            deadlock_after=deadlock_after,
+        )
+        kept = options.history(history)
+        if kept is not None:
+            from fencelock._core.lock.history import Recorder  # noqa: PLC0415 - few programs keep it
+
+            self._recorder = Recorder(given.key_prefix, kept, later)
+        self._port, quorum, server = opened(
             source,
+            self._recorder,
             prefix=given.key_prefix,
             server_timeout=given.server_timeout,
-            node_timeout=node_timeout,
-            replicas=replicas,
+            node_timeout=options.positive("node_timeout", node_timeout),
+            replicas=options.acknowledgement(replicas, replicas_timeout),
         )
-        if self._recorder is not None:
-            self._recorder.add(self._port)
-        return bool(self._port.nodes), self._port.label
-
-    @staticmethod
-    def _later(_port: Any, seconds: float, call: Callable[[], None]) -> bool:
-        from fencelock._io.timer_blocking import later  # noqa: PLC0415 - only with a history
-
-        return later(seconds, call)
-
-    def _multi(self, parts: list[LockKeys | Holds], chosen: Settings) -> MultiLock:
-        from fencelock.blocking.multi import MultiLock  # noqa: PLC0415 - few programs use it
-
-        return MultiLock(self._port, parts, chosen)
-
-    def _election(
-        self,
-        keys: ElectionKeys,
-        chosen: Settings,
-        candidate: str,
-        on_elected: Callable[[Lease], object] | None,
-    ) -> Election:
-        from fencelock.blocking.election import Election  # noqa: PLC0415 - few programs use it
-
-        return Election(self._port, keys, chosen, candidate=candidate, on_elected=on_elected)
-
-    def _once(self, name: str, chosen: Settings, run_settings: OnceSettings) -> Once[Any]:
-        from fencelock.blocking.once import Once  # noqa: PLC0415 - it needs templates
-
-        return Once(self._port, self._defaults.key_prefix, name, chosen, run_settings)
-
-    def _guarded(
-        self,
-        plan: NameTemplate,
-        handle: Callable[[str], Lock],
-        on_busy: str,
-    ) -> Callable[..., Any]:
-        from fencelock._handles.name_template import refuse_coroutine  # noqa: PLC0415 - inspect is slow
-
-        def guarded(*args: Any, **kwargs: Any) -> Any:
-            result = self._call_locked(plan.call(args, kwargs), handle, on_busy)
-            return refuse_coroutine(result, plan.function)
-
-        return guarded
-
-    def _call_locked(self, call: DecoratedCall, handle: Callable[[str], Lock], on_busy: str) -> Any:
-        from fencelock._handles.decorator import RunningCalls, nested_call_error  # noqa: PLC0415 - few programs decorate
-
-        lock = handle(call.name)
-        me = (process.generation, thread_unit(), self._keys(call.name).lock)
-        mark, began = RunningCalls(self._within, me), False
-        try:
-            if mark.found:
-                raise nested_call_error(call.name, self._defaults.server)
-            with lock as lease:
-                began = True
-                try:
-                    mark.put()
-                    return call.into(lease)
-                finally:
-                    mark.clear()
-        except NotAcquired:
-            if began or on_busy != "skip":
-                raise
-            return None
+        self._defaults = given._replace(quorum=quorum, server=server)
+        self._within = set()
 
     # -- looking into locks -------------------------------------------------------------------
 
@@ -314,7 +224,8 @@ class Client(
         """Close idle connections; leases that are still held end by their ttl.
 
         Waits up to 1 s for answers that are due, and gives back what they grant. Using the
-        client's locks afterwards raises ClientClosed, as do the calls that wait for one now.
+        client's locks afterwards raises ClientClosed, as do the calls that wait for
+        one now.
 
         With ``release`` the leases are given back, to the next in line: the latest acquired first,
         an election to the next candidate. Their holders lose them before that. It ends within
@@ -324,12 +235,13 @@ class Client(
         Raises:
             ValueError: a timeout that is not positive.
         """
+        port = self._port  # one that was never used is closed, too
         if self._recorder is not None:
-            self._recorder.drop(self._port)
+            self._recorder.drop(port)
         if release:
-            self._port.shut(options.positive("timeout", timeout), release=True)
+            port.shut(options.positive("timeout", timeout), release=True)
         else:
-            self._port.shut()
+            port.shut()
 
     def __enter__(self) -> Self:
         """Return the client."""
@@ -341,4 +253,4 @@ class Client(
 
     def __repr__(self) -> str:
         """Show the source, without passwords."""
-        return f"<fencelock.Client of {self._port.source.label}>"
+        return f"<fencelock.Client of {self._defaults.server}>"

@@ -1,9 +1,9 @@
+# Generated from aio/election.py by generate_blocking.py: change that file, and run the script.
 """Elections, for threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from threading import current_thread
 
 from fencelock import options
 from fencelock._core.lock.hold import Hold
@@ -25,7 +25,8 @@ from fencelock._handles.lock import Settings
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
-from fencelock._runtime.process import ProcessBound, thread_unit
+from fencelock._runtime.process import ProcessBound, here
+from fencelock.blocking.caller import awaited, was_stopped, watch
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 from fencelock.errors import FencelockError, NotHeld
@@ -112,28 +113,29 @@ class Election(ProcessBound):
             NotAcquired: this candidate campaigns already, elsewhere in this process.
             ServerError, OutcomeUnknown, ValueError, OverflowError: as ``Lock.acquire``.
         """
-        return self._stand(options.acquire_timeout(timeout, blocking=blocking)) is not None
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
+        return self._stand(seconds) is not None
 
     def _stand(self, seconds: float | None, *, inside: bool = False) -> LeadershipUse | None:
-        holds, unit = self._holds, thread_unit()
-        with self._port.mutex():
-            leadership_use = holds.join(unit, inside=inside)
+        holds, thread, port = self._holds, here.unit, self._port
+        with port.mutex():
+            leadership_use = holds.join(thread, inside=inside)
         if leadership_use is not None:
             return leadership_use
         for lost in holds.begin():
-            give_up(self._port, lost)
+            give_up(port, lost)
         try:
             hold = self._lock.obtain(seconds)
             if hold is None:
                 return None
-            with self._port.mutex():
-                leadership_use = holds.leadership_use(unit, hold, inside=inside)
+            with port.mutex():
+                leadership_use = holds.leadership_use(thread, hold, inside=inside)
         finally:
             holds.campaigning = False
-        announce(self._port, holds.election)
+        announce(port, holds.election)
         if self._on_elected is not None:
             try:
-                self._on_elected(hold)  # type: ignore[arg-type]  # it is of our type
+                awaited(self._on_elected(hold))  # type: ignore[arg-type]  # it is of our type
             except BaseException as error:
                 self._end(hold, error)
                 raise
@@ -208,6 +210,8 @@ class Election(ProcessBound):
         leadership_use = self._stand(self._holds.settings.timeout, inside=True)
         if leadership_use is None:
             raise self._holds.not_granted()
+        if self._holds.cancels:
+            watch(leadership_use)
         return leadership_use.lease  # type: ignore[return-value]  # it is of our type
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -217,34 +221,39 @@ class Election(ProcessBound):
             LeaseLost: the leadership had ended before; and all that ``resign`` raises. When the
                 body raised, its error goes on and this one is logged.
         """
-        with self._port.mutex():
-            leadership_use, hold = self._holds.leave(thread_unit())
+        port = self._port
+        with port.mutex():
+            leadership_use, hold = self._holds.leave(here.unit)
+        stopped = (
+            leadership_use is not None
+            and leadership_use.body is not None
+            and was_stopped(leadership_use, error)
+        )
         if hold is not None:
-            self._end(hold, error)
+            self._end(hold, error, stopped=stopped)
         elif (
             leadership_use is not None
             and leadership_use.lease.lost
             and not leadership_use.lease.forked
         ):
-            raise_release_error(
-                leadership_use.lease.lost_error(), error, f"to resign from {self.name!r}"
-            )
+            trouble = leadership_use.lease.lost_error()
+            raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
 
-    def _end(self, hold: Hold, error: BaseException | None) -> None:
+    def _end(self, hold: Hold, error: BaseException | None, *, stopped: bool = False) -> None:
         """Give a leadership up, unless another thread does; the error of a body goes first."""
-        holds = self._holds
+        holds, port = self._holds, self._port
         try:
             run_release(
-                self, take_and_release(self._port, lambda taken: holds.take_this(hold, taken))
+                port, self, take_and_release(port, lambda taken: holds.take_this(hold, taken))
             )
         except NotHeld:
             return  # resigned, or handed over, in this moment
         except FencelockError as trouble:
-            raise_release_error(trouble, error, f"to resign from {self.name!r}")
+            raise_release_error(trouble, error, f"to resign from {self.name!r}", stopped=stopped)
         except BaseException:  # a signal handler raised: otherwise it would never be given up
             self._lock.withdraw(hold)
             raise
-        announce(self._port, holds.election)
+        announce(port, holds.election)
 
     def __repr__(self) -> str:
         """Show name, candidate and whether it leads, as this process knows it."""
@@ -260,7 +269,7 @@ class LeaderChanges:
     def __init__(self, port: BlockingPort, holds: CandidateHolds, timeout: float | None) -> None:
         self._port = port
         self._timeout = timeout
-        self._watch = LeaderCursor(holds.request(port, current_thread()), holds.election)
+        self._watch = LeaderCursor(holds.request(port, here.unit), holds.election)
 
     def __iter__(self) -> Iterator[Leader | None]:
         return self

@@ -1,4 +1,5 @@
-"""The lease, for threads."""
+# Generated from aio/lease.py by generate_blocking.py: change that file, and run the script.
+"""The lease of one lock, and that of several, for threads."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from typing import cast
 from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
+from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock._io.run_blocking import run_blocking
 from fencelock.lease import BaseLease, named_after
 from fencelock.options import Seconds
@@ -42,3 +44,30 @@ class BlockingHold(Hold, Lease):
     """A hold of a thread, or of the code that it passes its lease to."""
 
     __slots__ = ()
+
+
+class MultiLease(BaseMultiLease):
+    """One tenure of several locks, in threads; ``with multi as lease`` gives it.
+
+    ``fences`` maps each name to its fencing token. ``remaining()``, ``lost`` and ``check()`` speak
+    of all of them, answer from the local monotonic clock and send nothing.
+    """
+
+    __slots__ = ()
+
+    def renew(self, ttl: Seconds | None = None) -> None:
+        """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
+
+        In a Cluster all nodes are asked at once: a silent one holds up only its own leases.
+
+        Raises:
+            LeaseLost: one was lost before, or the server refuses it.
+            NotHeld: they were released.
+            OutcomeUnknown, ServerUnreachable: no answer came while the leases lasted.
+        """
+        from fencelock._core.objects.multi_renew import renew_all  # noqa: PLC0415 - few have a multi
+
+        span = None if ttl is None else options.lease_ttl(ttl)
+        self.check()
+        port = next(lease.held_by() for lease in self._leases)
+        run_blocking(renew_all(port, self._leases, span))

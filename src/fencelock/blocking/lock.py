@@ -1,8 +1,8 @@
-"""Lock and RLock, for threads. The names and results are those of ``threading``."""
+# Generated from aio/lock.py by generate_blocking.py: change that file, and run the script.
+"""Lock and RLock, for threads."""
 
 from __future__ import annotations
 
-from threading import current_thread
 from typing import TYPE_CHECKING
 
 from fencelock import options
@@ -24,6 +24,7 @@ from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound, here
+from fencelock.blocking.caller import was_stopped, watch
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.errors import FencelockError
 
@@ -78,11 +79,11 @@ class LockBase(ProcessBound):
         return bool(mine) and run_blocking(holder_of(self._port, self._holds.keys)) in mine
 
     def _obtain(self, seconds: float | None, request: AcquireRequest | None = None) -> Hold | None:
-        holds = self._holds
+        port, holds, unit = self._port, self._holds, here.unit
         if request is None:
-            request = holds.request(self._port, current_thread())
+            request = holds.request(port, unit)
         try:
-            return run_blocking(acquire(self._port, request, seconds, holds, here.unit))
+            return run_blocking(acquire(port, request, seconds, holds, unit))
         except BaseException:  # a signal's exception may come when the flow had ended
             for hold in holds.made_by(request):
                 self._withdraw(hold)
@@ -91,15 +92,25 @@ class LockBase(ProcessBound):
     def _withdraw(self, hold: Hold) -> None:
         """Release a hold that never reached the caller."""
         if self._holds.remove(hold):
-            retire(self._port, hold)
-            release_in_background(self._port, hold)
+            port = self._port
+            retire(port, hold)
+            release_in_background(port, hold)
 
     def _give_back(self, *, only_own: bool = False) -> int:
-        unit = here.unit
+        port, thread = self._port, here.unit
         flow = take_and_release(
-            self._port, lambda taken: self._holds.take(unit, taken, only_own=only_own)
+            port, lambda taken: self._holds.take(thread, taken, only_own=only_own)
         )
-        return run_release(self, flow) or 0
+        return run_release(port, self, flow) or 0
+
+    def _entered(self, hold: Hold | None) -> Lease:
+        """Return the lease for a body that begins; a loss may cancel the body from here on."""
+        if hold is None:
+            raise self._holds.not_granted()
+        self._holds.bodies.begin(hold)
+        if hold.request.options.on_lost == "cancel" and hold.body is None:
+            watch(hold)
+        return hold  # type: ignore[return-value]  # acquire() was given its type
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Release, as ``release`` does.
@@ -108,14 +119,17 @@ class LockBase(ProcessBound):
             LeaseLost: the lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        held = self._holds.bodies.end(here.unit)
+        bodies = self._holds.bodies
+        held = bodies.end(here.unit)
+        last = held is not None and not bodies.hold(held)
+        stopped = last and held.body is not None and was_stopped(held, error)
         try:
             if held is None:
                 self.release()
             else:
                 self._end_body(held)
         except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {self.name!r}")
+            raise_release_error(trouble, error, f"release of {self.name!r}", stopped=stopped)
 
     def _end_body(self, held: Hold) -> None:
         """Release what a body held, or leave it once."""
@@ -125,9 +139,9 @@ class LockBase(ProcessBound):
             hold.count -= 1
             hold.check()
         else:
-            run_release(
-                self, take_and_release(self._port, lambda taken: holds.take_of_body(held, taken))
-            )
+            port = self._port
+            flow = take_and_release(port, lambda taken: holds.take_of_body(held, taken))
+            run_release(port, self, flow)
 
     def release(self) -> int | None:
         """Release; see the subclasses."""
@@ -196,18 +210,14 @@ class Lock(LockBase):
         """
         if self._holds.settings.strict:
             self._holds.refuse_second(here.unit)
-        hold = self._obtain(self._holds.settings.timeout)
-        if hold is None:
-            raise self._holds.not_granted()
-        self._holds.bodies.begin(hold)
-        return hold  # type: ignore[return-value]  # acquire() was given its type
+        return self._entered(self._obtain(self._holds.settings.timeout))
 
 
 class RLock(LockBase):
     """A reentrant lock, as ``threading.RLock`` but for all processes of all hosts.
 
-    Made by ``Client.rlock``. The thread owns it, or, with ``owner``, all handles with that id.
-    Each acquire needs a release. Re-entry by a thread sends nothing while the lease is renewed.
+    Made by ``Client.rlock``. The thread owns it, or, with ``owner``, all handles with that
+    id. Each acquire needs a release. Re-entry by a thread sends nothing while the lease is renewed.
     """
 
     __slots__ = ()
@@ -234,8 +244,8 @@ class RLock(LockBase):
             LeaseLost: the lease had ended before; another client may hold the lock.
             OutcomeUnknown, ServerUnreachable: no answer came; see ``Lock.release``.
         """
-        unit = here.unit
-        hold = self._holds.of(unit)
+        thread = here.unit
+        hold = self._holds.of(thread)
         if hold is not None and hold.count > 1:
             hold.count -= 1
             hold.check()
@@ -245,7 +255,7 @@ class RLock(LockBase):
         if self._holds.newest() is not None:
             return self._give_back()
         # The owner id travelled here: another handle or process acquired.
-        request = self._holds.request(self._port, current_thread())
+        request = self._holds.request(self._port, here.unit)
         left = run_blocking(release_for_owner(self._port, request))
         if left is None:
             raise self._holds.not_held()
@@ -262,9 +272,5 @@ class RLock(LockBase):
         return hold
 
     def __enter__(self) -> Lease:
-        """Enter within the handle's ``timeout`` and return the lease; see ``Lock.__enter__``."""
-        hold = self._enter(self._holds.settings.timeout)
-        if hold is None:
-            raise self._holds.not_granted()
-        self._holds.bodies.begin(hold)
-        return hold  # type: ignore[return-value]  # acquire() was given its type
+        """Enter within the handle's ``timeout`` and return the lease; see ``Lock``."""
+        return self._entered(self._enter(self._holds.settings.timeout))

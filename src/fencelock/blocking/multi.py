@@ -1,9 +1,9 @@
+# Generated from aio/multi.py by generate_blocking.py: change that file, and run the script.
 """Several locks at once, for threads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import current_thread
 from typing import TYPE_CHECKING
 
 from fencelock import options
@@ -11,43 +11,17 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.release import release_in_background, retire
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._core.objects.multi import acquire_all
-from fencelock._core.objects.multi_renew import renew_all
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
-from fencelock._handles.multi_lease import BaseMultiLease
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
-from fencelock._runtime.process import ProcessBound, thread_unit
-from fencelock.blocking.lease import BlockingHold
+from fencelock._runtime.process import ProcessBound, here
+from fencelock.blocking.caller import was_stopped, watch
+from fencelock.blocking.lease import BlockingHold, MultiLease
 from fencelock.errors import FencelockError
 from fencelock.options import Seconds
-
-
-class MultiLease(BaseMultiLease):
-    """One tenure of several locks, in threads; ``with multi as lease`` gives it.
-
-    ``fences`` maps each name to its fencing token. ``remaining()``, ``lost`` and ``check()`` speak
-    of all of them, answer from the local monotonic clock and send nothing.
-    """
-
-    __slots__ = ()
-
-    def renew(self, ttl: Seconds | None = None) -> None:
-        """Renew all leases now, for ``ttl`` seconds or for as long as usual; one command each.
-
-        In a Cluster all nodes are asked at once: a silent one holds up only its own leases.
-
-        Raises:
-            LeaseLost: one was lost before, or the server refuses it.
-            NotHeld: they were released.
-            OutcomeUnknown, ServerUnreachable: no answer came while the leases lasted.
-        """
-        span = None if ttl is None else options.lease_ttl(ttl)
-        self.check()
-        port = next(lease.held_by() for lease in self._leases)
-        run_blocking(renew_all(port, self._leases, span))
 
 
 class MultiLock(ProcessBound):
@@ -80,7 +54,7 @@ class MultiLock(ProcessBound):
     @property
     def lease(self) -> MultiLease | None:
         """Return this thread's lease of this handle, else the newest of any thread, else None."""
-        group = self._holds.of(thread_unit()) or self._holds.newest()
+        group = self._holds.of(here.unit) or self._holds.newest()
         lease = None if group is None else group.lease
         return lease if isinstance(lease, MultiLease) else None
 
@@ -100,7 +74,8 @@ class MultiLock(ProcessBound):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        return self._obtain(options.acquire_timeout(timeout, blocking=blocking)) is not None
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
+        return self._obtain(seconds) is not None
 
     def release(self) -> None:
         """Release all that this thread holds by this handle, or else the newest of any thread.
@@ -113,8 +88,8 @@ class MultiLock(ProcessBound):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        unit = thread_unit()
-        run_release(self, self._holds.release(self._port, unit))
+        port, thread = self._port, here.unit
+        run_release(port, self, self._holds.release(port, thread))
 
     def locked(self) -> bool:
         """Ask the server whether any of them would have to be waited for now; one command each.
@@ -122,7 +97,9 @@ class MultiLock(ProcessBound):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return any(run_blocking(is_busy(self._port, part)) for part in self._holds.parts)
+        port = self._port
+        busy = [run_blocking(is_busy(port, part)) for part in self._holds.parts]
+        return any(busy)
 
     def owned(self) -> bool:
         """Ask the server whether this handle holds all of the locks now; one command each.
@@ -132,28 +109,26 @@ class MultiLock(ProcessBound):
         Raises:
             ServerError, OutcomeUnknown: the server cannot tell, or no answer came.
         """
-        return all(run_blocking(is_owned(self._port, part)) for part in self._holds.parts)
+        port = self._port
+        owned = [run_blocking(is_owned(port, part)) for part in self._holds.parts]
+        return all(owned)
 
     def _obtain(self, seconds: float | None) -> MultiHold | None:
-        holds, unit = self._holds, thread_unit()
+        holds, port, unit = self._holds, self._port, here.unit
         asked: list[AcquireRequest] = []
 
         def requests() -> Sequence[AcquireRequest]:
-            asked[:] = holds.requests(self._port, current_thread(), unit)
+            asked[:] = holds.requests(port, unit)
             return asked[:]
 
         try:
-            granted = run_blocking(acquire_all(self._port, requests, seconds, holds.parts, unit))
+            granted = run_blocking(acquire_all(port, requests, seconds, holds.parts, unit))
             return None if granted is None else holds.group(granted, unit)
         except BaseException:  # a signal's exception may come when the flow had ended
-            self._withdraw(asked)
+            for hold in holds.withdraw(asked):
+                retire(port, hold)
+                release_in_background(port, hold)
             raise
-
-    def _withdraw(self, requests: Sequence[AcquireRequest]) -> None:
-        """Release holds that never reached the caller."""
-        for hold in self._holds.withdraw(requests):
-            retire(self._port, hold)
-            release_in_background(self._port, hold)
 
     def __enter__(self) -> MultiLease:
         """Acquire all within the handle's ``timeout`` and return the lease.
@@ -164,6 +139,9 @@ class MultiLock(ProcessBound):
         group = self._obtain(self._holds.settings.timeout)
         if group is None:
             raise self._holds.not_granted()
+        if self._holds.settings.options.on_lost == "cancel":
+            for hold in group.holds:
+                watch(hold)
         self._holds.bodies.begin(group)
         return group.lease  # type: ignore[return-value]  # the group was made with our type
 
@@ -174,12 +152,16 @@ class MultiLock(ProcessBound):
             LeaseLost: a lease had ended before; and all that ``release`` raises. When the body
                 raised, its error goes on and this one is logged.
         """
-        unit = thread_unit()
-        held = self._holds.bodies.end(unit)
+        port, thread = self._port, here.unit
+        held = self._holds.bodies.end(thread)
+        group = held or self._holds.of(thread)
+        # Each of them that was lost has cancelled the body: each takes its own cancellation back.
+        watched = [hold for hold in group.holds if hold.body is not None] if group else []
+        stopped = [was_stopped(hold, error) for hold in watched]
         try:
-            run_release(self, self._holds.release(self._port, unit, held))
+            run_release(port, self, self._holds.release(port, thread, held))
         except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {self.names!r}")
+            raise_release_error(trouble, error, f"release of {self.names!r}", stopped=any(stopped))
 
     def __repr__(self) -> str:
         """Show names and state, as this process knows them."""

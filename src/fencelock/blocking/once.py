@@ -1,9 +1,9 @@
+# Generated from aio/once.py by generate_blocking.py: change that file, and run the script.
 """Run something once a period, for threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import current_thread
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from fencelock._core.lock.hold import Hold
@@ -19,13 +19,14 @@ from fencelock._core.objects.once import (
 )
 from fencelock._handles.decorator import OnceSettings, RunningCalls, nested_call_error
 from fencelock._handles.lock import Settings
-from fencelock._handles.name_template import NameTemplate, refuse_coroutine
+from fencelock._handles.name_template import NameTemplate
 from fencelock._handles.once import NOTHING, OnceHolds, Outcome, encoded
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime import process
 from fencelock._runtime.hints import made_by_clients
-from fencelock._runtime.process import ProcessBound, thread_unit
+from fencelock._runtime.process import ProcessBound, here
+from fencelock.blocking.caller import ASYNCHRONOUS, result_of
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import Lock
 
@@ -66,12 +67,20 @@ class Once(ProcessBound, Generic[Given]):
 
     @overload
     def run(
-        self: Once[None], function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+        self: Once[None],
+        function: Callable[P, T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> Outcome[T]: ...
 
     @overload
     def run(
-        self: Once[Lease], function: Callable[..., T], /, *args: Any, **kwargs: Any
+        self: Once[Lease],
+        function: Callable[..., T],
+        /,
+        *args: Any,
+        **kwargs: Any,
     ) -> Outcome[T]: ...
 
     def run(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Outcome[Any]:
@@ -91,7 +100,7 @@ class Once(ProcessBound, Generic[Given]):
             ServerError, OutcomeUnknown: as ``Lock.acquire``; the end of a run is
                 reported to the server in the background.
         """
-        plan = NameTemplate("-", function, lease=self._run_settings.lease, asynchronous=False)
+        plan = self._plan("-", function)
         return self._run(self.name, plan, plan.call(args, kwargs).into)
 
     @overload
@@ -106,7 +115,7 @@ class Once(ProcessBound, Generic[Given]):
         Raises:
             TypeError, ValueError: the template or the function cannot work.
         """
-        plan = NameTemplate(self.name, function, lease=self._run_settings.lease, asynchronous=False)
+        plan = self._plan(self.name, function)
 
         def ran_once(*args: Any, **kwargs: Any) -> Outcome[Any]:
             call = plan.call(args, kwargs)
@@ -138,10 +147,14 @@ class Once(ProcessBound, Generic[Given]):
     def _keys(self, name: str) -> OnceKeys:
         return OnceKeys(self._prefix, name)
 
+    def _plan(self, template: str, function: Callable[..., Any]) -> NameTemplate:
+        lease = self._run_settings.lease
+        return NameTemplate(template, function, lease=lease, asynchronous=ASYNCHRONOUS)
+
     def _run(self, name: str, plan: NameTemplate, body: Callable[[object], Any]) -> Outcome[Any]:
         holds = OnceHolds(self._keys(name), self._settings, BlockingHold)
         run = OnceLock(self._port, holds)
-        me = (process.generation, thread_unit(), holds.keys.lock)
+        me = (process.generation, here.unit, holds.keys.lock)
         mark = RunningCalls(self._run_settings.under_way, me)
         if mark.found and self._run_settings.wait:
             raise nested_call_error(name, holds.settings.server)
@@ -153,7 +166,8 @@ class Once(ProcessBound, Generic[Given]):
                 by = None if begun else run_blocking(run_by(self._port, holds.once))
                 return Outcome(name, begun, running=by)
             mark.put()
-            value = refuse_coroutine(body(begun), plan.function)
+            value = result_of(body(run.entered(begun)), plan.function)
+            begun.body = None  # a loss cancels it no more
             return run.end(begun, self._run_settings.within, value)
         except BaseException as error:
             if holds.newest() is not None:
@@ -174,12 +188,16 @@ class OnceLock(Lock):
         super().__init__(port, holds.keys, holds.settings)
         self._holds = holds
 
+    def entered(self, hold: Hold) -> Lease:
+        """Return the lease for the body."""
+        return self._entered(hold)
+
     def begin(self) -> Hold | FinishedOnce | None:
         """Start the run, or return its result; None when time is up."""
-        holds, seconds = self._holds, self._holds.settings.timeout
-        request = holds.request(self._port, current_thread())
+        port, holds, unit = self._port, self._holds, here.unit
+        request = holds.request(port, unit)
         try:
-            return run_blocking(start(self._port, request, seconds, holds, thread_unit()))
+            return run_blocking(start(port, request, holds.settings.timeout, holds, unit))
         except BaseException:  # a signal's exception may come when the flow had ended
             for hold in holds.made_by(request):
                 self._withdraw(hold)

@@ -1,8 +1,8 @@
+# Generated from aio/rwlock.py by generate_blocking.py: change that file, and run the script.
 """RWLock and its two sides, for threads."""
 
 from __future__ import annotations
 
-from threading import current_thread
 from typing import TYPE_CHECKING
 
 from fencelock import options
@@ -14,7 +14,7 @@ from fencelock._handles.rwlock import SideHolds
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime.hints import SIDES, Elsewhere, made_by_clients, unnamed
-from fencelock._runtime.process import ProcessBound, thread_unit
+from fencelock._runtime.process import ProcessBound, here
 from fencelock.blocking.lease import Lease
 from fencelock.blocking.lock import LockBase
 
@@ -40,8 +40,8 @@ class RWLockSide(LockBase):
 
         Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once. Entering
         again sends nothing while the lease is renewed by itself, and keeps the fence. When it ends
-        without the lock, by timeout, error or Ctrl-C, it leaves no place in line and no grant
-        behind.
+        without the lock, by timeout, error or Ctrl-C, it leaves no place in line and no
+        grant behind.
 
         Raises:
             NotAcquired: this thread reads and asks to write, which would wait for itself; or it
@@ -51,7 +51,8 @@ class RWLockSide(LockBase):
             ServerError: the server refuses (permission, kind of key, memory, read-only).
             ValueError, OverflowError: a timeout that cannot be, as in ``threading``.
         """
-        return self._enter(options.acquire_timeout(timeout, blocking=blocking)) is not None
+        seconds = options.acquire_timeout(timeout, blocking=blocking)
+        return self._enter(seconds) is not None
 
     def release(self) -> int:
         """Leave this side once; return how many holds of it this thread has left (0: released).
@@ -65,7 +66,7 @@ class RWLockSide(LockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the lease ends by its ttl at the latest.
         """
-        hold = self._holds.of(thread_unit())
+        hold = self._holds.of(here.unit)
         if hold is not None and hold.count > 1:
             hold.count -= 1
             hold.check()
@@ -93,15 +94,15 @@ class RWLockSide(LockBase):
         return bool(mine) and run_blocking(held_of(self._port, self._holds.keys, mine)) > 0
 
     def _enter(self, seconds: float | None) -> Hold | None:
-        unit = thread_unit()
-        hold = self._holds.again(unit)
+        thread = here.unit
+        hold = self._holds.again(thread)
         if hold is not None:
             if not hold.request.options.renew:
                 run_blocking(renew_now(self._port, hold, None, shortens=False))
             hold.count += 1
             return hold
-        nested_under = self._holds.nested_under(unit)
-        request = self._holds.request_side(self._port, current_thread(), nested_under)
+        nested_under = self._holds.nested_under(thread)
+        request = self._holds.request_side(self._port, thread, nested_under)
         hold = bound(self._holds, self._obtain(seconds, request))
         if hold is None and nested_under is not None:
             raise lost_nested(self._port, nested_under)
@@ -113,18 +114,14 @@ class RWLockSide(LockBase):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        hold = self._enter(self._holds.settings.timeout)
-        if hold is None:
-            raise self._holds.not_granted()
-        self._holds.bodies.begin(hold)
-        return hold  # type: ignore[return-value]  # acquire() was given the Lease type
+        return self._entered(self._enter(self._holds.settings.timeout))
 
 
 class ReadLock(RWLockSide):
     """The read side of a reader/writer lock: many may hold it while there is no writer.
 
-    ``RWLock.read``. The thread owns it, and may enter it again and again. A thread that writes gets
-    it at once: released after the write side, it is a downgrade without a gap.
+    ``RWLock.read``. The thread owns it, and may enter it again and again. A thread that writes
+    gets it at once: released after the write side, it is a downgrade without a gap.
     """
 
     __slots__ = ()
@@ -143,9 +140,9 @@ class WriteLock(RWLockSide):
 class RWLock(ProcessBound):
     """A lock that many read or one writes, for all threads, processes and hosts.
 
-    Made by ``Client.rwlock``. Each reader and each writer has a lease of its own. First come, first
-    served: adjacent readers in line are granted together, and no waiter overtakes another, so that
-    neither side is starved. Fences order reads and writes.
+    Made by ``Client.rwlock``. Each reader and each writer has a lease of its own. First come,
+    first served: adjacent readers in line are granted together, and no waiter overtakes another, so
+    that neither side is starved. Fences order reads and writes.
     """
 
     __slots__ = ("_keys", "read", "write")

@@ -1,9 +1,9 @@
-"""Semaphore and BoundedSemaphore, for threads. The names and results are those of ``threading``."""
+# Generated from aio/semaphore.py by generate_blocking.py: change that file, and run the script.
+"""Semaphore and BoundedSemaphore, for threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import current_thread
 from typing import cast
 
 from fencelock import options
@@ -16,7 +16,8 @@ from fencelock._handles.semaphore import SemaphoreHolds, checked_limit
 from fencelock._io.port_blocking import BlockingPort
 from fencelock._io.run_blocking import run_blocking, run_release
 from fencelock._runtime.hints import made_by_clients
-from fencelock._runtime.process import thread_unit
+from fencelock._runtime.process import here
+from fencelock.blocking.caller import was_stopped, watch
 from fencelock.blocking.lease import BlockingHold, Lease
 from fencelock.blocking.lock import LockBase
 from fencelock.errors import FencelockError, ServerUnsuitable
@@ -25,11 +26,11 @@ from fencelock.errors import FencelockError, ServerUnsuitable
 class Semaphore(LockBase):
     """A semaphore, as ``threading.Semaphore`` but for all processes of all hosts.
 
-    Made by ``Client.semaphore``. At most ``limit`` permits are out at any time. Each acquisition is
-    a lease of its own: renewed while it is held, and back by its ttl when its holder dies. Waiting
-    is in line: a request for many permits is not overtaken by smaller ones. Many threads may use
-    one handle, and any thread may release. Unlike ``threading``'s, a release cannot raise the value
-    above the limit: permits have owners.
+    Made by ``Client.semaphore``. At most ``limit`` permits are out at any time. Each
+    acquisition is a lease of its own: renewed while it is held, and back by its ttl when its holder
+    dies. Waiting is in line: a request for many permits is not overtaken by smaller ones. Many
+    threads may use one handle, and any thread may release. Unlike ``threading``'s, a release cannot
+    raise the value above the limit: permits have owners.
     """
 
     __slots__ = ()
@@ -54,8 +55,8 @@ class Semaphore(LockBase):
 
         Waits in line for ever, or for ``timeout`` seconds; ``blocking=False`` tries once, and
         overtakes no waiter. Returns by the timeout plus 100 ms whatever the server does. When
-        it ends without permits, by timeout, error or Ctrl-C, it leaves no place in line and no
-        grant behind.
+        it ends without permits, by timeout, error or Ctrl-C, it leaves no place in line and
+        no grant behind.
 
         Raises:
             ValueError: more permits than the limit, or a timeout without blocking.
@@ -81,9 +82,9 @@ class Semaphore(LockBase):
             OutcomeUnknown, ServerUnreachable: no answer came; the release is repeated in the
                 background, and the leases end by their ttl at the latest.
         """
-        unit = thread_unit()
-        flow = release_permits(self._port, lambda taken: self._holds.take_permits(unit, n, taken))
-        run_release(self, flow)
+        port, thread = self._port, here.unit
+        flow = release_permits(port, lambda taken: self._holds.take_permits(thread, n, taken))
+        run_release(port, self, flow)
 
     def locked(self) -> bool:
         """Ask the server whether a permit would have to be waited for now.
@@ -129,7 +130,8 @@ class Semaphore(LockBase):
             ServerError, OutcomeUnknown: the server refuses, or no answer came; call it again.
         """
         wanted = checked_limit(limit)
-        agreed = run_blocking(set_limit(self._port, self._holds.template(self._port), wanted))
+        port = self._port
+        agreed = run_blocking(set_limit(port, self._holds.template(port), wanted))
         self._holds.changed_limit(wanted, agreed)
 
     def __enter__(self) -> Lease:
@@ -138,17 +140,15 @@ class Semaphore(LockBase):
         Raises:
             AcquireTimeout: it was not granted in time; and all that ``acquire`` raises.
         """
-        hold = self._enter(1)
-        self._holds.bodies.begin(hold)
-        return hold  # type: ignore[return-value]  # acquire() was given its type
+        return self._entered(self._enter(1))
 
     def _end_body(self, held: Hold) -> None:
         """Give back one permit of the thread whose body ends."""
-        holds, unit = self._holds, held.unit
+        port, holds, unit = self._port, self._holds, held.unit
         flow = release_permits(
-            self._port, lambda taken: holds.take_permits(unit, 1, taken, only_own=True)
+            port, lambda taken: holds.take_permits(unit, 1, taken, only_own=True)
         )
-        run_release(self, flow)
+        run_release(port, self, flow)
 
     def permits(self, n: int) -> PermitsContext:
         """Return a context manager for ``n`` permits, acquired at once and as one lease.
@@ -158,15 +158,21 @@ class Semaphore(LockBase):
         Raises:
             ValueError: fewer than 1.
         """
-        return PermitsContext(self, options.count("n", n), self._enter)
+        return PermitsContext(self, options.count("n", n), self._enter_body)
 
     def _permits(self, seconds: float | None, permits: int) -> Hold | None:
-        request = self._holds.request_permits(self._port, current_thread(), permits)
+        request = self._holds.request_permits(self._port, here.unit, permits)
         try:
             return self._obtain(seconds, request)
         except ServerUnsuitable as refused:
             self._holds.refuse_too_many(permits, refused)
             raise
+
+    def _enter_body(self, permits: int) -> Hold:
+        hold = self._enter(permits)
+        if hold.request.options.on_lost == "cancel":
+            watch(hold)
+        return hold
 
     def _enter(self, permits: int) -> Hold:
         hold = self._permits(self._holds.settings.timeout, permits)
@@ -180,7 +186,12 @@ class PermitsContext:
 
     __slots__ = ("_bodies", "_enter", "_holds", "_permits", "_port", "_semaphore")
 
-    def __init__(self, semaphore: Semaphore, permits: int, enter: Callable[[int], Hold]) -> None:
+    def __init__(
+        self,
+        semaphore: Semaphore,
+        permits: int,
+        enter: Callable[[int], Hold],
+    ) -> None:
         self._semaphore = semaphore
         self._port, holds = semaphore.__shared__()
         self._holds = cast("SemaphoreHolds", holds)
@@ -203,23 +214,25 @@ class PermitsContext:
         """Release the permits that the body still holds; otherwise as ``Semaphore.release``.
 
         Raises:
-            LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``Semaphore.release``, unless
-                the body raised itself.
+            LeaseLost, NotHeld, OutcomeUnknown, ServerUnreachable: as ``Semaphore.release``,
+                unless the body raised itself.
         """
-        semaphore, hold = self._semaphore, self._bodies.end(thread_unit())
+        semaphore, hold = self._semaphore, self._bodies.end(here.unit)
         holds = self._holds
+        stopped = hold.body is not None and was_stopped(hold, error)
         try:
-            flow = release_permits(self._port, lambda taken: holds.take_rest(hold, taken))
-            run_release(semaphore, flow)
+            port = self._port
+            flow = release_permits(port, lambda taken: holds.take_rest(hold, taken))
+            run_release(port, semaphore, flow)
         except FencelockError as trouble:
-            raise_release_error(trouble, error, f"release of {semaphore.name!r}")
+            raise_release_error(trouble, error, f"release of {semaphore.name!r}", stopped=stopped)
 
 
 class BoundedSemaphore(Semaphore):
     """A semaphore whose release of more than is held is a ValueError, as in ``threading``.
 
-    Made by ``Client.bounded_semaphore``; otherwise as ``Semaphore``, and the same object on the
-    server.
+    Made by ``Client.bounded_semaphore``; otherwise as ``Semaphore``, and the same object
+    on the server.
     """
 
     __slots__ = ()

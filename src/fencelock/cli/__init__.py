@@ -16,7 +16,7 @@ Rules:
 
 - Data goes to stdout, messages go to stderr.
 - A command loads its own file and no other command's, except the variants of ``run``.
-- A command uses locks through ``fencelock.Client``, and through ``blocking/operator.py`` what the
+- A command uses locks through ``fencelock.Client``, and through ``_operator.py`` what the
   public client does not offer.
 """
 

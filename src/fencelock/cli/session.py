@@ -6,9 +6,9 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from fencelock._operator import Operator
 from fencelock._runtime.log import log
 from fencelock.blocking.client import Client
-from fencelock.blocking.operator import Operator
 from fencelock.cli import collect_garbage
 from fencelock.cli.arguments import Arguments
 

@@ -16,8 +16,8 @@ from fencelock.errors import NotAcquired, ServerDenied, ServerUnsuitable
 
 if TYPE_CHECKING:
     from fencelock._core.deadlock.graph import Block
+    from fencelock._operator import FinishedOnce, Operator
     from fencelock.blocking.client import Client
-    from fencelock.blocking.operator import FinishedOnce, Operator
     from fencelock.status import HolderStatus, LockStatus, SignalStatus, WaiterStatus
 
 _SIGNALS: Final = ("NAME", "KIND", "STATE", "WAITING", "KEPT FOR")

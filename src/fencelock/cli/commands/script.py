@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
-from fencelock.blocking.operator import ActingFor, abandon
+from fencelock._operator import ActingFor, abandon
 from fencelock.cli import arguments
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from fencelock._operator import ActingFor, abandon, loss_of, observe, validity
 from fencelock._runtime.clock import now
-from fencelock.blocking.operator import ActingFor, abandon, loss_of, observe, validity
 from fencelock.cli import arguments, exits
 from fencelock.cli.arguments import Arguments
 from fencelock.cli.os_signals import SignalHandlers

@@ -22,9 +22,9 @@ from celery.beat import PersistentScheduler
 from celery.utils.time import maybe_make_aware
 
 from fencelock import options
+from fencelock._operator import Operator
 from fencelock._runtime.log import log
 from fencelock.blocking.election import Election
-from fencelock.blocking.operator import Operator
 from fencelock.contrib.celery.clients import client_of
 from fencelock.errors import FencelockError
 

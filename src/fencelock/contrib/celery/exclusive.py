@@ -22,10 +22,10 @@ from celery.local import PromiseProxy, Proxy
 
 from fencelock import options
 from fencelock._handles.name_template import NameTemplate, template_of
+from fencelock._operator import loss_of
 from fencelock._runtime.log import log
 from fencelock.blocking.client import Client
 from fencelock.blocking.lease import Lease
-from fencelock.blocking.operator import loss_of
 from fencelock.contrib.celery.clients import client_of
 from fencelock.contrib.celery.outcomes import (
     TaskBusy,

@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from fencelock import options
 from fencelock._handles.name_template import is_the_same_everywhere
+from fencelock._operator import loss_of
 from fencelock.blocking.lease import Lease
-from fencelock.blocking.operator import loss_of
 from fencelock.contrib.django.clients import client
 from fencelock.contrib.interruption import LossInterrupt
 from fencelock.errors import LeaseLost, NotAcquired

@@ -1,0 +1,52 @@
+"""What only this face has: a thread is never cancelled, and a client has one port.
+
+As ``aio/caller.py``, name for name; all other files of this folder are generated from those there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from fencelock._io.select_blocking import port_for
+
+if TYPE_CHECKING:
+    from fencelock._core.lock.history import Recorder
+
+ASYNCHRONOUS: Final = False
+
+
+def watch(held: object) -> None:
+    """Do nothing: a loss cancels no thread."""
+
+
+def was_stopped(held: object, error: BaseException | None) -> bool:
+    """Return False: as above."""
+    del held, error
+    return False
+
+
+def awaited(result: object) -> None:
+    """Do nothing: a callback of a thread has ended when it returns."""
+
+
+def result_of(result: Any, function: Callable[..., Any]) -> Any:
+    """Return what a decorated function returned; TypeError for a coroutine."""
+    from fencelock._handles.name_template import refuse_coroutine  # noqa: PLC0415 - inspect is slow
+
+    return refuse_coroutine(result, function)
+
+
+def later(_port: object, seconds: float, call: Callable[[], None]) -> bool:
+    """Call a function after so many seconds; return True."""
+    from fencelock._io import timer_blocking  # noqa: PLC0415 - only with a history
+
+    return timer_blocking.later(seconds, call)
+
+
+def opened(source: object, recorder: Recorder | None, **given: Any) -> tuple[Any, bool, str]:
+    """Return the port, whether it is a quorum's, and the source's name for people."""
+    port = port_for(source, **given)
+    if recorder is not None:
+        recorder.add(port)
+    return port, bool(port.nodes), port.label

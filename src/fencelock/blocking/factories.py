@@ -1,0 +1,462 @@
+# Generated from aio/factories.py by generate_blocking.py: change that file, and run the script.
+"""What makes the handles of a client, for threads.
+
+Rules of this file:
+
+- A factory sends nothing: it checks its options and returns a handle.
+- What few programs use is imported when its factory is first called: a command of the shell pays
+  for each module when it starts.
+- An option that several factories take is explained in ``lock``, and checked in
+  ``handles.settings``.
+"""
+# ruff: noqa: PLC0415 - as said above
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fencelock import options
+from fencelock._core.keys import LockKeys, SignalKeys
+from fencelock._handles.lock import Defaults, Settings, settings
+from fencelock._handles.quorum_limits import refuse
+from fencelock._io.port_blocking import BlockingPort
+from fencelock._runtime.later import Later
+from fencelock._runtime.process import ProcessBound
+from fencelock.blocking.caller import ASYNCHRONOUS
+from fencelock.blocking.lease import BlockingHold, Lease, MultiLease
+from fencelock.blocking.lock import Lock, RLock
+from fencelock.options import Cohort, Queue, Seconds, Wait
+
+if TYPE_CHECKING:
+    from fencelock._handles.rwlock import SideHolds, SideTable
+    from fencelock.blocking.barrier import Barrier
+    from fencelock.blocking.election import Election
+    from fencelock.blocking.event_latch import Event, Latch
+    from fencelock.blocking.multi import MultiLock
+    from fencelock.blocking.rwlock import ReadLock, RWLock, WriteLock
+    from fencelock.blocking.semaphore import BoundedSemaphore, Semaphore
+else:
+    Barrier = Later("fencelock.blocking.barrier", "Barrier")
+    BoundedSemaphore = Later("fencelock.blocking.semaphore", "BoundedSemaphore")
+    Election = Later("fencelock.blocking.election", "Election")
+    Event = Later("fencelock.blocking.event_latch", "Event")
+    Latch = Later("fencelock.blocking.event_latch", "Latch")
+    MultiLock = Later("fencelock.blocking.multi", "MultiLock")
+    RWLock = Later("fencelock.blocking.rwlock", "RWLock")
+    ReadLock = Later("fencelock.blocking.rwlock", "ReadLock")
+    Semaphore = Later("fencelock.blocking.semaphore", "Semaphore")
+    WriteLock = Later("fencelock.blocking.rwlock", "WriteLock")
+
+
+class Factories(ProcessBound):
+    """The factories of a client, and what they need of it."""
+
+    _port: BlockingPort
+    _defaults: Defaults
+    # The holds of reader/writer locks.
+    _sides: SideTable
+
+    def __shared__(self) -> tuple[BlockingPort, str]:
+        """Return its port and the prefix of its keys, for what operators ask."""
+        return self._port, self._defaults.key_prefix
+
+    def _keys(self, name: str) -> LockKeys:
+        return LockKeys(self._defaults.key_prefix, options.lock_name(name))
+
+    def _signal_keys(self, name: str) -> SignalKeys:
+        return SignalKeys(self._defaults.key_prefix, options.lock_name(name))
+
+    def _without_cohort(self, kind: str, **given: Any) -> Settings:
+        """Check the options of an object whose waiters each stand in line for themselves."""
+        return settings(self._defaults, cohort=None, kind=kind, cancels=ASYNCHRONOUS, **given)
+
+    def lock(
+        self,
+        name: str,
+        *,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = Queue(),  # noqa: B008 - immutable
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+        template: str | None = None,
+        strict: bool = False,
+        cohort: Cohort | None = options.CLIENT_DEFAULT,
+        linger: Seconds | None = None,
+        deadlock_after: Seconds | None = options.CLIENT_DEFAULT,
+    ) -> Lock:
+        """Return a handle of the exclusive lock ``name``; sends nothing.
+
+        ``ttl`` is the length of a lease, the client's by default; an aware ``datetime`` asks for a
+        fixed lease until that instant. With ``renew`` it is renewed while held, at most
+        ``max_renewals`` times and for ``max_hold`` seconds (None: without bound).
+        ``cohort`` is how long waiters of this client may take turns, the client's by default; None
+        grants to all clients in the order of arrival.
+        ``timeout`` bounds ``with`` (None: waits for ever). ``wait`` is ``Queue()``, in line, or
+        ``Poll(...)``, the plain form. ``strict`` makes a second acquire by the holding thread or
+        task an error. ``deadlock_after`` is after how long a wait looks for a deadlock, the
+        client's by default; None: this handle takes no part.
+        ``template`` is the class of the name, such as ``"order:{order_id}"``: what metrics are
+        labelled with and orders of locks are learnt for, of at most 128 characters; by default
+        these see only that it is a lock.
+
+        ``on_lost`` is called with the lease once it is lost: by a ``Client`` from a background
+        thread, by an ``AsyncClient`` in the loop, where a coroutine function is awaited in a task
+        of its own. There ``"cancel"`` cancels the body of ``async with``, which then raises
+        LeaseLost.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        chosen = settings(
+            self._defaults,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=wait,
+            on_lost=on_lost,
+            label=label,
+            template=template,
+            strict=strict,
+            cohort=cohort,
+            linger=linger,
+            deadlock_after=deadlock_after,
+            cancels=ASYNCHRONOUS,
+        )
+        return Lock(self._port, self._keys(name), chosen)
+
+    def rlock(
+        self,
+        name: str,
+        *,
+        owner: str | None = None,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        wait: Wait = Queue(),  # noqa: B008 - immutable
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+        template: str | None = None,
+        cohort: Cohort | None = options.CLIENT_DEFAULT,
+        linger: Seconds | None = None,
+        deadlock_after: Seconds | None = options.CLIENT_DEFAULT,
+    ) -> RLock:
+        """Return a handle of the reentrant lock ``name``; sends nothing.
+
+        Without ``owner`` the thread or task owns, as with ``threading.RLock``, and acquiring again
+        sends nothing. With ``owner``, an id of your choice, all handles with that id own together,
+        in any thread, task, process or host; the count of their holds lives on the server.
+        The other options are those of ``lock``.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        chosen = settings(
+            self._defaults,
+            owner=owner,
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            wait=wait,
+            on_lost=on_lost,
+            label=label,
+            template=template,
+            cohort=cohort,
+            linger=linger,
+            deadlock_after=deadlock_after,
+            kind="rlock",
+            cancels=ASYNCHRONOUS,
+        )
+        return RLock(self._port, self._keys(name), chosen)
+
+    def semaphore(
+        self,
+        name: str,
+        limit: int,
+        *,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+        template: str | None = None,
+        deadlock_after: Seconds | None = options.CLIENT_DEFAULT,
+    ) -> Semaphore:
+        """Return a handle of the semaphore ``name`` with ``limit`` permits; sends nothing.
+
+        All clients that use a name at a time must give the same limit: another one is refused while
+        a permit is held or waited for. Its ``set_limit`` changes the limit for all of them.
+        The other options are those of ``lock``, for the lease of each acquisition.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock._handles.semaphore import checked_limit
+
+        refuse(self._defaults.quorum, "semaphore")
+        chosen = self._without_cohort(
+            "semaphore",
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            on_lost=on_lost,
+            label=label,
+            template=template,
+            deadlock_after=deadlock_after,
+        )
+        return Semaphore(self._port, self._keys(name), chosen, checked_limit(limit))
+
+    def bounded_semaphore(
+        self,
+        name: str,
+        limit: int,
+        *,
+        ttl: Seconds | datetime | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+        template: str | None = None,
+        deadlock_after: Seconds | None = options.CLIENT_DEFAULT,
+    ) -> BoundedSemaphore:
+        """Return a handle whose release of more than it holds is a ValueError; sends nothing.
+
+        Otherwise it is as ``semaphore`` with the same options, and the same object on the server.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock._handles.semaphore import checked_limit
+
+        refuse(self._defaults.quorum, "semaphore")
+        chosen = self._without_cohort(
+            "semaphore",
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            on_lost=on_lost,
+            label=label,
+            template=template,
+            deadlock_after=deadlock_after,
+        )
+        return BoundedSemaphore(self._port, self._keys(name), chosen, checked_limit(limit))
+
+    def rwlock(
+        self,
+        name: str,
+        *,
+        read_ttl: Seconds | None = None,
+        write_ttl: Seconds | None = None,
+        reentrant: bool = False,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+        template: str | None = None,
+        deadlock_after: Seconds | None = options.CLIENT_DEFAULT,
+    ) -> RWLock:
+        """Return a handle of the reader/writer lock ``name``; sends nothing.
+
+        Its ``read`` and ``write`` are used as locks, with leases of ``read_ttl`` and ``write_ttl``
+        (the client's ttl by default). ``reentrant`` lets a thread or task that writes enter the
+        write side again; the read side is reentrant always. The other options are those of
+        ``lock``, for both sides.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock._core.objects.semaphore_rwlock import READ, WRITE
+        from fencelock._handles.rwlock import SideHolds, SideTable
+
+        refuse(self._defaults.quorum, "rwlock")
+        keys = self._keys(name)
+        # one of several threads is first
+        sides: SideTable = vars(self).setdefault("_sides", SideTable())
+
+        def side(ttl: Seconds | None, side: int, *, again: bool) -> SideHolds:
+            chosen = self._without_cohort(
+                "rwlock.read" if side == READ else "rwlock.write",
+                ttl=ttl,
+                renew=renew,
+                max_hold=max_hold,
+                max_renewals=max_renewals,
+                timeout=timeout,
+                on_lost=on_lost,
+                label=label,
+                template=template,
+                deadlock_after=deadlock_after,
+            )
+            return SideHolds(keys, chosen, BlockingHold, sides, side, reentrant=again)
+
+        read = side(options.side_ttl("read_ttl", read_ttl), READ, again=True)
+        write = side(options.side_ttl("write_ttl", write_ttl), WRITE, again=bool(reentrant))
+        return RWLock(self._port, keys, read, write)
+
+    def event(self, name: str, *, idle_ttl: Seconds = options.IDLE_TTL) -> Event:
+        """Return a handle of the event ``name``; sends nothing.
+
+        ``idle_ttl`` is how long an unused event is kept, a day: then it is clear.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock._core.objects.event_latch import EventSpec
+
+        refuse(self._defaults.quorum, "event")
+        kept = options.idle_ttl(idle_ttl)
+        return Event(self._port, EventSpec(self._signal_keys(name), b"event", kept))
+
+    def latch(self, name: str, count: int, *, idle_ttl: Seconds = options.IDLE_TTL) -> Latch:
+        """Return a handle of the latch ``name``, which opens after ``count`` counts; sends nothing.
+
+        All clients that use the name give the same count: another one is an error at its first use.
+        While no client waits, a latch that was not counted down yet takes another count, and
+        ``reset`` gives it to one that is open.
+        ``idle_ttl`` is how long an unused latch is kept, a day: the next use starts afresh.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock._core.objects.event_latch import EventSpec
+
+        refuse(self._defaults.quorum, "latch")
+        whole = options.count("count", count)
+        kept = options.idle_ttl(idle_ttl)
+        return Latch(self._port, EventSpec(self._signal_keys(name), b"latch", kept, whole))
+
+    def barrier(
+        self,
+        name: str,
+        parties: int,
+        action: Callable[[], object] | None = None,
+        timeout: Seconds | None = None,
+        *,
+        idle_ttl: Seconds = options.IDLE_TTL,
+    ) -> Barrier:
+        """Return a handle of the barrier ``name`` for so many ``parties``; sends nothing.
+
+        All clients that use the name give the same number: another one is an error once some
+        parties have come; before, the barrier takes it. The last party to come runs its handle's
+        ``action`` before all go on. ``timeout`` is that of ``wait``, for ever by default.
+        ``idle_ttl`` is how long an unused barrier is kept, a day: the next use starts afresh.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        from fencelock._core.objects.barrier import BarrierSpec
+
+        refuse(self._defaults.quorum, "barrier")
+        count = options.count("parties", parties)
+        options.callback("action", action, asynchronous=ASYNCHRONOUS, given="")
+        seconds, server_timeout = options.wait_timeout(timeout), self._defaults.server_timeout
+        kept = options.idle_ttl(idle_ttl)
+        spec = BarrierSpec(self._signal_keys(name), count, kept, action is not None, server_timeout)
+        return Barrier(self._port, spec, action, seconds)
+
+    def multi(
+        self,
+        names: Iterable[str | Lock | ReadLock | WriteLock | Semaphore],
+        *,
+        ttl: Seconds | None = None,
+        renew: bool = True,
+        max_hold: Seconds | None = None,
+        max_renewals: int | None = None,
+        timeout: Seconds | None = None,
+        on_lost: Callable[[MultiLease], object] | None = None,
+        label: str | None = None,
+        template: str | None = None,
+        deadlock_after: Seconds | None = options.CLIENT_DEFAULT,
+    ) -> MultiLock:
+        """Return a handle of several locks that are taken all or none; sends nothing.
+
+        ``names`` are 1 to 100 different names of locks, in any order. A handle of this client may
+        stand for its name: a lock, a side of a reader/writer lock (``rwlock.read``), or a
+        semaphore, of which one permit is taken. It says what is taken; its own options do not
+        count. ``on_lost`` is called with the lease of all, once, when one of them is lost. The
+        other options are those of ``lock``, for each of them; ``timeout`` bounds ``with`` for all
+        together. With ``renew=False`` the leases of the first run while the others are waited for.
+
+        Raises:
+            TypeError, ValueError: names or an option that cannot work; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "multi")
+        from fencelock._handles.multi import parts_of
+        from fencelock.blocking.rwlock import ReadLock, WriteLock
+        from fencelock.blocking.semaphore import Semaphore
+
+        chosen = self._without_cohort(
+            "multi",
+            ttl=ttl,
+            renew=renew,
+            max_hold=max_hold,
+            max_renewals=max_renewals,
+            timeout=timeout,
+            on_lost=on_lost,
+            label=label,
+            template=template,
+            deadlock_after=deadlock_after,
+        )
+        kinds = (Lock, ReadLock, WriteLock, Semaphore)
+        parts = parts_of(self._defaults.key_prefix, names, port=self._port, kinds=kinds)
+        return MultiLock(self._port, parts, chosen)
+
+    def election(
+        self,
+        name: str,
+        *,
+        candidate: str | None = None,
+        on_elected: Callable[[Lease], object] | None = None,
+        ttl: Seconds | None = None,
+        timeout: Seconds | None = None,
+        on_lost: Callable[[Lease], object] | None = None,
+        label: str | None = None,
+        template: str | None = None,
+    ) -> Election:
+        """Return a candidate of the election ``name``; sends nothing.
+
+        ``candidate`` is its name, printable and of at most 128 bytes: ``host:pid`` by default.
+        Names should differ; of two that are the same, a hand-over takes the first in line.
+        ``on_elected`` is called with the lease, by ``campaign`` before it returns. ``on_lost`` is
+        called with it once the leadership is lost, though not when it was given up. The other
+        options are those of ``lock``; ``timeout`` bounds ``with``.
+
+        Raises:
+            TypeError, ValueError: an option that cannot work; nothing was sent.
+        """
+        refuse(self._defaults.quorum, "election")
+        from fencelock._core.objects.election import ElectionKeys
+        from fencelock._handles.election import candidate_name
+
+        chosen = self._without_cohort(
+            "election",
+            ttl=ttl,
+            timeout=timeout,
+            on_lost=on_lost,
+            label=label,
+            template=template,
+        )
+        keys = ElectionKeys(self._defaults.key_prefix, options.lock_name(name))
+        known_as = candidate_name(candidate)
+        options.callback("on_elected", on_elected, asynchronous=ASYNCHRONOUS)
+        return Election(self._port, keys, chosen, candidate=known_as, on_elected=on_elected)
