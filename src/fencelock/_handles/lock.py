@@ -15,7 +15,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -534,6 +534,8 @@ class Holds(HoldRegistry):
             hold.open = False
             if not sys.is_finalizing():
                 events.end_hold(hold, reason="dropped")
+                if hold.cohort is not None:  # the next waiter of this client asks the server
+                    outside(partial(hold.cohort.succeed, hold.port, hold))
         if held and not sys.is_finalizing():  # else its name was logged as the process ended
             outside(self._report_drop)
 
