@@ -159,6 +159,24 @@ async def test_a_lost_lease_ends_the_turns_of_all(world):
         await lock.release()
 
 
+@pytest.mark.parametrize("options", [{}, {"renew": False}, {"max_hold": 20}])
+async def test_a_turn_lasts_as_long_as_its_own_holder_asked_for(world, options):
+    """As found: the next turn began with the ten minutes for which the one before was renewed."""
+    lock, lengths = world.client().lock("a", ttl=10, cohort=LONG, **options), []
+
+    async def second():
+        async with lock as lease:
+            lengths.append((lease.remaining(), world.pttl("a") / 1000))
+
+    await lock.acquire()
+    job = world.start(second())
+    await world.in_line("a", 1)
+    await lock.lease.renew(600)
+    await lock.release()
+    await job.result()
+    assert max(max(each) for each in lengths) <= 10
+
+
 async def test_a_revoked_lease_ends_the_turns_of_all(world):
     """I8: an operator takes the lock from the cohort, and its next waiter asks again."""
     client, order = world.client(), []

@@ -141,6 +141,17 @@ async def test_a_limit_ends_a_hold(world, limit):
         await lock.release()
 
 
+async def test_a_fixed_lease_is_looked_at_once_its_client_listens(world):
+    """I8: it was revoked before, and no renewal is to come that the server could refuse."""
+    told = []
+    lock = world.client().lock("a", ttl=30, renew=False, on_lost=told.append)
+    await lock.acquire()
+    assert await world.client().revoke("a", reason="maintenance") is not None
+    await world.until(lambda: told, "on_lost")
+    with pytest.raises(LeaseLost, match="revoked: maintenance"):
+        lock.lease.check()
+
+
 @BOTH_FORMS
 async def test_a_fixed_lease_is_never_renewed(world, form):
     """N4: ``renew=False`` ends when it said, and says so in time."""

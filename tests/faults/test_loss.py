@@ -147,6 +147,22 @@ def test_a_deleted_key_is_found_out_by_the_next_renewal(server, connect, view, l
     assert told.value.reason == "expired"
 
 
+def test_a_refused_renewal_is_a_loss_without_an_operators_reason(
+    server, proxy, connect, view, losses
+):
+    """As found: while the question for the reason got no answer, the lease counted as held."""
+    lock = connect(proxy.url).lock(view.name, ttl=9, on_lost=losses)
+    lock.acquire()
+    silent = proxy.on("revoked", "drop_request", then="blackhole")
+    server.command("SET", view.keys.lock.decode(), "another", "PX", 30_000)
+    silent.wait()
+    asked = now()
+    until_told(losses, view.name)
+    assert losses.at[view.name] - asked < callback_seconds() + 0.2
+    with pytest.raises(LeaseLost, match="taken"):
+        lock.lease.check()
+
+
 @pytest.mark.parametrize("how", ["in line", "try"])
 def test_a_revoked_holder_is_told_soon(connect, view, losses, operator, how):
     """Long before its next renewal, which is ten seconds away."""

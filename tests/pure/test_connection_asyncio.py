@@ -1,6 +1,7 @@
 """_io/connection_asyncio.py: when a connection is looked at again while answers are owed."""
 
 import asyncio
+import socket
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._runtime.clock import now
 
 NOW, SILENCE, STALL = 1000.0, 5.0, 500.0
+SILENT = {"write": len, "is_closing": bool, "get_extra_info": {}.get}  # a transport
 
 
 def test_a_connection_that_owes_answers_is_looked_at_when_it_would_be_silent(monkeypatch):
@@ -37,7 +39,7 @@ def test_a_request_is_looked_at_when_its_answer_is_late_and_not_before(monkeypat
     async def run():
         mux = AsyncConnection(asyncio.get_running_loop(), lambda _: None, stall=STALL)
         mux.sound, mux.silence, mux.fresh = True, SILENCE, fresh
-        mux._transport = SimpleNamespace(write=len, is_closing=bool)
+        mux._transport = SimpleNamespace(**SILENT)
         asked = mux.request(b"1", NOW + STALL)
         assert mux._watch_at == NOW + wait
         mux._watch.cancel()
@@ -57,5 +59,47 @@ def test_a_quiet_connection_sends_at_once_and_what_a_turn_adds_together():
         mux._watch.cancel()
         for each in asked:
             each.cancel()
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_a_busy_loop_has_not_read_counts():
+    """As found: of thousands of requests, those with answers beyond the first read failed."""
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        ours, server = socket.socketpair()
+        with server:
+            _, mux = await loop.create_connection(
+                lambda: AsyncConnection(loop, lambda _: None, stall=STALL), sock=ours
+            )
+            time_is_up = now() + 0.05
+            asked = [mux.request(b"ask", time_is_up) for _ in range(2)]
+            answer = b"a" * module.READ_BYTES  # more than one read
+            server.sendall(b"+%s\r\n" % answer * 2)
+            while now() < time_is_up:  # another task does not give way
+                pass
+            assert await asyncio.gather(*asked) == [answer, answer]
+            mux.close()
+
+    asyncio.run(run())
+
+
+def test_a_request_has_its_time_from_when_it_is_written(monkeypatch):
+    clock = SimpleNamespace(now=NOW)
+    monkeypatch.setattr(module, "now", lambda: clock.now)
+
+    async def run():
+        mux = AsyncConnection(asyncio.get_running_loop(), lambda _: None, stall=STALL)
+        mux.sound, mux._transport = True, SimpleNamespace(**SILENT)
+        asked = [mux.request(b"1", NOW + 1.0), mux.request(b"2", NOW + 1.0)]
+        clock.now += 3.0  # this turn of the loop lasts so long
+        await asyncio.sleep(0)
+        mux._check()
+        assert [each.done() for each in asked] == [True, False]
+        clock.now += 1.0
+        mux._check()
+        assert all(each.exception() for each in asked)
+        mux._watch.cancel()
 
     asyncio.run(run())

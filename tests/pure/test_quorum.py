@@ -14,9 +14,10 @@ from fencelock._core.keys import LockKeys
 from fencelock._core.lock.hold import Grant
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
+from fencelock._core.lock.waiting import Lines
 from fencelock._core.quorum import acquire as flow
 from fencelock._core.quorum.attempt import QuorumAttempt
-from fencelock._core.quorum.broadcast import NodeRequest
+from fencelock._core.quorum.broadcast import NodeRequest, post_all, undo
 from fencelock._core.quorum.lease import Majority, end_node_leases
 from fencelock._core.quorum.maintain import hand_back
 from fencelock._core.quorum.membership import Membership, parse_info
@@ -491,3 +492,23 @@ def test_a_short_lease_is_due_to_grow_and_the_others_later():
 def test_leases_that_are_not_renewed_are_due_at_the_end_of_each():
     ends = [NOW + 29.0, NOW + 29.1, NOW + 29.2]
     assert begun(*[Grant(9, end, 30.0) for end in ends], renew=False) == ends
+
+
+def test_an_undo_is_sent_once_and_no_other_request_follows_on_its_connection():
+    """Two clean-ups that follow one request would read one connection in two threads."""
+    posted = []
+    node = SimpleNamespace(
+        mutex=nullcontext, lines=Lines(), run_in_background=lambda *call: posted.append(call[-1])
+    )
+    port = SimpleNamespace(nodes=[node])
+    told = LeaseOptions(ttl=30.0, renew=True)
+    template = RequestTemplate(
+        keys=LockKeys("p:", "a"), options=told, client_channel=b"h", ttl=30.0
+    )
+    ask = NodeRequest(0, AcquireRequest(template, b"w"), b"vote")
+    ask.began, ask.connection = True, "its connection"
+    ask.fail(NoReply("silent", sent=True, undo_connection="its connection"))
+    undo(port, [ask])
+    undo(port, [ask], all_of_them=True)  # the caller was cancelled afterwards
+    post_all(port, [ask])
+    assert posted == ["its connection", None]

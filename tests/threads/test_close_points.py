@@ -108,6 +108,20 @@ def test_closed_at_every_point_of_a_turn(server, prefix, kind):
     every_point(server, prefix, alone(kind), least=100)
 
 
+def test_closed_at_every_point_of_a_renewal(server, prefix):
+    """As found: between two tables of the client, a lease was missed, and stayed for its ttl."""
+
+    def story(client, other, strike, closing):
+        handle = client.lock("a")
+        handle.acquire()
+        with strike, contextlib.suppress(FencelockError):
+            handle.lease.renew(15)
+        closing.end()  # while the handle is there
+        return other.lock("a")
+
+    every_point(server, prefix, story, least=50)
+
+
 @pytest.fixture(scope="module")
 def quorum():
     with Quorum(3) as nodes:

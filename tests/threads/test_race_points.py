@@ -10,6 +10,7 @@ import pytest
 
 import fencelock
 from fencelock import Cohort, FencelockError
+from fencelock._runtime.clock import now
 from tests.threads.points import Meanwhile, Strike, at_every_point
 from tests.threads.state import ended, thread, until, waiting
 from tests.threads.test_interrupt_points import MADE, fronts, known
@@ -56,6 +57,12 @@ def used(handle, **options):
     with contextlib.suppress(FencelockError):
         if handle.acquire(**options):
             handle.release()
+
+
+def released(handle):
+    """Release, unless somebody else did."""
+    with contextlib.suppress(FencelockError):
+        handle.release()
 
 
 def holder(handle):
@@ -105,6 +112,49 @@ def test_another_thread_tries_while_one_takes_and_releases(server, prefix, optio
         with strike:
             used(handle)
         return strike, tries, [handle, other.lock("a")]
+
+    every_point(server, prefix, story)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_another_thread_releases_what_it_sees(server, prefix, options):
+    """As found: it stayed the front of its cohort, whose waiters waited until its ttl was over."""
+
+    def story(client, other, tried):
+        handle = client.lock("a", **options)
+        used(handle)
+        release = Meanwhile(lambda: handle.lease and released(handle))
+        strike = Strike(tried, release)
+        with strike:
+            used(handle)
+        return strike, release, [handle, other.lock("a")]
+
+    every_point(server, prefix, story)
+
+
+@pytest.mark.parametrize("options", [OPTIONS["turns"], OPTIONS["kept"]], ids=["turns", "kept"])
+def test_a_turn_ends_while_its_lease_is_renewed_for_less(server, prefix, options):
+    """As found: the renewal was sent for the next turn, whose holder id is the same (I1)."""
+
+    def story(client, other, tried):
+        first, second = (client.lock("a", ttl=9, **options) for _ in range(2))
+        first.acquire()
+        lease = first.lease
+
+        def next_turn():
+            released(first)
+            second.acquire()
+
+        turn = Meanwhile(next_turn)
+        strike = Strike(tried, turn)
+        with strike, contextlib.suppress(FencelockError):
+            lease.renew(0.5)
+        turn.end()
+        deadline = second.lease.deadline  # first: a renewal may come in between
+        left = other.status("a").remaining
+        assert deadline <= now() + left, strike.where
+        second.release()
+        return strike, turn, [second, other.lock("a")]
 
     every_point(server, prefix, story)
 

@@ -231,6 +231,27 @@ def test_a_forgotten_client_leaves_no_connection(server):
     assert gone() is None
 
 
+@pytest.mark.filterwarnings("ignore:a handle of 'a' was dropped:ResourceWarning")
+@pytest.mark.parametrize("early", [True, False], ids=["waits already", "comes later"])
+def test_a_waiter_is_granted_what_a_dropped_handle_had_once_it_is_revoked(
+    client, server, prefix, early
+):
+    """As found: the client's own waiters waited for the dropped lease, revoked or not, to end."""
+    lock = client.lock("a", ttl=60)
+    lock.acquire()
+    got, waiter = threading.Event(), client.lock("a", ttl=60)
+    waiting_one = threading.Thread(target=lambda: (waiter.acquire(), got.set()), daemon=True)
+    if early:
+        waiting_one.start()
+        until(lambda: waiting(server, prefix) == 1)
+    del lock
+    gc.collect()
+    client.revoke("a", reason="a test")
+    if not early:
+        waiting_one.start()
+    assert got.wait(SOON)
+
+
 def test_a_handle_dropped_while_held_warns_and_is_not_renewed(client, server, prefix):
     """Nobody could release it any more: it ends by its ttl, and says so."""
     lock = client.lock("a", ttl=60)

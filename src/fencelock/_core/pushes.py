@@ -144,12 +144,15 @@ def _hear_of_others(waiter: Waiter | None, said: bytes) -> Waiter | None:
 
 
 def _revoked(port: Port, holder: bytes, reason: bytes) -> None:
-    """Notify the holds that an operator revoked."""
+    """Notify the holds that an operator revoked; remember it for one that has not begun."""
+    text = reason.decode(errors="replace")
     with port.mutex():
         hit = [hold for hold in port.renewals.tracked() if hold.request.holder == holder]
-        revoke(port.lines.cohorts, holder, reason.decode(errors="replace"))
+        revoke(port.lines.cohorts, holder, text)
+        if not hit:
+            port.lines.remember_revoked(holder, text)
     for hold in hit:
-        lose(port, hold, "revoked", port.now(), reason.decode(errors="replace"))
+        lose(port, hold, "revoked", port.now(), text)
 
 
 def _answer(port: Port, channel: bytes, who: bytes, lock: bytes) -> None:

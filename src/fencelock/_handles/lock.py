@@ -14,7 +14,7 @@ from __future__ import annotations
 import socket
 import sys
 import warnings
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -530,6 +530,8 @@ class Holds(HoldRegistry):
             hold.open = False
             if not sys.is_finalizing():
                 events.end_hold(hold, reason="dropped")
+                if hold.cohort is not None:  # the next waiter of this client asks the server
+                    outside(partial(hold.cohort.succeed, hold.port, hold))
         if held and not sys.is_finalizing():  # else its name was logged as the process ended
             outside(self._report_drop)
 

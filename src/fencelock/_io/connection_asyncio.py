@@ -8,6 +8,8 @@ Rules of this file:
   written at once: a single task does not wait for a turn.
 - Answers are read into one small buffer: for a plain Protocol, asyncio allocates and frees 256 KiB
   at each read, which takes longer than the rest of the read.
+- A busy loop is not a silent server: the time until a request is written does not count, and none
+  is given up while the socket has bytes that the loop has not read.
 - A connection that has answered before and is silent for ``silence`` seconds is retired: no new
   request is sent on it, only undos of earlier ones. It is closed when everything was answered, or
   when its oldest request has waited for ``stall`` seconds.
@@ -16,6 +18,7 @@ Rules of this file:
 from __future__ import annotations
 
 import asyncio
+import select
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
@@ -42,6 +45,10 @@ from fencelock.scripts import Script
 Pushed = Callable[[list[bytes]], None]
 
 READ_BYTES = 16384
+# A turn of the loop that lasted longer is given back to the requests that were queued in it.
+LATE_SECONDS = 0.05
+# How soon to look again whether time is up, after the loop has read what came.
+UNREAD_SECONDS = 0.001
 
 
 class Slot(Protocol):
@@ -126,7 +133,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if not self._slots:
             self.flush()
         elif len(self._unsent) == 1:
-            self.loop.call_soon(self.flush)
+            self.loop.call_soon(self._flush_queued)
         asked_at = now()
         self._slots.append((slot, until, asked_at))
         due = until if self.fresh else min(until, asked_at + self.silence)
@@ -184,6 +191,15 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if self._unsent and self._transport is not None and not self._transport.is_closing():
             packed, self._unsent = self._unsent, []
             self._transport.write(packed[0] if len(packed) == 1 else b"".join(packed))
+
+    def _flush_queued(self) -> None:
+        """Write what the last turn queued; requests get the time by which it lasted too long."""
+        queued = min(len(self._unsent), len(self._slots))
+        late = now() - self._slots[-queued][2] if queued else 0.0
+        if late > LATE_SECONDS:
+            tail = [self._slots.pop() for _ in range(queued)]
+            self._slots += [(slot, until + late, at + late) for slot, until, at in reversed(tail)]
+        self.flush()
 
     def silent_for(self, current: float) -> float:
         """Return for how long answers have been due and nothing has arrived."""
@@ -287,10 +303,22 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._watch_at = until
         self._watch = self.loop.call_later(max(0.0, until - now()), self._check)
 
+    def _unread(self) -> bool:
+        """Return True if something came that the loop has not read: it reads in its next turn."""
+        number = self.fileno()
+        if number < 0:
+            return False
+        poll = select.poll()
+        poll.register(number, select.POLLIN)
+        return bool(poll.poll(0))
+
     def _check(self) -> None:
         """End the requests whose time is up; their slots stay, for their answers."""
         self._watch = None
         current = now()
+        if self._slots and self._unread():
+            self._watch_until(current + UNREAD_SECONDS)
+            return
         for slot, until, _ in self._slots:
             if until <= current and not slot.done():
                 slot.set_exception(NoReply("no answer in time", sent=True, undo_connection=self))

@@ -29,6 +29,7 @@ from fencelock._core.deadlock.unit_waits import entered, left
 from fencelock._core.error_messages import describe_error
 from fencelock._core.lock.hold import Grant, Hold, HoldRegistry, first_due
 from fencelock._core.lock.release import release_call, retire, undo_strays
+from fencelock._core.lock.renew import lose
 from fencelock._core.lock.request import TRIES, AcquireRequest, Stray, too_late
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Line
@@ -441,4 +442,14 @@ def begin(
         retire(port, hold)
         port.run_in_background(*release_call(request, grant.fence))
         raise
+    if port.lines.revoked:
+        _revoked_before(port, hold)
     return hold
+
+
+def _revoked_before(port: Port, hold: Hold) -> None:
+    """Notify the holder of a revocation that came before its hold could be found."""
+    with port.mutex():
+        reason = port.lines.revoked.pop(hold.request.holder, None)
+    if reason is not None:
+        lose(port, hold, "revoked", port.now(), reason)

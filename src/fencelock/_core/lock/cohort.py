@@ -6,8 +6,12 @@ Rules of this file (DESIGN §9; I1, I3, I5, I8, I9):
   and has not begun it; or the hold of the turn that lasts. All others wait for the front to change.
 - The front changes under the port's mutex, in one assignment. Whatever interrupts a thread, the
   front is either still its own, and it must give it up, or it is the next waiter's.
-- A turn is passed on only within the cohort's bound, only while the lease proves enough, and only
-  if no request of the tenure may still run: its holder id is that of all turns.
+- A turn is passed on only within the cohort's bound, only while the lease proves what the next
+  holder asked for, no less and no more, and only if no request of the tenure may still run: its
+  holder id is that of all turns.
+- A revocation marks the tenure in the section that reads it, whatever its front is. A marked tenure
+  is neither passed on nor kept.
+- A hold that was released before it could become the front never becomes it.
 - Each turn has the next fence. The server leaves room for ``FENCE_ROOM`` of them.
 - A waiter that gives up has nothing to undo, unless it is the front. The front leaves its place in
   the server's line to the next waiter.
@@ -207,11 +211,12 @@ class LocalLine:
             hold.cohort = self
             self.front = hold
             revoked = self.revoked
+            over = not hold.open  # another thread released it, or its handle is gone
         if fresh and self.linger and not port.hears:
             port.hear_soon()
         if revoked is not None and revoked[0] == hold.request.holder:
             hold.lose("revoked", port.now(), revoked[1])
-        if hold.loss is not None:
+        if over or hold.loss is not None:
             self.succeed(port, hold)
 
     def _begin_tenure(self, holder: bytes) -> None:
@@ -243,8 +248,8 @@ class LocalLine:
             and not self.recalled
             and self.turns < self.most
             and now < self.until
-            and hold.deadline - now >= validity(length) * self.part
-            and _is_undisturbed(port, hold)
+            and validity(length) * self.part <= hold.deadline - now <= validity(length)
+            and self._is_undisturbed(port, hold)
         )
 
     def _length(self, hold: Hold) -> float:
@@ -296,12 +301,20 @@ class LocalLine:
             and not self.recalled
             and self.turns < FENCE_ROOM
             and self.least_kept + self.linger <= left <= HANDOFF_TTL_SECONDS
+            and left <= validity(self._length(hold))
             and port.hears
             and not hold.failures
             and not lines.closed
             and not lines.recalls.paused(self.key, now)
-            and _is_undisturbed(port, hold)
+            and self._is_undisturbed(port, hold)
         )
+
+    def _is_undisturbed(self, port: Port, hold: Hold) -> bool:
+        """Return True if the tenure was not revoked, and no request can still change its lease."""
+        holder = hold.request.holder
+        revoked = self.revoked is not None and self.revoked[0] == holder
+        renewing = hold.reach != inf or hold.asked_until > 0 or hold in port.renewals.under_way
+        return not (revoked or renewing or hold.request.strays) and hold.loss is None
 
     def _watch(self, port: Port, when: float) -> None:
         self.watched = True
@@ -350,12 +363,6 @@ def _end_turn(port: Port, hold: Hold) -> None:
     port.renewals.discard(hold)
     hold.open, hold.released, hold.passes = False, True, True
     hold.port = None
-
-
-def _is_undisturbed(port: Port, hold: Hold) -> bool:
-    """Return True if no request of the tenure can still run and change the lease."""
-    renewing = hold.reach != inf or hold.asked_until > 0 or hold in port.renewals.under_way
-    return not renewing and not hold.request.strays and hold.loss is None
 
 
 def join(port: Port, waiter: LocalWaiter, cohort: Cohort) -> LocalLine:
@@ -408,11 +415,12 @@ def found(port: Port, hold: Hold, grant: Grant, cohort: Cohort) -> None:
 
 
 def revoke(lines: dict[Hashable, LocalLine], holder: bytes, reason: str) -> None:
-    """Note a revocation between two turns: no hold has the lease then. Call under the mutex."""
+    """Mark the tenure that an operator revoked, whatever its front is; call under the mutex."""
     for line in list(lines.values()):
         front = line.front
-        source = front.given.source if isinstance(front, LocalWaiter) else None
+        if front is None:
+            continue
+        source = front.given.source if isinstance(front, LocalWaiter) else front.request
         if source is not None and source.holder == holder:
             line.revoked = holder, reason
-        elif isinstance(front, KeptLease) and front.request.holder == holder:
             line.give_up()

@@ -121,6 +121,7 @@ class Hold(BaseLease):
         "released",
         "renewals",
         "request",
+        "reserved_by",
         "server",
         "short",
         "steady",
@@ -167,7 +168,8 @@ class Hold(BaseLease):
         self.short: bool = False  # it was handed over, and has not grown to its full length yet
         self.failures: int = 0
         self.trouble: Exception | None = None  # why the last renewal failed
-        # Until then, at the latest, the holder's own renewal is under way.
+        # The holder's own renewal that is under way, until then at the latest.
+        self.reserved_by: object = None
         self.asked_until: float = 0.0
         # A renewal for so many seconds got no answer. It may run at any time and shorten the lease
         # (I2), so no later renewal is relied on for longer.

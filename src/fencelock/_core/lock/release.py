@@ -119,6 +119,9 @@ async def give_back(port: Port, hold: Hold, asked: AttemptLog) -> int:
     """Release a hold of one server."""
     request, lost = hold.request, hold.lost
     retire(port, hold)
+    # It may have become the front of its cohort since this release began.
+    if hold.cohort is not None and hold.cohort.front is hold:
+        hold.cohort.succeed(port, hold)
     if lost:
         if not (hold.forked or hold.closed):  # the server may still hold our key: release it
             port.run_in_background(*release_call(request, hold.fence))

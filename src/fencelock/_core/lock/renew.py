@@ -8,8 +8,13 @@ Rules of this file:
 - One renewal of a hold at a time. Only the holder's own ``renew(ttl)`` may shorten a lease. From
   before it is sent, and as long as it may still run, the lease counts for no longer than this
   renewal can leave it, whatever a later renewal brings.
+- The holder's renewal reserves the hold in the section that sees it still held. Until it ends, the
+  turn is not passed on and the lease is not kept, because both go on under the same holder id.
+- A release does not wait for a renewal. It closes the hold; no later answer changes a closed hold.
+- A hold is in the schedule, under way, or over. ``close`` and pushed messages find it there.
 - A missing answer is not a refusal: the renewal is retried while the lease lasts (N6). A refusal is
-  a loss.
+  a loss, whether or not the server can be asked for an operator's reason.
+- After a time without listening, leases that are not renewed are looked at, too.
 - The holder is notified of a loss once, and at the local deadline at the latest (I8): see
   ``Hold.lose``.
 """
@@ -17,6 +22,7 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 
 from fencelock._core import events
@@ -44,6 +50,10 @@ RECHECK_AFTER_SECONDS = 1.0
 LEAST_GROWTH = 0.1
 # How often to check whether the other renewal of the same hold has ended.
 TURN_SECONDS = 0.005
+# How long the loss of a refused lease may wait for an operator's reason.
+REASON_SECONDS = 0.1
+# Asks for nothing, because no renewal shortens a lease: the answer says whether it is still held.
+LOOK_SECONDS = 0.001
 
 
 async def recheck(port: Port) -> None:
@@ -106,6 +116,8 @@ def _renews(port: Port, hold: Hold, now: float) -> bool:
         return True
     else:
         hold.final()
+        if hold.open and not hold.request.plain:  # ``recheck`` made it due: its renewal is a look
+            return True
         put_back(port, [hold], hold.deadline)
     return False
 
@@ -162,10 +174,11 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
     if not holds:
         return
     asked_at = port.now()
-    ttls = [hold.steady or hold.next_ttl(asked_at) for hold in holds]
+    ttls = [hold.steady or _next_ttl(hold, asked_at) for hold in holds]
+    shortest = min([ttl for ttl in ttls if ttl != LOOK_SECONDS], default=inf)
     with port.mutex():
         ends = min(ends, port.renewals.first_end(asked_at + _horizon(port)))
-    until = min(asked_at + min(CALL_SECONDS_MAX, min(ttls) / 3), ends)
+    until = min(asked_at + min(CALL_SECONDS_MAX, shortest / 3), ends)
     refused, missing = await port.flows.renew_batch(port, holds, ttls, until, ends, False)  # noqa: FBT003 - it never shortens
     if missing is None:
         apply_renewal(port, holds, ttls, asked_at, refused)
@@ -178,6 +191,11 @@ async def _renew(port: Port, holds: Sequence[Hold], ends: float) -> None:
             raise missing
         finally:
             del missing
+
+
+def _next_ttl(hold: Hold, now: float) -> float:
+    """Return for how long to renew a lease, or that it is only looked at."""
+    return hold.next_ttl(now) if hold.renewable(now) else LOOK_SECONDS
 
 
 def _horizon(port: Port) -> float:
@@ -207,6 +225,9 @@ def apply_renewal(
             options = hold.request.options
             if hold.loss is not None or answered_at >= hold.deadline:
                 late.append(hold)
+                continue
+            if ttl == LOOK_SECONDS:
+                groups.setdefault(hold.deadline, []).append(hold)
                 continue
             ttl = min(ttl, hold.reach)  # what of it may be relied on
             deadline = asked_at + validity(ttl)
@@ -284,16 +305,14 @@ def _too_late(port: Port, hold: Hold) -> None:
 
 
 async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) -> None:
-    """Notify of losses, with an operator's reason if there is one; without an answer, retry."""
+    """Notify of losses, with an operator's reason if the server tells one soon."""
     full = [hold for hold in refused if not hold.request.plain]
     words: dict[Hold, bytes] = {}
     if full:
-        try:
-            keys = [hold.request.keys.revoked for hold in full]
+        keys = [hold.request.keys.revoked for hold in full]
+        until = min(until, port.now() + REASON_SECONDS)
+        with suppress(NoReply, FencelockError):
             words.update(zip(full, await port.call(REVOKED, keys, (), until), strict=True))
-        except (NoReply, FencelockError) as error:
-            await failed(port, full, error)
-            return
     for hold, how in refused.items():
         holders, _, reason = words.get(hold, b"").partition(b" ")
         if hold.request.holder in (holders.split(b",") if hold.kind == SHARES else (holders,)):
@@ -318,9 +337,9 @@ async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
         if hold.request.plain:  # it may still run, and shorten a later renewal
             hold.reach = min(hold.reach, hold.within_limits(hold.request.options.ttl, now))
         again_at = now + retry_delay(hold.failures, port.jitter())
-        with port.mutex():
-            port.renewals.discard(hold)  # it may be scheduled again: refused, reason unknown
         if hold.notified:  # its holder was the first to notice, while this renewal was under way
+            with port.mutex():
+                port.renewals.discard(hold)
             port.flows.ended(port, hold)
         else:
             put_back(port, [hold], min(again_at, hold.deadline))
@@ -389,8 +408,7 @@ async def renew_now(port: Port, hold: Hold, ttl: float | None, *, shortens: bool
 async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -> None:  # noqa: FBT001 - as ``Flows.renew``
     """Renew a lease of one server; ends as ``renew_now``."""
     until = min(port.now() + port.server_timeout, hold.deadline)
-    await reserve(port, hold, until)
-    renewal = holder_renewal(hold, ttl, port.now(), shortens=shortens)
+    renewal = await reserve(port, hold, ttl, until, shortens=shortens)
     asked = AttemptLog()
 
     async def once() -> tuple[float, Answer]:
@@ -418,8 +436,6 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
                 raise missing
             finally:
                 del missing
-        with port.mutex():
-            port.renewals.discard(hold)
         apply_renewal(port, [hold], [renewal.ttl], sent_at, refused)
         if refused:
             await notify_refused(port, {hold: refused[0]}, until)
@@ -428,53 +444,52 @@ async def renew_one(port: Port, hold: Hold, ttl: float | None, shortens: bool) -
     hold.check()
 
 
-async def reserve(port: Port, hold: Hold, until: float, *, waits: bool = True) -> bool:
-    """Wait until no other renewal of a hold is under way; make others wait until ``until``.
+async def reserve(
+    port: Port, hold: Hold, ttl: float | None, until: float, *, shortens: bool, waits: bool = True
+) -> HolderRenewal:
+    """Wait until no other renewal of a hold is under way, and reserve the hold until ``until``.
 
-    Raises ServerUnreachable when the other one got no answer by then. Without ``waits`` only the
-    holder's own renewals are waited for: return True if a background renewal is under way.
+    Raises as ``check`` when the hold was released meanwhile, and ServerUnreachable when the other
+    renewal got no answer by then. Without ``waits`` only the holder's own renewals are waited for.
     """
     while True:
         now = port.now()
         with port.mutex():
-            overlaps = hold in port.renewals.under_way
-            if now >= hold.asked_until and not (waits and overlaps):
-                hold.asked_until = until
-                return overlaps
-        if now >= until:
+            renewal = HolderRenewal(hold, ttl, now, shortens=shortens)
+            under_way = hold in port.renewals.under_way
+            reserved = renewal.reserves(until, under_way=under_way, waits=waits)
+        if reserved:
+            return renewal
+        if hold.released or now >= until:
             hold.check()
+        if now >= until:
             give_up(NoReply("another renewal of the lease is under way", sent=False), AttemptLog())
         await port.sleep(min(until, now + TURN_SECONDS))
 
 
-def holder_renewal(
-    hold: Hold, ttl: float | None, now: float, *, shortens: bool, overlaps: bool = False
-) -> HolderRenewal:
-    """Return the renewal that the holder requests: a limit that is near never shortens a lease."""
-    wanted = hold.usual if ttl is None else ttl
-    shortens = shortens and now + validity(wanted) < hold.deadline
-    renewal = HolderRenewal(hold, wanted, now, shortens=shortens, overlaps=overlaps)
-    renewal.within_limits(now)
-    return renewal
-
-
 class HolderRenewal:
-    """A renewal that the holder requests: its length, and whether it may shorten the lease.
-
-    ``overlaps``: a background renewal is under way, and may run before this one or after it.
-    """
+    """A renewal that the holder requests: its length, and whether it may shorten the lease."""
 
     __slots__ = ("_before", "_overlaps", "_reach", "asked_at", "hold", "shortens", "ttl")
 
-    def __init__(
-        self, hold: Hold, ttl: float, now: float, *, shortens: bool, overlaps: bool
-    ) -> None:
+    def __init__(self, hold: Hold, ttl: float | None, now: float, *, shortens: bool) -> None:
         self.hold = hold
-        self.ttl = ttl
+        self.ttl: float = hold.usual if ttl is None else ttl
         self.asked_at = now
-        self.shortens = shortens
-        self._overlaps = overlaps
+        # A limit that is near never shortens a lease.
+        self.shortens: bool = shortens and now + validity(self.ttl) < hold.deadline
+        self._overlaps = False  # with a background renewal, which may run before it or after it
         self._before, self._reach = hold.deadline, hold.reach
+        self.within_limits(now)
+
+    def reserves(self, until: float, *, under_way: bool, waits: bool) -> bool:
+        """Reserve the hold unless it was released or is reserved; call under the mutex."""
+        hold = self.hold
+        if hold.released or self.asked_at < hold.asked_until or (waits and under_way):
+            return False
+        hold.reserved_by, hold.asked_until = self, until
+        self._overlaps = under_way
+        return True
 
     def within_limits(self, now: float) -> None:
         """Ask for no more than the hold's limits leave."""
@@ -491,7 +506,7 @@ class HolderRenewal:
         if may_run or self._overlaps:
             return
         self.hold.reach = self._reach
-        if self.shortens and self.hold.loss is None:
+        if self.shortens and self.hold.open and self.hold.loss is None:
             self.hold.move_deadline(self._before)
 
 
@@ -503,7 +518,6 @@ def rely_on(port: Port, renewal: HolderRenewal) -> None:
     with port.mutex():
         hold.reach = min(hold.reach, renewal.ttl)
         hold.move_deadline(min(hold.deadline, renewal.asked_at + validity(renewal.ttl)))
-        port.renewals.discard(hold)
     if hold.open:
         port.track(hold, hold.deadline)
 
@@ -511,10 +525,14 @@ def rely_on(port: Port, renewal: HolderRenewal) -> None:
 def track_renewed(port: Port, renewal: HolderRenewal) -> None:
     """Schedule a hold again after the holder's own renewal, in time for what is left of it."""
     hold = renewal.hold
-    hold.asked_until = 0.0
     with port.mutex():
-        port.renewals.discard(hold)
-    if hold.open and not hold.notified:
+        last = hold.reserved_by is renewal  # else it ended too late: another one took its place
+        if last:
+            hold.reserved_by, hold.asked_until = None, 0.0
+        goes_on = hold.open and not hold.notified
+        if not goes_on:
+            port.renewals.discard(hold)
+    if last and goes_on:
         now = port.now()
         left = min(renewal.ttl, hold.reach)
         port.track(hold, max(now, first_due(hold, left, port.jitter(), renewal.asked_at)))

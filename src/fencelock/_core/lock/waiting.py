@@ -32,8 +32,9 @@ from fencelock.scripts import Script
 # How many entries of one line a heartbeat covers: the first ones; later ones follow in their turn.
 ENTRIES_PER_HEARTBEAT = 64
 LOCKS_PER_HEARTBEAT = 100
-# Given-up requests that are remembered, so that a late grant can be given back.
-GONE_MAX = 1000
+# Given-up requests that are remembered, so that a late grant can be given back. Likewise
+# revocations that came before their grant was known.
+GONE_MAX = REVOKED_MAX = 1000
 # The first waiter's client asks about an expired lease this long after its end.
 EXPIRY_SLACK = 0.005
 # Clients further back wait a little longer: not all should ask at once when a holder dies.
@@ -103,13 +104,14 @@ class Lines:
 
     __slots__ = (
         *("_gone", "_lines", "closed", "cohorts", "crowded", "foreign", "puzzled"),
-        *("recalls", "watches"),
+        *("recalls", "revoked", "watches"),
     )
 
     def __init__(self) -> None:
         self._lines: dict[bytes, Line] = {}
         self.foreign: int = 0  # lines with a foreign holder, when they were last counted
         self._gone: dict[bytes, AcquireRequest] = {}
+        self.revoked: dict[bytes, str] = {}  # holder ids and reasons: their holds have not begun
         self.watches: dict[bytes, StateWait] = {}
         self.cohorts: dict[Hashable, Any] = {}  # see cohort.py
         # Those of them that have waiters: each lock that is held may have a cohort, and the
@@ -164,6 +166,12 @@ class Lines:
     def gave_up(self, who: bytes) -> AcquireRequest | None:
         """Return the given-up request of this waiter id, once."""
         return self._gone.pop(who, None)
+
+    def remember_revoked(self, holder: bytes, reason: str) -> None:
+        """Remember a revocation that no hold is known for; call under the mutex."""
+        self.revoked[holder] = reason
+        if len(self.revoked) > REVOKED_MAX:
+            del self.revoked[next(iter(self.revoked))]
 
     def due(
         self,

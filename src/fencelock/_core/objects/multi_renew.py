@@ -21,7 +21,6 @@ from fencelock._core.lock.renew import (
     CALL_SECONDS_MAX,
     HolderRenewal,
     apply_renewal,
-    holder_renewal,
     notify_refused,
     rely_on,
     renew_now,
@@ -79,8 +78,7 @@ async def _renew_together(
     together = _Together(port, ask)
     try:
         for hold in holds:
-            background = await reserve(port, hold, until, waits=False)
-            together.add(holder_renewal(hold, ttl, port.now(), shortens=True, overlaps=background))
+            together.add(await reserve(port, hold, ttl, until, shortens=True, waits=False))
         together.rely_on()
         until = min(until, *[hold.deadline for hold in holds])
         await persist(port, lambda: together.ask(until), until, AttemptLog())
@@ -188,8 +186,6 @@ class _Together:
         if missing is not None:
             self._refusal = self._refusal or missing
             return
-        with port.mutex():
-            port.renewals.discard(hold)
         apply_renewal(port, [hold], [renewal.ttl], sent_at, refused)
         if refused:
             await notify_refused(port, {hold: refused[0]}, until)

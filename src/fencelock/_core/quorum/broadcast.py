@@ -4,7 +4,8 @@ Rules of this file:
 
 - Requests are sent to all before an answer is awaited.
 - A request without an answer is undone on its own connection (I4, I9): ``undo``, then
-  ``put_back``.
+  ``put_back``. It is undone once, and that connection serves one follower: two clean-ups would read
+  one connection.
 - A silent node costs ``node_timeout`` when the others have decided, and a bounded multiple of it
   when they have not.
 """
@@ -40,6 +41,8 @@ class NodeRequest(Waiter):
     answered_at: float = 0.0
     ended = False  # the answer or an error came
     good = False  # the answer is the wanted one
+    undone = False
+    followed = False  # an undo or a repetition was sent behind it, on its connection
     judge: Good
 
     def __init__(self, node: int, request: AcquireRequest, call: Call | bytes) -> None:
@@ -66,6 +69,12 @@ class NodeRequest(Waiter):
     def ask_anew(self) -> None:
         """Forget an error: the request is repeated."""
         self.error, self.ended, self.undo_connection = None, False, None
+
+    def follow(self) -> object:
+        """Return the connection on which to send what must run after it; once, None later."""
+        path = None if self.followed else self.undo_connection or self.connection
+        self.followed = True
+        return path
 
     @property
     def cut_off(self) -> bool:
@@ -186,11 +195,12 @@ def _note_ill(port: QuorumPort, asks: Sequence[NodeRequest]) -> None:
 def undo(port: QuorumPort, asks: Iterable[NodeRequest], *, all_of_them: bool = False) -> None:
     """Release in the background on nodes that did not answer, or on all of them."""
     for ask in asks:
-        if ask.silent or (all_of_them and ask.began):
+        if not ask.undone and (ask.silent or (all_of_them and ask.began)):
             node, request = port.nodes[ask.node], ask.request
             with node.mutex():
                 node.lines.give_up(request)
-            node.run_in_background(*request.abandon(b""), ask.undo_connection or ask.connection)
+            node.run_in_background(*request.abandon(b""), ask.follow())
+            ask.undone = True
 
 
 def described(error: Exception) -> Exception:
@@ -245,7 +255,7 @@ def _post(port: QuorumPort, ask: NodeRequest) -> None:
     call = ask.call
     if isinstance(call, bytes):  # of these only a release is repeated: see ``released``
         call = ask.request.give_back()
-    port.nodes[ask.node].run_in_background(*call, ask.undo_connection or ask.connection)
+    port.nodes[ask.node].run_in_background(*call, ask.follow())
 
 
 def released(node: int, request: AcquireRequest) -> NodeRequest:

@@ -22,7 +22,6 @@ from fencelock._core.lock.release import lost_as, release_call, retire
 from fencelock._core.lock.renew import (
     HolderRenewal,
     apply_renewal,
-    holder_renewal,
     lose,
     rely_on,
     reserve,
@@ -237,10 +236,8 @@ async def renew(
     parts: dict[int, HolderRenewal] = {}
     try:
         for node, part in whole.lasting().items():
-            overlaps = await reserve(port.nodes[node], part, until, waits=False)
-            parts[node] = holder_renewal(
-                part, ttl, port.now(), shortens=shortens, overlaps=overlaps
-            )
+            at = port.nodes[node]
+            parts[node] = await reserve(at, part, ttl, until, shortens=shortens, waits=False)
         asks = await _renew_parts(port, whole, parts)
     finally:
         for node, renewal in parts.items():
@@ -283,8 +280,6 @@ async def _renew_parts(
             continue
         renewal.answered(repeated=ask.sent)
         if ask in good:
-            with at.mutex():
-                at.renewals.discard(part)
             apply_renewal(at, [part], [renewal.ttl], ask.asked_at, {})
         else:
             lose(at, part, ask.reply[1].decode(), port.now())
