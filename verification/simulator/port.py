@@ -132,19 +132,24 @@ class SimulatedPort:
     async def ask_on(self, link: Link, request: Request, until: float) -> Reply:
         """Send a request on a connection; ends like ``call``.
 
-        One that was used before and is silent is given up sooner, as both real ports do.
+        One that is silent is given up; sooner if it was used before, as both real ports do.
         """
         limit = until if link.fresh else min(until, self.now() + SILENT_SECONDS)
         request.asker = self.world.running
         link.up.append(request)
+        if not link.owed:
+            link.silent_since = self.now()
         link.owed += 1
         state = State("call", self.client.world_us(limit), link)
         try:
             reply = await self._suspend(state)
         except BaseException as error:
             request.asker = None
-            if limit < until and isinstance(error, NoReply) and error.undo_connection is not None:
-                self._retire(link)
+            if isinstance(error, NoReply) and error.undo_connection is not None:
+                link.fresh = False
+                silent = self.shared and self.now() >= link.silent_since + SILENT_SECONDS
+                if limit < until or silent:
+                    self._retire(link)
             if not self.shared and link.owed:
                 link.sound = False  # an answer may still come: nothing else may be read here
             raise

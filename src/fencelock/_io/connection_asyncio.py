@@ -8,9 +8,10 @@ Rules of this file:
   written at once: a single task does not wait for a turn.
 - Answers are read into one small buffer: for a plain Protocol, asyncio allocates and frees 256 KiB
   at each read, which takes longer than the rest of the read.
-- A connection that has answered before and is silent for ``silence`` seconds is retired: no new
-  request is sent on it, only undos of earlier ones. It is closed when everything was answered, or
-  when its oldest request has waited for ``stall`` seconds.
+- A connection that is silent for ``silence`` seconds is retired: no new request is sent on it, only
+  undos of earlier ones. It is closed when everything was answered, or when its oldest request has
+  waited for ``stall`` seconds. One that was opened for the present request is not retired before a
+  request is given up: the server may be slow, and the next connection would be no quicker.
 """
 
 from __future__ import annotations
@@ -294,6 +295,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         for slot, until, _ in self._slots:
             if until <= current and not slot.done():
                 slot.set_exception(NoReply("no answer in time", sent=True, undo_connection=self))
+                self.fresh = False
         if self._slots and current - self._slots[0][2] > self._stall:
             log.warning("no answer for %.1f s: connection given up", self._stall)
             self.close()
