@@ -224,7 +224,7 @@ def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall
         shared = any(each.channel == watcher.channel and not each.verdict for each in waiters)
         if watch is not None:
             watch.owes = watch.owes or shared
-        if shared:  # whoever leaves last takes the channel off the list, there too
+        if shared and watcher.signal.rules.lingers:  # the last of them to leave undoes these, too
             next(iter(waiters)).owe(watcher.request.strays)
             watcher.request = WaiterRef(watcher.who)  # type: ignore[assignment]  # as in state.py
     return watcher.signal.leave(watcher, late=late, shared=shared)
