@@ -101,6 +101,24 @@ def test_a_lost_message_costs_a_look(client, other, proxy, server, name):
     assert took < 10
 
 
+def test_a_wait_that_comes_late_leaves_nobody_on_the_list(client, other, proxy, server, name):
+    event, writer = client.event(name), other.event(name)
+    writer.set()
+    assert event.wait(5)  # a connection that was used before is given up while it is silent
+    writer.clear()
+    asked = proxy.seen["event_wait"]
+    fault = proxy.on("event_wait", "delay_request")
+    waiting = spawn(outcome, event.wait, 20)
+    fault.wait()
+    wait_until(lambda: on_list(server, name) == 1, 5, "it asked again")
+    writer.set()
+    assert waiting.result(20)[0] is True
+    writer.clear()
+    fault.release()
+    wait_until(lambda: proxy.seen["event_wait"] == asked + 4, 5, "each copy is undone")
+    wait_until(lambda: on_list(server, name) == 0, 5, "nobody is on the list")
+
+
 @every_loss
 def test_a_party_arrives_once(client, other, proxy, name, how):
     server = proxy.server

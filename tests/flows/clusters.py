@@ -95,6 +95,10 @@ async def comes_back(actor):
 
 # It has more time than a replacement takes, and less than an isolated master stays so.
 PATIENT = Clusters("cluster: 1 comes back", (single(comes_back),))
+# The other nodes say CLUSTERDOWN for nearly as long; another fault needs some time, too.
+MORE_PATIENT = Clusters(
+    "cluster: 1 comes back with more time", (single(comes_back, server_timeout=10.0),)
+)
 
 ALL = (ALONE, TWICE, TWO, TWO_WORKING, TRIES, IMPATIENT, AGAIN, PLAIN)
 COUNTED_ALL = (COUNTED, COUNTED_TWO, COUNTED_WORKING, COUNTED_LONG, COUNTED_FIXED, COUNTED_LINE)
@@ -111,7 +115,8 @@ def plan():
     yield LONG.under(migrate=1)
     for scenario in (*ALL, PATIENT, *COUNTED_ALL):
         for faults in (*({fault: 1} for fault in FAULTS), *TOGETHER):
-            yield scenario.under(**faults)
+            late = scenario is PATIENT and "unserved" in faults and len(faults) > 1
+            yield (MORE_PATIENT if late else scenario).under(**faults)
     for scenario in COUNTED_ALL:
         for fault in FAULTS:
             yield scenario.under(unacked=1, **{fault: 1})

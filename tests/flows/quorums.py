@@ -9,7 +9,16 @@ from fencelock._core.lock import acquire, release, renew
 from fencelock._core.lock.request import AcquireRequest, RequestTemplate
 from fencelock._core.quorum import maintain
 from fencelock.scripts import QUORUM_VOTE
-from tests.flows.scenarios import FIXED, RENEWED, Scenario, renewer, renewing, user, users
+from tests.flows.scenarios import (
+    FIXED,
+    RENEWED,
+    SECONDS,
+    Scenario,
+    renewer,
+    renewing,
+    user,
+    users,
+)
 from verification.simulator.actors import KEYS, Flows
 from verification.simulator.explorer import Report, explore
 from verification.simulator.faults import break_link
@@ -118,7 +127,7 @@ class Quorums(Scenario):
     def as_shipped(self):
         return replace(self, flows=shipping())
 
-    def explore(self, *, seconds=60.0, schedules=10_000_000) -> Report:
+    def explore(self, *, seconds=SECONDS, schedules=10_000_000) -> Report:
         first, *others = (Server(self.sources) for _ in range(self.nodes))
         on_all = replace(self, others=tuple(others))
         budget = {"seconds": seconds, "schedules": schedules}

@@ -107,6 +107,12 @@ SEEDS = (
         "I9",
     ),
     seed(
+        "a wait that a silent connection brings once more, and that stays on the list",
+        Change(state_wait, "for stray in watcher.request.strays:", "for stray in ():"),
+        worlds.PULSES.under(late=1),
+        "I9",
+    ),
+    seed(
         "a waiter that gives up and takes its fellows off the list",
         Change(event_latch.EventSpec, 'b"" if shared else watcher.channel', "watcher.channel"),
         worlds.QUITTERS,

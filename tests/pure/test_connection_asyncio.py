@@ -48,6 +48,28 @@ def test_a_request_is_looked_at_when_its_answer_is_late_and_not_before(monkeypat
     asyncio.run(run())
 
 
+def test_a_connection_that_was_opened_for_a_request_is_retired_when_that_is_given_up(monkeypatch):
+    clock = SimpleNamespace(now=NOW)
+    monkeypatch.setattr(module, "now", lambda: clock.now)
+
+    async def run():
+        mux = AsyncConnection(asyncio.get_running_loop(), lambda _: None, stall=STALL)
+        mux.sound, mux.silence, mux.fresh = True, SILENCE, True
+        mux._transport = SimpleNamespace(**SILENT)
+        brief, patient = mux.request(b"1", NOW + SILENCE / 2), mux.request(b"2", NOW + STALL)
+        clock.now += SILENCE / 2
+        mux._check()
+        assert brief.exception() is not None
+        assert mux.sound
+        clock.now += SILENCE / 2
+        mux._check()
+        assert patient.exception() is not None
+        assert not mux.sound
+        mux._watch.cancel()
+
+    asyncio.run(run())
+
+
 def test_a_quiet_connection_sends_at_once_and_what_a_turn_adds_together():
     async def run():
         mux, sent = AsyncConnection(asyncio.get_running_loop(), lambda _: None, stall=STALL), []

@@ -30,7 +30,7 @@ from fencelock._topology.master_check import NodeAddress
 from fencelock._topology.slots import READ_MAP
 from verification.simulator.faults import ON_SLOTS
 from verification.simulator.keyspace import Frozen
-from verification.simulator.monitor import UNSERVED_US_MAX, Monitor
+from verification.simulator.monitor import GIVING_UP, UNSERVED_US_MAX, Monitor
 from verification.simulator.network import NEVER_US, Item
 from verification.simulator.server import ACKNOWLEDGE, EMPTY, Outcome, Refusal, Request, Server
 from verification.simulator.simulation import World
@@ -272,6 +272,7 @@ class ClusterWorld(World):
 
     def disturb(self, kind: str) -> None:
         """Let something begin."""
+        self._strand()
         self.began_us, master = self.now_us, self.nodes[MASTER]
         self.course = [(self.now_us + after, name) for after, name in COURSES.get(kind, ())]
         if kind == "move":
@@ -283,6 +284,18 @@ class ClusterWorld(World):
             master.replica, master.deserted = self._copied(), True
         else:
             master.frozen, master.gone = True, kind != "freeze"
+
+    def _strand(self) -> None:
+        """Note an undo that the slot's old master gets too late, and whose answer nobody awaits.
+
+        Its request came two seconds late, and was served before it; the client has asked the slot's
+        master meanwhile, which knew of nothing. So the grant ends with its ttl.
+        """
+        for client in self.clients:
+            for link in client.links:
+                undo = link.up[0] if link.up and link.server is self.nodes[MASTER] else None
+                if undo is not None and undo.name in GIVING_UP and undo.asker is None:
+                    self.monitor.is_haunted()
 
     def advance(self, name: str) -> None:
         """Let it go on."""
@@ -331,6 +344,7 @@ class ClusterWorld(World):
         source.state, target.state = source.state - moving, target.state | moving
 
     def _moved(self) -> None:
+        self._strand()
         source, target = self.nodes[MASTER], self.nodes[OTHER]
         target.state |= source.state
         source.state = EMPTY

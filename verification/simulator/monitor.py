@@ -97,6 +97,7 @@ class Monitor:
         self.holds: list[tuple[Client, Hold]] = []
         self.requests: list[tuple[Client, AcquireRequest]] = []
         self.flows: Any = None
+        self.granted: set[bytes] = set()  # who was granted the lock at some time
         self._fence = 0
         self._unserved_us: int | None = None
         self._revoked: set[bytes] = set()
@@ -228,6 +229,7 @@ class Monitor:
         if gave_up := before.holder is not None:
             self._may_give_up(request, before)
         if after.holder is not None:
+            self.granted.add(after.holder)
             self._told_before(after)
             self._hears(request, before, after)
         self._first_come(request, before, after, gave_up=gave_up)

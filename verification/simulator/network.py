@@ -86,6 +86,7 @@ class Link:
         "seat_of",
         "server",
         "silent",
+        "silent_since",
         "sound",
         "stalled",
         "up",
@@ -105,6 +106,7 @@ class Link:
         self.stalled: bool = False
         self.dies_us: int = NEVER_US
         self.owed: int = 0  # answers that did not come yet
+        self.silent_since: float = 0.0  # by the process's clock: nothing came while one was owed
         self.channel: bytes = b""
         # In a Cluster: where it leads, the channels that it hears, by slot, and how they begin.
         self.node: Any = None

@@ -132,19 +132,24 @@ class SimulatedPort:
     async def ask_on(self, link: Link, request: Request, until: float) -> Reply:
         """Send a request on a connection; ends like ``call``.
 
-        One that was used before and is silent is given up sooner, as both real ports do.
+        One that is silent is given up; sooner if it was used before, as both real ports do.
         """
         limit = until if link.fresh else min(until, self.now() + SILENT_SECONDS)
         request.asker = self.world.running
         link.up.append(request)
+        if not link.owed:
+            link.silent_since = self.now()
         link.owed += 1
         state = State("call", self.client.world_us(limit), link)
         try:
             reply = await self._suspend(state)
         except BaseException as error:
             request.asker = None
-            if limit < until and isinstance(error, NoReply) and error.undo_connection is not None:
-                self._retire(link)
+            if isinstance(error, NoReply) and error.undo_connection is not None:
+                link.fresh = False
+                silent = self.shared and self.now() >= link.silent_since + SILENT_SECONDS
+                if limit < until or silent:
+                    self._retire(link)
             if not self.shared and link.owed:
                 link.sound = False  # an answer may still come: nothing else may be read here
             raise
@@ -168,11 +173,15 @@ class SimulatedPort:
 
     def _idle(self) -> Link:
         """Return a sound connection that nobody uses, or the shared one; dialled when none is."""
+        link = self._open_to_ask()
+        return self.dial() if link is None else link
+
+    def _open_to_ask(self) -> Link | None:
         for link in self.client.links:
             free = self.shared or (link.seat_of is None and not link.owed)
             if link.sound and free and not link.apart and link.server is self.server:
                 return link
-        return self.dial()
+        return None
 
     def dial(self) -> Link:
         """Open another connection; Broken while nobody answers there."""
@@ -188,9 +197,29 @@ class SimulatedPort:
 
     # -- waiting --------------------------------------------------------------------------------
 
-    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:  # noqa: ARG002 - as Port says
-        """Leave it to ``open``, which suspends nowhere here."""
-        return False
+    def open_now(self, waiter: Waiter, *, listen: bool) -> bool:
+        """Give a waiter an open connection that listens already, as both real ports do."""
+        link = self._open_link(waiter)
+        if link is None or not link.sound:
+            return False
+        waiter.origin = link
+        if not listen:
+            return True
+        waiter.channel = self.client_channel if self.shared else waiter.channel or link.channel
+        if not link.channel or link.channel != waiter.channel:
+            return False
+        self.waiters[waiter.request.waiter] = waiter
+        return True
+
+    def _open_link(self, waiter: Waiter) -> Link | None:
+        """Return the shared connection, or the waiter's own; an idle one becomes its own."""
+        if self.shared:
+            return self._open_to_ask()
+        if not isinstance(waiter.connection, Link):
+            link = waiter.connection = self._open_to_ask()
+            if link is not None:
+                link.seat_of = waiter
+        return waiter.connection
 
     async def open(self, waiter: Waiter, until: float, *, listen: bool = True) -> None:
         """Seat a waiter; the subscription is there before anything that is asked afterwards."""

@@ -133,6 +133,12 @@ class SimulatedSentinelPort(SimulatedPort):
                 self._give_up(link)
         return None
 
+    def _open_to_ask(self) -> Link | None:
+        """Return an idle connection that was checked, or the shared one, which its use checks."""
+        if not self.shared:
+            return self._free()
+        return next((each for each in self.client.links if each.sound and not each.apart), None)
+
     def _idle(self) -> Link:
         link = self._free()
         if link is None:

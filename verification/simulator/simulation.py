@@ -197,6 +197,7 @@ class World:
     def _hear(self, link: Link) -> None:
         item = link.down.pop(0)
         client = link.client
+        link.silent_since = client.local(self.now_us)
         push, lane = item.request is None, link.port.lane
         client.remember(link.number, push, item.value, self.now_us, lane=lane)
         if item.request is None:

@@ -10,9 +10,10 @@ Rules of this file:
   at each read, which takes longer than the rest of the read.
 - A busy loop is not a silent server: the time until a request is written does not count, and none
   is given up while the socket has bytes that the loop has not read.
-- A connection that has answered before and is silent for ``silence`` seconds is retired: no new
-  request is sent on it, only undos of earlier ones. It is closed when everything was answered, or
-  when its oldest request has waited for ``stall`` seconds.
+- A connection that is silent for ``silence`` seconds is retired: no new request is sent on it, only
+  undos of earlier ones. It is closed when everything was answered, or when its oldest request has
+  waited for ``stall`` seconds. One that was opened for the present request is not retired before a
+  request is given up: the server may be slow, and the next connection would be no quicker.
 """
 
 from __future__ import annotations
@@ -322,6 +323,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         for slot, until, _ in self._slots:
             if until <= current and not slot.done():
                 slot.set_exception(NoReply("no answer in time", sent=True, undo_connection=self))
+                self.fresh = False
         if self._slots and current - self._slots[0][2] > self._stall:
             log.warning("no answer for %.1f s: connection given up", self._stall)
             self.close()

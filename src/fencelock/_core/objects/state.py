@@ -92,6 +92,11 @@ class StateWaiter(Waiter):
         """Return the waiter's id."""
         return self.request.waiter
 
+    def owe(self, strays: tuple[Stray, ...]) -> None:
+        """Note connections that may still bring a copy of a request: it is undone there, too."""
+        new = tuple(stray for stray in strays if stray not in self.request.strays)
+        self.request = WaiterRef(self.who, self.request.strays + new)  # type: ignore[assignment]  # as above
+
     def settle(self, gen: bytes) -> None:
         """Note the generation to wait for; its end may have been announced before this reply."""
         self.gen = gen

@@ -17,11 +17,13 @@ from typing import Any
 
 from fencelock._core.attempt_log import AttemptLog
 from fencelock._core.deadlines import HEARTBEAT_SECONDS
+from fencelock._core.lock.request import Stray
 from fencelock._core.objects.state import (
     ScriptCall,
     StateWait,
     StateWaiter,
     WaitableState,
+    WaiterRef,
 )
 from fencelock._core.port import Port
 from fencelock._core.retry import again, answer_by, persist
@@ -82,7 +84,8 @@ async def wait_for(
         _part(port, watcher)
         if then is not None:
             await then(watcher)
-        if signal.rules.lingers and (watcher.sent or (watch.owes and not watch.waiters)):
+        owes = watcher.sent or watcher.request.strays or (watch.owes and not watch.waiters)
+        if signal.rules.lingers and owes:
             _undo(port, watcher)  # our channel may be on the list, without a waiter
     except BaseException:
         _undo(port, watcher)
@@ -190,6 +193,8 @@ async def _answer(
             reply = await once(until)
         except (NoReply, ServerError) as trouble:
             await again(port, trouble, max(until, ends), watcher)
+            if watcher.signal.rules.lingers and watcher.undo_connection is not None:
+                watcher.owe((Stray(watcher.undo_connection, watcher.channel),))
             if port.now() >= until:  # the server is unreachable, and there is time left
                 until = min(ends, port.now() + port.server_timeout)
             continue
@@ -214,6 +219,9 @@ def _last_request(port: Port, watcher: StateWaiter, *, late: bool) -> ScriptCall
         shared = any(each.channel == watcher.channel and not each.verdict for each in waiters)
         if watch is not None:
             watch.owes = watch.owes or shared
+        if shared and watcher.signal.rules.lingers:  # the last of them to leave undoes these, too
+            next(iter(waiters)).owe(watcher.request.strays)
+            watcher.request = WaiterRef(watcher.who)  # type: ignore[assignment]  # as in state.py
     return watcher.signal.leave(watcher, late=late, shared=shared)
 
 
@@ -241,6 +249,9 @@ async def _leave(port: Port, watcher: StateWaiter, until: float) -> None:
 
 
 def _undo(port: Port, watcher: StateWaiter) -> None:
-    """Leave the list after the last request, on the connection that carried it."""
+    """Leave the list after the last request, and after earlier ones that may still arrive."""
     if watcher.began and watcher.channel:
         port.run_in_background(*_last_request(port, watcher, late=False), watcher.path)
+        for stray in watcher.request.strays:
+            question = watcher.signal.leave(watcher, late=False, shared=False)
+            port.run_in_background(*question, stray.undo_connection)
