@@ -20,10 +20,10 @@ from fencelock._io.sources.kinds import Cloned, Direct, SentinelService
 from fencelock._io.sources.resolve import resolve
 from tests.conformance.test_sources import whole_life
 from tests.faults.proxy import Proxy
-from tests.faults.world import machine_seconds
 from tests.servers import Server, binaries
 from tests.tls import certificate
 from tests.topologies.sentinel import SERVICE, SentinelServer
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.sentinel
 

@@ -15,7 +15,6 @@ import itertools
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any, Self
@@ -26,10 +25,9 @@ import fencelock
 from fencelock._core.keys import LockKeys
 from tests.local_lines import waiting_locally
 from tests.servers import Refused, Server, ServerBinary
+from tests.waiting import SOON, TICK, Patience, until
 
 FACES = ("threads", "asyncio", "uvloop")
-SOON = 8.0
-TICK = 0.002
 _numbers = itertools.count(1)
 _never = threading.Event()
 
@@ -59,10 +57,8 @@ def cluster_node(binary: ServerBinary) -> Server:
     """Return a Cluster of one node that has all slots: it refuses scripts that touch two."""
     server = _kept(Server(binary, args=["--cluster-enabled", "yes"]))
     server.command("CLUSTER", "ADDSLOTS", *range(16384))
-    deadline = time.monotonic() + SOON
-    while server.info("cluster") and "state:ok" not in server.command("CLUSTER", "INFO"):
-        assert time.monotonic() < deadline
-        _never.wait(TICK)
+    if server.info("cluster"):
+        until(lambda: "state:ok" in server.command("CLUSTER", "INFO"), "a Cluster of one node")
     return server
 
 
@@ -137,9 +133,9 @@ class World:
         self, condition: Callable[[], Any], what: str = "", seconds: float = SOON
     ) -> Any:
         """Return the condition's first true value; fail when there is none in time."""
-        deadline = time.monotonic() + seconds
+        patience = Patience(what, seconds)
         while not (value := condition()):
-            assert time.monotonic() < deadline, f"in {seconds} s it did not come about: {what}"
+            patience.spend()
             await self.tick()
         return value
 

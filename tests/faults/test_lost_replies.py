@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from fencelock import NotHeld, OutcomeUnknown, Poll, ServerUnreachable
-from tests.faults.world import machine_seconds, outcome, spawn, wait_until
+from tests.faults.world import outcome, spawn, wait_until
+from tests.waiting import machine_seconds
 
 TTL = 60.0
 TIMEOUT = 0.4

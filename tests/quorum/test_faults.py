@@ -7,7 +7,7 @@ import pytest
 
 from fencelock import LeaseLost, QuorumNotReached
 from fencelock._core.quorum.votes import SUSPECT_SECONDS, order
-from tests.faults.world import machine_seconds
+from tests.waiting import machine_seconds
 
 pytestmark = [pytest.mark.quorum, pytest.mark.slow]
 

@@ -8,6 +8,7 @@ from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the
 from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.servers import Server
 from tests.tasks.world import LOOPS, World
+from tests.waiting import until
 
 
 @pytest.fixture(scope="session")
@@ -23,4 +24,4 @@ def world(request, server):
     lent = World(request.param, server)
     lent.strict = request.node.get_closest_marker("strict") is not None
     yield lent
-    lent.wait_until(lambda: not lent.connections(), "closed clients have no connection")
+    until(lambda: not lent.connections(), "closed clients have no connection")

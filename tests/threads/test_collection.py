@@ -11,7 +11,8 @@ import pytest
 
 import fencelock
 from fencelock._runtime import mutex
-from tests.threads.state import ended, program, thread, until, waiting
+from tests.threads.state import ended, program, thread, waiting
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 import fencelock
-from tests.threads.state import SOON, program
+from tests.threads.state import program
+from tests.waiting import SOON
 
 HOLDING = {
     "lock": lambda client: client.lock("left"),

@@ -5,7 +5,8 @@ import signal
 import pytest
 
 from fencelock._core.keys import ConditionKeys, LockKeys, SignalKeys
-from tests.threads.state import program, until
+from tests.threads.state import program
+from tests.waiting import until
 
 HEAD = """
 import sys, fencelock

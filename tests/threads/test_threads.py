@@ -12,15 +12,8 @@ import fencelock
 from fencelock import LeaseLost, NotHeld
 from fencelock._io import renewal_thread
 from fencelock._runtime import process
-from tests.threads.state import (
-    SOON,
-    connections,
-    ended,
-    lease_threads,
-    thread,
-    until,
-    waiting,
-)
+from tests.threads.state import connections, ended, lease_threads, thread, waiting
+from tests.waiting import SOON, until
 
 
 def test_many_threads_on_one_handle_take_turns(client):
