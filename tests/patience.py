@@ -27,7 +27,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a call with a short timeout wait for the answer of a busy machine's server.
 
     Else it says OutcomeUnknown, as it should, where the test is about "held by another". I13 itself
-    is tested without this, in tests/faults and tests/conformance.
+    is tested without this, in tests/faults, and where a test is marked ``prompt``.
     """
     for module in (acquire, multi, state_wait):
         monkeypatch.setattr(module, "LEAVING_SECONDS", PATIENT_SECONDS)
@@ -37,5 +37,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _patient(patient: None) -> None:
-    """Have every test of a folder patient."""
+def _patient(request: pytest.FixtureRequest) -> None:
+    """Have every test of a folder patient, but for those that are about when a call ends (I13)."""
+    if request.node.get_closest_marker("prompt") is None:
+        request.getfixturevalue("patient")

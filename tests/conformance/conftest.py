@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.world import FACES, World, shared_server, started
 from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
-from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
+from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.servers import ServerBinary, binaries
 from tests.topologies import TOPOLOGIES, Topology, shared
 

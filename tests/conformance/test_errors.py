@@ -64,6 +64,7 @@ async def refused_everywhere(client, kind, code: str) -> None:
 @pytest.mark.one_server
 @pytest.mark.slow
 @ways
+@pytest.mark.prompt
 async def test_a_frozen_server(world, way):
     """Unknown or unreachable within the time given; once it goes on, nothing is left (I4, I13)."""
     server = world.alone()
@@ -81,6 +82,7 @@ async def test_a_frozen_server(world, way):
 
 @pytest.mark.one_server
 @pytest.mark.slow
+@pytest.mark.prompt
 async def test_a_server_that_freezes_while_the_lock_is_held(world):
     """A release without an answer is no success, and is made up for later."""
     server = world.alone()
@@ -96,6 +98,7 @@ async def test_a_server_that_freezes_while_the_lock_is_held(world):
 
 @pytest.mark.one_server
 @pytest.mark.slow
+@pytest.mark.prompt
 async def test_a_waiter_of_a_server_that_freezes(world):
     """A timeout holds while in line, too; the place is given up behind the freeze."""
     server = world.alone()
@@ -121,12 +124,13 @@ async def test_killed_connections(world):
         async with lock:
             world.server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             world.server.command("CLIENT", "KILL", "TYPE", "pubsub")
-    assert world.holder("a") is None
+    await world.until(lambda: world.holder("a") is None, "the release, on all nodes of a quorum")
 
 
 @pytest.mark.one_server
 @pytest.mark.slow
 @ways
+@pytest.mark.prompt
 async def test_a_server_that_died(world, way):
     """Unreachable; and when it is back, all goes on."""
     server = world.alone()
@@ -163,6 +167,7 @@ async def test_no_socket_file(world, tmp_path):
 @needs_no_server
 @pytest.mark.slow
 @ways
+@pytest.mark.prompt
 async def test_a_port_that_stays_silent(world, way):
     """It accepts and says nothing: unreachable, within the time given."""
     with socket.create_server(("127.0.0.1", 0)) as line:
@@ -644,6 +649,7 @@ def assert_says_once(error, name, server):
 
 @pytest.mark.one_server
 @pytest.mark.slow
+@pytest.mark.prompt
 async def test_silence_names_what_was_asked_and_where(world):
     """A server that is frozen, for connections that are new, and for one that was in use."""
     server = world.alone()

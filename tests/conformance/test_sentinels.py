@@ -164,6 +164,7 @@ async def test_one_sentinel_that_is_gone_or_silent_does_not_matter(world):
 
 
 @pytest.mark.parametrize("way", ["gone", "silent"])
+@pytest.mark.prompt
 async def test_without_any_sentinel_the_error_comes_in_time(world, way):
     with mute() as silent:
         hosts = ["127.0.0.1:1", "127.0.0.1:1"] if way == "gone" else [silent]
@@ -176,6 +177,7 @@ async def test_without_any_sentinel_the_error_comes_in_time(world, way):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("then", ["refuse", "blackhole"])
+@pytest.mark.prompt
 async def test_without_sentinels_the_master_that_was_known_last_is_used(world, then):
     """A new connection to it is opened, too; no call takes longer than it was given."""
     with contextlib.ExitStack() as stack:

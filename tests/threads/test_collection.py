@@ -103,7 +103,7 @@ def renewed(client, server, prefix):
 
 def lost(client, server, prefix):
     told = threading.Event()
-    lock = client.lock("a", ttl=0.1, renew=False, on_lost=lambda _: told.set())
+    lock = client.lock("a", ttl=0.3, renew=False, on_lost=lambda _: told.set())
     lock.acquire()
     assert told.wait(8)
 
