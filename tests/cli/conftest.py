@@ -12,6 +12,7 @@ import os
 import pytest
 
 from tests.cli.shell import Shell
+from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.servers import Server, binaries
 from tests.tls import Front
 
