@@ -8,8 +8,10 @@ from fencelock._core import retry
 from fencelock._core.lock import acquire
 from fencelock._core.objects import multi, state_wait
 from fencelock._io import connection_blocking, link_asyncio
+from fencelock._topology import master_monitor
 
 PATIENT_SECONDS = 5.0
+SENTINELS_SECONDS = 2.0
 # The same for a program that a test starts: put it behind the program's import of fencelock.
 PATIENT = f"""
 from fencelock._core import retry
@@ -34,6 +36,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "ANSWER_SECONDS_MIN", PATIENT_SECONDS)
     for connection in (connection_blocking, link_asyncio):  # else another one is tried after 1 s
         monkeypatch.setattr(connection, "SILENT_SECONDS", PATIENT_SECONDS)
+    # Else no Sentinel has answered, if none did within half a second.
+    monkeypatch.setattr(master_monitor, "ANSWER_SECONDS", SENTINELS_SECONDS)
 
 
 @pytest.fixture(autouse=True)

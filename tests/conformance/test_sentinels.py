@@ -156,6 +156,7 @@ def mute():
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
+@pytest.mark.prompt
 async def test_one_sentinel_that_is_gone_or_silent_does_not_matter(world):
     with mute() as silent:
         last = places(world)[-1]

@@ -273,7 +273,7 @@ def started() -> Cluster:
 class Counted(Cluster):
     """A running Cluster whose replicas must acknowledge what clients are granted."""
 
-    client_options: ClassVar = {"replicas": 1}
+    client_options: ClassVar = {"replicas": 1, "replicas_timeout": 5.0}
 
     def __init__(self) -> None:
         super().__init__()
