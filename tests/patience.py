@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fencelock._core import retry
-from fencelock._core.lock import acquire
+from fencelock._core.lock import acknowledge, acquire
 from fencelock._core.objects import multi, state_wait
 from fencelock._io import connection_blocking, link_asyncio
 from fencelock._topology import master_monitor
@@ -34,6 +34,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (acquire, multi, state_wait):
         monkeypatch.setattr(module, "LEAVING_SECONDS", PATIENT_SECONDS)
     monkeypatch.setattr(retry, "ANSWER_SECONDS_MIN", PATIENT_SECONDS)
+    monkeypatch.setattr(acknowledge, "LAST_SECONDS", PATIENT_SECONDS)
     for connection in (connection_blocking, link_asyncio):  # else another one is tried after 1 s
         monkeypatch.setattr(connection, "SILENT_SECONDS", PATIENT_SECONDS)
     # Else no Sentinel has answered, if none did within half a second.
