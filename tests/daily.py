@@ -8,7 +8,8 @@ the others, and ``nightly`` both. So every case is run by one of the two, and no
   topology one of the two, by turns. The same holds for scenarios of the simulator, and for tests
   that are marked ``one_face``.
 - What differs in the means only (uvloop for asyncio's loop, TCP or TLS for a Unix socket) runs at
-  night, except what is marked ``smoke``.
+  night, except what is marked ``smoke``. Where the means change nothing it does not run at all: the
+  ``conftest.py`` of tests/conformance, tests/tasks and tests/cli say where.
 - What needs a framework, in ``tests/integrations``, runs at night: only ``rest`` installs them.
 - What is marked ``slow`` or ``nightly``, and a ``large`` scenario with a fault, runs at night,
   except what is marked ``daily``. So does a defect that only such a scenario shows.

@@ -11,7 +11,7 @@ import pytest
 from tests.servers import Server
 
 RUN = Path(__file__).resolve().parent.parent / "benchmarks" / "run.py"
-RUN_SECONDS = 50
+RUN_SECONDS = 170  # a hang; what it takes on a busy machine is less
 CAPACITY_SECONDS = 180
 CASES = ("uncontended-threads", "cli-startup")
 FIELDS = {

@@ -1,7 +1,7 @@
 """A server for all tests of this folder, an empty one for each; and a shell.
 
-Each test that uses a shell runs over every way to a server: a Unix socket and TCP, which fencelock
-dials itself, and TLS, which it leaves to redis-py. What a command does is the same.
+What a command does is the same over every way to a server. So each test runs over a Unix socket;
+those marked ``smoke`` also over TCP, which fencelock dials itself, and TLS, which redis-py does.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ import os
 import pytest
 
 from tests.cli.shell import Shell
+from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.servers import Server, binaries
 from tests.tls import Front
 
-# Fast runs take the quickest way only.
-SLOWER = ("tcp", "tls")
+WAYS = ("unix", *(pytest.param(way, marks=pytest.mark.slow) for way in ("tcp", "tls")))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "url_of" in metafunc.fixturenames:
+        smoke = metafunc.definition.get_closest_marker("smoke")
+        metafunc.parametrize("url_of", WAYS if smoke else WAYS[:1], indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -58,7 +64,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tls")
 
 
-@pytest.fixture(params=["unix", *(pytest.param(way, marks=pytest.mark.slow) for way in SLOWER)])
+@pytest.fixture
 def url_of(request, folder):
     """Lend what tells a server's address, by each way there is."""
     with contextlib.ExitStack() as fronts:

@@ -11,14 +11,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from fencelock._runtime.clock import now
+from tests.waiting import until
 
 PATIENCE = 15.0
 FENCELOCK = (sys.executable, "-m", "fencelock")
-_PAUSE = 0.005
 
 # What a test's command reports goes to a file of lines "WORD INSTANT", the instant on the clock of
 # leases. It says "up" once it handles signals, then what it hears, and "still" again and again.
@@ -47,13 +46,7 @@ while now() < born + 60:  # whatever becomes of the test
 
 def eventually(condition, what="it", patience=PATIENCE):
     """Return what the condition returns once that is true."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        signal.sigtimedwait([], _PAUSE)
-    raise AssertionError(f"{what} did not come true in {patience} s: {condition()!r}")
+    return until(condition, what, patience)
 
 
 def quoted(words):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.conftest import _quiet, _stalls, connect, face, load, name  # noqa: F401 - fixtures
+from tests.faults.conftest import _quiet, connect, face, load, name  # noqa: F401 - fixtures
 from tests.faults.world import View
 from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.servers import binaries

@@ -4,7 +4,8 @@ import pytest
 
 import fencelock
 from tests.cluster.turns import Turns
-from tests.faults.world import View, machine_seconds, outcome, spawn, wait_until
+from tests.faults.world import View, outcome, spawn, wait_until
+from tests.waiting import machine_seconds
 
 # A failover takes some 2 s here (node timeout 1 s); what waits for it has more.
 TTL, PATIENCE = 12.0, 12.0

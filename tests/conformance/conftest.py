@@ -6,20 +6,33 @@ import pytest
 
 from tests.conformance.world import FACES, World, shared_server, started
 from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
-from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
+from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.servers import ServerBinary, binaries
 from tests.topologies import TOPOLOGIES, Topology, shared
 
+# What another loop, or an old server together with asyncio, could change: how a client connects,
+# waits, is notified and ends. What the scripts decide is the same.
+MEANS = frozenset(
+    {
+        *("exclusive", "line", "renewal", "errors", "sources", "signals", "pushes"),
+        *("closing_race", "shutdown", "fake_clients", "permissions"),
+    }
+)
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of a ``world`` for each face and server; under uvloop what is quick, on one."""
+    """Run a test of a ``world`` for each face and server; under uvloop what is quick, on one.
+
+    Under uvloop, and for asyncio on older servers, those of ``MEANS``.
+    """
     if "world" not in metafunc.fixturenames:
         return
     slow = metafunc.definition.get_closest_marker("slow")
     newest, *others = binaries()
-    pairs = [(face, newest) for face in (FACES[:2] if slow else FACES)]
+    by_each = metafunc.module.__name__.rpartition(".test_")[2] in MEANS
+    pairs = [(face, newest) for face in (FACES if by_each and not slow else FACES[:2])]
     if not getattr(metafunc.function, "needs_no_server", False):
-        pairs += [(face, binary) for binary in others for face in FACES[:2]]
+        pairs += [(face, old) for old in others for face in (FACES[:2] if by_each else FACES[:1])]
         if not is_one_servers(metafunc):
             here = [each for each in TOPOLOGIES if each.has(metafunc.module.__name__)]
             pairs += [(face, topology) for topology in here for face in FACES[:2]]

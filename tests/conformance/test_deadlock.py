@@ -7,8 +7,6 @@ import pytest
 from fencelock import AcquireTimeout, Deadlock, NotAcquired, instrumentation
 from tests.conformance.world import needs_no_server
 
-pytestmark = pytest.mark.usefixtures("patient")
-
 SOON = 0.3  # a client hears what is meant for it once a lease has lasted for 0.2 s
 
 

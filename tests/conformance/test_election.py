@@ -428,9 +428,9 @@ async def test_changes_end_when_nothing_changes(world):
 
 async def test_watchers_are_forgotten(world):
     watcher = world.client().election("e")
+    (key,) = derived(world.prefix.encode(), world.key("e").encode(), ELECTION_KINDS)
     async for _ in watcher.changes(timeout=0.05):
         pass
-    (key,) = derived(world.prefix.encode(), world.key("e").encode(), ELECTION_KINDS)
     assert world.server.command("ZCARD", key) == 1
     assert 0 < world.server.command("PTTL", key) <= 60_000
 

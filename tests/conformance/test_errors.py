@@ -32,6 +32,7 @@ from fencelock import (
 )
 from tests.conformance.world import needs_no_server
 from tests.servers import Refused, Server
+from tests.waiting import machine_seconds
 
 SILENT = (OutcomeUnknown, ServerUnreachable)
 ATTEMPTS = {
@@ -66,6 +67,7 @@ async def refused_everywhere(client, kind, code: str) -> None:
 @pytest.mark.one_server
 @pytest.mark.slow
 @ways
+@pytest.mark.prompt
 async def test_a_frozen_server(world, way):
     """Unknown or unreachable within the time given; once it goes on, nothing is left (I4, I13)."""
     server = world.alone()
@@ -75,7 +77,7 @@ async def test_a_frozen_server(world, way):
     server.pause()
     begun = time.monotonic()
     await refused(client.lock("a"), SILENT, **way)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 3 + machine_seconds()
     server.resume()
     await world.until(lambda: (world.holder("a"), world.waiting("a")) == (None, 0), "the undo")
     assert await client.lock("a").locked() is False
@@ -83,6 +85,7 @@ async def test_a_frozen_server(world, way):
 
 @pytest.mark.one_server
 @pytest.mark.slow
+@pytest.mark.prompt
 async def test_a_server_that_freezes_while_the_lock_is_held(world):
     """A release without an answer is no success, and is made up for later."""
     server = world.alone()
@@ -98,6 +101,7 @@ async def test_a_server_that_freezes_while_the_lock_is_held(world):
 
 @pytest.mark.one_server
 @pytest.mark.slow
+@pytest.mark.prompt
 async def test_a_waiter_of_a_server_that_freezes(world):
     """A timeout holds while in line, too; the place is given up behind the freeze."""
     server = world.alone()
@@ -123,12 +127,13 @@ async def test_killed_connections(world):
         async with lock:
             world.server.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
             world.server.command("CLIENT", "KILL", "TYPE", "pubsub")
-    assert world.holder("a") is None
+    await world.until(lambda: world.holder("a") is None, "the release, on all nodes of a quorum")
 
 
 @pytest.mark.one_server
 @pytest.mark.slow
 @ways
+@pytest.mark.prompt
 async def test_a_server_that_died(world, way):
     """Unreachable; and when it is back, all goes on."""
     server = world.alone()
@@ -165,6 +170,7 @@ async def test_no_socket_file(world, tmp_path):
 @needs_no_server
 @pytest.mark.slow
 @ways
+@pytest.mark.prompt
 async def test_a_port_that_stays_silent(world, way):
     """It accepts and says nothing: unreachable, within the time given."""
     with socket.create_server(("127.0.0.1", 0)) as line:
@@ -172,7 +178,7 @@ async def test_a_port_that_stays_silent(world, way):
         client = world.client(url, server_timeout=0.3)
         begun = time.monotonic()
         await refused(client.lock("a"), ServerUnreachable, **way)
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 3 + machine_seconds()
 
 
 @pytest.mark.one_server
@@ -683,6 +689,7 @@ def assert_says_once(error, name, server):
 
 @pytest.mark.one_server
 @pytest.mark.slow
+@pytest.mark.prompt
 async def test_silence_names_what_was_asked_and_where(world):
     """A server that is frozen, for connections that are new, and for one that was in use."""
     server = world.alone()

@@ -11,8 +11,6 @@ from fencelock import LeaseLost, Poll
 from fencelock._core import events
 from fencelock.instrumentation import LockEvent, get_hooks, set_hooks
 
-pytestmark = pytest.mark.usefixtures("patient")
-
 ENDS = (events.RELEASED, events.LOST)
 ENDS_OF_REQUESTS = (
     *(events.GRANTED, events.REFUSED, events.TIMED_OUT),
@@ -132,7 +130,7 @@ async def test_what_is_cancelled_gives_up(world, seen):
 
 
 async def test_a_loss_with_its_reason(world, seen):
-    lock = world.client().lock("a", ttl=0.1, renew=False)
+    lock = world.client().lock("a", ttl=0.3, renew=False)
     assert await lock.acquire()
     await world.until(lambda: "lost" in seen.kinds())
     lost = seen.one("lost")

@@ -94,18 +94,22 @@ async def test_try_once_says_yes_or_no(world):
 async def test_poll_tries_as_often_as_told(world):
     """X4: an interval and a number of tries; then no, and NotAcquired for a ``with``."""
     client = world.client()
-    async with client.lock("a"):
-        lock = client.lock("a", wait=Poll(interval=0.01, max_tries=4))
+    lock = client.lock("a", wait=Poll(interval=0.01, max_tries=4))
+
+    async def tries() -> None:
         with world.commands() as sent:
             assert await lock.acquire() is False
         assert sent["set"] == 4
+        with world.commands() as sent:
+            assert await lock.acquire(blocking=False) is False
+        assert sent["set"] == 1
+
+    async with client.lock("a"):
+        await world.counted(tries)
         with pytest.raises(NotAcquired) as raised:
             async with lock:
                 raise AssertionError("entered")
         assert not isinstance(raised.value, AcquireTimeout)
-        with world.commands() as sent:
-            assert await lock.acquire(blocking=False) is False
-        assert sent["set"] == 1
 
 
 @pytest.mark.no_quorum  # it has no plain form
@@ -227,7 +231,7 @@ async def test_the_lease_is_judged_locally(world):
 async def test_a_late_release_is_told_and_frees_nobody_else(world):
     """X8: an expired lease is known here; release says so, and the next holder keeps the lock."""
     client = world.client()
-    late, following = client.lock("a", ttl=0.15, renew=False), client.lock("a")
+    late, following = client.lock("a", ttl=0.3, renew=False), client.lock("a")
     await late.acquire()
     lease = late.lease
     assert await following.acquire(timeout=5)
@@ -392,7 +396,7 @@ async def test_a_body_that_raises_releases(world):
 
 async def test_a_body_that_outlived_its_lease_is_told(world):
     """LeaseLost leaves the ``with``; but an error of the body itself is not hidden by it."""
-    lock = world.client().lock("a", ttl=0.05, renew=False)
+    lock = world.client().lock("a", ttl=0.3, renew=False)
 
     async def outlive(error: type[Exception] | None) -> None:
         async with lock as lease:

@@ -39,7 +39,7 @@ async def test_every_grant_has_a_greater_fence(world):
 
 async def test_an_expired_holder_has_the_smaller_fence(world):
     """I3: that is what fences are for."""
-    late = world.client().lock("a", ttl=0.1, renew=False)
+    late = world.client().lock("a", ttl=0.3, renew=False)
     await late.acquire()
     lease = late.lease
     following = world.client().lock("a")

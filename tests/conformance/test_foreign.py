@@ -7,7 +7,6 @@ import redis
 import redis.exceptions
 
 pytestmark = [
-    pytest.mark.usefixtures("patient"),
     pytest.mark.one_server,  # what others do to a key is the same on every node
 ]
 TTL_MS = 20_000

@@ -13,7 +13,6 @@ from fencelock._runtime.clock import now
 from tests.conformance.world import SOON
 
 pytestmark = [
-    pytest.mark.usefixtures("patient"),
     pytest.mark.filterwarnings("ignore:a handle of .* was dropped:ResourceWarning"),
 ]
 

@@ -11,6 +11,7 @@ from fencelock import Poll
 from fencelock._core.lock.kept import PAUSE_SECONDS
 from fencelock.scripts import BREAK
 from tests.conformance.world import needs_no_server
+from tests.waiting import machine_seconds, stalls
 
 pytestmark = pytest.mark.no_quorum
 
@@ -173,7 +174,7 @@ async def test_a_try_fails_while_the_lease_is_in_use(world):
         began = time.monotonic()
         assert not await other.acquire(blocking=False)
         assert not await other.acquire(timeout=0)
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 2.0 + machine_seconds()
     assert world.waiting("a") == 0
 
 
@@ -189,15 +190,17 @@ async def test_a_turn_that_was_recalled_is_the_last(world):
 
 
 async def test_it_is_not_held_for_anybody(world):
-    lock, _ = await kept(world, world.client())
-    other = world.client().lock("a")
-    assert not await lock.locked()
-    assert not await other.locked()
-    async with lock:
-        assert await lock.locked()
-        assert await other.locked()
-        assert await lock.owned()
-    assert not await lock.owned()
+    async def asked(lock, _holder):
+        other = world.client().lock(lock.name)
+        assert not await lock.locked()
+        assert not await other.locked()
+        async with lock:
+            assert await lock.locked()
+            assert await other.locked()
+            assert await lock.owned()
+        assert not await lock.owned()
+
+    await while_kept(world, asked)
 
 
 async def test_a_closed_client_keeps_nothing(world):
@@ -262,7 +265,8 @@ async def test_a_lost_recall_costs_a_moment(world):
     await sleep(world, 0.05)
     deaf.tenures.update(held)
     assert await waits.result()
-    assert time.monotonic() - began < LONG + 1.2  # and at the end of the lease, after 2 s
+    took = time.monotonic() - began - stalls().seconds
+    assert took < LONG + 1.2  # and not at the end of the lease, after 2 s
     await other.release()
 
 

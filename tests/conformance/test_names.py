@@ -165,7 +165,7 @@ async def test_no_key_ever_lacks_an_expiry(world):
             owner = client.rlock("b", owner=f"{number}", ttl=5)
             async with owner, owner:
                 await world.tick()
-            short = client.lock("a", ttl=0.05, renew=False)
+            short = client.lock("a", ttl=0.3, renew=False)
             if await short.acquire(timeout=0.001 * turn):
                 await world.until(lambda lease=short.lease: lease.lost)
                 with pytest.raises(LeaseLost):

@@ -7,8 +7,6 @@ import pytest
 
 from fencelock import LeaseLost, NotHeld
 
-pytestmark = pytest.mark.usefixtures("patient")
-
 # Another process of the same owner: enters, tells its count, and leaves if told to.
 VISITOR = """
 import sys, fencelock
@@ -84,7 +82,7 @@ async def test_release_tells_three_outcomes_apart(world):
 
 async def test_a_lost_lease_cannot_be_entered_again(world):
     """R1, I8: entering again without the lock would be worse than an error."""
-    lock = world.client().rlock("a", ttl=0.05, renew=False)
+    lock = world.client().rlock("a", ttl=0.3, renew=False)
     await lock.acquire()
     await world.until(lambda: lock.lease.lost)
     with pytest.raises(LeaseLost):
@@ -190,7 +188,7 @@ async def test_an_owner_that_waits_gets_in_when_its_own_handle_does(world):
 async def test_what_an_expired_owner_left_does_not_count(world):
     """R3: a new tenure begins with a count of one."""
     client = world.client()
-    gone = client.rlock("a", owner="gone", ttl=0.05, renew=False)
+    gone = client.rlock("a", owner="gone", ttl=0.3, renew=False)
     await gone.acquire()
     await gone.acquire()
     await world.until(lambda: world.holder("a") is None)

@@ -20,10 +20,10 @@ from fencelock._io.sources.kinds import Cloned, Direct, SentinelService
 from fencelock._io.sources.resolve import resolve
 from tests.conformance.test_sources import whole_life
 from tests.faults.proxy import Proxy
-from tests.faults.world import machine_seconds
 from tests.servers import Server, binaries
 from tests.tls import certificate
 from tests.topologies.sentinel import SERVICE, SentinelServer
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.sentinel
 
@@ -156,6 +156,7 @@ def mute():
         yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
+@pytest.mark.prompt
 async def test_one_sentinel_that_is_gone_or_silent_does_not_matter(world):
     with mute() as silent:
         last = places(world)[-1]
@@ -164,6 +165,7 @@ async def test_one_sentinel_that_is_gone_or_silent_does_not_matter(world):
 
 
 @pytest.mark.parametrize("way", ["gone", "silent"])
+@pytest.mark.prompt
 async def test_without_any_sentinel_the_error_comes_in_time(world, way):
     with mute() as silent:
         hosts = ["127.0.0.1:1", "127.0.0.1:1"] if way == "gone" else [silent]
@@ -176,6 +178,7 @@ async def test_without_any_sentinel_the_error_comes_in_time(world, way):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("then", ["refuse", "blackhole"])
+@pytest.mark.prompt
 async def test_without_sentinels_the_master_that_was_known_last_is_used(world, then):
     """A new connection to it is opened, too; no call takes longer than it was given."""
     with contextlib.ExitStack() as stack:

@@ -185,6 +185,7 @@ async def test_others_of_the_process_keep_what_they_hold(world):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["frozen", "dead"])
+@pytest.mark.prompt
 async def test_it_ends_in_time_whatever_the_server_does(world, kind, caplog):
     """I13; what was not given back is named."""
     server = world.alone()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.embedded.world import World
-from tests.faults.conftest import _stalls  # noqa: F401 - pytest finds the fixture here
 from tests.servers import binaries, directory_of_servers
 
 

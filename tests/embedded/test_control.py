@@ -16,8 +16,7 @@ import fencelock.embedded
 from fencelock.embedded import control, ensure, liveness_lock, status, stop
 from fencelock.embedded.runtime_dir import find
 from fencelock.errors import ServerUnreachable
-from tests.embedded.world import until
-from tests.faults.world import machine_seconds
+from tests.waiting import machine_seconds, until
 
 LIGHT = """
 import sys, types

@@ -12,7 +12,8 @@ import pytest
 
 from fencelock.embedded import binaries, ensure, launch, liveness_lock, start, wire
 from fencelock.embedded.runtime_dir import find
-from tests.embedded.world import SOON, crowd, race, until
+from tests.embedded.world import crowd, race
+from tests.waiting import SOON, until
 
 RACERS = 16
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedded.world import until
 from tests.servers import Refused, Server, processes_of
+from tests.waiting import until
 
 INTERRUPTED = """
 import os, signal

@@ -11,8 +11,8 @@ import pytest
 from fencelock.embedded import ensure, liveness_lock, start, stop, wire
 from fencelock.embedded.runtime_dir import find
 from fencelock.errors import ServerDenied, ServerUnreachable
-from tests.embedded.world import crowd, impostor, race, until
-from tests.faults.world import machine_seconds
+from tests.embedded.world import crowd, impostor, race
+from tests.waiting import machine_seconds, until
 
 
 def refusal(timeout):

@@ -18,18 +18,7 @@ from fencelock._io.resp import ReplyError
 from fencelock.embedded import ensure, liveness_lock, wire
 from fencelock.embedded.runtime_dir import RuntimeDir, find
 from tests.servers import ServerBinary, processes_of
-
-SOON = 10.0
-_tick = threading.Event()
-
-
-def until(condition: Callable[[], Any], seconds: float = SOON) -> Any:
-    """Return the condition's first true value; fail when there is none in time."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not come about in time"
-        _tick.wait(0.001)
-    return value
+from tests.waiting import SOON, until
 
 
 class World:

@@ -8,7 +8,7 @@ import pytest
 from fencelock import scripts
 from tests.faults.children import Child
 from tests.faults.proxy import Proxy
-from tests.faults.world import FACES, View, stalls
+from tests.faults.world import FACES, View
 from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.servers import Server
 
@@ -97,12 +97,6 @@ def view(server, name):
 @pytest.fixture
 def own_view(own_server, name):
     return View(own_server, name)
-
-
-@pytest.fixture(autouse=True)
-def _stalls():
-    """What the machine took from an earlier test is no excuse for this one."""
-    stalls().seconds = 0.0
 
 
 @pytest.fixture(autouse=True)

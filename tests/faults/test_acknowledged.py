@@ -10,8 +10,9 @@ from fencelock._runtime.clock import now
 from fencelock._topology.flows.single import SINGLE
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
-from tests.faults.world import FACES, View, held, machine_seconds, outcome, spawn, wait_until
+from tests.faults.world import FACES, View, held, outcome, spawn, wait_until
 from tests.replication import follow, replicated
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

@@ -9,7 +9,7 @@ ALLOWED = 0.1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("waiters", [2, 16, 100, 1000])
+@pytest.mark.parametrize("waiters", [2, 100])  # thousands: tests/scale
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 def test_an_acquisition_costs_two_commands(kind, waiters):
     sent, taken = counts(kind, waiters)

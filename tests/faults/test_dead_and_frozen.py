@@ -10,7 +10,8 @@ import pytest
 
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._runtime.clock import now
-from tests.faults.world import View, machine_seconds
+from tests.faults.world import View
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

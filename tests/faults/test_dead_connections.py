@@ -10,7 +10,8 @@ import pytest
 
 from fencelock import OutcomeUnknown, Poll, ServerUnreachable
 from fencelock._runtime.clock import now
-from tests.faults.world import Threads, held, machine_seconds, outcome, spawn, wait_until
+from tests.faults.world import Threads, held, outcome, spawn, wait_until
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

@@ -9,7 +9,8 @@ import pytest
 
 from fencelock import LeaseLost
 from tests.faults.wall_clock import server_with_a_clock, why_not
-from tests.faults.world import View, machine_seconds, outcome, wait_until
+from tests.faults.world import View, outcome, wait_until
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

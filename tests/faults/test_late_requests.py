@@ -9,7 +9,8 @@ import pytest
 
 from fencelock import OutcomeUnknown, ServerUnreachable
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
-from tests.faults.world import machine_seconds, outcome, wait_until
+from tests.faults.world import outcome, wait_until
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

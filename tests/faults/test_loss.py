@@ -12,7 +12,8 @@ from fencelock._core.lock.show import revoke
 from fencelock._io.run_blocking import run_blocking
 from fencelock._runtime.clock import now
 from tests.faults.test_late_answers import ends_before_the_servers
-from tests.faults.world import Tasks, Threads, View, machine_seconds, outcome, spawn, wait_until
+from tests.faults.world import Tasks, Threads, View, outcome, spawn, wait_until
+from tests.waiting import machine_seconds
 
 
 def callback_seconds():

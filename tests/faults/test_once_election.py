@@ -3,7 +3,8 @@
 import pytest
 
 from fencelock import OutcomeUnknown, ServerUnreachable
-from tests.faults.world import View, machine_seconds, outcome, spawn, wait_until
+from tests.faults.world import View, outcome, spawn, wait_until
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

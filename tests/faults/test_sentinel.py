@@ -6,8 +6,9 @@ Each test is one failover of real servers, met by clients of both faces.
 import pytest
 
 from tests.faults.failover import FAULTS, Busy, Trial, pushed_twice, told_after, zombies
-from tests.faults.world import FACES, View, machine_seconds, wait_until
+from tests.faults.world import FACES, View, wait_until
 from tests.servers import Refused
+from tests.waiting import machine_seconds
 
 pytestmark = [pytest.mark.slow, pytest.mark.sentinel]
 

@@ -9,8 +9,9 @@ from fencelock._runtime.clock import now
 from tests.faults.conftest import load
 from tests.faults.proxy import Proxy
 from tests.faults.wall_clock import server_with_a_clock, why_not
-from tests.faults.world import View, machine_seconds, outcome, spawn, wait_until
+from tests.faults.world import View, outcome, spawn, wait_until
 from tests.servers import Refused, Server, binaries
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

@@ -9,7 +9,8 @@ import pytest
 from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from fencelock._runtime.clock import now
 from tests.faults.test_dead_and_frozen import slack
-from tests.faults.world import ShareView, machine_seconds, wait_until
+from tests.faults.world import ShareView, wait_until
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

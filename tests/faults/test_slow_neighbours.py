@@ -12,7 +12,8 @@ from redis.credentials import CredentialProvider
 from fencelock import LeaseLost, OutcomeUnknown, ServerError
 from fencelock._runtime.clock import now
 from tests.faults.test_timeouts import TIMEOUT, allowed_seconds, measured
-from tests.faults.world import Tasks, machine_seconds, outcome, spawn, wait_until
+from tests.faults.world import Tasks, outcome, spawn, wait_until
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

@@ -13,7 +13,8 @@ import statistics
 import pytest
 
 from fencelock import OutcomeUnknown, ServerError, ServerUnreachable
-from tests.faults.world import View, held, machine_seconds, outcome, spawn
+from tests.faults.world import View, held, outcome, spawn
+from tests.waiting import machine_seconds
 
 TIMEOUT = 0.2
 

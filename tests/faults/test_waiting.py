@@ -9,7 +9,8 @@ import pytest
 from fencelock import FencelockError, LeaseLost
 from fencelock._runtime.clock import now
 from tests.faults.conftest import load
-from tests.faults.world import View, machine_seconds, outcome, spawn, wait_until
+from tests.faults.world import View, outcome, spawn, wait_until
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.one_face
 

@@ -3,7 +3,6 @@
 import asyncio
 import concurrent.futures
 import contextlib
-import functools
 import inspect
 import threading
 
@@ -11,53 +10,14 @@ import fencelock
 from fencelock._core.keys import LockKeys
 from fencelock._runtime.clock import now
 from tests.local_lines import waiting_locally
+from tests.waiting import SOON, until
 
 PREFIX = "fencelock:"
-# Beyond the 100 ms of I13: what a loaded machine with few cores adds to a thread's wake-up.
-BUSY_SECONDS = 1.0
-# Who should have been woken so much earlier was on a machine that stood still.
-STALL_SECONDS = 0.2
-# A look of ``wait_until`` takes no longer, unless the machine or the server stands still.
-LOOK_SECONDS = 0.1
 
 
-class Stalls:
-    """Adds up for how long this machine stood still, as a thread with a short sleep sees it."""
-
-    def __init__(self):
-        self.seconds = 0.0
-        threading.Thread(target=self._watch, name="tests-stalls", daemon=True).start()
-
-    def _watch(self):
-        pause, before = threading.Event(), now()
-        while True:
-            pause.wait(0.02)
-            current = now()
-            if current - before > STALL_SECONDS:
-                self.seconds += current - before
-            before = current
-
-
-stalls = functools.cache(Stalls)
-
-
-def machine_seconds():
-    """Return how much later than promised something may be seen in a test so far."""
-    return BUSY_SECONDS + stalls().seconds
-
-
-def wait_until(true, seconds=8.0, what="the state"):
-    """Wait for a state by asking for it; return what it gave, fail at the end of the time.
-
-    The time for which this process or the server stands still does not count.
-    """
-    pause, spent, before = threading.Event(), 0.0, now()
-    while not (found := true()):
-        current = now()
-        spent, before = spent + min(current - before, LOOK_SECONDS), current
-        assert spent < seconds, f"{what}: not within {seconds} s"
-        pause.wait(0.002)
-    return found
+def wait_until(true, seconds=SOON, what="the state"):
+    """Wait for a state by asking for it; return what it gave, fail at the end of the time."""
+    return until(true, what, seconds)
 
 
 def spawn(function, *args, **options):

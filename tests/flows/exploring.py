@@ -1,9 +1,20 @@
 """What the tests of every object do with scenarios and with sown faults."""
 
+from zlib import crc32
+
 
 def both(scenarios):
     """Return each scenario for tasks of a loop, and for threads."""
     return [way for scenario in scenarios for way in (scenario, scenario.threads())]
+
+
+def by_turns(scenarios):
+    """Return each scenario for tasks or for threads, as its name decides.
+
+    For many worlds under many faults: each fault meets both faces, and ``deep`` explores all.
+    """
+    ways = (lambda each: each, lambda each: each.threads())
+    return [ways[crc32(each.name.encode()) % 2](each) for each in scenarios]
 
 
 def assert_nothing_breaks(scenario, *, schedules=10_000_000):

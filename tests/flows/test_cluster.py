@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows import cluster_multis, clusters
-from tests.flows.exploring import assert_found, assert_nothing_breaks, both
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both, by_turns
 
 QUIET = [clusters.ALONE, clusters.TWO, clusters.TWO_WORKING, clusters.TRIES]
 DISTURBED = [
@@ -77,7 +77,7 @@ def test_no_schedule_breaks_an_invariant(scenario):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", both(LARGE), ids=lambda each: each.title)
+@pytest.mark.parametrize("scenario", by_turns(LARGE), ids=lambda each: each.title)
 def test_no_schedule_of_a_world_for_the_night_breaks_an_invariant(scenario):
     assert_nothing_breaks(scenario)
 

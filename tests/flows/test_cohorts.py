@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows import cohorts as worlds
-from tests.flows.exploring import assert_found, assert_nothing_breaks, both
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both, by_turns
 from tests.flows.seeded_cohorts import SEEDS
 
 
@@ -13,11 +13,12 @@ def test_no_schedule_breaks_a_promise(scenario):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", both(worlds.NIGHTLY), ids=lambda each: each.title)
+@pytest.mark.parametrize("scenario", by_turns(worlds.NIGHTLY), ids=lambda each: each.title)
 def test_no_schedule_breaks_a_promise_whatever_goes_wrong(scenario):
     assert_nothing_breaks(scenario, schedules=worlds.SCHEDULES)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scenario", both(worlds.ELSEWHERE), ids=lambda each: each.title)
 def test_no_schedule_breaks_a_promise_on_another_topology(scenario):
     assert_nothing_breaks(scenario, schedules=worlds.SCHEDULES)

@@ -7,7 +7,7 @@ from fencelock._core.lock import acquire, hold, release
 from fencelock._core.objects import multi
 from tests.flows import cohorts, elections, kept, multis, quorums, runs_once, shares
 from tests.flows import scenarios as worlds
-from tests.flows.exploring import assert_found, assert_nothing_breaks, both
+from tests.flows.exploring import assert_found, assert_nothing_breaks, both, by_turns
 from tests.flows.seeded import Change, seed
 
 FAULTS = ("lost", "cancel", "late", "silent", "expiry", "crash", "pause", "restart")
@@ -32,6 +32,7 @@ WORLDS = [
     *(multis.WORKING, multis.IMPATIENT, multis.TRIES, multis.FIXED_BRIEF, elections.TO_ONLY),
     *(shares.THREE, shares.IMPATIENT, shares.TOO_LONG, shares.SIDES, shares.DOWNGRADED),
 ]
+DISTURBED = [each.under(**{fault: 1}) for each in WORLDS for fault in FAULTS]
 SCHEDULES = 5000  # few of these worlds have more
 
 
@@ -93,10 +94,9 @@ def test_each_request_and_each_grant_ends_once(scenario):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("scenario", both(WORLDS), ids=lambda each: each.title)
-def test_they_do_under_faults(scenario, fault):
-    assert_nothing_breaks(scenario.under(**{fault: 1}).reported(), schedules=SCHEDULES)
+@pytest.mark.parametrize("scenario", by_turns(DISTURBED), ids=lambda each: each.title)
+def test_they_do_under_faults(scenario):
+    assert_nothing_breaks(scenario.reported(), schedules=SCHEDULES)
 
 
 @pytest.mark.nightly

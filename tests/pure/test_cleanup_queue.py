@@ -15,7 +15,7 @@ from fencelock._io.cleanup_queue import (
 )
 from fencelock._io.wire import ReplyError
 from fencelock.scripts import RELEASE
-from tests.threads.state import until
+from tests.waiting import until
 
 
 class Trail(SimpleNamespace):

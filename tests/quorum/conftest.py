@@ -6,7 +6,6 @@ import pytest
 
 from tests.conformance.world import FACES, World
 from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the hook here
-from tests.faults.conftest import _stalls  # noqa: F401 - pytest finds the fixture here
 from tests.topologies.quorum import Quorum
 
 

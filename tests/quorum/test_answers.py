@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.faults.proxy import Proxy
-from tests.faults.world import machine_seconds
+from tests.waiting import machine_seconds
 
 pytestmark = pytest.mark.quorum
 

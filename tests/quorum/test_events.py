@@ -1,14 +1,13 @@
 """A lease of a quorum is one lease for hooks, whatever its nodes do."""
 
 import contextlib
-import threading
-import time
 
 import pytest
 
 import fencelock
 from fencelock.instrumentation import set_hooks
 from tests.servers import Server
+from tests.waiting import until
 
 pytestmark = pytest.mark.nightly
 
@@ -19,13 +18,6 @@ def seen():
     set_hooks([events.append])
     yield events
     set_hooks([])
-
-
-def until(condition, seconds=8.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.002)
 
 
 def kinds(seen, *wanted):
@@ -55,7 +47,7 @@ def test_one_node_that_fails_is_no_news_and_a_majority_is(seen):
         until(lambda: len(kinds(seen, "renewed")) > 3, 20)
         assert kinds(seen, "renewal_failed", "lost") == []
         b.kill()
-        until(lambda: "lost" in kinds(seen, "lost"), 20)
+        until(lambda: "lost" in kinds(seen, "lost"), seconds=20)
         assert "renewal_failed" in kinds(seen, "renewal_failed")
         lost = next(each for each in seen if each.kind == "lost")
         assert lost.error is not None

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from fencelock import LeaseLost, QuorumNotReached
-from tests.faults.world import machine_seconds
+from tests.waiting import machine_seconds
 
 pytestmark = [pytest.mark.quorum, pytest.mark.slow]
 

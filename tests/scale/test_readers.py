@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 import fencelock
-from tests.faults.conftest import _stalls  # noqa: F401 - pytest finds the fixture here
-from tests.faults.world import machine_seconds
 from tests.servers import Server
+from tests.waiting import machine_seconds
 
 READERS = 1200  # more than two scripts grant
 SECONDS = 20

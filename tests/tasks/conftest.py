@@ -1,4 +1,4 @@
-"""Each test once for asyncio's own loop and once for uvloop's; see world.py."""
+"""Each test once for asyncio's own loop and, but for ``SAME``, once for uvloop's; see world.py."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.coroutines import pytest_pyfunc_call  # noqa: F401 - pytest finds the
 from tests.patience import _patient, patient  # noqa: F401 - pytest finds the fixtures here
 from tests.servers import Server
 from tests.tasks.world import LOOPS, World
+from tests.waiting import until
 
 
 @pytest.fixture(scope="session")
@@ -17,10 +18,20 @@ def server():
         yield running
 
 
-@pytest.fixture(params=LOOPS)
+# What strikes at each await: a loop changes none of them.
+SAME = frozenset({"test_points", "test_share_cancellation", "test_once_election"})
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "world" in metafunc.fixturenames:
+        same = metafunc.module.__name__.rpartition(".")[2] in SAME
+        metafunc.parametrize("world", ["asyncio"] if same else LOOPS, indirect=True)
+
+
+@pytest.fixture
 def world(request, server):
     """Lend a kind of loop; at the end closed clients have no connection."""
     lent = World(request.param, server)
     lent.strict = request.node.get_closest_marker("strict") is not None
     yield lent
-    lent.wait_until(lambda: not lent.connections(), "closed clients have no connection")
+    until(lambda: not lent.connections(), "closed clients have no connection")

@@ -313,7 +313,7 @@ async def test_cancelled_while_the_server_is_silent(world):
 
 async def test_a_late_cancellation_of_a_lost_body(world):
     """A body that is cancelled after its lease was lost: the cancellation goes on."""
-    lock = world.client().lock("a", ttl=0.05, renew=False)
+    lock = world.client().lock("a", ttl=0.3, renew=False)
     inside = asyncio.Event()
 
     async def hold() -> None:

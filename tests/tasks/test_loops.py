@@ -15,6 +15,7 @@ import fencelock
 from fencelock import ClientClosed, LeaseLost
 from tests.patience import PATIENT
 from tests.tasks.world import LOOPS, SOON
+from tests.waiting import until
 
 FORKS = (
     f"""
@@ -91,7 +92,7 @@ def test_a_client_whose_loop_was_closed_without_a_word(world):
             world.run(turn(client, close=False))
         world.run(turn(client))
         gc.collect()
-        world.wait_until(lambda: not world.connections(), "the old loops' connections end")
+        until(lambda: not world.connections(), "the old loops' connections end")
 
 
 def test_two_loops_in_two_threads(world):
@@ -163,7 +164,7 @@ def test_a_loop_that_ends_right_after_a_cancellation(world):
         warnings.simplefilter("ignore", ResourceWarning)
         world.run(work())
         gc.collect()
-    world.wait_until(lambda: world.holder() is None and not world.waiting(), "the undo")
+    until(lambda: world.holder() is None and not world.waiting(), "the undo")
 
 
 def test_ctrl_c_in_a_loop_leaves_nothing(world):
@@ -185,7 +186,7 @@ def test_ctrl_c_in_a_loop_leaves_nothing(world):
         ):
             runner.run(work())
         gc.collect()
-    world.wait_until(lambda: world.holder() is None and not world.waiting(), "nothing is left")
+    until(lambda: world.holder() is None and not world.waiting(), "nothing is left")
 
 
 def test_outside_of_a_loop_only_handles_are_made(world):

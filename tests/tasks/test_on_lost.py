@@ -46,7 +46,7 @@ async def test_a_loss_ends_the_body(world):
 
 async def test_an_expiry_ends_the_body_too(world):
     """Also of a fixed lease, at its local deadline."""
-    lock = world.client().lock("a", ttl=0.1, renew=False, on_lost="cancel")
+    lock = world.client().lock("a", ttl=0.3, renew=False, on_lost="cancel")
     with pytest.raises(LeaseLost, match="expired"):
         async with lock:
             await asyncio.Event().wait()
@@ -201,7 +201,7 @@ async def test_the_inner_of_two_locks_is_lost(world):
 
 async def test_a_body_that_ended_in_time_is_never_cancelled(world):
     """A release ends the watch: nothing strikes the task later."""
-    lock = world.client().lock("a", ttl=0.1, on_lost="cancel", renew=False)
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel", renew=False)
     with contextlib.suppress(LeaseLost):  # the machine may stand still for its ttl
         async with lock:
             pass
@@ -216,7 +216,7 @@ async def test_a_body_that_ended_in_time_is_never_cancelled(world):
 
 async def test_without_a_body_there_is_nothing_to_cancel(world):
     """acquire() and release() by hand: the loss is told by check() and release()."""
-    lock = world.client().lock("a", ttl=0.2, on_lost="cancel", renew=False)
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel", renew=False)
     await lock.acquire()
     lease = lock.lease
     assert isinstance(lease, AsyncLease)
@@ -259,7 +259,7 @@ async def test_a_body_that_finds_the_loss_itself_is_left_alone_afterwards(world)
 
 async def test_a_body_that_looks_and_goes_on_is_cancelled(world):
     """To see that the lease is lost is no reason to be let alone: the body is still in there."""
-    lock = world.client().lock("a", ttl=0.1, on_lost="cancel", renew=False)
+    lock = world.client().lock("a", ttl=0.3, on_lost="cancel", renew=False)
 
     async def look() -> None:
         async with lock as lease:

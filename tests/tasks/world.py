@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
-import time
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
@@ -15,15 +13,14 @@ import fencelock
 from fencelock._core.keys import LockKeys
 from tests.local_lines import waiting_locally
 from tests.servers import Server
+from tests.waiting import SOON, Patience
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
 }
-SOON = 8.0
 TICK = 0.001
 _numbers = itertools.count(1)
-_never = threading.Event()
 
 
 class World:
@@ -62,9 +59,9 @@ class World:
 
     async def until(self, condition: Callable[[], Any], what: str = "", seconds: float = SOON):
         """Return the condition's first true value; fail when there is none in time."""
-        deadline = time.monotonic() + seconds
+        patience = Patience(what, seconds)
         while not (value := condition()):
-            assert time.monotonic() < deadline, f"in {seconds} s it did not come about: {what}"
+            patience.spend()
             await self.tick()
         return value
 
@@ -74,13 +71,6 @@ class World:
         later = loop.create_future()
         loop.call_later(TICK, later.set_result, None)
         await later
-
-    def wait_until(self, condition: Callable[[], Any], what: str = "") -> None:
-        """As ``until``, outside of any loop."""
-        deadline = time.monotonic() + SOON
-        while not condition():
-            assert time.monotonic() < deadline, f"it did not come about: {what}"
-            _never.wait(TICK)
 
     def holder(self, name: str = "a") -> str | None:
         return self.server.command("GET", self.prefix + name)

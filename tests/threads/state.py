@@ -1,4 +1,4 @@
-"""Waiting for a state, never for a time; and programs that run beside a test."""
+"""What is true of threads and connections; and programs that run beside a test."""
 
 from __future__ import annotations
 
@@ -8,25 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from fencelock._core.keys import LockKeys
 from tests.local_lines import waiting_locally
 from tests.servers import Server
-
-SOON = 8.0
-_never = threading.Event()
-
-
-def until(condition: Callable[[], Any], what: str = "", seconds: float = SOON) -> Any:
-    """Return the condition's first true value; fail when there is none in time."""
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"in {seconds} s it did not come about: {what}"
-        _never.wait(0.002)
-    return value
+from tests.waiting import SOON
 
 
 def thread(work: Callable[..., Any], *args: Any) -> threading.Thread:

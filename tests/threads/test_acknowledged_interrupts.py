@@ -4,8 +4,9 @@ import pytest
 
 from fencelock._core.keys import LockKeys
 from tests.replication import replicated
-from tests.threads.state import program, until
+from tests.threads.state import program
 from tests.threads.test_interrupts import HEAD, MADE, STORM
+from tests.waiting import until
 
 COUNTING = HEAD.replace("key_prefix=prefix)", "key_prefix=prefix, replicas=1)")
 

@@ -13,10 +13,11 @@ import pytest
 import fencelock
 from fencelock import FencelockError
 from tests.threads.points import Meanwhile, Strike, Watched, at_every_point
-from tests.threads.state import ended, thread, until, waiting
+from tests.threads.state import ended, thread, waiting
 from tests.threads.test_interrupt_points import MADE, STATES, known
 from tests.threads.test_interrupt_points import pytestmark as as_struck
 from tests.topologies.quorum import Quorum
+from tests.waiting import until
 
 pytestmark = as_struck
 

@@ -11,8 +11,9 @@ import pytest
 import fencelock
 from fencelock import Cohort
 from fencelock._core.lock.cohort import LocalLine
-from tests.threads.state import ended, thread, until
+from tests.threads.state import ended, thread
 from tests.threads.test_interrupt_points import entered, every_point, give_back, pytestmark
+from tests.waiting import until
 
 __all__ = ["pytestmark"]
 

@@ -11,7 +11,8 @@ import pytest
 
 import fencelock
 from fencelock._runtime import mutex
-from tests.threads.state import ended, program, thread, until, waiting
+from tests.threads.state import ended, program, thread, waiting
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +103,7 @@ def renewed(client, server, prefix):
 
 def lost(client, server, prefix):
     told = threading.Event()
-    lock = client.lock("a", ttl=0.1, renew=False, on_lost=lambda _: told.set())
+    lock = client.lock("a", ttl=0.3, renew=False, on_lost=lambda _: told.set())
     lock.acquire()
     assert told.wait(8)
 

@@ -6,7 +6,8 @@ import pytest
 
 from fencelock._core.keys import LockKeys
 from tests.patience import PATIENT
-from tests.threads.state import SOON, connections, program, until
+from tests.threads.state import connections, program
+from tests.waiting import SOON, until
 
 HEAD = (
     f"""

@@ -11,7 +11,8 @@ from fencelock._io.bounded_call_blocking import within
 from fencelock._runtime.clock import now
 from tests.replication import replicated
 from tests.threads.points import Strike, at_every_point
-from tests.threads.state import ended, lease_threads, thread, until, waiting
+from tests.threads.state import ended, lease_threads, thread, waiting
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,7 +7,8 @@ import pytest
 
 from fencelock._core.keys import LockKeys
 from tests.patience import PATIENT
-from tests.threads.state import SOON, program, until, waiting
+from tests.threads.state import program, waiting
+from tests.waiting import SOON, until
 
 HEAD = (
     f"""

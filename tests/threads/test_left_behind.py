@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 import fencelock
-from tests.threads.state import SOON, program
+from tests.threads.state import program
+from tests.waiting import SOON
 
 HOLDING = {
     "lock": lambda client: client.lock("left"),
@@ -50,7 +51,7 @@ with client.lock("left"):
 """,
     "lost": """
 client = fencelock.Client(url, key_prefix=prefix)
-lock = client.lock("left", ttl=0.05, renew=False)
+lock = client.lock("left", ttl=0.3, renew=False)
 lock.acquire()
 while not lock.lease.lost:
     pass
@@ -87,7 +88,7 @@ def test_a_process_that_ends_sends_what_its_history_lacks(server, prefix):
 import sys, fencelock
 url, prefix = sys.argv[1:]
 client = fencelock.Client(url, key_prefix=prefix, history=True)
-with client.lock("a", ttl=0.05, renew=False) as lease:
+with client.lock("a", ttl=0.3, renew=False) as lease:
     while not lease.lost:
         pass
     lease.check()

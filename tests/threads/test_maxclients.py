@@ -5,7 +5,8 @@ import threading
 
 import fencelock
 from tests.servers import Server
-from tests.threads.state import SOON, connections, ended, thread, until
+from tests.threads.state import connections, ended, thread
+from tests.waiting import SOON, until
 
 
 def test_waiters_leave_a_connection_to_renew_and_release_with():

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from fencelock import NotRenewable
-from tests.threads.state import SOON, lease_threads, program, thread, until, waiting
+from tests.threads.state import lease_threads, program, thread, waiting
+from tests.waiting import SOON, until
 
 
 @pytest.fixture

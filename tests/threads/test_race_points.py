@@ -12,9 +12,10 @@ import fencelock
 from fencelock import Cohort, FencelockError
 from fencelock._runtime.clock import now
 from tests.threads.points import Meanwhile, Strike, at_every_point
-from tests.threads.state import ended, thread, until, waiting
+from tests.threads.state import ended, thread, waiting
 from tests.threads.test_interrupt_points import MADE, fronts, known
 from tests.threads.test_interrupt_points import pytestmark as as_struck
+from tests.waiting import until
 
 pytestmark = as_struck
 

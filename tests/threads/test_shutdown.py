@@ -10,7 +10,8 @@ import pytest
 import fencelock
 from fencelock._io import leases_at_exit
 from fencelock._runtime.mutex import mutex
-from tests.threads.state import SOON, ended, program, thread, until, waiting
+from tests.threads.state import ended, program, thread, waiting
+from tests.waiting import SOON, until
 
 HEAD = """
 import asyncio, signal, sys, threading, fencelock

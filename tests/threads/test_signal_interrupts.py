@@ -3,7 +3,8 @@
 import signal
 
 from fencelock._core.keys import SignalKeys
-from tests.threads.state import program, until
+from tests.threads.state import program
+from tests.waiting import until
 
 HEAD = """
 import sys, fencelock

@@ -6,7 +6,8 @@ The clock of leases goes on meanwhile. Here it jumps, and no timer of the progra
 import pytest
 
 from fencelock._core.keys import LockKeys
-from tests.threads.state import SOON, program, until
+from tests.threads.state import program
+from tests.waiting import SOON, until
 
 HEAD = """
 import sys, time

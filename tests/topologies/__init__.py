@@ -51,9 +51,9 @@ def _acknowledged() -> Any:
 
 
 def _quorum() -> Any:
-    from tests.topologies.quorum import Quorum  # noqa: PLC0415 - as the others
+    from tests.topologies.quorum import Patient  # noqa: PLC0415 - as the others
 
-    return Quorum().start()
+    return Patient().start()
 
 
 def _counted() -> Any:

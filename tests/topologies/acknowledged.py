@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
+from typing import ClassVar
 
 from tests.replication import replicated
 
@@ -11,7 +11,7 @@ from tests.replication import replicated
 class Acknowledged:
     """Looks like its master; clients are told to count on the replica."""
 
-    client_options: dict[str, Any] = {"replicas": 1}  # noqa: RUF012 - nobody changes it
+    client_options: ClassVar = {"replicas": 1, "replicas_timeout": 5.0}
 
     def __init__(self) -> None:
         self._running = contextlib.ExitStack()

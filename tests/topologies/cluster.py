@@ -10,14 +10,13 @@ from __future__ import annotations
 import contextlib
 import random
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Self
 
 from fencelock._core.keys import slot
 from tests.servers import Refused, Server, ServerBinary, binaries
+from tests.waiting import until
 
 SLOTS = 16384
 # After how much silence a node is called down: soon where a test makes it so, late where none does:
@@ -93,7 +92,7 @@ class Cluster:
         self._meet()
         for number, node in enumerate(self.replicas):
             node.command("CLUSTER", "REPLICATE", self.id_of(self.masters[number % count]))
-        until(self.whole, READY_SECONDS, "the Cluster is up")
+        until(self.whole, "the Cluster is up", READY_SECONDS, tick=0.01)
 
     def _meet(self) -> None:
         """Have all nodes know each other: one that is late for its handshake must begin anew."""
@@ -102,8 +101,8 @@ class Cluster:
             for node in self.nodes[1:]:
                 node.command(*meet)
             with contextlib.suppress(AssertionError):
-                return until(self._acquainted, READY_SECONDS / MEETINGS, "a handshake")
-        return until(self._acquainted, READY_SECONDS, "all nodes know each other")
+                return until(self._acquainted, "a handshake", READY_SECONDS / MEETINGS, tick=0.01)
+        return until(self._acquainted, "all nodes know each other", READY_SECONDS, tick=0.01)
 
     def _acquainted(self) -> bool:
         told = [node.command("CLUSTER", "NODES") for node in self.nodes]
@@ -240,15 +239,6 @@ class Cluster:
             move()
 
 
-def until(true: Callable[[], Any], seconds: float, what: str) -> Any:
-    """Return the first true value; fail when there is none in time."""
-    pause, deadline = threading.Event(), time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        pause.wait(0.01)
-    return found
-
-
 def free_port(kept: list[socket.socket]) -> int:
     """Reserve a port whose bus port is free, too; below what the kernel gives to others.
 
@@ -283,7 +273,7 @@ def started() -> Cluster:
 class Counted(Cluster):
     """A running Cluster whose replicas must acknowledge what clients are granted."""
 
-    client_options: ClassVar = {"replicas": 1}
+    client_options: ClassVar = {"replicas": 1, "replicas_timeout": 5.0}
 
     def __init__(self) -> None:
         super().__init__()

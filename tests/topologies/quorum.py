@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tests.servers import Server, ServerBinary
 
@@ -88,3 +88,9 @@ class Quorum:
             for name, number in node.commandstats().items():
                 total[name] = total.get(name, 0) + number
         return total
+
+
+class Patient(Quorum):
+    """A quorum whose nodes are all well: one that does not answer at once is waited for."""
+
+    client_options: ClassVar = {"node_timeout": 1.0}

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import threading
-import time
 from collections.abc import Callable
 from typing import Any, Self
 
 from tests.servers import Refused, Server, ServerBinary
+from tests.waiting import until
 
 SERVICE = "locks"
 READY_SECONDS = 20.0
@@ -30,7 +29,6 @@ _REPLICATION = ["--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"
 # What Sentinels and replicas send all the time. Of PUBLISH, which locks send, too, a test asks
 # nothing but in scripts.
 _NOISE = frozenset({"ping", "info", "replconf", "publish", "subscribe"})
-_pause = threading.Event()
 
 
 class SentinelServer(Server):
@@ -183,10 +181,7 @@ class SentinelTopology:
         return False
 
     def _until(self, true: Callable[[], bool], what: str, seconds: float = READY_SECONDS) -> None:
-        deadline = time.monotonic() + seconds
-        while not true():
-            assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-            _pause.wait(0.02)
+        until(true, what, seconds, tick=0.02)
 
     def close(self) -> None:
         for each in (*self.sentinels, *self.servers):

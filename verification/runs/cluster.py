@@ -12,7 +12,8 @@ from typing import Self
 
 from tests.faults.world import PREFIX
 from tests.servers import Server, ServerBinary
-from tests.topologies.cluster import Cluster, until
+from tests.topologies.cluster import Cluster
+from tests.waiting import until
 from verification.runs.fault import Fault
 from verification.runs.network import Span
 from verification.runs.objects import PLAYS

@@ -15,7 +15,7 @@ import pytest
 
 import fencelock
 from tests.servers import Server, reserve
-from tests.threads.state import until
+from tests.waiting import until
 
 httpx = pytest.importorskip("httpx")
 for _name in ("uvicorn", "fastapi"):

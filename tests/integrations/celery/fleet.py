@@ -6,16 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
+from tests import waiting
+
 ROOT = Path(__file__).resolve().parents[3]
 JOBS = "tests.integrations.celery.jobs"
 SECONDS = 40  # a busy machine starts a worker in ten
-_ticks = threading.Event()
 
 
 def _path():
@@ -23,14 +22,8 @@ def _path():
 
 
 def until(look, what="the state"):
-    """Ask until the answer is true, and return it."""
-    give_up_at = time.monotonic() + SECONDS
-    while time.monotonic() < give_up_at:
-        found = look()
-        if found:
-            return found
-        _ticks.wait(0.02)  # leaves the processor to the workers
-    return pytest.fail(f"{what} did not come within {SECONDS} s")
+    """Ask until the answer is true, and return it; leave the processor to the workers."""
+    return waiting.until(look, what, SECONDS, tick=0.02)
 
 
 class Process:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ import pytest
 import fencelock
 from fencelock.dashboard.access import Access
 from fencelock.dashboard.source import ServerSource
+from tests import waiting
 from tests.patience import patient  # noqa: F401 - pytest finds the fixture here
 from tests.servers import Server
 
@@ -129,12 +129,9 @@ def cycle(waiter):
     return start
 
 
-def until(holds, patience=PATIENCE):
+def until(holds):
     """Return what a question answers as soon as that is true."""
-    deadline = time.monotonic() + patience
-    while not (answer := holds()):
-        assert time.monotonic() < deadline, "it did not come to that"
-    return answer
+    return waiting.until(holds, "the answer", PATIENCE, tick=0.02)
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -5,18 +5,16 @@ import itertools
 import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
+from tests import waiting
 from tests.integrations.fences.databases import directory, owner, postgresql, program, running
 from tests.servers import Server
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 40
-_ticks = threading.Event()
 _numbers = itertools.count()
 
 
@@ -69,14 +67,8 @@ def pgbouncer(postgresql_folder):
 
 
 def until(look, what="the state"):
-    """Ask until the answer is true, and return it."""
-    give_up_at = time.monotonic() + SECONDS
-    while time.monotonic() < give_up_at:
-        found = look()
-        if found:
-            return found
-        _ticks.wait(0.02)  # leaves the processor to the commands
-    return pytest.fail(f"{what} did not come within {SECONDS} s")
+    """Ask until the answer is true, and return it; leave the processor to the commands."""
+    return waiting.until(look, what, SECONDS, tick=0.02)
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import pytest
 import fencelock
 from fencelock.fences import AsyncFenceGuard, FenceGuard, FencingToken, Stale
 from tests.integrations.fences.worlds import CASES, WORLDS
-from tests.threads.state import ended, thread, until
+from tests.threads.state import ended, thread
+from tests.waiting import until
 
 OLD, NEW = FencingToken("orders:42", 33), FencingToken("orders:42", 34)
 NAMES = ["a", "A", "x" * 1024, "é", "日本", "it's; --", "nul\0", "%s :key $1 ?", "{}", "tail "]

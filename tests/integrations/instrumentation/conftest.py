@@ -1,8 +1,5 @@
 """Hooks of monitoring systems, with the real packages and a real server."""
 
-import threading
-import time
-
 import pytest
 
 import fencelock
@@ -28,16 +25,3 @@ def client(server):
 def _no_hooks_after():
     yield
     set_hooks([])
-
-
-@pytest.fixture
-def until():
-    """Wait for a state."""
-
-    def wait(condition, seconds=8.0):
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline
-            threading.Event().wait(0.002)
-
-    return wait

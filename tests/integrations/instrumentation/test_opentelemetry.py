@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fencelock.instrumentation import opentelemetry_hook, set_hooks
+from tests.waiting import until
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -73,7 +74,7 @@ def test_spans_and_the_trace_that_operators_see(client, spans, tracers):
     assert json.loads(spans.get_finished_spans()[1].to_json())["attributes"]["fencelock.fence"] > 0
 
 
-def test_a_loss_is_an_error_of_its_span(client, spans, tracers, until):
+def test_a_loss_is_an_error_of_its_span(client, spans, tracers):
     provider = MeterProvider([])
     set_hooks([opentelemetry_hook(spans=True, meter_provider=provider, tracer_provider=tracers)])
     lock = client.lock("a", ttl=0.05, renew=False)

@@ -3,6 +3,7 @@
 import pytest
 
 from fencelock.instrumentation import get_hooks, prometheus_hook, set_hooks
+from tests.waiting import until
 
 prometheus = pytest.importorskip("prometheus_client")
 
@@ -31,7 +32,7 @@ def test_waits_holds_and_timeouts(client, registry):
     assert b"order:1" not in prometheus.generate_latest(registry)
 
 
-def test_losses_and_renewals(client, registry, until):
+def test_losses_and_renewals(client, registry):
     set_hooks([prometheus_hook(registry=registry)])
     lost = client.lock("a", ttl=0.1, renew=False)
     assert lost.acquire()

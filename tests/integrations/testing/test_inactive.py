@@ -11,7 +11,8 @@ import pytest
 
 import fencelock
 from fencelock.testing import inactive
-from tests.threads.state import ended, thread, until
+from tests.threads.state import ended, thread
+from tests.waiting import until
 
 NOWHERE = "redis://127.0.0.1:1/0"  # nothing listens there
 SOURCES = {

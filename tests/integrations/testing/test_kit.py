@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.threads.state import until
+from tests.waiting import until
 
 SOON = 60
 STRICT = ["-p", "no:cacheprovider", "-W", "error", "--strict-markers"]

@@ -1,1 +1,0 @@
-"""Mutants that a tool makes, and the tests that kill them."""
