@@ -1,12 +1,13 @@
 """Conditions: small worlds to their end under every fault, and faults sown on purpose."""
 
+from math import inf
+
 import pytest
 
-from fencelock._core.lock import release
-from fencelock._core.objects import condition, state_wait
 from tests.flows import conditions as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
-from tests.flows.seeded import Change, script, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, Without, script
 
 DISTURBED = [
     each.under(**{fault: 1})
@@ -26,6 +27,9 @@ DISTURBED = [
 
 # The whole of this one is explored with threads: its asyncio form has ten times the schedules.
 EXPIRED = [*both([worlds.CLOSE_BRIEF.under(expiry=1)]), worlds.CLOSE.under(expiry=1).threads()]
+
+CONDITION = "_core.objects.condition"
+
 
 SEEDS = (
     seed(
@@ -68,7 +72,7 @@ SEEDS = (
     ),
     seed(
         "a timed-out waiter that does not check whether it was notified",
-        Change(condition, "or await _late(port, wait, waiter)", "or False"),
+        Statement(f"{CONDITION}:wait", "await _late(port, wait, waiter)", "False"),
         worlds.CLOSE,
         "I6 I9",
     ),
@@ -80,41 +84,37 @@ SEEDS = (
     ),
     seed(
         "a request that was asked again and may still come when its hold has ended",
-        Change(
-            release,
-            "port.run_in_background(*request.abandon(stray.channel), stray.undo_connection)",
-            "pass",
-        ),
+        Without("wire.post", by="attempt.undo_owed"),
         worlds.LINED.under(late=1, wake=1),
         "I9",
     ),
     seed(
         "a request that may still come, whose undo leaves its place in line",
-        Change(release, "request.abandon(stray.channel)", "request.abandon(b'')"),
+        Statement("attempt.undo_owed", "request.abandon(stray.channel)", "request.abandon(b'')"),
         worlds.LINED_NOTIFIED.under(late=2).threads(),
         "I9",
     ),
     seed(
         "a wait whose end is not undone",
-        Change(state_wait, "_undo(port, watcher)\n        raise", "raise"),
+        Statement("_core.objects.state_wait:wait_for", "_undo(port, watcher)\nraise", "raise"),
         worlds.ALONE.under(cancel=1),
         "I9 I6",
     ),
     seed(
         "a wait without bound",
-        Change(state_wait, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
+        Fault("state.bound", lambda *_: inf),
         worlds.ONE.under(wake=1),
         "I6",
     ),
     seed(
         "a hold that is given back for an interrupted wait, and believed in",
-        Change(condition, "        retire(port, hold)\n", "        pass\n"),
+        Without("keeper.retire", by=f"{CONDITION}:_interrupted"),
         worlds.STRUCK,
         "I1 I8 I11",
     ),
     seed(
         "a lease that is renewed while its holder waits",
-        Change(condition, "    retire(port, hold)\n", "    pass\n"),
+        Without("keeper.retire", by=f"{CONDITION}:_end_tenure"),
         worlds.ONE,
         "I1 I11",
     ),

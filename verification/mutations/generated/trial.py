@@ -20,7 +20,7 @@ TEST_SECONDS = 60  # a mutant may hang: the test that waits for it has failed th
 STARTING_SECONDS = 90
 SLOWNESS = 5  # a busy machine may take as many times as long as the recording did
 PASSED, FAILED, INTERRUPTED, NONE_CHOSEN = 0, 1, 2, 5
-SOWN_THERE = "the seed's place is gone"  # of tests/flows/seeded.py
+SOWN_THERE = "the seed's place is gone"  # of tests/flows/sowing.py
 FAILURE = re.compile(r"^(?:FAILED|ERROR) (\S+?(?:\[.*\])?)(?: - |$)", re.MULTILINE)
 
 
