@@ -199,7 +199,7 @@ def flows_of(scenario: Scenario) -> frozenset[str]:
         scenario.explore(schedules=SCHEDULES)
     finally:
         sys.setprofile(None)
-    return frozenset(name for name in NAMED if find(name).__code__ in called)
+    return frozenset(name for name in NAMED if any(each.__code__ in called for each in find(name)))
 
 
 @functools.cache

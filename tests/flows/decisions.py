@@ -1,15 +1,21 @@
 """Where each decision is that a sown defect, or the explorer's alphabet, names.
 
 A name says whose decision it is and which one; it stays when code moves, and only this table
-changes. A place is a module and a qualified name in it; one of the package begins with ``_``.
+changes. A place is a module and a qualified name in it; one of the package begins with ``_``. What
+the simulator and both faces do each in their own way has several places.
 """
 
-DECISIONS = {
-    # What an engine needs of the world: here the simulated port does it.
-    "wire.post": "verification.simulator.port:SimulatedPort.run_in_background",
-    "wire.report_loss": "verification.simulator.port:SimulatedPort.notify_loss",
-    "wire.track": "verification.simulator.port:SimulatedPort.track",
-    "wire.wake": "verification.simulator.port:SimulatedPort.wake",
+PORTS = (
+    "verification.simulator.port:SimulatedPort",
+    "_io.port_blocking:BlockingPort",
+    "_io.port_asyncio:AioPort",
+)
+DECISIONS: dict[str, str | tuple[str, ...]] = {
+    # What an engine needs of the world.
+    "wire.post": tuple(f"{port}.run_in_background" for port in PORTS),
+    "wire.report_loss": tuple(f"{port}.notify_loss" for port in PORTS),
+    "wire.track": tuple(f"{port}.track" for port in PORTS),
+    "wire.wake": tuple(f"{port}.wake" for port in PORTS),
     "wire.passes": "_core.retry:passes",
     # The options of a handle's leases, and its requests in wire form.
     "terms.acquire_next": "_core.lock.request:AcquireRequest.acquire_next",

@@ -50,21 +50,21 @@ class Defect(Protocol):
         """Have the package run with the defect."""
 
 
-def path_of(name: str) -> str:
-    """Return the module and the qualified name of a decision; a name may be such a path itself."""
-    path = name if ":" in name else DECISIONS[name]
-    return f"fencelock.{path}" if path.startswith("_") else path
+def find(name: str) -> list[FunctionType]:
+    """Return the functions of a decision; its name may also be a place itself."""
+    places = name if ":" in name else DECISIONS[name]
+    return [_at(each) for each in ([places] if isinstance(places, str) else places)]
 
 
-def find(name: str) -> FunctionType:
-    """Return the function of a decision, without what decorates it."""
-    module, _, qualified = path_of(name).partition(":")
-    found: Any = importlib.import_module(module)
+def _at(place: str) -> FunctionType:
+    """Return the function at a place, without what decorates it."""
+    module, _, qualified = place.partition(":")
+    found: Any = importlib.import_module(f"fencelock.{module}" if module[0] == "_" else module)
     for part in qualified.split("."):
         found = getattr(found, part)
     found = inspect.unwrap(found.fget if isinstance(found, property) else found)
     if not isinstance(found, FunctionType):
-        raise TypeError(f"{name} is no function: {found!r}")
+        raise TypeError(f"{place} is no function: {found!r}")
     return found
 
 
@@ -117,9 +117,15 @@ class Fault:
     def names(self) -> tuple[str, ...]:
         return (self.where,)
 
-    def applied(self) -> AbstractContextManager[None]:
-        function, wrapper = find(self.where), self.wrapper
-        real = copied(function)
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        with contextlib.ExitStack() as all_of_them:
+            for function in find(self.where):
+                all_of_them.enter_context(running(function, calling(self._instead_of(function))))
+            yield
+
+    def _instead_of(self, function: FunctionType) -> Callable[..., Any]:
+        wrapper, real = self.wrapper, copied(function)
 
         def decides(*args: Any, **kwargs: Any) -> Any:
             return wrapper(real, *args, **kwargs)
@@ -128,8 +134,7 @@ class Fault:
             made = wrapper(real, *args, **kwargs)
             return await made if inspect.isawaitable(made) else made
 
-        call = awaited if inspect.iscoroutinefunction(real) else decides
-        return running(function, calling(call))
+        return awaited if inspect.iscoroutinefunction(real) else decides
 
 
 def always(_real: Callable[..., Any], *_: object, **__: object) -> bool:
@@ -183,7 +188,7 @@ class Without:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        caller = find(self.by).__code__
+        (caller,) = (each.__code__ for each in find(self.by))
 
         def wrapper(real: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
             return self.answer if _called_by(caller) else real(*args, **kwargs)
@@ -248,7 +253,7 @@ class Statement:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        function = find(self.where)
+        (function,) = find(self.where)
         with running(function, self.code(function)):
             yield
 
@@ -378,11 +383,14 @@ class Lua:
             raise LookupError(f"{GONE}: {self.old!r} in {self.where}")
         return made
 
+    @property
+    def digest(self) -> bytes:
+        """Return the script's digest with the defect."""
+        return sha1(self.source(), usedforsecurity=False).hexdigest().encode()
+
     def applied(self) -> AbstractContextManager[None]:
         """Have the process send the script with the defect: before its first client."""
-        source = self.source()
-        digest = sha1(source, usedforsecurity=False).hexdigest().encode()
-        return changed(self.script(), source=source, digest=digest)
+        return changed(self.script(), source=self.source(), digest=self.digest)
 
 
 def script(name: str, old: str, new: str) -> Lua:
