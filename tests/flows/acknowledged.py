@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from fencelock._core.lock import acknowledge, acquire, renew
 from tests.flows import multis, runs_once
 from tests.flows import scenarios as worlds
-from tests.flows.seeded import Change, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, never, nothing
 from verification.simulator.replicas import SimulatedReplicas
 
 
@@ -50,44 +50,48 @@ def plan():
 SEEDS = (
     seed(
         "a grant that is reported though no replica acknowledged it",
-        Change(acknowledge, "count < replicas.wanted", "False"),
+        Fault("engine.enough_replicas", nothing),
         TWO_WORKING.under(unacked=1, failover=1),
         "I1 I2",
     ),
     seed(
         "a handed-over grant that is not counted",
-        Change(acquire, "grant = await _counted(port, waiter, grant, give_up_at)", "pass"),
+        Fault("attempt.pushed_counts", lambda _real, _port, _waiter, grant, _until: grant),
         TWO_WORKING.under(failover=1),
         "I1",
     ),
     seed(
         "a grant that is not counted",
-        Change(acquire, "isinstance(reply, bytes) and reply != NO_GRANT", "False"),
+        Fault("attempt.counts", never),
         TWO_WORKING.under(failover=1),
         "I1",
     ),
     seed(
         "a renewal that counts unacknowledged",
-        Change(renew, "if missing is None:", "if True:"),
+        Statement("keeper.renew_batch", "if missing is None:", "if True:"),
         TWO_LONG.under(unacked=1, failover=1),
         "I1 I2",
     ),
     seed(
         "a result that is read only once replicas have acknowledged it",
-        Change(acquire, "and reply != NO_GRANT", ""),
+        Fault("attempt.counts", lambda _real, reply: isinstance(reply, bytes)),
         ONCE.under(unacked=1).threads(),  # tasks are in line before time passes
         "I12",
         daily="replicas",
     ),
     seed(
         "a result that a waiter gets once replicas have acknowledged it",
-        Change(acquire, "not grant.fence or", ""),
+        Statement(
+            "attempt.pushed_counts",
+            "not grant.fence or grant.deadline <= port.now()",
+            "grant.deadline <= port.now()",
+        ),
         ONCE_SHORT.under(unacked=1),
         "I12",
     ),
     seed(
         "an unacknowledged grant that stays",
-        Change(acquire, "_undo(port, waiter)", "pass"),
+        Fault("attempt.undo", nothing),
         TWO.under(unacked=1),
         "I9",
         daily="replicas",

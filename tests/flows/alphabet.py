@@ -1,8 +1,9 @@
 """Which explorations make which call of the API, and which faults meet it there.
 
 A call that no exploration makes is unproved, and so is a fault that no call meets. ``CALLS`` names
-for each public call the flows that it runs; ``LEFT_OUT`` names the others, each with a reason.
-Which flows a world runs is not written down but seen: some of its schedules run under a profiler.
+for each public call the flows that it runs, as decisions.py does; ``LEFT_OUT`` names the others,
+each with a reason. Which flows a world runs is not written down but seen: some of its schedules run
+under a profiler.
 
 ``python -m tests.flows.alphabet`` prints the table.
 """
@@ -14,19 +15,19 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from types import CodeType
 
-from fencelock._core import port
 from tests.flows import deep
 from tests.flows.scenarios import Scenario
 from tests.flows.shares import Shared
+from tests.flows.sowing import find
 
-CORE = port.__file__.removesuffix("port.py")
 SCHEDULES = 4  # of each world under the profiler: what it calls hardly differs among them
 
 # What may befall any call: an answer, a message, a connection, a process, the time, the server.
 FAULTS = deep.FAULTS
 
-ACQUIRE, RELEASE, RENEW = "acquire.acquire", "release.take_and_release", "renew.renew_now"
+ACQUIRE, RELEASE, RENEW = "engine.acquire", "engine.release", "keeper.renew"
 LEASE = {
     "check": ("hold.check",),
     "lost": ("hold.lost",),
@@ -41,21 +42,21 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "RLock.acquire": (ACQUIRE,),
         "RLock.release": (RELEASE,),
         **{f"Lease.{name}": flows for name, flows in LEASE.items()},
-        "Client.revoke": ("show.revoke",),
+        "Client.revoke": ("engine.revoke",),
     },
     "cohort": {
-        "Lock.acquire in turn": (ACQUIRE, "turns._take_turn", "cohort.begin"),
-        "Lock.release to the next": ("turns.give_back", "cohort.pass_on"),
-        "Lock.release for the next": ("turns.give_back", "turns._release_to_line"),
-        "Lease.renew in turn": (RENEW, "cohort.begin"),
+        "Lock.acquire in turn": (ACQUIRE, "tenure.join", "tenure.begin"),
+        "Lock.release to the next": (RELEASE, "tenure.pass_on"),
+        "Lock.release for the next": (RELEASE, "tenure.for_next", "terms.acquire_next"),
+        "Lease.renew in turn": (RENEW, "tenure.begin"),
     },
     "semaphore": {
         "Semaphore.acquire": (ACQUIRE,),
         "Semaphore.release": (RELEASE,),
-        "Semaphore.set_limit": ("semaphore_rwlock.set_limit",),
+        "Semaphore.set_limit": ("semaphore.set_limit",),
         "BoundedSemaphore.acquire": (ACQUIRE,),
         "BoundedSemaphore.release": (RELEASE,),
-        "BoundedSemaphore.set_limit": ("semaphore_rwlock.set_limit",),
+        "BoundedSemaphore.set_limit": ("semaphore.set_limit",),
     },
     "rwlock": {
         "ReadLock.acquire": (ACQUIRE,),
@@ -64,8 +65,8 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "WriteLock.release": (RELEASE,),
     },
     "multi": {
-        "MultiLock.acquire": ("multi.acquire_all",),
-        "MultiLock.release": ("multi.release_all",),
+        "MultiLock.acquire": ("joint.acquire",),
+        "MultiLock.release": ("joint.release",),
     },
     "once": {
         "Once.run": ("once.start", "once.finish"),
@@ -80,17 +81,17 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Election.changes": ("election.next_change",),
     },
     "event": {
-        "Event.set": ("event_latch.change_event",),
-        "Event.clear": ("event_latch.change_event",),
-        "Event.delete": ("event_latch.change_event",),
-        "Event.is_set": ("event_latch.wait_until_open",),
-        "Event.wait": ("state_wait.wait_for",),
+        "Event.set": ("event.change",),
+        "Event.clear": ("event.change",),
+        "Event.delete": ("event.change",),
+        "Event.is_set": ("event.wait_until_open",),
+        "Event.wait": ("state.wait_for",),
     },
     "latch": {
-        "Latch.count_down": ("event_latch.change_latch",),
-        "Latch.reset": ("event_latch.change_latch",),
-        "Latch.delete": ("event_latch.change_latch",),
-        "Latch.wait": ("state_wait.wait_for",),
+        "Latch.count_down": ("latch.change",),
+        "Latch.reset": ("latch.change",),
+        "Latch.delete": ("latch.change",),
+        "Latch.wait": ("state.wait_for",),
     },
     "barrier": {
         "Barrier.wait": ("barrier.wait_at",),
@@ -99,16 +100,18 @@ CALLS: dict[str, dict[str, tuple[str, ...]]] = {
         "Barrier.delete": ("barrier.change",),
     },
     "cluster": {
-        "Lock.acquire in a Cluster": (ACQUIRE, "by_slot.line_up_by_slot"),
-        "Lock.release in a Cluster": (RELEASE,),
-        "Lease.renew in a Cluster": ("by_slot.renew_due_by_slot",),
+        "Lock.acquire in a Cluster": (ACQUIRE, "cluster.run"),
+        "Lock.release in a Cluster": (RELEASE, "cluster.run"),
+        "Lease.renew in a Cluster": ("keeper.maintain", "cluster.run_together"),
     },
     "quorum": {
-        "Lock.acquire on a quorum": ("acquire._rounds",),
-        "Lock.release on a quorum": ("maintain.give_back",),
-        "Lease.renew on a quorum": ("maintain.renew",),
+        "Lock.acquire on a quorum": ("quorum.acquire",),
+        "Lock.release on a quorum": ("quorum.release",),
+        "Lease.renew on a quorum": ("quorum.renew",),
     },
 }
+
+NAMED = {flow for calls in CALLS.values() for flows in calls.values() for flow in flows}
 
 FACTORIES = (
     *("barrier", "bounded_semaphore", "election", "event", "latch", "lock", "locked"),
@@ -177,21 +180,18 @@ def base(scenario: Scenario) -> tuple[str, str]:
 @functools.cache
 def flows_of(scenario: Scenario) -> frozenset[str]:
     """Return the flows that some schedules of a world call."""
-    called: set[str] = set()
+    called: set[CodeType] = set()
 
     def profile(frame, event, _arg) -> None:
         if event == "call":
-            code = frame.f_code
-            file = code.co_filename
-            if file.startswith(CORE):
-                called.add(f"{file.rpartition('/')[2].removesuffix('.py')}.{code.co_name}")
+            called.add(frame.f_code)
 
     sys.setprofile(profile)
     try:
         scenario.explore(schedules=SCHEDULES)
     finally:
         sys.setprofile(None)
-    return frozenset(called)
+    return frozenset(name for name in NAMED if any(each.__code__ in called for each in find(name)))
 
 
 @functools.cache

@@ -4,12 +4,11 @@ from functools import partial
 
 from fencelock._core.keys import LockKeys
 from fencelock._core.keys import slot as slot_of
-from fencelock._core.objects import multi
-from fencelock._topology.cluster import ClusterPort
 from tests.flows.clusters import FAULTS, Clusters
 from tests.flows.multis import Each, One, both
 from tests.flows.scenarios import FIXED
-from tests.flows.seeded import Change, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Statement, Without
 from verification.simulator.cluster import OTHER, SLOT
 
 
@@ -81,24 +80,23 @@ def plan():
             yield scenario.under(move=1, **{fault: 1})
 
 
-DROP = "if hold is None:\n                await _drop(port, holds, registries, ends)"
 SEEDS = (
     seed(
         "a multi over two slots that gives up and keeps its first lock",
-        Change(multi, DROP, "if not hold:"),
+        Without("joint.drop", by="joint.in_order"),
         GIVING_UP[0],
         "I9 I11",
     ),
     seed(
         "a cancelled multi over two slots that keeps its first lock",
-        Change(multi, "for hold in reversed(holds):", "for hold in ():"),
+        Without("engine.release_later", by="joint.in_order"),
         TWO[0].under(cancel=1),
         "I9",
     ),
     seed(
         "a part whose release is redirected and not sent on",
-        Change(
-            ClusterPort,
+        Statement(
+            "cluster.followed",
             "return await self.call(*call, until, waiter if own else None)",
             "raise NoReply('it has moved', sent=False)",
         ),
@@ -107,7 +105,7 @@ SEEDS = (
     ),
     seed(
         "a part whose release is refused while its slot moves",
-        Change(multi, "isinstance(answer, ServerError) and answer.code in PASSING", "False"),
+        Without("wire.passes", by="joint.release_each"),
         ALONE[0].under(migrate=1),
         "I9 I12",
     ),

@@ -2,15 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from fencelock._core import retry
-from fencelock._core.lock import acknowledge, acquire, by_slot
-from fencelock._topology.cluster import ClusterPort
-from fencelock._topology.cluster_map import ClusterMap
-from fencelock._topology.master_check import MasterCheck
-from fencelock._topology.slots import SlotMap
+from fencelock._core.lock import by_slot
 from tests.flows.scenarios import FIXED, SECONDS, Scenario, single, user
-from tests.flows.seeded import Change, seed
+from tests.flows.seeded import seed
 from tests.flows.sentinels import granted
+from tests.flows.sowing import Fault, Statement, Without, always, never, nothing
 from verification.simulator.cluster import ClusterMonitor, ClusterWorld, PlainMonitor, nodes
 from verification.simulator.cluster_port import SimulatedClusterPort, SimulatedClusterReplicas
 from verification.simulator.explorer import Report, explore
@@ -122,114 +118,110 @@ def plan():
             yield scenario.under(unacked=1, **{fault: 1})
 
 
+def all_but(code):
+    """Return what takes an error of this code for an answer, and not for "not now"."""
+    return lambda real, error: error.code != code and real(error)
+
+
 SEEDS = (
     seed(
         "a node that says CLUSTERDOWN ends the call",
-        Change(retry, "trouble.code in PASSING", 'trouble.code in PASSING - {"CLUSTERDOWN"}'),
+        Fault("wire.passes", all_but("CLUSTERDOWN")),
         PATIENT.under(unserved=1),
         "I6",
     ),
     seed(
         "a node that says TRYAGAIN ends the call",
-        Change(retry, "trouble.code in PASSING", 'trouble.code in PASSING - {"TRYAGAIN"}'),
+        Fault("wire.passes", all_but("TRYAGAIN")),
         ALONE.under(migrate=1),
         "I12",
     ),
     seed(
         "a map that is not read again when a node says CLUSTERDOWN",
-        Change(SlotMap, 'in {"CLUSTERDOWN", "READONLY"}', 'in {"READONLY"}'),
+        Fault(
+            "cluster.redirect",
+            lambda real, self, error: None if error.code == "CLUSTERDOWN" else real(self, error),
+        ),
         PATIENT.under(isolated=1),
         "I6",
     ),
     seed(
         "a grant that counts though no replica acknowledged it",
-        Change(acknowledge, "count < replicas.wanted", "False"),
+        Fault("engine.enough_replicas", nothing),
         COUNTED_WORKING.under(unacked=1, gone=1),
         "I1 I2",
     ),
     seed(
         "a grant in a Cluster that is not counted",
-        Change(acquire, "isinstance(reply, bytes) and reply != NO_GRANT", "False"),
+        Fault("attempt.counts", never),
         COUNTED_FIXED.under(gone=1),
         "I1",
     ),
     seed(
         "a grant that is handed over in a Cluster and not counted",
-        Change(acquire, "grant = await _counted(port, waiter, grant, give_up_at)", "pass"),
+        Fault("attempt.pushed_counts", lambda _real, _port, _waiter, grant, _until: grant),
         COUNTED_LINE.under(gone=1),
         "I1",
     ),
     seed(
         "a renewal in a Cluster that is not counted",
-        Change(
-            by_slot, "_renew_beside(port, kinds, renew_batches)", "_renew_beside(port, kinds, _ask)"
-        ),
+        Fault("keeper.renew_at_nodes", lambda _real, *args: by_slot.renew_due_by_slot(*args)),
         COUNTED_LONG.under(gone=1),
         "I1 I2",
     ),
     seed(
         "a request that is sent on without ASKING",
-        Change(
-            ClusterPort,
-            "asking, asked_at = step is not None and step.asking,",
-            "asking, asked_at = False,",
-        ),
+        Statement("cluster.routed", "step is not None and step.asking", "False"),
         LONG.under(migrate=1),
         "L",
     ),
     seed(
         "a waiter that stays where its channel ended",
-        Change(ClusterPort, "self._end_channel(connection, message[1])", "pass"),
+        Without("cluster.end_channel", by="cluster.taken"),
         TWO_WORKING.under(move=1),
         "I6",
     ),
     seed(
         "a redirect that is an error",
-        Change(ClusterPort, "step = self.slots.redirect(error)", "raise"),
+        Without("cluster.redirect", by="cluster.routed"),
         TWO_WORKING.under(move=1),
         "I12",
     ),
     seed(
         "a redirected renewal that is not sent on",
-        Change(ClusterPort, "if not isinstance(answer, ReplyError):", "if True:"),
+        Fault("cluster.followed", lambda _real, _self, _call, answer, *_: answer),
         LONG.under(move=1),
         "L",
     ),
     seed(
         "an answer of a master that was replaced and woke up",
-        Change(
-            MasterCheck,
-            "if late or asked_at - self._at.get(node, -inf) > SURE_SECONDS:",
-            "if False:",
+        Fault(
+            "cluster.counts", lambda _real, self, node, asked_at: self.note(node, asked_at) or True
         ),
         AGAIN.under(freeze=1),
         "I1 I4 I9",
     ),
     seed(
         "a grant that such a master pushed",
-        Change(SlotMap, "if not is_grant(message):", "if True:"),
+        Fault("cluster.disbelieves", never),
         HANDED_OVER.under(freeze=1),
         "I1 I4 I9",
     ),
     seed(
         "a map that is not read again when a node is silent",
-        Change(SlotMap, "self.doubtful = True", "pass"),
+        Fault("cluster.invalidate", nothing),
         TWO_WORKING.under(gone=1),
         "I6",
     ),
     seed(
         "a node without the time to answer that is taken for silent",
-        Change(ClusterMap, "self._in_time(until)", "pass"),
+        Fault("cluster.in_time", nothing),
         TWICE.under(freeze=1, late=1),
         "I9",
     ),
     seed(
         "an undo that a master ended which was replaced",
-        Change(
-            ClusterPort,
-            "return not key or self._counts(undo_connection.node, asked_at)",
-            "return True",
-        ),
+        Fault("cluster.settles", always),
         TWICE.under(freeze=1, cancel=1),
         "I9",
     ),

@@ -29,20 +29,19 @@ FIXED_TURNS = bounded(FIXED, turns=8)
 def process(*programs):
     """A process with a task for each program; each may be cancelled at any point."""
 
-    async def whole(program, actor):
-        with contextlib.suppress(*GAVE_UP, ClientClosed):
-            await program(actor)
-
     def role(scenario, world):
         client = world.client(shared=scenario.shared)
         for program in programs:
-            world.start(client, whole(program, Actor(world, client, scenario.flows)))
+            world.start(client, _quietly(program(Actor(world, client, scenario.flows))))
 
     return role
 
 
-def holds(options=TURNS, *, after=0.0, work=0.0, timeout=None, renewed=None):
-    """A task that acquires, works and releases; it may begin later, and renew by hand for less."""
+def holds(options=TURNS, *, after=0.0, work=0.0, timeout=None, renewed=None, fellows=()):
+    """A task that acquires, works and releases; it may begin later, and renew by hand for less.
+
+    ``fellows``: for so long other tasks renew its lease, while it works and releases.
+    """
 
     async def program(actor):
         await rests(actor, after)
@@ -50,6 +49,8 @@ def holds(options=TURNS, *, after=0.0, work=0.0, timeout=None, renewed=None):
         if hold is None:
             return
         try:
+            for ttl in fellows:
+                actor.world.start(actor.client, _quietly(actor.renew(hold, ttl)))
             if renewed is not None:
                 await actor.renew(hold, renewed)
             await rests(actor, work)
@@ -57,6 +58,11 @@ def holds(options=TURNS, *, after=0.0, work=0.0, timeout=None, renewed=None):
             await actor.release(hold)
 
     return program
+
+
+async def _quietly(flow):
+    with contextlib.suppress(*GAVE_UP, ClientClosed):
+        await flow
 
 
 async def rests(actor, seconds):
@@ -131,6 +137,18 @@ FIXED_JOINING = scenario(
 SHORTER = scenario(
     "1 task renewing for less, 1 for more",
     process(holds(MANY, renewed=1.6), holds(MANY, renewed=2.9, work=1.0)),
+)
+LENGTHENED = scenario(
+    "1 task renewing for more, 1 more", process(holds(MANY, renewed=9.0), holds(MANY, work=1.0))
+)
+OVERTAKEN = scenario(
+    "1 task whose lease others renew for more and for less, 1 more",
+    process(holds(MANY, fellows=(2.9, 1.6), work=0.002), holds(MANY, work=1.0)),
+)
+OVERTAKEN_BESIDE = scenario(
+    "1 task whose lease another renews for less, 1 more, 1 operator",
+    process(holds(MANY, fellows=(1.6,), work=0.1), holds(MANY, work=0.1)),
+    operator(),
 )
 BOUNDED_TERMS = bounded(LeaseOptions(ttl=TTL, renew=True, max_hold=2.0), turns=8)
 BOUNDED = scenario("2 tasks bounded", user(BOUNDED_TERMS, tasks=2, work=0.1))

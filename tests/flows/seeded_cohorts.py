@@ -1,62 +1,107 @@
 """Faults sown on purpose in the turns of a client's waiters: see ``seeded``."""
 
-from fencelock._core.lock import acquire, cohort, hold, request, turns, waiting
+from math import inf
+
+from fencelock._core.lock.cohort import RENEWED_PART
 from fencelock.scripts.constants import FENCE_ROOM
 from tests.flows import cohorts as worlds
-from tests.flows.seeded import Change, script, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import (
+    Fault,
+    Statement,
+    Without,
+    always,
+    changed,
+    given,
+    nothing,
+    script,
+    several,
+)
 
 NOT_THE_HOLDER = "if redis.pcall('GET', KEYS[1]) ~= holder then"
+
+
+def by_copies_alone(_real, _self, _port, hold):
+    """Look at copies of its request alone, and not at renewals."""
+    return not hold.request.strays and hold.loss is None
+
+
+def without_copies(real, self, port, hold):
+    """Look at everything but copies of its request."""
+    with changed(hold.request, strays=()):
+        return real(self, port, hold)
+
+
+async def as_if_it_had_asked(real, port, line, waiter, give_up_at):
+    """Ask the server, and be no waiter of the cohort from then on."""
+    waiter.local = False
+    return await real(port, line, waiter, give_up_at)
+
 
 SEEDS = (
     seed(
         "a turn beyond the number of turns",
-        Change(cohort.LocalLine, "and self.turns < self.most", ""),
+        Fault("tenure.may_pass", given(most=inf)),
         worlds.THREE,
         "I5",
         daily="lock",
     ),
     seed(
         "a turn beyond the time of the cohort",
-        Change(cohort.LocalLine, "and now < self.until", ""),
+        Fault("tenure.may_pass", given(until=inf)),
         worlds.OVER_TIME,
         "I5",
     ),
     seed(
         "a turn with too little of the lease",
-        Change(cohort.LocalLine, "and hold.deadline - now >= validity(length) * self.part", ""),
+        Fault("tenure.may_pass", given(part=0.0)),
         worlds.FIXED_LONG,
         "L",
     ),
     seed(
         "a turn of a lease that is not renewed any more, with half of it",
-        Change(cohort.LocalLine, "validity(length) * self.part", "validity(length) * RENEWED_PART"),
+        Fault("tenure.may_pass", given(part=RENEWED_PART)),
         worlds.ONCE,
         "L",
     ),
     seed(
         "a turn while a renewal may still shorten the lease",
-        Change(cohort, "return not renewing and", "return"),
+        Fault("tenure.undisturbed", by_copies_alone),
         worlds.SHORTER.under(zombie=1),
         "I1 I2",
     ),
     seed(
         "a turn while a copy of the request may still come",
-        Change(cohort, "and not hold.request.strays", ""),
+        Fault("tenure.undisturbed", without_copies),
         worlds.STRAY.under(late=1, cut=1),
         "I1 I3 I9",
     ),
     seed(
+        "a turn that is longer than its holder asked for",
+        Statement(
+            "tenure.may_pass",
+            "validity(length) * self.part <= hold.deadline - now <= validity(length)",
+            "validity(length) * self.part <= hold.deadline - now",
+        ),
+        worlds.LENGTHENED,
+        "L",
+    ),
+    seed(
+        "a renewal that is sent for a turn that was passed on",
+        Statement("keeper.reserve", "hold.released", "False"),
+        worlds.OVERTAKEN,
+        "I1 I2 L",
+    ),
+    seed(
         "a turn with the fence of the one before",
-        Change(cohort.LocalLine, "Grant(hold.fence + 1,", "Grant(hold.fence,"),
+        Fault("tenure.next_fence", lambda _real, fence: fence),
         worlds.TWO,
         "I3",
         daily="lock",
     ),
     seed(
         "a turn of those who want the lock on other terms",
-        Change(
-            request, "return keys.lock, *lasts, cohort.turns, cohort.seconds", "return keys.lock"
-        ),
+        Fault("terms.tenure_key", lambda real, keys, options: real(keys, options) and keys.lock),
         worlds.UNLIKE,
         "L",
     ),
@@ -74,103 +119,100 @@ SEEDS = (
     ),
     seed(
         "a turn that begins although its process knows of the revocation",
-        Change(cohort, "line.revoked = holder, reason", "pass"),
+        several(Fault("tenure.revoke", nothing), Fault("line.remember_revoked", nothing)),
         worlds.BROKEN.under(late=1),
         "I8",
     ),
     seed(
         "a turn that begins when its lease is over",
-        Change(turns, "if turn.deadline > port.now():", "if True:"),
+        Fault("tenure.in_time", always),
         worlds.TWO.under(pause=1),
         "I4",
     ),
     seed(
         "a loss that leaves the next waiter waiting",
-        Change(hold.Hold, "self.cohort.succeed(port, self)", "pass"),
+        Without("tenure.succeed", by="hold.lose"),
         worlds.FIXED_TOO_LONG,
         "I6",
     ),
     seed(
         "a waiter that is served before those who came first",
-        Change(cohort.LocalLine, "heir = self.waiting[0]", "heir = self.waiting[-1]"),
+        Fault("tenure.heir", lambda _real, self: self.waiting[-1]),
         worlds.THREE_MANY,
         "I5 I6 I9",
     ),
     seed(
         "a front that is not notified",
-        Change(cohort.LocalLine, "port.wake(front)", "pass"),
+        Without("wire.wake", by="tenure.notify"),
         worlds.TWO,
         "I6",
         daily="lock",
     ),
     seed(
         "a front that gives up without another one",
-        Change(
-            turns,
-            "        line.succeed(port, waiter)\n        return None",
-            "        return None",
-        ),
+        Without("tenure.succeed", by="tenure.begin_turn"),
         worlds.IMPATIENT_BESIDE,
         "I5 I6 I9",
     ),
     seed(
         "a front that takes its place in line away with it",
-        Change(turns, "left = line.succeed(port, waiter, _left(asks), keeps=True)", "left = False"),
+        Without("tenure.succeed", by="tenure.leave_to_next"),
         worlds.MIXED,
         "I5",
     ),
     seed(
         "a front that undoes the request that it left to another",
-        Change(
-            acquire,
-            "        left = left or leave_to(waiter)\n        if not left:",
-            "        left = left or leave_to(waiter)\n        if True:",
+        Statement(
+            "attempt.queue",
+            """
+            left = left or leave_to(waiter)
+            if not left:
+                undo(port, waiter)
+            """,
+            """
+            left = left or leave_to(waiter)
+            undo(port, waiter)
+            """,
         ),
         worlds.MIXED.under(cancel=1),
         "I1 I4 I5 I6 I9",
     ),
     seed(
         "an interrupted waiter that keeps the turn that it was given",
-        Change(
-            turns,
-            "port.run_in_background(*alone.release_call(given.source, given.turn.fence))\n"
-            "        elif",
-            "pass\n        elif",
-        ),
+        Without("wire.post", by="tenure.give_up"),
         worlds.TWO.under(cancel=1),
         "I9 I6",
     ),
     seed(
         "an interrupted waiter that keeps the place that it was given",
-        Change(turns, "elif given.place is not None and waiter.local:", "elif False:"),
+        Statement("tenure.give_up", "given.place is not None and waiter.local", "False"),
         worlds.MIXED.under(cancel=1),
         "I5 I6 I9",
     ),
     seed(
         "a place that is not dropped when its first answer is late",
-        Change(
-            turns,
-            "if given.place is not None and not given.place.stood:",
-            "waiter.local = False\n    if given.place is not None and not given.place.stood:",
-        ),
+        Fault("tenure.asks", as_if_it_had_asked),
         worlds.TWO.under(late=1),
         "I9",
     ),
     seed(
         "a place that a release brings, and that no waiter takes",
-        Change(cohort.LocalLine, "return giver.gave or given is NOTHING", "return True"),
+        Statement("tenure.succeeded", "return giver.gave or given is NOTHING", "return True"),
         worlds.FIXED_JOINING.under(late=1),
         "I9",
     ),
     seed(
         "a request under way that is left to another, and not undone after it",
-        Change(turns, "(Stray(asks.path, asks.channel),) if asks.asking else ()", "()"),
+        Fault("tenure.left", lambda real, asks: real(asks)._replace(strays=())),
         worlds.THREE.under(cancel=1).threads(),
         "I9 I1",
     ),
     seed(
         "a waiter that joins the end of the line when its turn comes to ask",
-        Change(request.AcquireRequest, "max(0, int(waited * 1e6))", "0"),
+        Fault(
+            "terms.acquire_next",
+            lambda real, self, channel, before, _waited: real(self, channel, before, 0.0),
+        ),
         worlds.ARRIVALS,
         "I5",
         daily="lock",
@@ -189,7 +231,7 @@ SEEDS = (
     ),
     seed(
         "a closed client whose waiters wait on",
-        Change(waiting.Lines, "for each in cohort.waiting]", "for each in ()]"),
+        Fault("line.close", given(cohorts={})),
         worlds.CLOSED,
         "I13",
     ),

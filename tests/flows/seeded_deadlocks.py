@@ -1,64 +1,90 @@
 """Faults sown into what finds deadlocks; each must be found."""
 
-from fencelock._core.deadlock import chase, probe, unit_waits
-from fencelock._core.lock import acquire
-from fencelock._core.quorum import acquire as quorum_acquire
+from math import inf
+from operator import attrgetter
+
+from fencelock._core.deadlock import chase
 from tests.flows import deadlocks as worlds
 from tests.flows import quorum_deadlocks as quorums
-from tests.flows.seeded import Change, script, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, Without, never, script
+
+
+def late(real, *args):
+    """Enter a wait that never looks for a cycle."""
+    wait = real(*args)
+    wait.due = inf
+    return wait
+
+
+def refusing_itself(real, wait, probe):
+    """Take a cycle for a reason to refuse whichever wait finds it."""
+    if probe.cycle:
+        chase.refuse(wait, probe.path)
+    else:
+        real(wait, probe)
+
 
 SEEDS = (
     seed(
         "a wait never looks for a cycle",
-        Change(unit_waits, "port.now() + request.options.deadlock_after", "inf"),
+        Fault("deadlock.entered", late),
         worlds.TWO,
         "I6",
     ),
     seed(
         "a cycle that was seen once is taken for true",
-        Change(chase, "if not probe.cycle:", "if False:"),
+        Fault(
+            "deadlock.came_back",
+            lambda real, wait, probe: real(wait, probe._replace(cycle=probe.path)),
+        ),
         worlds.SKEWED.threads(),
         "deadlock",
     ),
     seed(
         "a lock is taken to be released by the unit that acquired it",
-        Change(unit_waits, "port is None or port.waits.lent(hold)", "port is None"),
+        Fault("deadlock.lent", never),
         worlds.LENT,
         "deadlock",
     ),
     seed(
         "a unit that waits for itself is found as late as others",
-        Change(unit_waits, "not known and _is_held_by_itself(port, request)", "False"),
+        Fault("deadlock.held_by_itself", never),
         worlds.ITSELF,
         "deadlock",
     ),
     seed(
         "each wait of a cycle refuses itself",
-        Change(chase, "elif youngest(probe.path).wait == _text(wait.id):", "else:"),
+        Fault("deadlock.came_back", refusing_itself),
         worlds.AT_ONCE,
         "deadlock",
     ),
     seed(
         "the oldest wait of a cycle is refused",
-        Change(probe, "return max(cycle,", "return min(cycle,"),
+        Fault(
+            "deadlock.youngest",
+            lambda _real, cycle: min(cycle, key=attrgetter("arrived_us", "wait")),
+        ),
         worlds.TWO,
         "deadlock",
     ),
     seed(
         "a refused wait goes on",
-        Change(acquire, "if wait.cycle is not None and", "if False and"),
+        Statement(
+            "attempt.wait", "wait.cycle is not None and waiter.granted(now) is None", "False"
+        ),
         worlds.TWO,
         "I6",
     ),
     seed(
         "a thread that reads its own connection is not told that its wait is refused",
-        Change(chase, "if not waiter.local:", "if False:"),
+        Without("wire.post", by="deadlock.refuse"),
         worlds.TWO.threads(),
         "deadlock",
     ),
     seed(
         "a wait stays in the table when it is over",
-        Change(unit_waits, "port.waits.end(request.unit, request.unit_wait)", "pass"),
+        Without("deadlock.wait_ends", by="deadlock.left"),
         worlds.TWO,
         "I9",
     ),
@@ -84,13 +110,13 @@ SEEDS = (
 QUORUM_SEEDS = (
     seed(
         "the part of a quorum's lease at one node is not taken for the whole",
-        Change(chase, "port, whole = hold.port, hold.whole", "port, whole = hold.port, hold"),
+        Statement("deadlock.passes", "hold.whole", "hold"),
         quorums.TWO,
         "I6",
     ),
     seed(
         "a wait at a node stays in the table when it is over",
-        Change(quorum_acquire, "left(port, request)", "pass"),
+        Without("deadlock.left", by="quorum.ask_first"),
         quorums.TWO,
         "I9",
     ),

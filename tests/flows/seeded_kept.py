@@ -1,62 +1,77 @@
 """Faults sown into what keeps leases while they are idle; each must be found."""
 
-from fencelock._core.lock import cohort, kept, turns
-from fencelock._core.lock.cohort import LocalLine
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from tests.flows import kept as worlds
-from tests.flows.seeded import Change, script, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, always, changed, given, nothing, script, several
+
+
+def however_long(real, self, port, hold):
+    """Decide as if little of the lease were left."""
+    with changed(hold, deadline=min(hold.deadline, port.now() + HANDOFF_TTL_SECONDS)):
+        return real(self, port, hold)
+
+
+async def as_if_unchanged(real, *args):
+    """Begin a turn, and say that no other client held the lock."""
+    hold = await real(*args)
+    if hold is not None:
+        hold.unchanged = True
+    return hold
+
 
 SEEDS = (
     seed(
         "a lease that has grown is kept",
-        Change(LocalLine, "self.linger <= left <= HANDOFF_TTL_SECONDS", "self.linger <= left"),
+        Fault("tenure.may_keep", however_long),
         worlds.GROWN,
         "I7",
     ),
     seed(
         "a lease is kept while a renewal may run",
-        Change(LocalLine, "and _is_undisturbed(port, hold)", "and True"),
+        Fault("tenure.undisturbed", always),
         worlds.GROWN.under(late=1),
         "I7",
     ),
     seed(
         "a recall of an idle lease has no effect",
-        Change(LocalLine, "self.recalled = True", "return None"),
+        Fault("tenure.recall", nothing),
         worlds.TRIED,
         "kept",
     ),
     seed(
         "a lease that was recalled while it was used is kept",
-        Change(LocalLine, "and not self.recalled", "and True"),
+        Fault("tenure.may_keep", given(recalled=False)),
         worlds.WORKING,
         "kept",
     ),
     seed(
         "a turn of a kept lease has the fence of the turn before",
-        Change(LocalLine, "Grant(kept.fence + 1,", "Grant(kept.fence,"),
+        Fault("tenure.next_fence", lambda _real, fence: fence),
         worlds.ALONE,
         "I3",
     ),
     seed(
         "an idle lease is never given up",
-        Change(LocalLine, "port.renewals.watch(self, when)", "pass"),
+        Fault("keeper.watch", nothing),
         worlds.LATER,
         "kept I9",
     ),
     seed(
         "a closed client forgets an idle lease, and does not release it",
-        Change(kept, "lines = list(port.lines.recalls.tenures.values())", "lines = []"),
+        Fault("tenure.give_up_kept", nothing),
         worlds.CLOSED_ALONE,
         "I9 kept",
     ),
     seed(
         "a kept lease goes on after its revocation",
-        Change(cohort, "isinstance(front, KeptLease) and", "False and"),
+        several(Fault("tenure.revoke", nothing), Fault("line.remember_revoked", nothing)),
         worlds.BROKEN,
         "I8",
     ),
     seed(
         "a lease is unchanged although another client held the lock",
-        Change(turns, "hold.unchanged = given.unchanged", "hold.unchanged = True"),
+        Fault("tenure.begin_turn", as_if_unchanged),
         worlds.BOTH,
         "unchanged",
     ),
@@ -68,13 +83,13 @@ SEEDS = (
     ),
     seed(
         "a client says that it uses what it keeps",
-        Change(kept, 'return b"idle" if', 'return b"busy" if'),
+        Fault("tenure.state", lambda *_: b"busy"),
         worlds.ASKED,
         "kept",
     ),
     seed(
         "a kept lease is taken, and stays to be taken",
-        Change(LocalLine, "self.front = waiter", "pass"),
+        Statement("tenure.take_kept", "self.front = waiter", "pass"),
         worlds.ALONE,
         "I1 I3 I6 I9",
     ),

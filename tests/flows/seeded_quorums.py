@@ -1,47 +1,15 @@
 """Faults sown into the flows and scripts of a quorum; see seeded.py."""
 
-import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from math import inf
 
-from fencelock._core.quorum import (
-    acquire,
-    attempt,
-    maintain,
-    membership,
-    votes,
-)
-from fencelock._core.quorum import (
-    lease as quorum_hold,
-)
 from tests.flows import quorums as worlds
-from tests.flows.seeded import Change, script, seed
-
-
-@dataclass(frozen=True)
-class Several:
-    """Several changes, where one does what the others leave out."""
-
-    where: Any
-    changes: tuple[Change, ...]
-
-    @contextlib.contextmanager
-    def applied(self) -> Iterator[None]:
-        with contextlib.ExitStack() as all_of_them:
-            for change in self.changes:
-                all_of_them.enter_context(change.applied())
-            yield
-
-
-def several(where: Any, *changes: Change) -> Several:
-    return Several(where, changes)
-
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, Without, always, given, nothing, script, several
 
 SEEDS = (
     seed(
         "a quorum: one node of three counts as a majority",
-        Change(votes, "return nodes // 2 + 1", "return nodes // 2"),
+        Fault("quorum.majority", lambda _real, nodes: nodes // 2),
         worlds.TRIES.under(silent=1),
         "I1 I2 I3",
     ),
@@ -53,7 +21,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: the largest fence stays on the node that gave it",
-        Change(acquire, "if lacking <= 0:", "if low:"),
+        Fault("quorum.written", always),
         worlds.ALONE_TWICE.under(silent=1),
         "I3",
     ),
@@ -65,21 +33,21 @@ SEEDS = (
     ),
     seed(
         "a quorum: a node that was restarted votes at once",
-        Change(membership.Membership, "if now < self._forgets", "if 0 > self._forgets"),
+        Fault("quorum.forgets_nothing_from", lambda *_: -inf),
         worlds.ABSENT.under(restart=1),
         "I1",
         daily="quorum",
     ),
     seed(
         "a quorum: the vote of a node that was restarted meanwhile counts",
-        Change(acquire, "gone = port.membership.without_vote(grants)", "gone = []"),
+        Fault("quorum.voting", lambda _real, attempt, grants: len(grants) >= attempt.port.needed),
         worlds.ABSENT.under(restart=1),
         "I1",
     ),
     seed(
         "a quorum: an id that was given up is used again",
-        Change(
-            attempt.QuorumAttempt,
+        Statement(
+            "quorum.rename",
             "self.request.waiter = self.request.holder = self.port.new_id()",
             "pass",
         ),
@@ -88,20 +56,20 @@ SEEDS = (
     ),
     seed(
         "a quorum: a node is reacquired with an id that was given up there",
-        Change(maintain, "request.waiter = request.holder = parts.another_id()", "pass"),
+        Fault("quorum.another_id", lambda _real, self: self.hold.request.holder),
         worlds.ALONE_LONG.under(late=1).threads(),
         "I1 I2",
     ),
     seed(
         "a quorum: partial grants are not released",
-        Change(acquire, "await _give_back(quorum_attempt, grants)", "pass"),
+        Fault("quorum.give_back_part", nothing),
         worlds.ABSENT.under(silent=1),
         "I6 I9",
     ),
     seed(
         "a quorum: a silent node is not undone after a grant",
-        Change(
-            acquire,
+        Statement(
+            "quorum.ask_others",
             "undo(port, [ask for ask in asks if ask.node not in grants], all_of_them=True)",
             "pass",
         ),
@@ -111,57 +79,48 @@ SEEDS = (
     ),
     seed(
         "a quorum: votes are not undone after a cancellation",
-        Change(acquire, "undo(port, asks, all_of_them=True)\n        for node", "for node"),
+        Statement("quorum.ask_others", "undo(port, asks, all_of_them=True)", "pass"),
         worlds.ALONE.under(cancel=1).threads(),
         "I9",
     ),
     seed(
         "a quorum: a release without a reply is not repeated",
-        Change(maintain, "retry_in_background(port, asks)", "pass"),
+        Without("quorum.release_again", by="quorum.release"),
         worlds.ALONE.under(silent=1),
         "I9",
     ),
     seed(
         "a quorum: a vote counts from its reply",
-        Change(
-            attempt.QuorumAttempt, "ask.asked_at + validity(ttl)", "ask.answered_at + validity(ttl)"
-        ),
+        Statement("quorum.count", "ask.asked_at", "ask.answered_at"),
         worlds.ALONE_FIXED.under(late=2),
         "I2",
     ),
     seed(
         "a quorum: a renewal by hand counts from its reply",
-        Change(maintain, "[renewal.ttl], ask.asked_at", "[renewal.ttl], ask.answered_at"),
+        Statement("quorum.renew_parts", "ask.asked_at", "ask.answered_at"),
         worlds.ALONE_BY_HAND.under(late=2),
         "I2",
     ),
     seed(
         "a quorum: a lost majority is not reported",
         several(
-            maintain,
-            Change(maintain, "lose(port, hold, hold.end, hold.deadline)", "pass"),
-            Change(quorum_hold.Majority, "hold.lose(hold.end, hold.deadline)", "pass"),
+            Without("keeper.lose", by="quorum.lost"), Without("hold.lose", by="quorum.check_gap")
         ),
         worlds.ALONE_OF_TWO.under(down=1),
         "I6 I8",
     ),
     seed(
         "a quorum: what is left of a lost lease is given back while the body works",
-        Change(quorum_hold.Majority, 'if reason == "revoked":', "if True:"),
+        Statement("quorum.part_lost", "if reason == 'revoked':", "if True:"),
         worlds.BARE.under(restart=1),
         "I1",
     ),
     seed(
         "a quorum: a hold is not renewed, nor its parts watched, after a node was reacquired",
         several(
-            maintain,
-            Change(maintain, "if hold.open and not hold.notified:", "if False:"),
-            Change(
-                quorum_hold.Majority,
-                "if not whole.open or whole.notified or hold",
-                "if True or hold",
-            ),
-            Change(quorum_hold.Majority, "hold.lose(hold.end, hold.deadline)", "pass"),
+            Statement("quorum.put_back", "if hold.open and not hold.notified:", "if False:"),
+            Fault("quorum.part_lost", nothing),
+            Without("hold.lose", by="quorum.check_gap"),
         ),
         worlds.ALONE_OF_TWO.under(down=1),
         "I8",
@@ -174,16 +133,14 @@ SEEDS = (
     ),
     seed(
         "a quorum: a timeout does not end the rounds",
-        Change(acquire, "if at_once or now >= give_up_at:", "if at_once:"),
+        Statement("quorum.rounds", "if at_once or now >= give_up_at:", "if at_once:"),
         worlds.IMPATIENT,
         "I6 I13",
         daily="quorum",
     ),
     seed(
         "a quorum: a client that waits for a majority never retries",
-        Change(
-            acquire, "pause = retry_delay(quorum_attempt.rounds, port.jitter())", "pause = 50.0"
-        ),
+        Statement("quorum.pause", "retry_delay(quorum_attempt.rounds, port.jitter())", "50.0"),
         worlds.TWO.under(late=1),
         "I6",
     ),
@@ -199,7 +156,7 @@ SEEDS = (
     ),
     seed(
         "a quorum: data read before a restart decides which nodes may vote after it",
-        Change(membership.Membership, "self.heard = set()  # what was", "pass  # what was"),
+        Statement("quorum.saw", "self.heard = set()", "pass"),
         worlds.UNLIKE.under(restart=1),
         "I1",
     ),
@@ -211,13 +168,13 @@ SEEDS = (
     ),
     seed(
         "a quorum: a claim is given up while its lease is held",
-        Change(membership.Membership, "if self.claimants or not", "if not"),
+        Fault("quorum.drop_claim", given(claimants=set())),
         worlds.CLAIMED.under(restart=1),
         "I1 I2 I8 L",
     ),
     seed(
         "a quorum: the claim of a lease that was released stays",
-        Change(membership.Membership, "if self.claimants or not self.claim_asked_ttl:", "if True:"),
+        Fault("quorum.drop_claim", lambda *_: 0),
         worlds.RELEASED.under(restart=1),
         "I6",
     ),

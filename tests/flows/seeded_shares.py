@@ -1,8 +1,11 @@
 """Faults sown on purpose into what many may hold at once; see seeded.py."""
 
-from fencelock._core.lock import acquire, renew, request
+from math import inf
+
+from fencelock._core.deadlines import HANDOFF_TTL_SECONDS
 from tests.flows import shares as worlds
-from tests.flows.seeded import Change, script, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, nothing, script
 
 NEXT_GOES_ON = """if s.granted < GRANTS_MAX then return 'grant' end
     if not ask_again(id, channel) then return 'drop' end"""
@@ -88,7 +91,7 @@ SEEDS = (
     ),
     seed(
         "a release that grants to no waiter",
-        script("shares_release", "  serve(s, '', ARGV[2])\n", ""),
+        script("shares_release", "serve(s, '', ARGV[2])", ""),
         worlds.TWO,
         "I5",
     ),
@@ -144,7 +147,7 @@ SEEDS = (
     ),
     seed(
         "a fixed lease that a handoff cuts short",
-        Change(request.RequestTemplate, "if grows else self.ttl", "if True else self.ttl"),
+        Fault("terms.handoff_ttl", lambda _real, self: min(self.ttl, HANDOFF_TTL_SECONDS)),
         worlds.UNLIKE,
         "I2 L",
     ),
@@ -204,19 +207,19 @@ SEEDS = (
     ),
     seed(
         "a wait without bound",
-        Change(acquire, "min(line.bound(waiter), give_up_at", "max(line.bound(waiter), give_up_at"),
+        Fault("line.bound", lambda *_: inf),
         worlds.WORKING_SIDES.under(wake=1),
         "I6",
     ),
     seed(
         "a loss that is not reported",
-        Change(renew, "lose(port, hold, ", "(lambda *_: None)("),
+        Fault("keeper.lose", nothing),
         worlds.TOO_LONG,
         "I8",
     ),
     seed(
         "a grant that is not undone after a cancellation",
-        Change(acquire, "_undo(port, waiter)", "pass"),
+        Fault("attempt.undo", nothing),
         worlds.TWO.under(cancel=1),
         "I9",
     ),

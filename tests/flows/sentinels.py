@@ -4,12 +4,11 @@ import contextlib
 from dataclasses import dataclass, replace
 from math import inf
 
-from fencelock._topology import sentinel
-from fencelock._topology.master_monitor import MasterGuard, Round
-from fencelock._topology.sentinel import MasterState
+from fencelock._topology.sentinel import FRESH_SECONDS, SUSPECT_SECONDS
 from tests.flows import scenarios
 from tests.flows.scenarios import FIXED, SECONDS, Scenario, single, user, users
-from tests.flows.seeded import Change, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, always
 from verification.simulator.actors import GAVE_UP, Actor
 from verification.simulator.explorer import Report, explore
 from verification.simulator.monitor import Violation
@@ -241,86 +240,87 @@ def plan():
             yield each.under(freeze=1, **{fault: 1})
 
 
+BEST = "max(given, key=lambda reply: (reply.epoch, votes[reply.epoch, *reply.where]))"
+
+
 SEEDS = (
     seed(
         "an answer that is believed for want of time",
-        Change(MasterGuard, "if not (proved or state.trusts(since)):", "if False:"),
+        Fault("master.trusts", always),
         HASTY.heard(slow=SLOW).under(freeze=1),
         "I1",
     ),
     seed(
         "an answer that is believed for a round of a second and a half ago",
-        Change(
-            MasterState,
-            "return self.asked_at >= since or",
-            "return self.asked_at >= since - FRESH_SECONDS - 0.4 or",
-        ),
+        Fault("master.trusts", lambda real, self, since: real(self, since - FRESH_SECONDS - 0.4)),
         NO_TIME.under(freeze=1),
         "I1",
     ),
     seed(
         "an answer that waited in the master for long",
-        Change(sentinel, "answered_at if slow else", ""),
+        Fault(
+            "master.proof_since", lambda _real, _asked, answered, fresh_for: answered - fresh_for
+        ),
         ORDERED_AWAY.under(freeze=1),
         "I1",
     ),
     seed(
         "an old master's answers that count unproved",
-        Change(MasterGuard, "raise NoReply(text, sent=True)", "return"),
+        Statement("master.prove", "raise NoReply(text, sent=True)", "return"),
         CUT_AGAIN.under(freeze=1),
         "I1",
     ),
     seed(
         "a round that began before the answer",
-        Change(Round, "return fresh and", "return"),
+        Fault("master.proves", lambda _real, self, *_: self._state.has_majority(self.outcomes)),
         DURING.under(freeze=1),
         "I1",
     ),
     seed(
         "the lowest epoch wins",
-        Change(MasterState, "best = max(given", "best = min(given"),
+        Statement("master.learn", BEST, BEST.replace("max", "min")),
         CUT_AGAIN.heard(cut=FIRST_CUT).under(freeze=1),
         "I1",
     ),
     seed(
         "one Sentinel names the master against all others",
-        Change(MasterState, "votes[reply.epoch, *reply.where]", "0"),
+        Statement("master.learn", "votes[reply.epoch, *reply.where]", "0"),
         CUT_AGAIN.heard(stubborn=ONE_STUBBORN).under(freeze=1),
         "I1",
     ),
     seed(
         "Sentinels that were set up anew are never believed",
-        Change(MasterState, "return began - self._confirmed_at > FORGET_SECONDS", "return False"),
+        Statement("master.set_up_anew", "began - self._confirmed_at > FORGET_SECONDS", "False"),
         GONE.under(freeze=1),
         "I6",
     ),
     seed(
         "a push that is delivered before its proof",
-        Change(MasterGuard, "if not self._held and self.counts(heard_at):", "if True:"),
+        Statement("master.take", "if not self._held and self.counts(heard_at):", "if True:"),
         CUT_FIXED.under(freeze=1),
         "I1",
     ),
     seed(
         "a new master that begins no generation",
-        Change(MasterState, "self.generation += 1", "self.generation += known is None"),
+        Statement("master.learn", "self.generation += 1", "self.generation += known is None"),
         CUT_AGAIN.under(freeze=1),
         "I1",
     ),
     seed(
         "a Sentinel's suspicion that is not heeded",
-        Change(sentinel, "return min(found, default=FRESH_SECONDS)", "return FRESH_SECONDS"),
+        Fault("master.fresh_for", lambda *_: FRESH_SECONDS),
         CUT_AGAIN.under(freeze=1),
         "I1",
     ),
     seed(
         "a round that finds a failover under way after the proof has begun",
-        Change(MasterGuard, "since = state.proof_since(asked_at, answered_at)  # by", "pass  # by"),
+        Statement("master.prove", "since = state.proof_since(asked_at, answered_at)", "pass"),
         DIALLING.under(freeze=1).threads(),
         "I1",
     ),
     seed(
         "a failover under way that is heeded like a suspicion",
-        Change(sentinel, "[each.fresh_for for", "[max(each.fresh_for, SUSPECT_SECONDS) for"),
+        Fault("master.fresh_for", lambda real, outcomes: max(real(outcomes), SUSPECT_SECONDS)),
         JUST_BEFORE.under(freeze=1),
         "I1",
     ),

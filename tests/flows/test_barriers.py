@@ -1,14 +1,15 @@
 """Barriers: small worlds to their end under every fault, and faults sown on purpose."""
 
+from math import inf
+
 import pytest
 
-from fencelock._core.objects import barrier, state_wait
+from fencelock._core.objects import state_wait
 from tests.flows import barriers as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
-from tests.flows.seeded import Change, script, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, nothing, script
 
-UNPROVED = "async with port.repeating(lambda: _prove(port, spec, watcher), HEARTBEAT_SECONDS):"
-UNBOUND = "until = port.now() + port.server_timeout"
 DISTURBED = [
     each.under(**{fault: 1})
     for each in (worlds.PAIR, worlds.ROUNDS, worlds.LATE, worlds.ACTS, worlds.WIDOW)
@@ -35,15 +36,13 @@ SEEDS = (
     ),
     seed(
         "an action whose party does not prove that it lives",
-        Change(barrier, UNPROVED, "if True:"),
+        Fault("barrier.prove", nothing),
         worlds.LONG.under(down=1),
         "I7",
     ),
     seed(
         "a cancelled party that breaks the barrier before its action began",
-        Change(
-            barrier.BarrierSpec, 'b"abort" if watcher.place == ACTING else b"leave"', 'b"abort"'
-        ),
+        Statement("barrier.leave", "b'abort' if watcher.place == ACTING else b'leave'", "b'abort'"),
         worlds.ACTS.under(cancel=1),
         "I7",
         daily="barrier",
@@ -63,7 +62,7 @@ SEEDS = (
     ),
     seed(
         "a dead party that is not found",
-        script("barrier_check", "\nremove_dead()", "\n"),
+        script("barrier_check", "end\nremove_dead()", "end"),
         worlds.WIDOW.under(crash=1),
         "I7",
     ),
@@ -87,13 +86,17 @@ SEEDS = (
     ),
     seed(
         "an action whose end is reported without a bound",
-        Change(barrier, "until = answer_by(port, port.now(), give_up_at)", UNBOUND),
+        Statement(
+            "barrier.act",
+            "until = answer_by(port, port.now(), give_up_at)",
+            "until = port.now() + port.server_timeout",
+        ),
         worlds.FULL.under(down=1),
         "I13",
     ),
     seed(
         "a wait without bound",
-        Change(state_wait, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
+        Fault("state.bound", lambda *_: inf),
         worlds.PAIR.under(wake=1),
         "I6",
     ),
@@ -130,5 +133,9 @@ def test_more_parties_than_one_command_asks_about(scenario, small_looks):
 
 
 def test_a_look_that_proves_the_first_parties_only_is_found(small_looks):
-    change = Change(state_wait, "if not watcher.signal.rules.proves_each or", "if True or")
+    change = Statement(
+        "_core.objects.state_wait:_look",
+        "if not watcher.signal.rules.proves_each or watcher.verdict is not None:",
+        "if True:",
+    )
     assert_found(seed("a look that proves the first parties only", change, worlds.MANY, "I7"))

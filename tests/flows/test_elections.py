@@ -2,11 +2,10 @@
 
 import pytest
 
-from fencelock._core.lock import release
-from fencelock._core.objects import election
 from tests.flows import elections
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
-from tests.flows.seeded import Change, Seed
+from tests.flows.seeded import Seed, as_if_asked_once
+from tests.flows.sowing import Fault, Statement, Without, script
 from tests.flows.test_quick import FAULTS
 
 QUIET = [
@@ -57,7 +56,7 @@ def test_no_schedule_breaks_an_invariant(scenario):
 SEEDS = [
     Seed(
         "the candidate stays where it was in line",
-        Change(
+        script(
             "election_hand_over",
             "call('ZADD', KEYS[3], text(tonumber(line[2]) - 1), entry)",
             "",
@@ -67,85 +66,85 @@ SEEDS = [
     ),
     Seed(
         "the candidate is not known to be alive",
-        Change("election_hand_over", "remember(1, now, client_channel)", ""),
+        script("election_hand_over", "remember(1, now, client_channel)", ""),
         elections.LATE,
         frozenset({"I5", "I7"}),
     ),
     Seed(
         "a client that does not lead hands over",
-        Change("election_hand_over", "call('GET', KEYS[1]) ~= holder", "false"),
+        script("election_hand_over", "call('GET', KEYS[1]) ~= holder", "false"),
         elections.RIVAL.under(late=1),
         frozenset({"I1"}),
     ),
     Seed(
         "a leadership that was kept is not renewed",
-        Change(election, "port.track(hold, port.now())", "pass"),
+        Without("wire.track", by="election.resume"),
         elections.TO_NOBODY,
         frozenset({"I8"}),
         daily="election",
     ),
     Seed(
         "a leadership that was kept is forgotten",
-        Change(election, "_resume(port, hold, registry)\n    else", "pass\n    else"),
+        Without("election.resume", by="election.offer"),
         elections.TO_NOBODY,
         frozenset({"I9"}),
     ),
     Seed(
         "a leader goes on while it hands over",
-        Change(election, "retire(port, hold)\n        reply", "reply"),
+        Without("keeper.retire", by="election.offer"),
         elections.HAND_OVER,
         frozenset({"I1", "I8"}),
     ),
     Seed(
         "a candidate whose connection was lost is said to be away",
-        Change("election_hand_over", "if alive and ARGV[4] ~= '1' then", "if false then"),
+        script("election_hand_over", "if alive and ARGV[4] ~= '1' then", "if false then"),
         elections.TO_ONLY.under(cut=1),
         frozenset({"I12"}),
         daily="election",
     ),
     Seed(
         "a candidate that is silent is not waited for",
-        Change(election, "or reply[1] == SILENT", ""),
+        Statement(
+            "election.hand_over",
+            "disturbed or asked.tries > 0 or reply[1] == SILENT",
+            "disturbed or asked.tries > 0",
+        ),
         elections.TO_ONLY.under(cut=1),
         frozenset({"I12"}),
     ),
     Seed(
         "a repeated hand-over is refused",
-        Change(election, "reply[0] != 1 and not repeated", "reply[0] != 1"),
+        Fault("election.judge", as_if_asked_once),
         elections.HAND_OVER.under(lost=1),
         frozenset({"I4"}),
     ),
     Seed(
         "a hand-over without a reply keeps the leadership",
-        Change(
-            election,
-            "release_in_background(port, hold)\n        else",
-            "pass\n        else",
-        ),
+        Without("engine.release_later", by="election.offer"),
         elections.ALONE.under(lost=1, cancel=1),
         frozenset({"I9"}),
     ),
     Seed(
         "a hand-over that was answered with no gives the leadership away, late",
-        Change("election_hand_over", "if call('ZSCORE', KEYS[4], kept) then", "if false then"),
+        script("election_hand_over", "if call('ZSCORE', KEYS[4], kept) then", "if false then"),
         elections.AT_ONCE.under(zombie=1),
         frozenset({"I1", "I8"}),
     ),
     Seed(
         "a campaign whose request was repeated may still arrive after the hand-over",
-        Change(election, "undo_strays(port, hold.request)", "pass"),
+        Without("attempt.undo_owed", by="election.offer"),
         elections.LINED.under(late=1, wake=1),
         frozenset({"I9"}),
     ),
     Seed(
         "a request that may still come, whose undo leaves its place in line",
-        Change(release, "request.abandon(stray.channel)", "request.abandon(b'')"),
+        Statement("attempt.undo_owed", "request.abandon(stray.channel)", "request.abandon(b'')"),
         elections.LINED.under(late=1, wake=1).threads(),
         frozenset({"I9"}),
     ),
     Seed(
         "a watcher relies on messages alone",
-        Change(election, "asked_at + HEARTBEAT_SECONDS", "asked_at + 100"),
+        Statement("election.look", "asked_at + HEARTBEAT_SECONDS", "asked_at + 100"),
         elections.LEADING_ON.under(wake=1),
         frozenset({"I6"}),
     ),

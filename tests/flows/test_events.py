@@ -2,13 +2,11 @@
 
 import pytest
 
-from fencelock._core import events
-from fencelock._core.lock import acquire, hold, release
-from fencelock._core.objects import multi
 from tests.flows import cohorts, elections, kept, multis, quorums, runs_once, shares
 from tests.flows import scenarios as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both, by_turns
-from tests.flows.seeded import Change, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, Without
 
 FAULTS = ("lost", "cancel", "late", "silent", "expiry", "crash", "pause", "restart")
 QUICK = [
@@ -39,50 +37,50 @@ SCHEDULES = 5000  # few of these worlds have more
 SEEDS = (
     seed(
         "a lease whose end is reported twice",
-        Change(events, "hold.told.pop()", "hold.told[0]"),
+        Statement("events.end_hold", "hold.told.pop()", "hold.told[0]"),
         worlds.CHECKED_FIXED.reported(),
         "E",
     ),
     seed(
         "a timeout that is not reported",
-        Change(acquire, "request.acquisition.end(events.TIMED_OUT)", "pass"),
+        Without("events.end", by="attempt.tell"),
         worlds.TWO_IMPATIENT.reported(),
         "E",
     ),
     seed(
         "a cancelled wait that is not reported",
-        Change(acquire, "events.failed(request, error)", "pass"),
+        Without("events.failed", by="engine.acquire"),
         worlds.TWO.under(cancel=1).reported(),
         "E",
     ),
     seed(
         "a request that ends twice",
-        Change(events.Acquisition, "ending, self._ending = self._ending, []", "ending = [1]"),
+        Fault("events.ends", lambda real, self: real(self) or True),
         multis.IMPATIENT.reported(),
         "E",
     ),
     seed(
         "a release that is not reported",
-        Change(release, "events.end_hold(hold)", "pass"),
+        Without("events.end_hold", by="engine.release"),
         worlds.TWO.reported(),
         "E",
     ),
     seed(
         "a loss that is reported as a release",
-        Change(events, "or hold.loss is not None", ""),
+        Statement("events.end_hold", "reason or hold.loss is not None", "reason"),
         worlds.CHECKED_FIXED.reported(),
         "E",
     ),
     seed(
         "a loss that is never reported",
-        Change(hold.Hold, "events.end_hold(self)", "self.told = []"),
+        Statement("hold.lose", "events.end_hold(self)", "self.told = []"),
         worlds.CHECKED_FIXED.reported(),
         "E",
     ),
     seed(
         "parts of a multi that are dropped without a word",
-        Change(multi, "_end(holds)", "pass"),
-        multis.IMPATIENT.reported(),
+        Without("joint.end", by="joint.drop"),
+        multis.BESIDE_LAST_IMPATIENT.reported(),
         "E",
     ),
 )

@@ -2,11 +2,10 @@
 
 import pytest
 
-from fencelock._core.lock.request import RequestTemplate
-from fencelock._core.objects import multi
 from tests.flows import multis
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
-from tests.flows.seeded import Change, Seed
+from tests.flows.seeded import Seed
+from tests.flows.sowing import Fault, Statement, Without, script
 from tests.flows.test_quick import FAULTS
 
 QUIET = [
@@ -64,19 +63,19 @@ def test_no_schedule_breaks_an_invariant(scenario):
 SEEDS = [
     Seed(
         "a fixed lease that is handed over starts short",
-        Change(RequestTemplate, "min(self.ttl, HANDOFF_TTL_SECONDS) if grows else self.ttl", "2.0"),
+        Fault("terms.handoff_ttl", lambda *_: 2.0),
         multis.FIXED_BRIEF,
         frozenset({"L", "I2"}),
     ),
     Seed(
         "a waiter in line is overtaken",
-        Change("multi_acquire", "call('EXISTS', KEYS[base + 2]) == 1", "false"),
+        script("multi_acquire", "call('EXISTS', KEYS[base + 2]) == 1", "false"),
         multis.OVERTAKING.under(expiry=1),
         frozenset({"I5"}),
     ),
     Seed(
         "a lock that is held is taken",
-        Change(
+        script(
             "multi_acquire",
             "if current and current ~= holder then\n    return recall",
             "if false then\n    return recall",
@@ -86,86 +85,74 @@ SEEDS = [
     ),
     Seed(
         "a repeated request is refused",
-        Change("multi_acquire", "current and current ~= holder", "current"),
+        script("multi_acquire", "current and current ~= holder", "current"),
         multis.TRIES.under(lost=1),
         frozenset({"I9", "I12"}),
     ),
     Seed(
         "the lock of another holder is released",
-        Change("multi_release", "redis.pcall('GET', KEYS[base]) == holder", "true"),
+        script("multi_release", "redis.pcall('GET', KEYS[base]) == holder", "true"),
         multis.WORKING.under(late=1),
         frozenset({"I1"}),
     ),
     Seed(
         "a part whose request was repeated may still arrive after the release",
-        Change(multi, "            undo_strays(port, hold.request)", "            pass"),
+        Without("attempt.undo_owed", by="joint.release"),
         multis.BESIDE_FIRST.under(late=1, wake=1),
         frozenset({"I9"}),
     ),
     Seed(
         "an undo of several locks that overtakes its request",
-        Change(
-            multi,
-            "waiter.path",
-            "None",
-        ),
+        Statement("joint.undo", "waiter.path", "None"),
         multis.TRIES.under(cancel=1).threads(),
         frozenset({"I9"}),
     ),
     Seed(
         "the next in line is not granted",
-        Change("multi_release", "hand_over(base, ARGV[1])", "call('DEL', KEYS[base])"),
+        script("multi_release", "hand_over(base, ARGV[1])", "call('DEL', KEYS[base])"),
         multis.TWO,
         frozenset({"I5", "I6"}),
     ),
     Seed(
         "a permit is not released at the timeout",
-        Change(
-            multi,
-            "if hold is None:\n                await _drop(port, holds, registries, ends)",
-            "if not hold:",
-        ),
+        Without("joint.drop", by="joint.in_order"),
         multis.PERMIT_IMPATIENT,
         frozenset({"I9", "I11"}),
     ),
     Seed(
         "a repeated release of a part is refused",
-        Change(multi, "given.unsure.add(request)", "pass"),
+        Statement("joint.release_each", "given.unsure.add(request)", "pass"),
         multis.PERMIT_TWO.under(lost=1),
         frozenset({"I4"}),
     ),
     Seed(
         "a timeout that leaves a line and then releases, each with a time of its own",
-        Change(multi, "max(now, give_up_at + DROPPING_SECONDS)", "FOR_EVER"),
+        Statement("joint.drop", "max(now, give_up_at + DROPPING_SECONDS)", "FOR_EVER"),
         multis.BESIDE_LAST_IMPATIENT.under(late=2),
         frozenset({"I13"}),
     ),
     Seed(
         "a timeout keeps what it has",
-        Change(
-            multi,
-            "if hold is None:\n                await _drop(port, holds, registries, ends)",
-            "if not hold:",
-        ),
+        Without("joint.drop", by="joint.in_order"),
         multis.BESIDE_LAST_IMPATIENT,
         frozenset({"I9", "I11"}),
         daily="multi",
     ),
     Seed(
         "a cancelled wait keeps what it has",
-        Change(multi, "for hold in reversed(holds):", "for hold in ():"),
+        Without("engine.release_later", by="joint.in_order"),
         multis.BESIDE_LAST.under(cancel=1),
         frozenset({"I9"}),
     ),
     Seed(
         "a cancelled request is not undone",
-        Change(multi, "if waiter.began:", "if False:"),
+        Without("wire.post", by="joint.undo"),
         multis.ALONE.under(cancel=1),
         frozenset({"I9"}),
     ),
     Seed(
         "it is granted with a lease that is lost",
-        Change(multi, "or not any(hold.lost for hold in holds)", "or True"),
+        Statement("joint.acquire", "holds is None or not any(hold.lost for hold in holds)", "True"),
         multis.BESIDE_LAST_IMPATIENT.under(pause=1),
         frozenset({"I8"}),
         daily="multi",

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fencelock._core.objects import once
 from tests.flows import forgetting, runs_once
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
-from tests.flows.seeded import Change, Seed
+from tests.flows.seeded import Seed
+from tests.flows.sowing import Statement, Without, script
 from tests.flows.test_quick import FAULTS
 
 QUIET = [
@@ -54,55 +54,51 @@ def test_no_schedule_breaks_an_invariant(scenario):
 SEEDS = [
     Seed(
         "a run begins though it is done",
-        Change("once_start", "redis.call('EXISTS', KEYS[6]) == 1", "false"),
+        script("once_start", "redis.call('EXISTS', KEYS[6]) == 1", "false"),
         runs_once.TWO,
         frozenset({"I1"}),
         daily="once",
     ),
     Seed(
         "a caller that waits for the result is not notified",
-        Change("once_finish", "send_grant(channel, waiter, '0', now, '60000')", ""),
+        script("once_finish", "send_grant(channel, waiter, '0', now, '60000')", ""),
         runs_once.SHORT,
         frozenset({"I6"}),
     ),
     Seed(
         "a caller that waits for the result stays in line and is granted the lock",
-        Change("once_finish", "call('ZREM', KEYS[3], entry)", ""),
+        script("once_finish", "call('ZREM', KEYS[3], entry)", ""),
         runs_once.WORKING,
         frozenset({"I1"}),
     ),
     Seed(
         "a run that was overtaken keeps its result",
-        Change("once_finish", "current ~= holder and (current or last ~= holder", "false and (nil"),
+        script("once_finish", "current ~= holder and (current or last ~= holder", "false and (nil"),
         runs_once.LONG.under(pause=1),
         frozenset({"I1"}),
     ),
     Seed(
         "the lock is kept when the run is done",
-        Change("once_finish", "hand_over(1, ARGV[2])", "grant_next(1, '', ARGV[2])"),
+        script("once_finish", "hand_over(1, ARGV[2])", "grant_next(1, '', ARGV[2])"),
         runs_once.BESIDE_LOCK,
         frozenset({"I1", "I6", "I9"}),
     ),
     Seed(
         "a repeated end is refused",
-        Change("once_finish", "if kept == holder then return 1 end", ""),
+        script("once_finish", "if kept == holder then return 1 end", ""),
         runs_once.BESIDE_LOCK.under(lost=1),
         frozenset({"I4"}),
     ),
     Seed(
         "the end of a run that outlasted its lease is not noticed",
-        Change(once, "if hold.lost:", "if False:"),
+        Statement("once.finish", "if hold.lost:", "if False:"),
         runs_once.ALONE_WORKING.under(pause=1),
         frozenset({"I8"}),
         daily="once",
     ),
     Seed(
         "an end without a reply is not repeated",
-        Change(
-            once,
-            "port.run_in_background(ONCE_FINISH, keys.finish, args, asked.undo_connection)",
-            "pass",
-        ),
+        Without("wire.post", by="once.finish"),
         runs_once.ALONE.under(lost=1, cancel=1),
         frozenset({"I9"}),
     ),

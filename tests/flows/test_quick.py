@@ -5,10 +5,9 @@
 
 import pytest
 
-from fencelock._core.lock import release
 from tests.flows import scenarios as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
-from tests.flows.seeded import SEEDS, Change
+from tests.flows.seeded import SEEDS
 from verification.simulator.explorer import Explorer, explore, replay
 from verification.simulator.monitor import Monitor
 from verification.simulator.server import Server
@@ -144,21 +143,3 @@ def test_a_state_met_twice_leads_nowhere_new(faults, monkeypatch):
 def test_a_budget_of_schedules_is_kept():
     report = explore(worlds.THREE.under(lost=2, late=1).build, schedules=10)
     assert (report.schedules, report.complete) == (10, False)
-
-
-def test_a_seed_whose_place_is_gone_is_an_error():
-    change = Change("release", "no such text", "")
-    with pytest.raises(LookupError, match="place is gone"):
-        change.source()
-    with (
-        pytest.raises(LookupError, match="place is gone"),
-        Change(release, "no such", "").applied(),
-    ):
-        pass
-
-
-def test_a_seed_leaves_the_shipping_flows_as_they_were():
-    before = release.retire.__code__
-    with Change(release, "hold.open = False", "pass").applied():
-        assert release.retire.__code__ is not before
-    assert release.retire.__code__ is before

@@ -8,7 +8,7 @@ from fencelock._core.types import NoReply
 from fencelock.errors import ServerError
 from fencelock.scripts import Script
 from tests.flows import scenarios as worlds
-from tests.flows.seeded import script
+from tests.flows.sowing import script
 from verification.simulator import shortest as module
 from verification.simulator.explorer import Explorer
 from verification.simulator.monitor import Monitor

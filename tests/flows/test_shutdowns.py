@@ -2,29 +2,29 @@
 
 import pytest
 
-from fencelock._core.lock import hand_back
 from tests.flows import shutdowns as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
-from tests.flows.seeded import Change, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, Without
 
 FAULTS = ("lost", "silent", "late", "expiry", "crash", "pause", "cancel")
 DISTURBED = [each.under(**{fault: 1}) for each in worlds.ALL for fault in FAULTS]
 SEEDS = (
     seed(
         "a lease is given back before its holder is notified",
-        Change(hand_back, 'or not lose(port, hold, "closed", port.now())', "and True"),
+        Without("keeper.lose", by="engine.close_hold", answer=True),
         worlds.BESIDE,
         "I8",
     ),
     seed(
         "what is held is forgotten, and not given back",
-        Change(hand_back, "left = await _ask_once(port, left, until)", "left = []"),
+        Fault("engine.hand_back_once", lambda *_: []),
         worlds.ALONE,
         "I9",
     ),
     seed(
         "it goes on after its time",
-        Change(hand_back, "while left and port.now() < until:", "while left:"),
+        Statement("engine.hand_back", "while left and port.now() < until:", "while left:"),
         worlds.ALONE.under(silent=3),
         "I13 I6",
     ),

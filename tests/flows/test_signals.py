@@ -1,12 +1,13 @@
 """Events and latches: small worlds to their end under every fault, and faults sown on purpose."""
 
+from math import inf
+
 import pytest
 
-from fencelock._core import pushes
-from fencelock._core.objects import event_latch, state_wait
 from tests.flows import signals as worlds
 from tests.flows.exploring import assert_found, assert_nothing_breaks, both
-from tests.flows.seeded import Change, script, seed
+from tests.flows.seeded import seed
+from tests.flows.sowing import Fault, Statement, Without, script
 
 # What a wait does after each of its answers; the schedules of all the others are in `deep`.
 DISTURBED = [
@@ -21,10 +22,17 @@ DISTURBED = [
     worlds.OPENS.under(lost=1, cancel=1),
 ]
 
+
+def as_if_alone(real, self, watcher, *, late, shared):
+    """Leave as if no other waiter of this client shared the channel."""
+    del shared
+    return real(self, watcher, late=late, shared=False)
+
+
 SEEDS = (
     seed(
         "a message that is parsed while it takes effect",
-        Change(pushes, "if len(words) != number:", "if not words:"),
+        Statement("push.parsed", "if len(words) != number:", "if not words:"),
         worlds.PULSE.under(noise=1),
         "I6",
     ),
@@ -43,7 +51,7 @@ SEEDS = (
     ),
     seed(
         "a wait without bound",
-        Change(state_wait, "min(watch.bound(watcher), give_up_at)", "give_up_at"),
+        Fault("state.bound", lambda *_: inf),
         worlds.PULSE.under(wake=1),
         "I6",
     ),
@@ -92,35 +100,31 @@ SEEDS = (
     ),
     seed(
         "a wait that gives up and stays on the list",
-        Change(state_wait, "await _leave(port, watcher, ", "await port.sleep("),
+        Fault("state.leave", lambda _real, port, _watcher, until: port.sleep(until)),
         worlds.NEVER,
         "I9",
     ),
     seed(
         "a cancelled wait that stays on the list",
-        Change(
-            state_wait,
-            "port.run_in_background(*_last_request",
-            "(lambda *_: None)(*_last_request",
-        ),
+        Without("wire.post", by="state.undo"),
         worlds.NEVER.under(cancel=1),
         "I9",
     ),
     seed(
         "a wait that a silent connection brings once more, and that stays on the list",
-        Change(state_wait, "for stray in watcher.request.strays:", "for stray in ():"),
+        Statement("state.undo", "for stray in watcher.request.strays:", "for stray in ():"),
         worlds.PULSES.under(late=1),
         "I9",
     ),
     seed(
         "a waiter that gives up and takes its fellows off the list",
-        Change(event_latch.EventSpec, 'b"" if shared else watcher.channel', "watcher.channel"),
+        Fault("event.leave", as_if_alone),
         worlds.QUITTERS,
         "I6",
     ),
     seed(
         "a lost first request that forgets when it began",
-        Change(state_wait, "if watcher.sent else 0", "if False else 0"),
+        Fault("event.first", lambda real, self, watcher, _asked_us: real(self, watcher, 0)),
         worlds.PULSE.under(lost=1),
         "I6",
     ),

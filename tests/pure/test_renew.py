@@ -12,7 +12,7 @@ from fencelock._core.deadlines import validity
 from fencelock._core.keys import LockKeys
 from fencelock._core.lock import renew
 from fencelock._core.lock.hold import Hold, first_due
-from fencelock._core.lock.renew import holder_renewal
+from fencelock._core.lock.renew import HolderRenewal
 from fencelock._core.lock.renew_request import packed_renewal, renewal_request
 from fencelock._core.lock.renewal_schedule import RenewalSchedule
 from fencelock._core.lock.request import AcquireRequest, LeaseOptions, RequestTemplate
@@ -199,7 +199,7 @@ def test_short_holds_one_after_another_leave_nothing_in_the_order():
 @pytest.mark.parametrize("most", [None, 20.0])
 def test_only_a_renewal_that_asks_for_less_than_is_left_shortens_a_lease(ttl, may, shortens, most):
     """A limit that is near leaves less than was asked for: that is no wish to shorten."""
-    renewal = holder_renewal(hold(deadline=NOW + 30.0, max_hold=most), ttl, NOW, shortens=may)
+    renewal = HolderRenewal(hold(deadline=NOW + 30.0, max_hold=most), ttl, NOW, shortens=may)
     assert renewal.shortens is shortens
 
 

@@ -28,7 +28,7 @@ def test_each_invariant_and_each_kind_of_object_has_a_daily_defect():
     ids=lambda each: f"{each.daily}: {each.name}",
 )
 def test_a_daily_test_finds_it(sown):
-    """On a copy of the package; one that waits for the night finds nothing here."""
+    """In a process of its own; a test that waits for the night finds nothing here."""
     assert tried(sown, "--part=daily"), sown.check
 
 

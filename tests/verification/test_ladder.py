@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.flows import scenarios
-from tests.flows.seeded import script
+from tests.flows.sowing import script
 from verification.ladder import ours
 from verification.ladder.chart import run
 from verification.ladder.judge import TWO

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.flows.sowing import Defect, Lua
 from verification.mutations.daily import defects, seeds
 from verification.mutations.real import tried
 from verification.mutations.sown import SOWN
@@ -45,22 +46,30 @@ class Row(NamedTuple):
     found: str
 
 
+def place_of(defect: Defect) -> str:
+    """Return the script that a defect changes, or the name of the decision."""
+    return f"{defect.where}.lua" if isinstance(defect, Lua) else defect.where
+
+
 def simulated(only: str) -> Iterator[Row]:
     """Sow defects in scripts and flows, and let the explorer look for each."""
     for seed in seeds():
         if only in seed.name:
-            report, where = seed.explore(), seed.change.where
+            report = seed.explore()
             broke = report.violation.invariant if report.violation else ""
             found = f"explorer, schedule {report.schedules:,} of *{seed.scenario.title}*"
-            place = f"{where}.lua" if isinstance(where, str) else where.__name__
-            yield Row(seed.name, place, broke, found if broke in seed.breaks else "")
+            yield Row(
+                seed.name, place_of(seed.change), broke, found if broke in seed.breaks else ""
+            )
 
 
 def real(only: str) -> Iterator[Row]:
     """Sow defects in ports and transports, and run the test that must fail."""
     for sown in SOWN:
         if only in sown.name:
-            yield Row(sown.name, sown.file, sown.breaks, sown.check if tried(sown) else "")
+            yield Row(
+                sown.name, place_of(sown.change), sown.breaks, sown.check if tried(sown) else ""
+            )
 
 
 def daily(only: str) -> Iterator[Row]:
@@ -68,7 +77,7 @@ def daily(only: str) -> Iterator[Row]:
     for sown in defects():
         if only in sown.name:
             found = sown.check if tried(sown, "--part=daily") else ""
-            yield Row(sown.name, sown.file, sown.breaks, found)
+            yield Row(sown.name, place_of(sown.change), sown.breaks, found)
 
 
 def table(rows: list[Row]) -> str:

@@ -1,13 +1,12 @@
-"""The defects that the daily tests must find: each as one text for another, and a daily test.
+"""The defects that the daily tests must find: each with the daily test that must fail.
 
-A seed of the simulator is sown like all others: into a copy of the package. The test that explores
+A seed of the simulator is sown like all others: into a process of its own. The test that explores
 its scenario, and knows nothing of the defect, must then fail.
 """
 
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -15,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.daily import has_turn
-from tests.flows.seeded import Change, Seed
-from verification.mutations.real import PACKAGE, ROOT
+from tests.flows.seeded import Seed
+from verification.mutations.real import ROOT
 from verification.mutations.sown import SOWN, Sown
 
 # They explore scenarios of others again, for what hooks are told of them.
@@ -31,6 +30,11 @@ def seeds() -> list[Seed]:
 def defects() -> list[Sown]:
     """Return all defects that are marked as daily."""
     return [each for each in SOWN if each.daily] + [as_sown(seed) for seed in seeds() if seed.daily]
+
+
+def all_defects() -> list[Sown]:
+    """Return all that can be sown into a process that runs a test."""
+    return [*(each for each in SOWN if not each.daily), *defects()]
 
 
 def explorations() -> list[ModuleType]:
@@ -59,31 +63,11 @@ def _parameters() -> Iterator[tuple[ModuleType, str, object]]:
 
 
 def as_sown(seed: Seed) -> Sown:
-    """Return a seed as a change of a file, found by the test of its scenario."""
-    file, old, new = _place(seed.change)
+    """Return a seed as a defect that the test of its scenario must find."""
     ways = (seed.scenario.as_shipped(), seed.scenario.as_shipped().threads())
     checks = [tests().get(each.title, f"no test explores {each.title}") for each in ways]
     check = next(each for each in checks if has_turn(each))
-    return Sown(seed.name, file, old, new, check, " ".join(sorted(seed.breaks)), seed.daily)
-
-
-def _place(change: Change) -> tuple[str, str, str]:
-    """Return the file of a change, its text, and the text with the defect."""
-    if isinstance(change.where, str):  # the whole script, with its fragments put in
-        (file,) = (PACKAGE / "scripts").rglob(f"{change.where}.lua")
-        return _in_package(file), file.read_text(), change.source().decode()
-    file = Path(inspect.getfile(change.where))
-    changed = text = file.read_text()
-    for _, function in change.functions():
-        source = inspect.getsource(inspect.unwrap(function))
-        margin = source[: len(source) - len(source.lstrip())]
-        defect = textwrap.indent(change.swapped(textwrap.dedent(source)), margin)
-        changed = changed.replace(source, defect)
-    return _in_package(file), text, changed
-
-
-def _in_package(file: Path) -> str:
-    return str(file.relative_to(PACKAGE))
+    return Sown(seed.name, seed.change, check, " ".join(sorted(seed.breaks)), seed.daily)
 
 
 def _relative(module: ModuleType) -> str:

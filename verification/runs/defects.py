@@ -17,13 +17,11 @@ import contextlib
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from hashlib import sha1
 from pathlib import Path
-from typing import Any
 
-from fencelock import scripts
 from tests.faults import resp
 from tests.flows import seeded, seeded_shares
+from tests.flows.sowing import Lua
 from verification.runs.run import Run
 
 # Where all faults together show nothing, fewer kinds may: each of them then strikes more often.
@@ -45,28 +43,14 @@ _sown = contextlib.ExitStack()  # stays for as long as the process lives
 
 def sow() -> None:
     """Change this process's fencelock as the environment says."""
-    change = SEEDS[os.environ[VARIABLE]].change
-    if isinstance(change.where, str):
-        _change_script(change)
-    else:
-        _sown.enter_context(change.applied())
-
-
-def _change_script(change: Any) -> None:
-    source = change.source()
-    script = next(each for each in scripts.ALL if each.name == change.where)
-    script.source, script.digest = source, _digest(source)
-
-
-def _digest(source: bytes) -> bytes:
-    return sha1(source, usedforsecurity=False).hexdigest().encode()
+    _sown.enter_context(SEEDS[os.environ[VARIABLE]].change.applied())
 
 
 def sown(name: str) -> dict[str, str]:
     """Return the environment of a client with that defect; the proxy learns the script's digest."""
     change = SEEDS[name].change
-    if isinstance(change.where, str):
-        resp.NAMES[_digest(change.source())] = change.where
+    if isinstance(change, Lua):
+        resp.NAMES[change.digest] = change.where
     return {VARIABLE: name}
 
 

@@ -227,6 +227,8 @@ class CohortMonitor(TurnsMonitor):
         left = hold.deadline - client.port.now()
         if left < least - LEAST_SLACK and not hold.short:
             raise Violation("L", f"{tenure!r} was passed on with {left} s left")
+        if left > hold.request.ttl:
+            raise Violation("L", f"{tenure!r} was passed on with {left} s, more than asked for")
 
     # -- the end --------------------------------------------------------------------------------
 

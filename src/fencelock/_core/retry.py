@@ -86,13 +86,18 @@ async def persist(
             await again(port, trouble, until, asked)
 
 
+def passes(error: Exception) -> bool:
+    """Return True if an error says "not now": the same request may succeed a moment later."""
+    return getattr(error, "code", "") in PASSING
+
+
 async def again(
     port: Port, trouble: NoReply | ServerError, until: float, asked: AttemptLog
 ) -> None:
     """Return when it is time for another attempt; raise when there is none."""
     if isinstance(trouble, NoReply):
         asked.note(trouble)
-    elif trouble.code in PASSING:
+    elif passes(trouble):
         asked.refusal = trouble
     else:
         try:

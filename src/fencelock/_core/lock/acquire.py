@@ -34,7 +34,7 @@ from fencelock._core.lock.request import TRIES, AcquireRequest, Stray, too_late
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Line
 from fencelock._core.port import Port
-from fencelock._core.retry import PASSING, again, answer_by, give_up
+from fencelock._core.retry import again, answer_by, give_up, passes
 from fencelock._core.types import NoReply, Reply, closed
 from fencelock._runtime.log import log
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError, ServerUnreachable
@@ -235,7 +235,7 @@ async def line_up(
                 )
             waiter.asking = False
             ends = asked_at + validity(lasting)
-            if port.flows.confirms and isinstance(reply, bytes) and reply != NO_GRANT:
+            if port.flows.confirms and counts(reply):
                 await port.flows.confirm(port, waiter, ends, give_up_at)
         except (NoReply, ServerError) as trouble:
             waiter.asking = isinstance(trouble, NoReply) and trouble.sent  # it may arrive later
@@ -248,6 +248,11 @@ async def line_up(
         if listen:
             _lined_up(port, waiter, reply, asked_at)
         return None
+
+
+def counts(reply: Reply) -> bool:
+    """Return True if an answer is a grant, which counts once replicas have acknowledged it."""
+    return isinstance(reply, bytes) and reply != NO_GRANT
 
 
 async def _ask_for_next(port: Port, waiter: Waiter, now: float, until: float) -> Reply:
@@ -333,7 +338,7 @@ async def _looked(port: Port, waiter: Waiter, line: Line, give_up_at: float) -> 
     except NoReply as broken:
         waiter.note(broken)
     except ServerError as refused:
-        if refused.code not in PASSING:
+        if not passes(refused):
             raise
     else:
         return True

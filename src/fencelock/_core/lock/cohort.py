@@ -140,13 +140,17 @@ class LocalLine:
                 if not keeps:
                     self._end()
                 return False
-            heir = self.waiting[0]
+            heir = self._heir()
             heir.given = given
             giver.gave = given is not NOTHING
             self.front = heir
         if isinstance(self.front, LocalWaiter):
             self._notify(port, self.front)
         return giver.gave or given is NOTHING
+
+    def _heir(self) -> LocalWaiter:
+        """Return the waiter that comes next: the first that came."""
+        return self.waiting[0]
 
     def _end(self) -> None:
         self.front = None
@@ -236,7 +240,7 @@ class LocalLine:
                 return False
             _end_turn(port, hold)
             self.turns += 1
-            turn = Grant(hold.fence + 1, hold.deadline, length)
+            turn = Grant(next_fence(hold.fence), hold.deadline, length)
             passed = self._succeed(port, hold, Given(turn, hold.request, unchanged=True))
         return passed
 
@@ -268,7 +272,7 @@ class LocalLine:
             if not self.waiting:
                 self._end()
                 return None
-            heir = self.waiting[0]
+            heir = self._heir()
             place = Waiter(heir.request.anew(port.new_id(), len(self.waiting) - 1))
             place.waits_since, place.releases = heir.arrived_at, hold.request
             return place
@@ -329,7 +333,7 @@ class LocalLine:
             return False
         self.turns += 1
         self._lines.recalls.used(self.key)
-        turn = Grant(kept.fence + 1, kept.deadline, kept.lease)
+        turn = Grant(next_fence(kept.fence), kept.deadline, kept.lease)
         waiter.given = Given(turn, kept.request, unchanged=True)
         self.front = waiter
         return True
@@ -356,6 +360,11 @@ class LocalLine:
             self._watch(port, kept.until)
             return None
         return self.give_up()
+
+
+def next_fence(fence: int) -> int:
+    """Return the fence of the turn after the one with this fence (I3)."""
+    return fence + 1
 
 
 def _end_turn(port: Port, hold: Hold) -> None:

@@ -35,7 +35,7 @@ from fencelock._core.lock.release import release_call
 from fencelock._core.lock.renew_request import Answer, in_batches
 from fencelock._core.lock.request import SHARES
 from fencelock._core.port import Port
-from fencelock._core.retry import PASSING, give_up, persist
+from fencelock._core.retry import give_up, passes, persist
 from fencelock._core.types import NoReply
 from fencelock._runtime.log import listed, log
 from fencelock.errors import ClientClosed, FencelockError, ServerError
@@ -323,7 +323,7 @@ async def notify_refused(port: Port, refused: Mapping[Hold, str], until: float) 
 
 async def failed(port: Port, holds: Sequence[Hold], error: Exception) -> None:
     """Retry soon, and at each lease's end at the latest."""
-    passing = isinstance(error, NoReply) or getattr(error, "code", "") in PASSING
+    passing = isinstance(error, NoReply) or passes(error)
     tell = log.info if passing or holds[0].partial else log.warning
     tell(
         "renewal of %d lease(s) failed, retrying while they last: %s",

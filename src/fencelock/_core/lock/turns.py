@@ -174,13 +174,18 @@ def _turn_of(port: Port, waiter: LocalWaiter) -> Grant | None:
     turn, source = given.turn, given.source
     if turn is None or source is None:
         return None
-    if turn.deadline > port.now():
+    if in_time(turn, port.now()):
         request.adopt(source)
         request.turn = 0 if given.fresh else turn.fence
         return turn
     port.run_in_background(*alone.release_call(source, turn.fence))
     waiter.given = NOTHING  # as a grant that has expired
     return None
+
+
+def in_time(turn: Grant, now: float) -> bool:
+    """Return True if a turn can begin: its lease is not over."""
+    return turn.deadline > now
 
 
 async def _ask(port: Port, line: LocalLine, waiter: LocalWaiter, give_up_at: float) -> Grant | None:

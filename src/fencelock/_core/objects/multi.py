@@ -39,7 +39,7 @@ from fencelock._core.lock.request import LOCKS, AcquireRequest, milliseconds, to
 from fencelock._core.lock.waiter import Waiter
 from fencelock._core.objects.semaphore_rwlock import ShareRequest, lost_nested
 from fencelock._core.port import Port
-from fencelock._core.retry import PASSING, answer_by, ask, persist
+from fencelock._core.retry import answer_by, ask, passes, persist
 from fencelock._core.types import Call, NoReply, Reply
 from fencelock.errors import FencelockError, OutcomeUnknown, ServerError
 from fencelock.scripts import MULTI_ACQUIRE, MULTI_RELEASE
@@ -379,7 +379,7 @@ async def _each(
             if answer.sent:
                 given.unsure.add(request)
             trouble = trouble or answer
-        elif isinstance(answer, ServerError) and answer.code in PASSING:
+        elif isinstance(answer, ServerError) and passes(answer):
             trouble = trouble or answer
         elif isinstance(answer, ServerError):
             given.refused[request] = answer

@@ -29,7 +29,7 @@ from fencelock._core.lock.renew import (
 )
 from fencelock._core.lock.renew_request import Answer, refusals, renewal_request
 from fencelock._core.port import Port, SlottedPort
-from fencelock._core.retry import PASSING, persist
+from fencelock._core.retry import passes, persist
 from fencelock._core.types import NoReply
 from fencelock.errors import FencelockError, ServerError
 
@@ -152,7 +152,7 @@ class _Together:
                 trouble = trouble or answer
                 if answer.sent:
                     self._unsure.add(renewal)
-            elif isinstance(answer, ServerError) and answer.code in PASSING:
+            elif isinstance(answer, ServerError) and passes(answer):
                 trouble = trouble or answer
             elif isinstance(answer, Exception):
                 self._refused(renewal, answer)
