@@ -21,7 +21,7 @@ FACES = ROOT / "src" / "fencelock"
 BY_HAND = {
     "caller.py",  # what truly differs: who calls, what can be cancelled, how a port is opened
 }
-HEAD = "# Generated from aio/{} by generate_blocking.py: change that file, and run the script.\n"
+HEAD = "# Generated from aio/{} by generate_blocking.py: change that, and run the script.\n"
 # Used by most files; of those that do not use one, the import is taken out.
 IMPORTS = """\
 from fencelock._io.run_blocking import run_blocking, run_release

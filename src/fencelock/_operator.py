@@ -1,7 +1,7 @@
-"""What the command line needs beyond the public client: to act for others, and plain commands.
+"""What the command line and contrib need beyond the public client: to act for others.
 
 Internal. A shell command holds a lock for a program that is not a client, or releases a lock that
-another process acquired. Everything else that the command line does goes through
+another process acquired; some send plain commands. Everything else goes through
 ``fencelock.Client``.
 """
 # ruff: noqa: PLC0415 - few commands use each of these, and they start in milliseconds

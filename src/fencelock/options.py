@@ -26,7 +26,7 @@ else:
     class TypedDict:
         """Stands for ``typing.TypedDict``, which compiles each annotation: a millisecond per start.
 
-        When the program runs, the options are only names and texts, for ``hints.published``.
+        When the program runs, the options are only texts, in the overloads of decorators.
         """
 
         def __init_subclass__(cls, *, total: bool) -> None:

@@ -203,7 +203,7 @@ def _on_lost(value: object, *, cancels: bool) -> Any:
     return options.callback("on_lost", value, asynchronous=cancels, also=also)
 
 
-# The process id and unit of the program that a command of the shell acts for; see operator.py.
+# The process id and unit of the program that a command of the shell acts for; see _operator.py.
 acting_for: tuple[int, str] | None = None
 
 

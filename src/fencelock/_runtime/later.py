@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Any, Self
 
@@ -25,9 +24,8 @@ class Later(str):
         return made
 
     def load(self) -> Any:
-        """Return the class."""
-        module = sys.modules.get(self._module) or import_module(self._module)
-        return getattr(module, self._class)
+        """Return the class; while another thread imports its module, this one waits for it."""
+        return getattr(import_module(self._module), self._class)
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Make an object of the class."""

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from datetime import datetime
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
+from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
 from fencelock.aio.caller import ASYNCHRONOUS, now_here, result_of
 from fencelock.aio.factories import AsyncFactories
@@ -22,48 +22,22 @@ from fencelock.options import Cohort, LockedOptions, OnceOptions, Queue, Seconds
 
 if TYPE_CHECKING:
     from fencelock._handles.name_template import DecoratedCall, NameTemplate
+    from fencelock.aio.decorator_types import (
+        AsyncDecorator,
+        AsyncDecoratorWithLease,
+        AsyncSkippingDecorator,
+        AsyncSkippingDecoratorWithLease,
+    )
     from fencelock.aio.once import AsyncOnce
 else:
+    _types = "fencelock.aio.decorator_types"
+    AsyncDecorator = Later(_types, "AsyncDecorator")
+    AsyncDecoratorWithLease = Later(_types, "AsyncDecoratorWithLease")
+    AsyncSkippingDecorator = Later(_types, "AsyncSkippingDecorator")
+    AsyncSkippingDecoratorWithLease = Later(_types, "AsyncSkippingDecoratorWithLease")
     AsyncOnce = Later("fencelock.aio.once", "AsyncOnce")
 
 OnLost = Callable[[AsyncLease], Any] | Literal["cancel"]
-P = ParamSpec("P")
-T = TypeVar("T")
-AsyncFunction = TypeVar("AsyncFunction", bound=Callable[..., Coroutine[Any, Any, Any]])
-
-
-class AsyncDecorator(Protocol):
-    """Decorates a coroutine function that keeps its type."""
-
-    def __call__(self, function: AsyncFunction, /) -> AsyncFunction:
-        """Decorate a function."""
-
-
-class AsyncDecoratorWithLease(Protocol):
-    """Decorates a function that is given the lease by fencelock, and not by its callers."""
-
-    def __call__(
-        self, function: Callable[..., Coroutine[Any, Any, T]], /
-    ) -> Callable[..., Coroutine[Any, Any, T]]:
-        """Decorate a function."""
-
-
-class AsyncSkippingDecorator(Protocol):
-    """Decorates a function whose calls return None when the lock is held."""
-
-    def __call__(
-        self, function: Callable[P, Coroutine[Any, Any, T]], /
-    ) -> Callable[P, Coroutine[Any, Any, T | None]]:
-        """Decorate a function."""
-
-
-class AsyncSkippingDecoratorWithLease(Protocol):
-    """Decorates a function that is given the lease, and whose calls may return None."""
-
-    def __call__(
-        self, function: Callable[..., Coroutine[Any, Any, T]], /
-    ) -> Callable[..., Coroutine[Any, Any, T | None]]:
-        """Decorate a function."""
 
 
 class AsyncDecorators(AsyncFactories):

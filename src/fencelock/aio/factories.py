@@ -13,7 +13,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from fencelock import options
@@ -21,6 +20,7 @@ from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._handles.lock import Defaults, Settings, settings
 from fencelock._handles.quorum_limits import refuse
 from fencelock._io.port_asyncio import AioPort
+from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
 from fencelock._runtime.process import ProcessBound
 from fencelock.aio.caller import ASYNCHRONOUS

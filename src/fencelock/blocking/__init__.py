@@ -1,4 +1,4 @@
-# Generated from aio/__init__.py by generate_blocking.py: change that file, and run the script.
+# Generated from aio/__init__.py by generate_blocking.py: change that, and run the script.
 """fencelock for threads: thin faces over the flows of ``_core``."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Generated from aio/barrier.py by generate_blocking.py: change that file, and run the script.
+# Generated from aio/barrier.py by generate_blocking.py: change that, and run the script.
 """Barrier, for threads."""
 
 from __future__ import annotations

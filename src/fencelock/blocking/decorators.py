@@ -1,18 +1,18 @@
-# Generated from aio/decorators.py by generate_blocking.py: change that file, and run the script.
+# Generated from aio/decorators.py by generate_blocking.py: change that, and run the script.
 """``locked`` and ``once``, for threads."""
 # ruff: noqa: PLC0415 - few programs decorate, and each start pays for a module
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from fencelock import options
 from fencelock._core.keys import LockKeys
 from fencelock._handles.quorum_limits import refuse
 from fencelock._runtime import process
+from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
 from fencelock._runtime.process import here
 from fencelock.blocking.caller import ASYNCHRONOUS, result_of
@@ -24,42 +24,22 @@ from fencelock.options import Cohort, LockedOptions, OnceOptions, Queue, Seconds
 
 if TYPE_CHECKING:
     from fencelock._handles.name_template import DecoratedCall, NameTemplate
+    from fencelock.blocking.decorator_types import (
+        Decorator,
+        DecoratorWithLease,
+        SkippingDecorator,
+        SkippingDecoratorWithLease,
+    )
     from fencelock.blocking.once import Once
 else:
+    _types = "fencelock.blocking.decorator_types"
+    Decorator = Later(_types, "Decorator")
+    DecoratorWithLease = Later(_types, "DecoratorWithLease")
+    SkippingDecorator = Later(_types, "SkippingDecorator")
+    SkippingDecoratorWithLease = Later(_types, "SkippingDecoratorWithLease")
     Once = Later("fencelock.blocking.once", "Once")
 
 OnLost = Callable[[Lease], object]
-P = ParamSpec("P")
-T = TypeVar("T")
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class Decorator(Protocol):
-    """Decorates a function that keeps its type."""
-
-    def __call__(self, function: Function, /) -> Function:
-        """Decorate a function."""
-
-
-class DecoratorWithLease(Protocol):
-    """Decorates a function that is given the lease by fencelock, and not by its callers."""
-
-    def __call__(self, function: Callable[..., T], /) -> Callable[..., T]:
-        """Decorate a function."""
-
-
-class SkippingDecorator(Protocol):
-    """Decorates a function whose calls return None when the lock is held."""
-
-    def __call__(self, function: Callable[P, T], /) -> Callable[P, T | None]:
-        """Decorate a function."""
-
-
-class SkippingDecoratorWithLease(Protocol):
-    """Decorates a function that is given the lease, and whose calls may return None."""
-
-    def __call__(self, function: Callable[..., T], /) -> Callable[..., T | None]:
-        """Decorate a function."""
 
 
 class Decorators(Factories):

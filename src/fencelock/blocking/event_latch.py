@@ -1,4 +1,4 @@
-# Generated from aio/event_latch.py by generate_blocking.py: change that file, and run the script.
+# Generated from aio/event_latch.py by generate_blocking.py: change that, and run the script.
 """Event and Latch, for threads."""
 
 from __future__ import annotations

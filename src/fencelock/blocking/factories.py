@@ -1,4 +1,4 @@
-# Generated from aio/factories.py by generate_blocking.py: change that file, and run the script.
+# Generated from aio/factories.py by generate_blocking.py: change that, and run the script.
 """What makes the handles of a client, for threads.
 
 Rules of this file:
@@ -14,7 +14,6 @@ Rules of this file:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fencelock import options
@@ -22,6 +21,7 @@ from fencelock._core.keys import LockKeys, SignalKeys
 from fencelock._handles.lock import Defaults, Settings, settings
 from fencelock._handles.quorum_limits import refuse
 from fencelock._io.port_blocking import BlockingPort
+from fencelock._runtime.dates import datetime
 from fencelock._runtime.later import Later
 from fencelock._runtime.process import ProcessBound
 from fencelock.blocking.caller import ASYNCHRONOUS

@@ -1,4 +1,4 @@
-# Generated from aio/lease.py by generate_blocking.py: change that file, and run the script.
+# Generated from aio/lease.py by generate_blocking.py: change that, and run the script.
 """The lease of one lock, and that of several, for threads."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Generated from aio/lock.py by generate_blocking.py: change that file, and run the script.
+# Generated from aio/lock.py by generate_blocking.py: change that, and run the script.
 """Lock and RLock, for threads."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# Generated from aio/once.py by generate_blocking.py: change that file, and run the script.
+# Generated from aio/once.py by generate_blocking.py: change that, and run the script.
 """Run something once a period, for threads."""
 
 from __future__ import annotations

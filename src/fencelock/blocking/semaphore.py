@@ -1,4 +1,4 @@
-# Generated from aio/semaphore.py by generate_blocking.py: change that file, and run the script.
+# Generated from aio/semaphore.py by generate_blocking.py: change that, and run the script.
 """Semaphore and BoundedSemaphore, for threads."""
 
 from __future__ import annotations
