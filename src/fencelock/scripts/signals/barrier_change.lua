@@ -34,7 +34,7 @@ elseif not call('ZSCORE', KEYS[3], id) then
   end
   if what == 'delete' and field('gen') then
     finish('deleted')
-    call('DEL', KEYS[1], KEYS[4])
+    delete_state()
   end
 end
 keep_keys()
