@@ -13,6 +13,7 @@ local shared = string.sub(rest, 1, 2) == ' ='
 if not shared and call('GET', KEYS[1]) ~= holder then return 0 end
 if shared and type(redis.pcall('ZSCORE', KEYS[1], holder)) ~= 'string' then return 0 end
 
+-- include: _when_full
 -- The hold of a reader or writer has the fence, too: in the record, or else apart.
 local at = shared and string.find(rest, '\n' .. holder .. ' ', 1, true)
 local hold, raised = shared and not at and call('HGET', KEYS[5], holder), rest

@@ -11,6 +11,7 @@
 local refusal = wrong_kind('barrier')
 if refusal then return refusal end
 
+-- include: _when_full
 local what, id = ARGV[4], ARGV[5]
 if what == 'pass' then
   if reply_to(id)[1] == 'act' then finish('passed') end
