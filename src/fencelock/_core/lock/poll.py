@@ -4,6 +4,8 @@ Rules of this file:
 
 - Only the lock's own key is touched; there is no order of arrival and no fence.
 - ``SET NX`` is not idempotent: when its answer is lost, the key is released before another try.
+- Nothing is taken before a client's first release was answered: without ``EVALSHA`` it could not be
+  renewed or released.
 - Whatever ends a try without a lease releases the key (I9).
 """
 
@@ -40,8 +42,9 @@ async def poll_once(port: Port, request: AcquireRequest, give_up_at: float) -> G
             request.rename()
         await port.open(waiter, until, listen=False)
         waiter.begin()
-        if waiter.sent:
+        if waiter.sent or not port.lines.releases:
             await port.call(POLL_RELEASE, request.keys.plain, (request.holder,), until, waiter)
+            port.lines.releases = True
         asked_at = port.now()
         lasting = milliseconds(request.lasting(asked_at))
         command = (b"SET", request.keys.lock, request.holder, b"NX", b"PX", lasting)
