@@ -11,6 +11,7 @@ Rules of this file:
 
 from __future__ import annotations
 
+import math
 import socket
 import sys
 import warnings
@@ -139,7 +140,9 @@ def settings(
         fixed_end=instant is not None,
         max_hold=None if max_hold is None else options.positive("max_hold", max_hold),
         max_renewals=(
-            None if max_renewals is None else options.count("max_renewals", max_renewals, least=0)
+            None
+            if max_renewals is None
+            else options.count("max_renewals", max_renewals, least=0, most=math.inf)
         ),
         on_lost=_on_lost(on_lost, cancels=cancels),
         plain=plain,

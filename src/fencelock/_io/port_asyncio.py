@@ -28,7 +28,7 @@ from fencelock._core.lock.waiter import Waiter
 from fencelock._core.lock.waiting import Lines
 from fencelock._core.port import Flows, Replicas
 from fencelock._core.pushes import dispatch
-from fencelock._core.retry import ask
+from fencelock._core.retry import ask, left_behind
 from fencelock._core.types import Args, Keys, NoReply, Reply, closed
 from fencelock._io import fork, leases_at_exit
 from fencelock._io.connection_asyncio import AsyncConnection
@@ -432,9 +432,7 @@ class AioPort:
                 return
             await ask(self, script, keys, args, until)
         except FencelockError as error:
-            log.warning(
-                "a clean-up (%s) could not reach the server in time: %s", script.name, error
-            )
+            left_behind(script, error)
 
     # -- ends -----------------------------------------------------------------------------------
 

@@ -363,4 +363,5 @@ class AsyncClient(
 
     def __repr__(self) -> str:
         """Show the source, without passwords."""
-        return f"<fencelock.AsyncClient of {self._source.label}>"
+        source = getattr(self, "_source", None)  # none: its options were refused
+        return f"<fencelock.AsyncClient of {'nothing' if source is None else source.label}>"

@@ -344,4 +344,5 @@ class Client(
 
     def __repr__(self) -> str:
         """Show the source, without passwords."""
-        return f"<fencelock.Client of {self._port.source.label}>"
+        port = getattr(self, "_port", None)  # none: its options were refused
+        return f"<fencelock.Client of {'nothing' if port is None else port.source.label}>"
