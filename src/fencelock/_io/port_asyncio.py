@@ -15,6 +15,7 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, suppress
+from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -101,6 +102,7 @@ class AioPort:
         chance = RandomIds()
         self.new_id, self.jitter = chance.new_id, chance.jitter
         self._tasks: set[asyncio.Task[None]] = set()
+        self._closers: set[asyncio.Task[Any]] = set()  # each runs an ``on_lost`` that closes us
         fork.watch(self)
         leases_at_exit.watch(self)
 
@@ -200,13 +202,22 @@ class AioPort:
             return
         try:
             await self._listen_home(now() + self.server_timeout)
+            self._refused_until = 0.0
             await recheck(self)
             self._set_timer(now())
         except (NoReply, FencelockError) as error:
+            tell = log.debug if self._refused_until else log.info
+            tell("for now, revocations are noticed at the next renewal only: %s", error)
             self._refused_until = now() + REFUSED_SECONDS
-            log.info("for now, revocations are noticed at the next renewal only: %s", error)
+            if self.renewals.busy and not self.closing:
+                self._listen_later()
         finally:
             self._eager = False
+
+    def _listen_later(self) -> None:
+        """Try again: until then, revocations are noticed at the next renewal only."""
+        if self._hearing is None:
+            self._hearing = self.loop.call_later(REFUSED_SECONDS, self._hear_now)
 
     async def _listen_home(self, until: float) -> None:
         await self.link.listen(until)
@@ -386,7 +397,7 @@ class AioPort:
                 hold.cancelled = True
                 hold.body.cancel(f"lease of {hold.name!r} is lost")
         else:
-            self.spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
+            self.spawn(_notified(on_lost, hold), "fencelock-on-lost")
 
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
@@ -452,12 +463,11 @@ class AioPort:
             await self._finish("fencelock-post", until)
         lose_all(self, "closed")
         await asyncio.sleep(0)  # holders are notified in a turn of their own
-        await self._finish("fencelock-on-lost", until if release else now() + CLOSE_SECONDS)
+        await self._finish_notifying(until if release else now() + CLOSE_SECONDS)
         for timer in (self._timer, self._hearing, self._ticking, self._alarm):
             if timer is not None:
                 timer.cancel()
-        for task in self._tasks:
-            task.cancel()
+        self._cancel_tasks()
         await self.link.close()
         return returned
 
@@ -489,9 +499,22 @@ class AioPort:
 
     async def _finish(self, name: str, until: float) -> None:
         """Wait for the port's tasks of this name, until an instant."""
-        tasks = {task for task in self._tasks if task.get_name() == name}
+        tasks = {task for task in self._tasks if task.get_name() == name} - self._closers
         if tasks:
             await asyncio.wait(tasks, timeout=max(0.0, until - now()))
+
+    async def _finish_notifying(self, until: float) -> None:
+        """Wait for ``on_lost``, until an instant, but not for one that closes this client."""
+        if (caller := _notifying.get()) is not None:
+            self._closers.add(caller)
+        await self._finish("fencelock-on-lost", until)
+
+    def _cancel_tasks(self) -> None:
+        """Cancel what is left, except for an ``on_lost`` that waits for the close."""
+        for task in self._tasks - self._closers:
+            if task.get_name() == "fencelock-on-lost":
+                log.warning("an on_lost did not end while its client was closed: it is cancelled")
+            task.cancel()
 
     @property
     def left_open(self) -> bool:
@@ -531,6 +554,16 @@ async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> No
         del handle  # not before: it would report that it was dropped while it held the lock
     except FencelockError as error:
         log.warning("a release of a coroutine that was dropped failed: %s", error)
+
+
+# The task that an ``on_lost`` runs in: it may close its client, also in another task or thread.
+_notifying: ContextVar[asyncio.Task[Any] | None] = ContextVar("fencelock_notifying", default=None)
+
+
+async def _notified(on_lost: Callable[[Any], Any], hold: Hold) -> None:
+    """Call ``on_lost``; a close inside it must not wait for it, nor end it."""
+    _notifying.set(asyncio.current_task())
+    await call_on_lost(on_lost, hold)
 
 
 async def let_act() -> None:
