@@ -37,7 +37,7 @@ def test_positive_means_above_zero_and_finite(value):
 HUGE = [10**400, 10**5000]  # the second one has more digits than Python writes
 
 
-@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("value", HUGE, ids=["float", "digits"])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_number_beyond_any_float_is_out_of_bounds_like_another(value, sign):
     """It is no bare error about a float, or about digits."""
@@ -51,7 +51,7 @@ def test_a_number_beyond_any_float_is_out_of_bounds_like_another(value, sign):
         options.linger(sign * value, 30.0)
 
 
-@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("value", HUGE, ids=["float", "digits"])
 def test_a_timeout_beyond_any_float_is_too_large_like_another(value):
     with pytest.raises(OverflowError, match="timeout value is too large"):
         options.wait_timeout(value)

@@ -15,7 +15,6 @@ import asyncio
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, suppress
-from contextvars import ContextVar
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,7 +34,7 @@ from fencelock._io import fork, leases_at_exit
 from fencelock._io.connection_asyncio import AsyncConnection
 from fencelock._io.ids import RandomIds
 from fencelock._io.link_asyncio import Link
-from fencelock._io.loss_callbacks import call_on_lost
+from fencelock._io.loss_callbacks import call_on_lost, notifying
 from fencelock._io.process_waits import joined
 from fencelock._io.repeat_asyncio import RepeatingTask
 from fencelock._io.sources.kinds import Source
@@ -44,7 +43,7 @@ from fencelock._runtime.clock import REST_SECONDS, now
 from fencelock._runtime.log import log
 from fencelock._runtime.mutex import inside, mutex, put_off
 from fencelock._topology.flows.single import SINGLE
-from fencelock.errors import FencelockError
+from fencelock.errors import FencelockError, ServerUnreachable
 from fencelock.scripts import Script
 
 if TYPE_CHECKING:
@@ -187,10 +186,10 @@ class AioPort:
         self._waiters[waiter.request.waiter] = waiter
         await self.link.listen(until)
 
-    def _listen_soon(self) -> None:
+    def _listen_soon(self, after: float = LISTEN_AFTER_SECONDS) -> None:
         """Listen for revocations once a lease lasts: short leases cost nothing."""
         if self._hearing is None and not self.link.listening and not self.closing:
-            self._hearing = self.loop.call_later(LISTEN_AFTER_SECONDS, self._hear_now)
+            self._hearing = self.loop.call_later(after, self._hear_now)
 
     def _hear_now(self) -> None:
         self.spawn(self._hear(), "fencelock-ear")
@@ -209,15 +208,10 @@ class AioPort:
             tell = log.debug if self._refused_until else log.info
             tell("for now, revocations are noticed at the next renewal only: %s", error)
             self._refused_until = now() + REFUSED_SECONDS
-            if self.renewals.busy and not self.closing:
-                self._listen_later()
+            if self.renewals.busy:
+                self._listen_soon(REFUSED_SECONDS)
         finally:
             self._eager = False
-
-    def _listen_later(self) -> None:
-        """Try again: until then, revocations are noticed at the next renewal only."""
-        if self._hearing is None:
-            self._hearing = self.loop.call_later(REFUSED_SECONDS, self._hear_now)
 
     async def _listen_home(self, until: float) -> None:
         await self.link.listen(until)
@@ -397,7 +391,7 @@ class AioPort:
                 hold.cancelled = True
                 hold.body.cancel(f"lease of {hold.name!r} is lost")
         else:
-            self.spawn(_notified(on_lost, hold), "fencelock-on-lost")
+            self.spawn(call_on_lost(on_lost, hold), "fencelock-on-lost")
 
     def run_in_background(
         self, script: Script, keys: Keys, args: Args, undo_connection: object = None
@@ -505,7 +499,7 @@ class AioPort:
 
     async def _finish_notifying(self, until: float) -> None:
         """Wait for ``on_lost``, until an instant, but not for one that closes this client."""
-        if (caller := _notifying.get()) is not None:
+        if (caller := notifying.get()) is not None:
             self._closers.add(caller)
         await self._finish("fencelock-on-lost", until)
 
@@ -542,9 +536,35 @@ async def run_release(port: AioPort, handle: object, flow: Coroutine[Any, Any, T
     until then.
     """
     if not inside():
-        return await flow
-    port.loop.call_soon(lambda: port.spawn(_release_late(handle, flow), "fencelock-post"))
+        return await in_loop_of(port, flow)
+    port.loop.call_soon_threadsafe(
+        lambda: port.spawn(_release_late(handle, flow), "fencelock-post")
+    )
     return None
+
+
+def home_of(hold: Hold | None, port: AioPort) -> AioPort:
+    """Return the port to release a hold by: that of its own loop while it runs, else ``port``.
+
+    The waiters of its cohort are tasks of that loop, and have their places at that port.
+    """
+    own = None if hold is None else hold.port
+    if isinstance(own, AioPort) and own.loop.is_running() and not own.closing:
+        return own
+    return port
+
+
+async def in_loop_of(port: AioPort, flow: Coroutine[Any, Any, T]) -> T:
+    """Await a flow in the loop of its port, from whichever loop.
+
+    Raises ServerUnreachable if that loop does not run: then nothing can be sent there.
+    """
+    if port.is_here:
+        return await flow
+    if not port.loop.is_running():
+        flow.close()
+        raise ServerUnreachable("the event loop in which it was acquired does not run any more")
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(flow, port.loop))
 
 
 async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> None:
@@ -554,16 +574,6 @@ async def _release_late(handle: object, flow: Coroutine[Any, Any, object]) -> No
         del handle  # not before: it would report that it was dropped while it held the lock
     except FencelockError as error:
         log.warning("a release of a coroutine that was dropped failed: %s", error)
-
-
-# The task that an ``on_lost`` runs in: it may close its client, also in another task or thread.
-_notifying: ContextVar[asyncio.Task[Any] | None] = ContextVar("fencelock_notifying", default=None)
-
-
-async def _notified(on_lost: Callable[[Any], Any], hold: Hold) -> None:
-    """Call ``on_lost``; a close inside it must not wait for it, nor end it."""
-    _notifying.set(asyncio.current_task())
-    await call_on_lost(on_lost, hold)
 
 
 async def let_act() -> None:

@@ -239,7 +239,7 @@ class AioQuorum(QuorumPortRules, AioPort):
         for ask in asks:
             ask.connection = None
 
-    def _listen_soon(self) -> None:
+    def _listen_soon(self, after: float = 0.0) -> None:
         """Do nothing: the nodes' ports listen for revocations."""
 
     def attend_by(self, when: float) -> None:

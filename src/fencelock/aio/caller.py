@@ -27,7 +27,7 @@ def by_caller(method: Method) -> Method:
     def call(*args: Any, **options: Any) -> Coroutine[Any, Any, Any]:
         if len(args) != 1 or options:
             method(*args, **options).close()  # arguments that do not fit are an error here
-        return _as_caller(_now(), method, args, options)
+        return _as_caller(task_now(), method, args, options)
 
     # As ``asyncio.coroutine`` marked it: for ``asyncio.iscoroutinefunction``.
     mark: Any = asyncio.coroutines
@@ -37,13 +37,14 @@ def by_caller(method: Method) -> Method:
 
 def caller() -> asyncio.Task[Any]:
     """Return the task that makes this call."""
-    task = _now()
+    task = task_now()
     if task is None:
         raise RuntimeError("fencelock's asyncio face must be used from a task")
     return task
 
 
-def _now() -> asyncio.Task[Any] | None:
+def task_now() -> asyncio.Task[Any] | None:
+    """Return the task that makes this call; None where no loop runs."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs yet, as for ``asyncio.run(lock.acquire())``

@@ -7,6 +7,7 @@ from typing import cast
 from fencelock import options
 from fencelock._core.lock.hold import Hold
 from fencelock._core.lock.renew import renew_now
+from fencelock._io.port_asyncio import AioPort, in_loop_of
 from fencelock.lease import BaseLease, named_after
 from fencelock.options import Seconds
 
@@ -35,7 +36,8 @@ class AsyncLease(BaseLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         hold = cast("AsyncHold", self)  # all leases of tasks are
-        await renew_now(hold.held_by(), hold, span)
+        port: AioPort = hold.held_by()
+        await in_loop_of(port, renew_now(port, hold, span))
 
 
 @named_after(AsyncLease)

@@ -16,10 +16,10 @@ from fencelock._core.lock.renew import renew_now
 from fencelock._core.lock.request import AcquireRequest
 from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings, bound
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort, home_of, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients, unnamed
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller
+from fencelock.aio.caller import by_caller, caller, task_now
 from fencelock.aio.lease import AsyncHold, AsyncLease
 from fencelock.errors import FencelockError
 
@@ -52,7 +52,7 @@ class AsyncLockBase(ProcessBound):
     @property
     def lease(self) -> AsyncLease | None:
         """Return this task's lease of this handle, else the newest of any task, else None."""
-        return self._holds.lease_for(asyncio.current_task())  # type: ignore[return-value]  # they are of this type
+        return self._holds.lease_for(task_now())  # type: ignore[return-value]  # they are of this type
 
     async def locked(self) -> bool:
         """Ask the server whether any client holds the lock now.
@@ -82,7 +82,8 @@ class AsyncLockBase(ProcessBound):
         return await acquire(port, request, seconds, self._holds, task)
 
     async def _give_back(self, *, only_own: bool = False) -> int:
-        port, task = self._port(), caller()
+        task = caller()
+        port = home_of(self._holds.lease_for(task), self._port())
         flow = take_and_release(
             port, lambda taken: self._holds.take(task, taken, only_own=only_own)
         )
@@ -129,7 +130,7 @@ class AsyncLockBase(ProcessBound):
             hold.count -= 1
             hold.check()
         else:
-            port = self._port()
+            port = home_of(hold, self._port())
             flow = take_and_release(port, lambda taken: holds.take_of_body(held, taken))
             await run_release(port, self, flow)
 

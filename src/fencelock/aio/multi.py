@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,10 @@ from fencelock._handles.exit_errors import raise_release_error
 from fencelock._handles.lock import DropFinalizer, Holds, Settings
 from fencelock._handles.multi import MultiHold, MultiHolds, is_busy, is_owned
 from fencelock._handles.multi_lease import BaseMultiLease
-from fencelock._io.port_asyncio import AioPort, run_release
+from fencelock._io.port_asyncio import AioPort, in_loop_of, run_release
 from fencelock._runtime.hints import RENEW, Elsewhere, made_by_clients
 from fencelock._runtime.process import ProcessBound
-from fencelock.aio.caller import by_caller, caller
+from fencelock.aio.caller import by_caller, caller, task_now
 from fencelock.aio.lease import AsyncHold
 from fencelock.aio.lock import _was_stopped
 from fencelock.errors import FencelockError
@@ -46,8 +45,8 @@ class AsyncMultiLease(BaseMultiLease):
         """
         span = None if ttl is None else options.lease_ttl(ttl)
         self.check()
-        port = next(lease.held_by() for lease in self._leases)
-        await renew_all(port, self._leases, span)
+        port: AioPort = next(lease.held_by() for lease in self._leases)
+        await in_loop_of(port, renew_all(port, self._leases, span))
 
 
 class AsyncMultiLock(ProcessBound):
@@ -80,7 +79,7 @@ class AsyncMultiLock(ProcessBound):
     @property
     def lease(self) -> AsyncMultiLease | None:
         """Return this task's lease of this handle, else the newest of any task, else None."""
-        group = self._holds.of(asyncio.current_task()) or self._holds.newest()
+        group = self._holds.of(task_now()) or self._holds.newest()
         lease = None if group is None else group.lease
         return lease if isinstance(lease, AsyncMultiLease) else None
 
