@@ -42,9 +42,9 @@ async def poll_once(port: Port, request: AcquireRequest, give_up_at: float) -> G
             request.rename()
         await port.open(waiter, until, listen=False)
         waiter.begin()
-        if waiter.sent or not port.lines.releases:
+        if waiter.sent:
             await port.call(POLL_RELEASE, request.keys.plain, (request.holder,), until, waiter)
-            port.lines.releases = True
+        await _may_release(port, request, until, waiter)
         asked_at = port.now()
         lasting = milliseconds(request.lasting(asked_at))
         command = (b"SET", request.keys.lock, request.holder, b"NX", b"PX", lasting)
@@ -66,6 +66,16 @@ async def poll_once(port: Port, request: AcquireRequest, give_up_at: float) -> G
         raise
     finally:
         port.close(waiter)
+
+
+async def _may_release(port: Port, request: AcquireRequest, until: float, waiter: Waiter) -> None:
+    """Raise a ServerError unless this client may release what it takes; asked once.
+
+    The release is of nobody: a copy of it that comes late must not release what this request took.
+    """
+    if not port.lines.releases:
+        await port.call(POLL_RELEASE, request.keys.plain, (port.new_id(),), until, waiter)
+        port.lines.releases = True
 
 
 async def poll(
